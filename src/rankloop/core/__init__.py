@@ -1,0 +1,1 @@
+"""The core: types, contracts, the session, the registry and the arithmetic everything shares."""

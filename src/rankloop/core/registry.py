@@ -1,0 +1,268 @@
+"""One way to build things: a kind and its parameters, the same in Python, TOML, JSON and on the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import importlib
+import pkgutil
+import tomllib
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from rankloop.core import protocols
+from rankloop.core.errors import Conflict, InvalidInput, NotFound
+
+T = TypeVar("T")
+Spec = Mapping[str, Any]
+
+
+class UnknownKind(InvalidInput, NotFound):
+    """A kind that nobody registered."""
+
+
+class Entry(NamedTuple):
+    """A registered class."""
+
+    kind: str
+    category: str
+    cls: type
+
+    @property
+    def summary(self) -> str:
+        """The first line of its docstring."""
+        return (self.cls.__doc__ or "").strip().split("\n")[0]
+
+
+_categories: dict[str, type] = {}
+_entries: dict[tuple[str, str], Entry] = {}
+_of_class: dict[type, Entry] = {}
+_waiting: list[str] = []
+
+
+def category(name: str, protocol: type) -> None:
+    """Declare a family of things, with the protocol by which it is recognised in annotations and classes."""
+    _categories[name] = protocol
+
+
+category("learner", protocols.Learner)
+category("measure", protocols.Measure)
+category("surrogate", protocols.Surrogate)
+category("feedback", protocols.FeedbackModel)
+category("stream", protocols.Stream)
+
+
+def register(kind: str, category: str | None = None) -> Callable[[type[T]], type[T]]:
+    """Make a frozen, keyword-only dataclass known by `kind`; the category follows from its methods unless given."""
+
+    def enter(cls: type[T]) -> type[T]:
+        if not dataclasses.is_dataclass(cls):
+            cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        if not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            raise InvalidInput(f"{cls.__name__} must be a frozen dataclass: recipes do not change")
+        entry = Entry(kind, category or _category_of(cls), cls)
+        known = _entries.get((entry.category, kind))
+        if known and known.cls.__qualname__ != cls.__qualname__:
+            raise Conflict(f"{entry.category} {kind!r} is already {known.cls.__module__}.{known.cls.__qualname__}")
+        _entries[entry.category, kind] = entry
+        _of_class[cls] = entry
+        _check_arguments(cls)
+        return cls
+
+    return enter
+
+
+def unregister(kind: str, category: str) -> None:
+    """Forget a kind; for things that were registered on the fly."""
+    _of_class.pop(_entries.pop((category, kind)).cls, None)
+
+
+def load_from(packages: list[str]) -> None:
+    """Name packages whose modules register things; they are imported when something is first looked up."""
+    _waiting.extend(packages)
+
+
+def entries(category: str | None = None) -> list[Entry]:
+    """Everything registered, sorted by category and kind."""
+    _import_waiting()
+    found = [entry for entry in _entries.values() if category in (None, entry.category)]
+    return sorted(found, key=lambda entry: (entry.category, entry.kind.lower()))
+
+
+def categories() -> list[str]:
+    """The names of the families that have members."""
+    return sorted({entry.category for entry in entries()})
+
+
+def build(spec: Any, category: str | None = None) -> Any:
+    """The thing that a spec describes.
+
+    A spec is a table `{kind = "3pr", swap = 0.5}`, or short for one: `"3pr"`, `"3pr(swap=0.5)"`, `"nDCG@10"`.
+    """
+    if type(spec) in _of_class:
+        return spec
+    table = parse_spec(spec) if isinstance(spec, str) else spec
+    if not isinstance(table, Mapping):
+        raise InvalidInput(f"a spec is a table with a kind, or a string, not {spec!r}")
+    if not isinstance(table.get("kind"), str):
+        raise InvalidInput(f'the spec {dict(table)!r} lacks its kind, as in {{kind = "3pr"}}')
+    entry = lookup(table["kind"], category)
+    try:
+        return entry.cls(**{name: value for name, value in table.items() if name != "kind"})
+    except InvalidInput as error:
+        raise InvalidInput(f"{entry.category} {entry.kind!r}: {error}") from None
+
+
+def spec_of(thing: Any) -> dict[str, Any]:
+    """The table from which `build` makes the same thing again."""
+    entry = _of_class.get(type(thing))
+    if entry is None:
+        raise InvalidInput(f"{type(thing).__name__} is not registered, so it has no spec")
+    fields = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing) if field.init}
+    return {"kind": entry.kind} | {name: _plain(value) for name, value in fields.items() if value is not None}
+
+
+def entry_of(thing: Any) -> Entry:
+    """How a thing or its class is registered."""
+    return _of_class[thing if isinstance(thing, type) else type(thing)]
+
+
+def lookup(kind: str, category: str | None = None) -> Entry:
+    """The entry of a kind; without a category the kind has to be unique."""
+    _import_waiting()
+    if category is not None and category not in _categories:
+        raise InvalidInput(f"no category {category!r}{nearest(category, _categories)}")
+    found = [entry for entry in _entries.values() if entry.kind == kind and category in (None, entry.category)]
+    if len(found) > 1:
+        raise InvalidInput(f"{kind!r} is a {' and a '.join(e.category for e in found)}: say which category")
+    if not found:
+        kinds = [entry.kind for entry in entries(category)]
+        raise UnknownKind(f"no {category or 'kind'} {kind!r}{nearest(kind, kinds)}; `rankloop list` shows all")
+    return found[0]
+
+
+def nearest(name: str, valid: Any) -> str:
+    """The end of an error message: the valid name that was probably meant."""
+    names = {str(candidate).lower(): str(candidate) for candidate in valid}
+    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.4)
+    if close:
+        return f"; did you mean {names[close[0]]!r}?"
+    return f"; there is {', '.join(sorted(names.values()))}" if names else ""
+
+
+def parse_spec(text: str) -> dict[str, Any]:
+    """`kind`, `kind(parameter=value, …)` and `kind@cutoff` as a table; values are written as in TOML."""
+    head, _, cutoff = text.rpartition("@") if "@" in text.rsplit(")", 1)[-1] else (text, "", "")
+    kind, bracket, rest = head.partition("(")
+    if bracket and not rest.rstrip().endswith(")"):
+        raise InvalidInput(f"{text!r}: the bracket after {kind!r} is not closed")
+    try:
+        table = tomllib.loads(f"_ = {{{rest.rstrip()[:-1]}}}")["_"] if bracket else {}
+        if cutoff or text.endswith("@"):
+            table["cutoff"] = int(cutoff)
+    except ValueError:
+        raise InvalidInput(f"{text!r} is not of the form kind(name=value, …)@cutoff, values as in TOML") from None
+    if not kind.strip():
+        raise InvalidInput(f"{text!r} does not begin with a kind")
+    return {"kind": kind.strip()} | table
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return spec_of(value) if type(value) in _of_class else value
+
+
+def _import_waiting() -> None:
+    while _waiting:
+        package = importlib.import_module(_waiting.pop(0))
+        for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            importlib.import_module(module.name)
+
+
+def _category_of(cls: type) -> str:
+    fits = [name for name, protocol in _categories.items() if all(hasattr(cls, m) for m in _methods(protocol))]
+    if len(fits) != 1:
+        raise InvalidInput(f"{cls.__name__} keeps the contract of {fits or 'no category'}; name its category")
+    return fits[0]
+
+
+def _methods(protocol: type) -> Iterator[str]:
+    for base in protocol.__mro__:
+        for name, value in vars(base).items():
+            if isinstance(value, types.FunctionType) and (name == "__call__" or not name.startswith("_")):
+                yield name
+
+
+def _check_arguments(cls: type) -> None:
+    """Convert and check what the constructor is given, by the annotations, before the class validates it."""
+    construct = cls.__init__  # type: ignore[misc]
+
+    @functools.wraps(construct)
+    def init(self: Any, **arguments: Any) -> None:
+        hints = _hints(cls)
+        for name, value in arguments.items():
+            if name not in hints:
+                raise InvalidInput(f"no parameter {name!r}{nearest(name, hints)}")
+            arguments[name] = _convert(value, hints[name], name)
+        missing = [f.name for f in dataclasses.fields(cls) if _required(f) and f.name not in arguments]  # type: ignore[arg-type]
+        if missing:
+            raise InvalidInput(f"the parameter {missing[0]!r} is missing")
+        construct(self, **arguments)
+
+    cls.__init__ = init  # type: ignore[misc]
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    return field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+
+
+def _convert(value: Any, annotation: Any, name: str) -> Any:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return _first_that_fits(value, get_args(annotation), name)
+    if get_origin(annotation) is Literal:
+        if value not in get_args(annotation):
+            raise InvalidInput(f"{name} = {value!r} is not possible{nearest(str(value), get_args(annotation))}")
+        return value
+    if get_origin(annotation) is tuple:
+        if not isinstance(value, list | tuple):
+            raise InvalidInput(f"{name} must be a list, got {value!r}")
+        return tuple(_convert(part, get_args(annotation)[0], name) for part in value)
+    family = _family_of(annotation)
+    if family:
+        return build(value, family)
+    if annotation is float and type(value) is int:
+        return float(value)
+    if type(value) is not annotation:
+        raise InvalidInput(f"{name} must be of type {_type_name(annotation)}, got {value!r}")
+    return value
+
+
+def _first_that_fits(value: Any, options: tuple[Any, ...], name: str) -> Any:
+    if value is None and type(None) in options:
+        return None
+    reasons = []
+    for option in options:
+        if option is not type(None):
+            try:
+                return _convert(value, option, name)
+            except InvalidInput as error:
+                reasons.append(str(error))
+    raise InvalidInput("; or ".join(reasons))
+
+
+def _family_of(annotation: Any) -> str | None:
+    wanted = get_origin(annotation) or annotation
+    return next((name for name, protocol in _categories.items() if protocol is wanted), None)
+
+
+def _type_name(annotation: Any) -> str:
+    return getattr(annotation, "__name__", str(annotation))

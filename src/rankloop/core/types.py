@@ -1,0 +1,128 @@
+"""The words of rankloop as values: what is asked, shown and revealed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankloop.core.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+R = TypeVar("R")
+
+
+class Problem(NamedTuple):
+    """What is known before the first round."""
+
+    n_features: int
+    n_items: int | None = None  # fixed sets only
+    n_context: int = 0
+    shown: int | None = None
+    depth: int | None = None
+    max_grade: int = 1  # grades are 0..max_grade
+    feature_names: tuple[str, ...] = ()
+
+
+class Query(NamedTuple):
+    """One request to rank. The relevance is absent: leaking it is a type error."""
+
+    id: str
+    features: Floats  # (n_items, n_features)
+    context: Floats  # (n_context,)
+
+    @classmethod
+    def of(cls, features: ArrayLike, context: ArrayLike = (), id: str = "") -> Query:
+        """Check and copy what comes from outside: the border behind which nobody checks again."""
+        return cls(id, finite_floats(features, 2, "features"), finite_floats(context, 1, "context"))
+
+
+class Decision(NamedTuple, Generic[R]):
+    """What was shown, with all that `learn` will need when the feedback comes."""
+
+    ranking: Ints
+    log_propensity: float  # log_prob(state, query, ranking) at decision time; nan where unknown
+    receipt: R
+
+
+class Relevances(NamedTuple):
+    """Grades of the first `depth` shown items."""
+
+    items: Ints
+    grades: Floats
+
+
+class Clicks(NamedTuple):
+    """Clicked items of the shown part; weight 1 is a click, more is a purchase."""
+
+    items: Ints
+    weights: Floats
+
+
+class Preferred(NamedTuple):
+    """A better order of the same items."""
+
+    ranking: Ints
+
+
+class Reward(NamedTuple):
+    """What the first shown item earned."""
+
+    value: float
+
+
+Feedback = Relevances | Clicks | Preferred | Reward
+
+
+class Arrival(NamedTuple):
+    """Feedback that reaches the learner, with the decision that it answers."""
+
+    query: Query
+    decision: Decision[Any]
+    feedback: Feedback
+
+
+class Limit(NamedTuple):
+    """How far a sequential learner may move items away from its best ranking."""
+
+    places: int = -1  # no item moves more places than this, up or down; -1: no limit
+    keep_first: bool = False
+
+
+def relevances(items: ArrayLike, grades: ArrayLike) -> Relevances:
+    """`Relevances` from plain sequences."""
+    return Relevances(item_indices(items, "items"), finite_floats(grades, 1, "grades"))
+
+
+def clicks(items: Sequence[int] | Ints, weights: ArrayLike | None = None) -> Clicks:
+    """`Clicks` from plain sequences; every weight is 1 unless given."""
+    indices = item_indices(items, "items")
+    return Clicks(indices, finite_floats(np.ones(len(indices)) if weights is None else weights, 1, "weights"))
+
+
+def item_indices(values: ArrayLike, name: str) -> Ints:
+    """A one-dimensional int64 array, refusing anything that is not whole numbers."""
+    array = np.asarray(values)
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InvalidInput(f"{name} must be a list of item numbers, got shape {array.shape} of {array.dtype}")
+    return np.array(array, dtype=np.int64)
+
+
+def finite_floats(values: ArrayLike, ndim: int, name: str) -> Floats:
+    """A writable C-contiguous float64 copy, refusing wrong shapes, NaN and infinity by place."""
+    try:
+        array = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} must be numbers in {ndim} dimensions of even length: {error}") from None
+    if array.ndim != ndim:
+        raise InvalidInput(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        place = "row {}, column {}".format(*bad[0]) if ndim == 2 else f"entry {bad[0][0]}"
+        raise InvalidInput(f"{name}: {array[tuple(bad[0])]} at {place} (every number must be finite)")
+    return array
