@@ -1,11 +1,80 @@
 """Rankings that learn while people use them, from the little that they reveal."""
 
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
 from rankloop.core import registry
+
+if TYPE_CHECKING:
+    from rankloop.core.errors import (
+        Conflict,
+        IncompatibleFeedback,
+        InvalidInput,
+        NotFound,
+        RankloopError,
+        UnstableUpdate,
+    )
+    from rankloop.core.registry import build, register, spec_of
+    from rankloop.core.saving import load, save
+    from rankloop.core.session import Session
+    from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
+    from rankloop.measures.base import parse_measure
+    from rankloop.ranker import Ranker, Shown
+    from rankloop.simulate.play import Round, play
+
+# Imported when first used: numba alone takes longer to import than the rest of a short command.
+_HOMES = {
+    "rankloop.core.errors": (
+        "Conflict",
+        "IncompatibleFeedback",
+        "InvalidInput",
+        "NotFound",
+        "RankloopError",
+        "UnstableUpdate",
+    ),
+    "rankloop.core.registry": ("build", "register", "spec_of"),
+    "rankloop.core.saving": ("load", "save"),
+    "rankloop.core.session": ("Session",),
+    "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
+    "rankloop.measures.base": ("parse_measure",),
+    "rankloop.ranker": ("Ranker", "Shown"),
+    "rankloop.simulate.play": ("Round", "play"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__version__ = version("rankloop")
+__all__ = [
+    "Clicks",
+    "Conflict",
+    "Decision",
+    "IncompatibleFeedback",
+    "InvalidInput",
+    "NotFound",
+    "Preferred",
+    "Problem",
+    "Query",
+    "Ranker",
+    "RankloopError",
+    "Relevances",
+    "Reward",
+    "Round",
+    "Session",
+    "Shown",
+    "UnstableUpdate",
+    "build",
+    "load",
+    "parse_measure",
+    "play",
+    "register",
+    "save",
+    "spec_of",
+]
 
 registry.load_from(
     [
-        f"rankloop.{name}"
-        for name in (
+        f"rankloop.{package}"
+        for package in (
             "measures",
             "surrogates",
             "feedback",
@@ -20,3 +89,16 @@ registry.load_from(
         )
     ]
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    try:
+        return import_module(f"rankloop.{name}")
+    except ModuleNotFoundError:
+        raise AttributeError(f"module 'rankloop' has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

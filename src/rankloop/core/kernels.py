@@ -72,5 +72,7 @@ def all_finite(values: Floats) -> bool:
 def stable(values: Floats) -> Floats:
     """`values`, or `UnstableUpdate` when one of them is not finite: the last thing before a new state."""
     if not all_finite(values):
-        raise UnstableUpdate("the step would leave a non-finite number in the state; it is refused, the old state stands")
+        raise UnstableUpdate(
+            "the step would leave a non-finite number in the state; it is refused, the old state stands"
+        )
     return values

@@ -56,18 +56,20 @@ def random_ranking(n_items: int, rng: Generator) -> Ints:
 @kernel
 def discount(position: int) -> float:
     """1 / log₂(position + 2), the DCG discount; positions count from 0."""
-    return 1.0 / np.log2(position + 2.0)
+    value: float = 1.0 / np.log2(position + 2.0)
+    return value
 
 
 @kernel
 def exponential_gain(grade: float) -> float:
     """2^grade − 1."""
-    return 2.0**grade - 1.0
+    gain: float = 2.0**grade - 1.0
+    return gain
 
 
 def discounts(n_positions: int, cutoff: int | None = None) -> Floats:
     """The DCG discounts of the first n_positions places, 0 from the cutoff on."""
-    values = 1.0 / np.log2(np.arange(n_positions) + 2.0)
+    values: Floats = 1.0 / np.log2(np.arange(n_positions) + 2.0)
     if cutoff is not None:
         values[cutoff:] = 0.0
     return values

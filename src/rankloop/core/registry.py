@@ -183,10 +183,14 @@ def _import_waiting() -> None:
 
 
 def _category_of(cls: type) -> str:
-    fits = [name for name, protocol in _categories.items() if all(hasattr(cls, m) for m in _methods(protocol))]
+    fits = [name for name, protocol in _categories.items() if all(_has(cls, method) for method in _methods(protocol))]
     if len(fits) != 1:
         raise InvalidInput(f"{cls.__name__} keeps the contract of {fits or 'no category'}; name its category")
     return fits[0]
+
+
+def _has(cls: type, method: str) -> bool:
+    return callable(getattr(cls, method, None))
 
 
 def _methods(protocol: type) -> Iterator[str]:
@@ -207,7 +211,7 @@ def _check_arguments(cls: type) -> None:
             if name not in hints:
                 raise InvalidInput(f"no parameter {name!r}{nearest(name, hints)}")
             arguments[name] = _convert(value, hints[name], name)
-        missing = [f.name for f in dataclasses.fields(cls) if _required(f) and f.name not in arguments]  # type: ignore[arg-type]
+        missing = [f.name for f in dataclasses.fields(cls) if _required(f) and f.name not in arguments]
         if missing:
             raise InvalidInput(f"the parameter {missing[0]!r} is missing")
         construct(self, **arguments)
@@ -222,7 +226,7 @@ def _required(field: dataclasses.Field[Any]) -> bool:
 @functools.cache
 def _hints(cls: type) -> dict[str, Any]:
     hints = get_type_hints(cls)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
 
 
 def _convert(value: Any, annotation: Any, name: str) -> Any:

@@ -1,0 +1,1 @@
+"""Playing the loop against simulated people."""

@@ -1,0 +1,135 @@
+"""A session in one file: a zip of a JSON header and plain arrays. No pickle; nothing in it is executed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite import binding
+
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.files import atomic_write
+from rankloop.core.registry import build, spec_of
+from rankloop.core.session import Session
+from rankloop.core.types import Problem
+
+FORMAT = 1
+HEADER = "session.json"
+
+
+def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
+    """Write learner, problem, state, generator and plain `notes` to one file, whole or not at all."""
+    state, generator, learned, refused = session.snapshot()
+    arrays: list[Any] = []
+    header = {
+        "format": FORMAT,
+        "cpu": binding.get_host_cpu_name(),
+        "learner": spec_of(session.learner),
+        "problem": session.problem._asdict(),
+        "seed": session.seed,
+        "learned": learned,
+        "refused": refused,
+        "generator": generator,
+        "notes": dict(notes or {}),
+        "state": _outline(state, arrays),
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(HEADER, json.dumps(header, indent=1, allow_nan=False))
+        for i, array in enumerate(arrays):
+            part = io.BytesIO()
+            np.lib.format.write_array(part, array, allow_pickle=False)
+            archive.writestr(f"{i}.npy", part.getvalue())
+    atomic_write(Path(path), buffer.getvalue())
+
+
+def load(path: str | os.PathLike[str]) -> Session:
+    """The session that was saved; it goes on exactly as if it had not stopped, exploration included."""
+    return load_with_notes(path)[0]
+
+
+def load_with_notes(path: str | os.PathLike[str]) -> tuple[Session, dict[str, Any]]:
+    """The session and the notes that were saved beside it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read(HEADER))
+            _check_header(header, path)
+            return _restored(header, archive), dict(header["notes"])
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {os.fspath(path)!r}") from None
+    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError, MemoryError, NotImplementedError) as error:
+        if isinstance(error, InvalidInput):
+            raise InvalidInput(f"{os.fspath(path)}: {error}") from None
+        raise InvalidInput(f"{os.fspath(path)} is not a whole rankloop file: {error}") from None
+
+
+def _check_header(header: Any, path: str | os.PathLike[str]) -> None:
+    if not isinstance(header, dict) or "format" not in header:
+        raise InvalidInput("the header is not that of a rankloop file")
+    if header["format"] != FORMAT:
+        raise InvalidInput(f"written in format {header['format']!r}, this version reads format {FORMAT}")
+    if header["cpu"] != binding.get_host_cpu_name():
+        warnings.warn(
+            f"{os.fspath(path)} was written on a {header['cpu']} CPU, this is a {binding.get_host_cpu_name()}: "
+            "what is learned from here on may differ in the last bits",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _restored(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:
+    problem = Problem(**header["problem"])
+    problem = problem._replace(feature_names=tuple(problem.feature_names))
+    session = Session(build(header["learner"], "learner"), problem, header["seed"])
+
+    def array(index: int) -> Any:
+        return np.lib.format.read_array(io.BytesIO(archive.read(f"{index}.npy")), allow_pickle=False)
+
+    state = _filled(header["state"], session.state, array, "state")
+    session.restore(state, header["generator"], header["learned"], header["refused"])
+    return session
+
+
+def _outline(value: Any, arrays: list[Any]) -> Any:
+    """The state as plain data, each array replaced by its number in `arrays`."""
+    if hasattr(value, "_fields"):
+        return {name: _outline(part, arrays) for name, part in zip(value._fields, value)}
+    if isinstance(value, tuple):
+        return [_outline(part, arrays) for part in value]
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _filled(outline: Any, example: Any, array: Any, where: str) -> Any:
+    """The state of which `example` is the initial one; anything of another form is refused."""
+    if hasattr(example, "_fields"):
+        if set(outline) != set(example._fields):
+            raise InvalidInput(f"{where} does not have the fields {', '.join(example._fields)}")
+        parts = zip(example._fields, example)
+        return type(example)(*(_filled(outline[name], part, array, f"{where}.{name}") for name, part in parts))
+    if isinstance(example, tuple):
+        return tuple(_filled(part, like, array, where) for part, like in zip(outline, example, strict=True))
+    if isinstance(example, np.ndarray):
+        return _fitting(array(outline["array"]), example, where)
+    if type(outline) is not type(example) and not (type(example) is float and type(outline) is int):
+        raise InvalidInput(f"{where} must be of type {type(example).__name__}, got {outline!r:.60}")
+    return type(example)(outline)
+
+
+def _fitting(loaded: Any, example: Any, where: str) -> Any:
+    """Same type and shape as in the initial state; a dimension that is 0 there may have grown."""
+    fits = loaded.ndim == example.ndim and all(a == b or b == 0 for a, b in zip(loaded.shape, example.shape))
+    if loaded.dtype != example.dtype or not fits:
+        raise InvalidInput(f"{where} is {loaded.dtype}{loaded.shape}, the learner needs {example.dtype}{example.shape}")
+    if not np.all(np.isfinite(loaded)):
+        raise InvalidInput(f"{where} holds a number that is not finite")
+    return np.ascontiguousarray(loaded)

@@ -1,0 +1,100 @@
+"""Candidates with names, in the forms that people have them in, as one array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats
+
+Id = str | int
+
+
+class Table(NamedTuple):
+    """Item ids and one row of features for each."""
+
+    ids: list[Id]
+    features: Floats
+    missing: int  # features that were not given and counted as 0
+
+
+def candidates_table(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ()) -> Table:
+    """`{id: {feature: value}}`, a list of dicts with an `id`, an array with `ids`, or a DataFrame, as one table."""
+    if isinstance(candidates, Mapping):
+        return _from_rows(list(candidates), list(candidates.values()), names)
+    if hasattr(candidates, "columns"):
+        return _from_frame(candidates, names)
+    if isinstance(candidates, Sequence) and candidates and isinstance(candidates[0], Mapping):
+        return _from_records(candidates, names)
+    return _from_array(candidates, names, ids)
+
+
+def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float], int]:
+    """The values in the order of `names`, and how many were missing; a name that nobody announced is refused."""
+    if not isinstance(values, Mapping):
+        row = list(values)
+        if len(row) != len(names):
+            raise InvalidInput(f"{where} has {len(row)} numbers for {len(names)} features")
+        return row, 0
+    unknown = [name for name in values if name not in names]
+    if unknown:
+        known = ", ".join(map(str, names)) or "none"
+        raise InvalidInput(f"{where} has the feature {unknown[0]!r}, which is not one of: {known}")
+    for name, value in values.items():
+        if isinstance(value, bool | np.bool_ | str) or not _is_finite(value):
+            raise InvalidInput(f"{where}: {name} must be a finite number, got {value!r}")
+    return [float(values.get(name, 0.0)) for name in names], len(names) - len(values)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _from_rows(ids: list[Id], rows: Sequence[Any], names: Sequence[str]) -> Table:
+    repeated = {id for id in ids if ids.count(id) > 1} if len(set(ids)) != len(ids) else ()
+    if repeated:
+        raise InvalidInput(f"the item {next(iter(repeated))!r} is given twice")
+    if not ids:
+        raise InvalidInput("there are no items to rank; give at least one")
+    named = [named_row(row, names, f"item {id!r}") for id, row in zip(ids, rows)]
+    features = np.array([row for row, _ in named], dtype=np.float64).reshape(len(ids), len(names))
+    return Table(ids, features, sum(missing for _, missing in named))
+
+
+def _from_records(records: Sequence[Any], names: Sequence[str]) -> Table:
+    for i, record in enumerate(records):
+        if not isinstance(record, Mapping) or not isinstance(record.get("id"), str | int):
+            raise InvalidInput(f"item {i} of the list lacks its id, as in {{'id': 'a', …}}")
+    rows = [{name: value for name, value in record.items() if name != "id"} for record in records]
+    return _from_rows([record["id"] for record in records], rows, names)
+
+
+def _from_frame(frame: Any, names: Sequence[str]) -> Table:
+    columns = [str(column) for column in frame.columns]
+    by_column = "id" in columns and "id" not in names
+    ids = list(frame["id"]) if by_column else list(getattr(frame, "index", range(len(frame))))
+    given = [column for column in columns if not (by_column and column == "id")]
+    values = [list(frame[column]) for column in given]
+    rows = [dict(zip(given, row)) for row in zip(*values)] if given else [{} for _ in ids]
+    return _from_rows([id.item() if isinstance(id, np.generic) else id for id in ids], rows, names)
+
+
+def _from_array(rows: Any, names: Sequence[str], ids: Sequence[Id]) -> Table:
+    try:
+        array = np.array(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("candidates are {id: {feature: value}}, a list of dicts, an array or a DataFrame") from None
+    if array.ndim != 2 or array.shape[1] != len(names):
+        raise InvalidInput(f"an array of candidates has one row per item and {len(names)} columns, got {array.shape}")
+    listed: list[Id] = list(ids) if len(ids) else list(range(len(array)))
+    if len(listed) != len(array):
+        raise InvalidInput(f"{len(listed)} ids for {len(array)} rows")
+    if len(set(listed)) != len(listed):
+        raise InvalidInput("an id is given twice")
+    return Table(listed, array, 0)

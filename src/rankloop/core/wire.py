@@ -1,0 +1,127 @@
+"""Values as plain data: NamedTuples of arrays and numbers to tables of lists and numbers, and back."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Decision
+
+
+def to_plain(value: Any) -> Any:
+    """Tables, lists and numbers that JSON can carry; finite numbers only."""
+    if hasattr(value, "_fields"):
+        return {name: to_plain(part) for name, part in zip(value._fields, value)}
+    if isinstance(value, np.ndarray):
+        _require_finite(value)
+        return value.tolist() if value.ndim == 1 else {"shape": list(value.shape), "values": value.ravel().tolist()}
+    if isinstance(value, tuple):
+        return [to_plain(part) for part in value]
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float):
+        _require_finite(np.array(plain))
+    return plain
+
+
+def from_plain(plain: Any, annotation: Any, where: str = "value") -> Any:
+    """The value of the annotated type that `to_plain` wrote."""
+    origin = get_origin(annotation) or annotation
+    if origin is np.ndarray:
+        return _array(plain, get_args(get_args(annotation)[1])[0], where)
+    if hasattr(origin, "_fields"):
+        return _named_tuple(plain, annotation, where)
+    if origin is tuple:
+        return _tuple(plain, get_args(annotation), where)
+    if annotation is float and type(plain) is int:
+        plain = float(plain)
+    if type(plain) is not annotation:
+        raise InvalidInput(f"{where} must be of type {getattr(annotation, '__name__', annotation)}, got {plain!r:.60}")
+    if annotation is float:
+        _require_finite(np.array(plain), where)
+    return plain
+
+
+def decision_to_plain(decision: Decision[Any]) -> dict[str, Any]:
+    """A decision as JSON can carry it; an unknown propensity is null."""
+    known = np.isfinite(decision.log_propensity)
+    return {
+        "ranking": decision.ranking.tolist(),
+        "log_propensity": float(decision.log_propensity) if known else None,
+        "receipt": to_plain(decision.receipt),
+    }
+
+
+def decision_from_plain(plain: Mapping[str, Any], learner: Any) -> Decision[Any]:
+    """The decision that `decision_to_plain` wrote, with the receipt type of this learner."""
+    try:
+        ranking, log_propensity, receipt = plain["ranking"], plain["log_propensity"], plain["receipt"]
+    except (KeyError, TypeError):
+        raise InvalidInput("a decision is a table with ranking, log_propensity and receipt") from None
+    return Decision(
+        _array(ranking, np.int64, "ranking"),
+        float("nan") if log_propensity is None else from_plain(log_propensity, float, "log_propensity"),
+        from_plain(receipt, receipt_type(learner), "receipt"),
+    )
+
+
+def receipt_type(learner: Any) -> Any:
+    """The receipt that a learner hands out: X of `rank(...) -> Decision[X]`; a wrapper's may stand for its inner's."""
+    (annotation,) = get_args(get_type_hints(type(learner).rank)["return"])
+    if isinstance(annotation, TypeVar):
+        return receipt_type(learner.inner)
+    if any(isinstance(argument, TypeVar) for argument in get_args(annotation)):
+        return get_origin(annotation)[receipt_type(learner.inner)]
+    return annotation
+
+
+def _named_tuple(plain: Any, annotation: Any, where: str) -> Any:
+    cls = get_origin(annotation) or annotation
+    parameters = dict(zip(getattr(cls, "__parameters__", ()), get_args(annotation)))
+    hints = get_type_hints(cls)
+    if not isinstance(plain, Mapping) or set(plain) != set(cls._fields):
+        raise InvalidInput(f"{where} must be a table with {', '.join(cls._fields)}")
+    return cls(
+        **{
+            name: from_plain(plain[name], parameters.get(hints[name], hints[name]), f"{where}.{name}")
+            for name in cls._fields
+        }
+    )
+
+
+def _tuple(plain: Any, arguments: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+    if not isinstance(plain, list):
+        raise InvalidInput(f"{where} must be a list, got {plain!r:.60}")
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        arguments = arguments[:1] * len(plain)
+    if len(arguments) != len(plain):
+        raise InvalidInput(f"{where} must have {len(arguments)} parts, got {len(plain)}")
+    return tuple(from_plain(part, argument, where) for part, argument in zip(plain, arguments))
+
+
+def _array(plain: Any, dtype: Any, where: str) -> Any:
+    shape, values = None, plain
+    if isinstance(plain, Mapping):
+        shape, values = plain.get("shape"), plain.get("values")
+    if not isinstance(values, list) or not all(type(value) in _ENTRIES[np.dtype(dtype).kind] for value in values):
+        raise InvalidInput(f"{where} must be a list of {np.dtype(dtype).name} numbers")
+    try:
+        array = np.array(values, dtype=dtype)
+        array = array if shape is None else array.reshape(shape)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InvalidInput(f"{where}: {error}") from None
+    _require_finite(array, where)
+    return array
+
+
+_ENTRIES: Mapping[str, tuple[type, ...]] = types.MappingProxyType(
+    {"f": (float, int), "i": (int,), "u": (int,), "b": (bool,)}
+)
+
+
+def _require_finite(array: Any, where: str = "value") -> None:
+    if not np.all(np.isfinite(array)):
+        raise InvalidInput(f"{where} holds a number that is not finite")

@@ -1,0 +1,211 @@
+"""The front door: items, features and clicks with names, over a `Session`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from rankloop.core.errors import IncompatibleFeedback, InvalidInput
+from rankloop.core.protocols import AnyLearner
+from rankloop.core.registry import Spec, build
+from rankloop.core.saving import load_with_notes, save
+from rankloop.core.session import Session
+from rankloop.core.tables import Id, Table, candidates_table, named_row
+from rankloop.core.types import Clicks, Feedback, Floats, Preferred, Problem, Query, Relevances, Reward
+from rankloop.core.wire import decision_from_plain, decision_to_plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What a `Ranker` showed: plain data that survives JSON, another process and a long wait."""
+
+    items: list[Id]  # as they were given; item i is items[i]
+    features: list[list[float]]
+    context: list[float]
+    query_id: str
+    decision: dict[str, Any]
+    missing: int  # features that were not given and counted as 0
+
+    @property
+    def ids(self) -> list[Id]:
+        """The items' ids, best first."""
+        return [self.items[item] for item in self.decision["ranking"]]
+
+    @property
+    def log_propensity(self) -> float | None:
+        """The log-probability with which this was shown; None where it has no closed form."""
+        propensity: float | None = self.decision["log_propensity"]
+        return propensity
+
+    def to_json(self) -> str:
+        """One line of JSON, from which `Shown.from_json` makes the same again."""
+        return json.dumps(asdict(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Shown:
+        """What `to_json` wrote, in this process or another."""
+        try:
+            return cls(**json.loads(text))
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"this is not a shown ranking: {error}") from None
+
+
+class Ranker:
+    """A ranking that learns, for people who have items and clicks and no wish to meet arrays.
+
+    >>> ranker = Ranker("online_gradient", features=["title_match", "age_days"], seed=0)
+    >>> shown = ranker.rank({"a": {"title_match": 0.9, "age_days": 3}, "b": {"title_match": 0.1}})
+    >>> ranker.learn(shown, relevances={"a": 0, "b": 1})
+    >>> ranker.rank({"a": {"title_match": 0.9, "age_days": 3}, "b": {"title_match": 0.1}}).ids
+    ['b', 'a']
+
+    `learner` is a kind (`"3pr"`), a whole spec (`{"kind": "3pr", "swap": 0.3}`) or a learner. Items with features are
+    given to `rank` each time; a fixed set without features is named once, as `items`. `shown` is how many places
+    people see and `depth` how many grades come back; None means all.
+    """
+
+    def __init__(
+        self,
+        learner: str | Spec | AnyLearner,
+        *,
+        features: Sequence[str] = (),
+        items: Sequence[Id] = (),
+        context: Sequence[str] = (),
+        shown: int | None = None,
+        depth: int | None = None,
+        max_grade: int = 1,
+        seed: int = 0,
+    ) -> None:
+        problem = Problem(
+            n_features=len(_distinct(features, "features")),
+            n_items=len(_distinct(items, "items")) or None,
+            n_context=len(_distinct(context, "context")),
+            shown=shown,
+            depth=depth,
+            max_grade=max_grade,
+            feature_names=tuple(features),
+        )
+        self._open(Session(build(learner, "learner"), problem, seed), items, context)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Ranker:
+        """The ranker that was saved; it goes on exactly as if it had not stopped."""
+        session, notes = load_with_notes(path)
+        ranker = cls.__new__(cls)
+        ranker._open(session, notes.get("items", ()), notes.get("context", ()))
+        return ranker
+
+    def _open(self, session: Session, items: Sequence[Id], context: Sequence[str]) -> None:
+        problem = session.problem
+        self.session = session
+        self.features = list(problem.feature_names) or [f"feature_{i}" for i in range(problem.n_features)]
+        self.items = list(items)
+        self.context = list(context)
+        self.missing = 0
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, whole or not at all."""
+        save(self.session, path, notes={"items": self.items, "context": self.context})
+
+    def rank(
+        self,
+        candidates: Any = None,
+        *,
+        ids: Sequence[Id] = (),
+        context: Mapping[str, float] | None = None,
+        query: str = "",
+    ) -> Shown:
+        """The order to show.
+
+        `candidates` is `{id: {feature: value}}`, a list of dicts with an `id` each, an array of one row per item (with
+        `ids`), or a DataFrame whose index or `id` column names the items; nothing at all for a fixed set. A feature
+        that is not given counts as 0; one that nobody announced is refused.
+        """
+        table = self._table(candidates, ids)
+        row, missing = named_row(context or {}, self.context, "context")
+        asked = Query.of(table.features, row, query)
+        decision = self.session.rank(asked)
+        self.missing += table.missing + missing
+        return Shown(
+            items=table.ids,
+            features=asked.features.tolist(),
+            context=asked.context.tolist(),
+            query_id=query,
+            decision=decision_to_plain(decision),
+            missing=table.missing + missing,
+        )
+
+    def learn(
+        self,
+        shown: Shown,
+        *,
+        clicks: Iterable[Id] | Mapping[Id, float] | None = None,
+        relevances: Mapping[Id, float] | None = None,
+        preferred: Sequence[Id] | None = None,
+        reward: float | None = None,
+    ) -> None:
+        """Take in what people revealed about a shown ranking: clicks, grades, a better order or a reward."""
+        given = {"clicks": clicks, "relevances": relevances, "preferred": preferred, "reward": reward}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) != 1:
+            raise InvalidInput(f"give one of {', '.join(given)}; got {' and '.join(named) or 'none'}")
+        query = Query.of(_rows(shown), shown.context, shown.query_id)
+        decision = decision_from_plain(shown.decision, self.session.learner)
+        if sorted(shown.decision["ranking"]) != list(range(len(shown.items))):
+            raise InvalidInput("the shown ranking does not name each of its items once")
+        self.session.learn(query, decision, _feedback(shown, named[0], given[named[0]]))
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """What each feature counts for, where the learner is linear in the features."""
+        state = self.session.state
+        while not hasattr(state, "weights") and hasattr(state, "inner"):
+            state = state.inner
+        weights = getattr(state, "weights", ())
+        if len(weights) != len(self.features) or not self.features:
+            raise InvalidInput("this learner has no weight per feature")
+        return dict(zip(self.features, map(float, weights)))
+
+    def _table(self, candidates: Any, ids: Sequence[Id]) -> Table:
+        if candidates is not None:
+            return candidates_table(candidates, self.features, ids)
+        if not self.items:
+            raise InvalidInput("there is nothing to rank: give candidates, or name a fixed set of items at the start")
+        return Table(list(self.items), np.zeros((len(self.items), len(self.features))), 0)
+
+
+def _rows(shown: Shown) -> Floats:
+    rows = np.array(shown.features, dtype=np.float64)
+    return rows.reshape(len(shown.items), -1) if rows.size == 0 else rows
+
+
+def _distinct(names: Sequence[Any], what: str) -> Sequence[Any]:
+    if isinstance(names, str) or len(set(names)) != len(names):
+        raise InvalidInput(f"{what} must be a list of different names, got {names!r}")
+    return names
+
+
+def _feedback(shown: Shown, kind: str, value: Any) -> Feedback:
+    number = {id: i for i, id in enumerate(shown.items)}
+
+    def numbers(ids: Iterable[Id]) -> Any:
+        listed = list(ids)
+        unknown = [id for id in listed if id not in number]
+        if unknown:
+            raise IncompatibleFeedback(f"{kind} names {unknown[0]!r}, which was not among the shown items")
+        return np.array([number[id] for id in listed], dtype=np.int64)
+
+    if kind == "reward":
+        return Reward(float(value))
+    if kind == "preferred":
+        first = numbers(value)
+        rest = [item for item in shown.decision["ranking"] if item not in set(first.tolist())]
+        return Preferred(np.concatenate([first, np.array(rest, dtype=np.int64)]))
+    weights = value.values() if isinstance(value, Mapping) else np.ones(len(value := list(value)))
+    values = np.array(list(weights), dtype=np.float64)
+    return Relevances(numbers(value), values) if kind == "relevances" else Clicks(numbers(value), values)

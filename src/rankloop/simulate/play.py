@@ -1,0 +1,73 @@
+"""The loop: a query, a ranking, people, feedback, a better ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from rankloop.core.errors import InvalidInput, UnstableUpdate
+from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
+from rankloop.core.session import Session, generators
+from rankloop.core.types import Arrival, Decision, Feedback, Floats, Query
+from rankloop.simulate.delivery import Delivery
+
+
+class _Fields(NamedTuple):
+    t: int
+    query: Query
+    relevance: Floats
+    state: Any  # before
+    decision: Decision[Any]
+    arrived: tuple[Arrival, ...]
+    learned: Any  # the state after
+
+
+class Round(_Fields):
+    """One turn of the loop; `feedback` is that of this round's own decision, whether or not it arrived."""
+
+    feedback: Feedback
+
+
+def play(
+    learner: AnyLearner,
+    stream: Stream,
+    people: FeedbackModel,
+    *,
+    horizon: int,
+    seed: int,
+    delivery: Delivery | None = None,
+) -> Iterator[Round]:
+    """Show `horizon` rankings to simulated people and learn from what they reveal.
+
+    Two learners with the same seed meet the same queries and the same people. An update that would be unstable is
+    refused and counted by the session; the loop goes on.
+    """
+    if horizon < 0:
+        raise InvalidInput(f"the horizon is a number of rounds from 0, got {horizon}")
+    problem = stream.problem._replace(shown=people.shown, depth=people.depth)
+    session = Session(learner, problem, seed)
+    of_stream, of_people, _, of_delivery = generators(seed)
+    on_the_way: dict[int, list[Arrival]] = {}
+    for t, (query, relevance) in enumerate(islice(stream.rounds(of_stream), horizon)):
+        state = session.state
+        decision = session.rank(query)
+        grades = relevance(decision.ranking) if callable(relevance) else relevance
+        feedback = people.observe(decision.ranking, grades, of_people)
+        arrived: tuple[Arrival, ...] = (Arrival(query, decision, feedback),)
+        if delivery is not None:
+            for due in delivery.route(t, of_delivery):
+                on_the_way.setdefault(due, []).append(arrived[0])
+            arrived = tuple(on_the_way.pop(t, ()))
+        for arrival in arrived:
+            _teach(session, arrival)
+        round = Round(t, query, grades, state, decision, arrived, session.state)
+        round.feedback = feedback
+        yield round
+
+
+def _teach(session: Session, arrival: Arrival) -> None:
+    try:
+        session.learn(*arrival)
+    except UnstableUpdate:
+        return  # the session has counted it in `refused` and kept the old state
