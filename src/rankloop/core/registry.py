@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import functools
 import importlib
 import pkgutil
-import tomllib
 import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from threading import RLock
+from typing import Any, NamedTuple, TypeVar, get_origin
 
 from rankloop.core import protocols
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
+from rankloop.core.specs import check_arguments, nearest, parse_spec
 
 T = TypeVar("T")
 Spec = Mapping[str, Any]
@@ -40,6 +39,7 @@ _categories: dict[str, type] = {}
 _entries: dict[tuple[str, str], Entry] = {}
 _of_class: dict[type, Entry] = {}
 _waiting: list[str] = []
+_importing = RLock()
 
 
 def category(name: str, protocol: type) -> None:
@@ -68,7 +68,7 @@ def register(kind: str, category: str | None = None) -> Callable[[type[T]], type
             raise Conflict(f"{entry.category} {kind!r} is already {known.cls.__module__}.{known.cls.__qualname__}")
         _entries[entry.category, kind] = entry
         _of_class[cls] = entry
-        _check_arguments(cls)
+        check_arguments(cls, _nested)
         return cls
 
     return enter
@@ -143,43 +143,27 @@ def lookup(kind: str, category: str | None = None) -> Entry:
     return found[0]
 
 
-def nearest(name: str, valid: Any) -> str:
-    """The end of an error message: the valid name that was probably meant."""
-    names = {str(candidate).lower(): str(candidate) for candidate in valid}
-    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.4)
-    if close:
-        return f"; did you mean {names[close[0]]!r}?"
-    return f"; there is {', '.join(sorted(names.values()))}" if names else ""
-
-
-def parse_spec(text: str) -> dict[str, Any]:
-    """`kind`, `kind(parameter=value, …)` and `kind@cutoff` as a table; values are written as in TOML."""
-    head, _, cutoff = text.rpartition("@") if "@" in text.rsplit(")", 1)[-1] else (text, "", "")
-    kind, bracket, rest = head.partition("(")
-    if bracket and not rest.rstrip().endswith(")"):
-        raise InvalidInput(f"{text!r}: the bracket after {kind!r} is not closed")
-    try:
-        table = tomllib.loads(f"_ = {{{rest.rstrip()[:-1]}}}")["_"] if bracket else {}
-        if cutoff or text.endswith("@"):
-            table["cutoff"] = int(cutoff)
-    except ValueError:
-        raise InvalidInput(f"{text!r} is not of the form kind(name=value, …)@cutoff, values as in TOML") from None
-    if not kind.strip():
-        raise InvalidInput(f"{text!r} does not begin with a kind")
-    return {"kind": kind.strip()} | table
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
     return spec_of(value) if type(value) in _of_class else value
 
 
+def _nested(value: Any, annotation: Any) -> Any:
+    """The thing that a spec stands for where the annotation names a family; None where it does not."""
+    wanted = get_origin(annotation) or annotation
+    family = next((name for name, protocol in _categories.items() if protocol is wanted), None)
+    return build(value, family) if family else None
+
+
 def _import_waiting() -> None:
-    while _waiting:
-        package = importlib.import_module(_waiting.pop(0))
-        for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-            importlib.import_module(module.name)
+    with _importing:
+        while _waiting:
+            package = importlib.import_module(_waiting[0])
+            for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+                importlib.import_module(module.name)
+            if package.__name__ in _waiting:  # a module may have looked something up while it was imported
+                _waiting.remove(package.__name__)
 
 
 def _category_of(cls: type) -> str:
@@ -198,75 +182,3 @@ def _methods(protocol: type) -> Iterator[str]:
         for name, value in vars(base).items():
             if isinstance(value, types.FunctionType) and (name == "__call__" or not name.startswith("_")):
                 yield name
-
-
-def _check_arguments(cls: type) -> None:
-    """Convert and check what the constructor is given, by the annotations, before the class validates it."""
-    construct = cls.__init__  # type: ignore[misc]
-
-    @functools.wraps(construct)
-    def init(self: Any, **arguments: Any) -> None:
-        hints = _hints(cls)
-        for name, value in arguments.items():
-            if name not in hints:
-                raise InvalidInput(f"no parameter {name!r}{nearest(name, hints)}")
-            arguments[name] = _convert(value, hints[name], name)
-        missing = [f.name for f in dataclasses.fields(cls) if _required(f) and f.name not in arguments]
-        if missing:
-            raise InvalidInput(f"the parameter {missing[0]!r} is missing")
-        construct(self, **arguments)
-
-    cls.__init__ = init  # type: ignore[misc]
-
-
-def _required(field: dataclasses.Field[Any]) -> bool:
-    return field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-@functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    hints = get_type_hints(cls)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
-
-
-def _convert(value: Any, annotation: Any, name: str) -> Any:
-    if get_origin(annotation) in (Union, types.UnionType):
-        return _first_that_fits(value, get_args(annotation), name)
-    if get_origin(annotation) is Literal:
-        if value not in get_args(annotation):
-            raise InvalidInput(f"{name} = {value!r} is not possible{nearest(str(value), get_args(annotation))}")
-        return value
-    if get_origin(annotation) is tuple:
-        if not isinstance(value, list | tuple):
-            raise InvalidInput(f"{name} must be a list, got {value!r}")
-        return tuple(_convert(part, get_args(annotation)[0], name) for part in value)
-    family = _family_of(annotation)
-    if family:
-        return build(value, family)
-    if annotation is float and type(value) is int:
-        return float(value)
-    if type(value) is not annotation:
-        raise InvalidInput(f"{name} must be of type {_type_name(annotation)}, got {value!r}")
-    return value
-
-
-def _first_that_fits(value: Any, options: tuple[Any, ...], name: str) -> Any:
-    if value is None and type(None) in options:
-        return None
-    reasons = []
-    for option in options:
-        if option is not type(None):
-            try:
-                return _convert(value, option, name)
-            except InvalidInput as error:
-                reasons.append(str(error))
-    raise InvalidInput("; or ".join(reasons))
-
-
-def _family_of(annotation: Any) -> str | None:
-    wanted = get_origin(annotation) or annotation
-    return next((name for name, protocol in _categories.items() if protocol is wanted), None)
-
-
-def _type_name(annotation: Any) -> str:
-    return getattr(annotation, "__name__", str(annotation))

@@ -1,0 +1,68 @@
+# Everything starts here: `make run` shows the loop, `make test` checks it. Both do the set-up first.
+PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 python3.11,$(shell $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(p))))
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+# A compiled kernel goes stale when a kernel in another file changes: the cache is keyed by the whole source.
+SOURCE := $(shell find src -name '*.py' | LC_ALL=C sort | xargs cat | cksum | cut -d' ' -f1)
+export NUMBA_CACHE_DIR ?= $(CURDIR)/.cache/numba-$(SOURCE)
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: help setup run test check format bench reproduce serve docs soak clean
+
+help:
+	@echo 'make run        play the loop on a built-in stream, with a report at the end'
+	@echo 'make test       every test'
+	@echo 'make check      format, lint, types, layers'
+	@echo 'make bench      speed, beside the peers in the same run'
+	@echo 'make reproduce  the figures and tables of the papers'
+	@echo 'make docs       the documentation site'
+
+$(READY): pyproject.toml constraints.txt
+	@if [ -z '$(PYTHON)' ]; then echo 'rankloop needs Python 3.11 or newer on the PATH'; exit 2; fi
+	@echo 'set-up: installing into $(VENV) (once)'
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	@$(PIP) -e '.[data,test]'
+	@touch $@
+
+$(NUMBA_CACHE_DIR)/.warm: $(READY)
+	@echo 'set-up: compiling the kernels (once per version of the source)'
+	@rm -rf $(filter-out $(NUMBA_CACHE_DIR),$(wildcard $(CURDIR)/.cache/numba-*))
+	@mkdir -p $(NUMBA_CACHE_DIR)
+	@$(BIN)/python -m rankloop.simulate.warm
+	@touch $@
+
+setup: $(NUMBA_CACHE_DIR)/.warm
+
+run: setup
+	@$(BIN)/rankloop demo
+
+test: setup
+	@$(BIN)/python -m pytest -n auto --dist worksteal
+
+check: $(READY)
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo
+
+format: $(READY)
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+bench: setup
+	@$(PIP) -e '.[bench]'
+	@$(BIN)/python -m benchmarks
+
+reproduce: setup
+	@$(BIN)/rankloop reproduce --all
+
+docs: $(READY)
+	@$(PIP) -e '.[docs]'
+	@$(BIN)/python docs/build.py
+	@echo 'the site is in site/index.html'
+
+serve soak:
+	@echo 'make $@: the HTTP service is not part of this version yet; see the status table in README.md'
+	@exit 2
+
+clean:
+	rm -rf .cache site results build dist

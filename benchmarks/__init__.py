@@ -1,0 +1,1 @@
+"""Speed, beside the peers in the same run: `make bench`, or `python -m benchmarks letor measures`."""

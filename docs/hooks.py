@@ -1,0 +1,57 @@
+"""Reference pages made from the registry and the docstrings, so that nothing registered can be left out."""
+
+import dataclasses
+import inspect
+from typing import Any, get_type_hints
+
+from mkdocs.structure.files import File, Files
+
+import rankloop
+from rankloop.core.registry import Entry, entries
+
+PAGES = {
+    "learners": "learner",
+    "measures": "measure",
+    "surrogates": "surrogate",
+    "feedback": "feedback",
+    "streams": "stream",
+}
+
+
+def on_files(files: Files, config: Any) -> Files:
+    for page, category in PAGES.items():
+        text = "\n".join([f"# {page.capitalize()}", "", *map(section, entries(category))])
+        files.append(File.generated(config, f"reference/{page}.md", content=text))
+    api = "\n\n".join(["# Python API", *(f"::: rankloop.{name}" for name in rankloop.__all__)])
+    files.append(File.generated(config, "reference/api.md", content=api))
+    return files
+
+
+def section(entry: Entry) -> str:
+    summary, _, rest = inspect.cleandoc(entry.cls.__doc__ or "").partition("\n")
+    parts = [f"## `{entry.kind}`", "", f"**{summary}**", "", "```text", rest.strip(), "```" if rest.strip() else ""]
+    if not rest.strip():
+        parts = parts[:4]
+    return "\n".join([*parts, "", *parameters(entry.cls), ""])
+
+
+def parameters(cls: Any) -> list[str]:
+    fields = [field for field in dataclasses.fields(cls) if field.init]
+    if not fields:
+        return ["No parameters."]
+    hints = get_type_hints(cls)
+    rows = [f"| `{f.name}` | `{type_name(hints[f.name])}` | {default(f)} |" for f in fields]
+    return ["| parameter | type | default |", "|---|---|---|", *rows]
+
+
+def type_name(hint: Any) -> str:
+    text = getattr(hint, "__name__", str(hint)) if not hasattr(hint, "__args__") else str(hint)
+    for prefix in ("typing.", "rankloop.core.protocols.", "rankloop.core.types."):
+        text = text.replace(prefix, "")
+    return text.replace("|", "\\|")
+
+
+def default(field: Any) -> str:
+    if field.default is dataclasses.MISSING:
+        return "required" if field.default_factory is dataclasses.MISSING else "—"
+    return f"`{field.default!r}`"

@@ -1,0 +1,175 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from rankloop import IncompatibleFeedback, InvalidInput, Ranker, Shown
+
+FEATURES = ["title_match", "age_days"]
+CANDIDATES = {"a": {"title_match": 0.9, "age_days": 3}, "b": {"title_match": 0.2, "age_days": 1}, "c": {"age_days": 2}}
+
+
+@pytest.fixture
+def ranker():
+    return Ranker("online_gradient", features=FEATURES, seed=0)
+
+
+class Frame:
+    """The part of a DataFrame that is used."""
+
+    def __init__(self, columns, index):
+        self.table, self.columns, self.index = columns, list(columns), index
+
+    def __len__(self):
+        return len(self.index)
+
+    def __getitem__(self, name):
+        return self.table[name]
+
+
+def test_five_lines(tmp_path):
+    ranker = Ranker("3pr", features=["title_match", "age_days"], seed=0)
+    shown = ranker.rank(CANDIDATES)
+    assert sorted(shown.ids) == ["a", "b", "c"]
+    ranker.learn(shown, clicks=["b"])
+    ranker.save(tmp_path / "shop.rankloop")
+    assert Ranker.load(tmp_path / "shop.rankloop").weights == ranker.weights
+
+
+def test_all_forms_of_candidates_mean_the_same(ranker):
+    rows = [[0.9, 3.0], [0.2, 1.0], [0.0, 2.0]]
+    forms = [
+        ranker.rank(CANDIDATES),
+        ranker.rank([{"id": id, **features} for id, features in CANDIDATES.items()]),
+        ranker.rank(np.array(rows), ids=["a", "b", "c"]),
+        ranker.rank(Frame({"age_days": [3, 1, 2], "title_match": [0.9, 0.2, 0.0]}, ["a", "b", "c"])),
+        ranker.rank(Frame({"id": ["a", "b", "c"], "age_days": [3, 1, 2], "title_match": [0.9, 0.2, 0.0]}, range(3))),
+    ]
+    assert [shown.features for shown in forms] == [rows] * 5
+    assert [shown.items for shown in forms] == [["a", "b", "c"]] * 5
+    assert ranker.rank(np.array(rows)).items == [0, 1, 2]
+
+
+def test_missing_features_are_zero_and_counted(ranker):
+    assert ranker.rank(CANDIDATES).missing == 1
+    assert ranker.rank({"a": {}, "b": {}}).missing == 4
+    assert ranker.missing == 5
+
+
+@pytest.mark.parametrize(
+    ("candidates", "message"),
+    [
+        ({"a": {"titel_match": 1}}, "'titel_match', which is not one of: title_match, age_days"),
+        ({"a": {"age_days": float("nan")}}, "item 'a': age_days must be a finite number"),
+        ({"a": {"age_days": "old"}}, "item 'a': age_days must be a finite number, got 'old'"),
+        ({"a": {"age_days": None}}, "item 'a': age_days"),
+        ({"a": {"age_days": 10**400}}, "item 'a': age_days"),
+        ({}, "no items"),
+        ([{"age_days": 1}], "item 0 of the list lacks its id"),
+        ([{"id": "a"}, {"id": "a"}], "'a' is given twice"),
+        (np.ones((2, 3)), "2 columns"),
+        (np.array([[np.inf, 1.0]]), "inf at row 0, column 0"),
+        ("ab", "candidates are"),
+        (None, "nothing to rank"),
+        ({"a": [1.0]}, "1 numbers for 2 features"),
+    ],
+)
+def test_bad_candidates_are_refused(ranker, candidates, message):
+    with pytest.raises(InvalidInput, match=message):
+        ranker.rank(candidates)
+    assert ranker.missing == 0
+
+
+def test_shown_survives_json_and_another_process(tmp_path):
+    ranker = Ranker("3pr", features=FEATURES, seed=1)
+    shown = ranker.rank(CANDIDATES)
+    assert Shown.from_json(shown.to_json()) == shown
+    ranker.save(tmp_path / "r")
+    (tmp_path / "shown.json").write_text(shown.to_json())
+    script = (
+        "import sys, json; from rankloop import Ranker, Shown;"
+        "ranker = Ranker.load(sys.argv[1]); shown = Shown.from_json(open(sys.argv[2]).read());"
+        "ranker.learn(shown, clicks=[shown.ids[1]]); print(json.dumps([shown.ids, ranker.weights]))"
+    )
+    arguments = [sys.executable, "-c", script, str(tmp_path / "r"), str(tmp_path / "shown.json")]
+    ids, weights = json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
+    ranker.learn(shown, clicks=[shown.ids[1]])
+    assert ids == shown.ids
+    assert weights == ranker.weights
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"items": 1}', "x"])
+def test_what_is_no_shown_ranking(text):
+    with pytest.raises(InvalidInput, match="not a shown ranking"):
+        Shown.from_json(text)
+
+
+def test_relevances_teach(ranker):
+    for _ in range(20):
+        shown = ranker.rank(CANDIDATES)
+        ranker.learn(shown, relevances={"b": 1, "a": 0, "c": 0})
+    assert ranker.rank(CANDIDATES).ids[0] == "b"
+    assert ranker.weights["age_days"] < 0
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({}, InvalidInput, "got none"),
+        ({"relevances": {}, "reward": 1.0}, InvalidInput, "got relevances and reward"),
+        ({"relevances": {"z": 1}}, IncompatibleFeedback, "'z', which was not among"),
+        ({"relevances": {"a": 1}}, IncompatibleFeedback, "exactly the items"),
+        ({"clicks": ["a"]}, IncompatibleFeedback, "not from Clicks"),
+        ({"reward": 1.0}, IncompatibleFeedback, "not from Reward"),
+        ({"preferred": ["a"]}, IncompatibleFeedback, "not from Preferred"),
+    ],
+)
+def test_bad_feedback_changes_nothing(ranker, given, error, message):
+    shown = ranker.rank(CANDIDATES)
+    before = ranker.session.state
+    with pytest.raises(error, match=message):
+        ranker.learn(shown, **given)
+    assert ranker.session.state is before
+
+
+def test_a_tampered_shown_ranking_is_refused(ranker):
+    shown = json.loads(ranker.rank(CANDIDATES).to_json())
+    relevances = {"a": 0, "b": 1, "c": 0}
+    for change in (
+        {"decision": shown["decision"] | {"ranking": [0, 0, 1]}},
+        {"decision": shown["decision"] | {"ranking": [0, 1]}},
+        {"decision": shown["decision"] | {"receipt": {"x": 1}}},
+        {"features": [[1.0, 2.0]]},
+        {"features": [[1.0], [2.0], [3.0]]},
+        {"features": [[1.0, None]] * 3},
+        {"context": [1.0]},
+    ):
+        with pytest.raises((InvalidInput, IncompatibleFeedback)):
+            ranker.learn(Shown.from_json(json.dumps(shown | change)), relevances=relevances)
+
+
+def test_a_fixed_set_is_named_once(tmp_path):
+    ranker = Ranker("random_order", items=["x", "y", "z"], depth=1)
+    shown = ranker.rank()
+    assert sorted(shown.ids) == ["x", "y", "z"]
+    ranker.save(tmp_path / "fixed")
+    assert sorted(Ranker.load(tmp_path / "fixed").rank().ids) == ["x", "y", "z"]
+
+
+def test_preferred_puts_the_named_first():
+    candidates = {"a": {"x": 1}, "b": {"y": 1}, "c": {"z": 1}}
+    ranker = Ranker("preference_perceptron", features=["x", "y", "z"])
+    assert ranker.rank(candidates).ids == ["a", "b", "c"]
+    ranker.learn(ranker.rank(candidates), preferred=["c"])
+    assert ranker.rank(candidates).ids[0] == "c"
+
+
+def test_names_must_differ_and_weights_must_exist():
+    with pytest.raises(InvalidInput, match="different names"):
+        Ranker("random_order", features=["a", "a"])
+    with pytest.raises(InvalidInput, match="different names"):
+        Ranker("random_order", features="ab")
+    with pytest.raises(InvalidInput, match="no weight per feature"):
+        Ranker("random_order", features=["a"]).weights  # noqa: B018

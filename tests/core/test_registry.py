@@ -1,0 +1,172 @@
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+
+import rankloop
+from rankloop import Conflict, InvalidInput, NotFound, build, register, spec_of
+from rankloop.core.protocols import FeedbackModel
+from rankloop.core.registry import categories, entries, entry_of, unregister
+from rankloop.core.specs import parse_spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mirror:
+    """People who give back what they see."""
+
+    share: float = 0.5
+    mode: Literal["fast", "slow"] = "fast"
+    steps: tuple[int, ...] = ()
+    mixed: float | Literal["dynamic"] = 1.0
+    inner: FeedbackModel | None = None
+    shown: int | None = None
+    depth: int | None = None
+
+    def __post_init__(self):
+        if self.share > 1:
+            raise InvalidInput("share is at most 1")
+
+    def observe(self, ranking, relevance, rng):
+        raise InvalidInput("only built, never asked")
+
+
+@pytest.fixture(autouse=True)
+def mirror():
+    register("mirror")(Mirror)
+    yield
+    unregister("mirror", "feedback")
+
+
+def test_the_category_follows_from_the_methods():
+    assert entry_of(Mirror).category == "feedback"
+    assert entry_of(Mirror).summary == "People who give back what they see."
+
+
+def test_ints_become_floats_lists_tuples_and_tables_things():
+    built = build({"kind": "mirror", "share": 1, "steps": [1, 2], "mixed": 0, "inner": {"kind": "mirror", "shown": 3}})
+    assert type(built.share) is float
+    assert type(built.mixed) is float
+    assert built.steps == (1, 2)
+    assert built.inner == Mirror(shown=3)
+    assert build(built) is built
+
+
+def test_the_constructor_converts_too():
+    assert type(Mirror(share=1).share) is float
+    assert Mirror(inner="mirror").inner == Mirror()
+    assert type(dataclasses.replace(Mirror(), share=0).share) is float
+
+
+def test_build_and_spec_are_inverse():
+    thing = Mirror(share=0.25, steps=(3,), inner=Mirror(mode="slow"), mixed="dynamic")
+    assert build(spec_of(thing)) == thing
+    assert spec_of(build(spec_of(thing))) == spec_of(thing)
+    assert "depth" not in spec_of(thing)  # None is not written
+
+
+@pytest.mark.parametrize("entry", entries(), ids=lambda entry: f"{entry.category}-{entry.kind}")
+def test_whatever_needs_no_parameters_goes_through_its_spec(entry):
+    required = [f for f in dataclasses.fields(entry.cls) if f.default is f.default_factory is dataclasses.MISSING]
+    if not required:
+        thing = build(entry.kind, entry.category)
+        assert build(spec_of(thing), entry.category) == thing
+        assert hash(thing) == hash(build(spec_of(thing), entry.category))
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("miror", "no kind 'miror'; did you mean 'mirror'"),
+        ({"kind": "mirror", "shar": 1}, "no parameter 'shar'; did you mean 'share'"),
+        ({"kind": "mirror", "mode": "fats"}, "mode = 'fats' is not possible; did you mean 'fast'"),
+        ({"kind": "mirror", "share": "x"}, "share must be of type float, got 'x'"),
+        ({"kind": "mirror", "share": True}, "share must be of type float, got True"),
+        ({"kind": "mirror", "shown": 1.5}, "shown must be of type int"),
+        ({"kind": "mirror", "share": 2.0}, "share is at most 1"),
+        ({"kind": "mirror", "steps": 3}, "steps must be a list"),
+        ({"kind": "mirror", "mixed": "dynamc"}, "did you mean 'dynamic'"),
+        ({"share": 1}, "lacks its kind"),
+        (3, "a spec is a table"),
+        ("mirror(", "not closed"),
+        ("mirror(share=)", "values as in TOML"),
+        ("nDCG@ten", "cutoff"),
+        ("", "does not begin with a kind"),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_would_be_right(spec, message):
+    with pytest.raises(InvalidInput, match=message):
+        build(spec)
+
+
+def test_an_unknown_kind_is_also_not_found():
+    with pytest.raises(NotFound, match="no learner 'rnadom_order'; did you mean 'random_order'"):
+        build("rnadom_order", "learner")
+
+
+def test_an_unknown_category_gets_the_nearest():
+    with pytest.raises(InvalidInput, match="did you mean 'learner'"):
+        build("random_order", "lerner")
+
+
+def test_a_missing_parameter_is_named():
+    @dataclass(frozen=True, kw_only=True)
+    class Needy:
+        must: int
+        shown: int | None = None
+        depth: int | None = None
+
+        def observe(self, ranking, relevance, rng): ...
+
+    register("needy")(Needy)
+    try:
+        with pytest.raises(InvalidInput, match="'must' is missing"):
+            build("needy")
+    finally:
+        unregister("needy", "feedback")
+
+
+def test_a_kind_in_two_categories_needs_one_named():
+    register("mirror", category="delivery")(dataclass(frozen=True, kw_only=True)(type("Other", (), {})))
+    try:
+        with pytest.raises(InvalidInput, match="say which category"):
+            build("mirror")
+        assert build("mirror", "feedback") == Mirror()
+    finally:
+        unregister("mirror", "delivery")
+
+
+def test_a_taken_name_is_a_conflict():
+    with pytest.raises(Conflict, match="already"):
+        register("mirror", category="feedback")(type("Mirror2", (Mirror,), {}))
+
+
+def test_recipes_are_frozen():
+    with pytest.raises(InvalidInput, match="frozen"):
+        register("loose", category="feedback")(dataclass(type("Loose", (), {})))
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("a", {"kind": "a"}),
+        ("a@10", {"kind": "a", "cutoff": 10}),
+        ("a(gain='linear')@3", {"kind": "a", "gain": "linear", "cutoff": 3}),
+        ("a(b={kind='c', d=[1, 2]}, e=true)", {"kind": "a", "b": {"kind": "c", "d": [1, 2]}, "e": True}),
+        ("a(text='x@y')", {"kind": "a", "text": "x@y"}),
+    ],
+)
+def test_short_specs(text, table):
+    assert parse_spec(text) == table
+
+
+def test_everything_public_is_there_and_every_category_has_members():
+    assert all(getattr(rankloop, name) is not None for name in rankloop.__all__)
+    assert set(rankloop._HOME) == set(rankloop.__all__)
+    assert {"learner", "measure", "surrogate", "feedback", "stream", "delivery"} <= set(categories())
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        rankloop.no_such_thing  # noqa: B018
+
+
+def test_every_registered_thing_says_what_it_is():
+    assert [entry.kind for entry in entries() if len(entry.summary) < 10] == []

@@ -1,0 +1,148 @@
+import json
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+
+from rankloop import InvalidInput, NotFound, Problem, Query, Relevances, Session, build, load, save
+from rankloop.core import saving
+
+PROBLEM = Problem(n_features=3, feature_names=("a", "b", "c"))
+
+
+def queries(n):
+    rng = np.random.default_rng(5)
+    return [(Query.of(rng.random((6, 3))), np.floor(3 * rng.random(6))) for _ in range(n)]
+
+
+def learned(spec, rounds, session=None):
+    session = session or Session(build(spec, "learner"), PROBLEM, 4)
+    shown = []
+    for query, grades in rounds:
+        decision = session.rank(query)
+        shown.append(decision.ranking.tolist())
+        session.learn(query, decision, Relevances(decision.ranking, grades[decision.ranking]))
+    return session, shown
+
+
+@pytest.mark.parametrize(
+    "spec", ["random_order", "online_gradient", {"kind": "standardised", "inner": "online_gradient"}], ids=str
+)
+def test_a_loaded_session_goes_on_as_if_it_had_not_stopped(spec, tmp_path):
+    rounds = queries(30)
+    whole, shown = learned(spec, rounds)
+    half, first = learned(spec, rounds[:13])
+    save(half, tmp_path / "half.rankloop")
+    rest, second = learned(spec, rounds[13:], load(tmp_path / "half.rankloop"))
+    assert first + second == shown
+    assert rest.learner == whole.learner
+    assert rest.problem == whole.problem
+    assert rest.snapshot()[1:] == whole.snapshot()[1:]
+    assert repr(rest.state) == repr(whole.state)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model.rankloop"
+    save(learned("online_gradient", queries(5))[0], path)
+    return path
+
+
+def test_every_truncation_is_refused(saved):
+    whole = saved.read_bytes()
+    for length in range(0, len(whole), 7):
+        saved.write_bytes(whole[:length])
+        with pytest.raises(InvalidInput, match=r"model\.rankloop"):
+            load(saved)
+
+
+def test_a_flipped_byte_in_the_arrays_is_noticed(saved):
+    whole = bytearray(saved.read_bytes())
+    with zipfile.ZipFile(saved) as archive:
+        info = archive.getinfo("0.npy")
+    whole[info.header_offset + 30 + len("0.npy") + info.file_size - 1] ^= 1
+    saved.write_bytes(bytes(whole))
+    with pytest.raises(InvalidInput, match="CRC"):
+        load(saved)
+
+
+def test_foreign_files_are_refused(tmp_path):
+    path = tmp_path / "other"
+    path.write_bytes(b"hello")
+    with pytest.raises(InvalidInput, match="not a whole rankloop file"):
+        load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("word/document.xml", "<x/>")
+    with pytest.raises(InvalidInput):
+        load(path)
+    with pytest.raises(NotFound):
+        load(tmp_path / "nowhere")
+
+
+def rewritten(path, change, arrays=None):
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    header = json.loads(parts["session.json"])
+    change(header)
+    parts["session.json"] = json.dumps(header).encode()
+    parts |= arrays or {}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: h.update(format=99), "format 99, this version reads format 1"),
+        (lambda h: h["learner"].update(kind="no_such"), "no_such"),
+        (lambda h: h["learner"].update(nonsense=1), "nonsense"),
+        (lambda h: h["problem"].update(n_features=5, feature_names=[]), "the learner needs"),
+        (lambda h: h["problem"].update(n_features=-5), "n_features"),
+        (lambda h: h["state"].update(more=1), "does not have the fields"),
+        (lambda h: h.pop("generator"), "not a whole rankloop file"),
+        (lambda h: h["generator"].update(bit_generator="MT19937"), "not a whole rankloop file"),
+        (lambda h: h.update(problem=[1, 2]), "not a whole rankloop file"),
+    ],
+)
+def test_a_header_that_lies_is_refused(saved, change, message):
+    rewritten(saved, change)
+    with pytest.raises(InvalidInput, match=message):
+        load(saved)
+
+
+def test_arrays_that_do_not_fit_or_are_not_finite_are_refused(saved):
+    import io
+
+    for array in (np.zeros(4), np.zeros(3, np.float32), np.array([0.0, np.nan, 1.0])):
+        part = io.BytesIO()
+        np.save(part, array)
+        rewritten(saved, lambda header: None, {"0.npy": part.getvalue()})
+        with pytest.raises(InvalidInput, match="state"):
+            load(saved)
+    rewritten(saved, lambda header: None, {"0.npy": b"\x80\x04pickle"})
+    with pytest.raises(InvalidInput):
+        load(saved)
+
+
+def test_saving_is_all_or_nothing(saved, monkeypatch):
+    before = saved.read_bytes()
+
+    def break_off(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", break_off)
+    with pytest.raises(OSError, match="disk full"):
+        save(learned("online_gradient", queries(9))[0], saved)
+    assert saved.read_bytes() == before
+    assert [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
+def test_another_cpu_is_said(saved, monkeypatch):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(saved)
+    monkeypatch.setattr(saving.binding, "get_host_cpu_name", lambda: "abacus")
+    with pytest.warns(RuntimeWarning, match="abacus"):
+        load(saved)
