@@ -1,0 +1,34 @@
+"""People who grade the first items of the ranking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints, Relevances
+
+
+@register("top_k")
+@dataclass(frozen=True, kw_only=True)
+class TopK:
+    """Grades of the first `depth` items of the ranking, as they are. Draws nothing.
+
+    Use it for raters who judge a few items: the learner must show an item near the top to hear about it.
+    Reference: Chaudhuri and Tewari (2015), Online Ranking with Top-1 Feedback.
+    """
+
+    depth: int = 1
+    shown: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        if self.depth < 1:
+            raise InvalidInput(f"depth = {self.depth}: at least the first item has to be graded (depth = 1)")
+
+    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Relevances:
+        """The grades of the items in the first `depth` places."""
+        items = ranking[: self.depth].copy()
+        return Relevances(items, relevance[items])

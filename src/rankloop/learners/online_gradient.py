@@ -1,0 +1,134 @@
+"""Online gradient descent on a surrogate, from the grades of the items."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.learning import (
+    best_ranking,
+    check_finite,
+    check_positive,
+    expect,
+    finite,
+    point_log_prob,
+    project,
+    shown_or_all,
+    start_weights,
+)
+from rankloop.core.protocols import Surrogate
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.surrogates.list_net import ListNet
+
+
+class State(NamedTuple):
+    """The weights, and what the schedules need."""
+
+    weights: Floats
+    steps: int
+    grad_squares: float  # Σ ‖gradient‖² so far, for the adaptive schedule
+    shown: int
+
+
+@kernel
+def _by_item(features: Floats, weights: Floats, items: Ints, grades: Floats) -> tuple[Floats, Floats]:
+    """Scores and grades in item order."""
+    relevance = np.empty(len(features))
+    for place in range(len(items)):
+        relevance[items[place]] = grades[place]
+    return scores_of(features, weights), relevance
+
+
+@kernel
+def _descend(
+    weights: Floats, rows: Floats, grad: Floats, rate: float, adaptive: bool, squares: float, radius: float
+) -> tuple[Floats, float]:
+    """One projected step; the adaptive rate is divided by the root of all squared gradient norms so far."""
+    slope = np.zeros(len(weights))
+    for i in range(len(grad)):
+        for j in range(len(weights)):
+            slope[j] += grad[i] * rows[i, j]
+    if adaptive:
+        squares += np.sum(slope * slope)
+        if squares > 0.0:
+            rate /= np.sqrt(squares)
+    for j in range(len(weights)):
+        slope[j] = weights[j] - rate * slope[j]
+    project(slope, radius)
+    return slope, squares
+
+
+def _graded(features: Floats, feedback: Relevances) -> tuple[Floats, Ints, Floats]:
+    """The list as it was graded: all items, or those with a grade alone."""
+    items, grades = feedback
+    if len(items) == len(features):
+        return features, items, grades
+    order = np.argsort(items)
+    return features[items[order]], np.arange(len(items)), grades[order]
+
+
+@register("online_gradient")
+@dataclass(frozen=True, kw_only=True)
+class OnlineGradient:
+    """Online gradient descent on a surrogate, from the grades of all items.
+
+    w ← Π(w − η_t · ∇_w surrogate(features · w, relevance)) with Π the projection onto ‖w‖ ≤ `radius`.
+    η_t is `learning_rate` (schedule "constant"), `learning_rate` / √t ("root"), or `learning_rate` / √(Σ ‖gradient‖²)
+    ("adaptive"). The theory's choices for gradients of norm at most G are "root" with learning_rate = radius / G, and,
+    without knowing G, "adaptive" with learning_rate = √2 · radius: both keep the regret within O(radius · G · √T).
+    Without `radius` there is no projection. With grades of only the first items, these alone are its list.
+
+    Use it when all items are graded; `list_net` gives online ListNet.
+    References: Zinkevich (2003), Online Convex Programming and Generalized Infinitesimal Gradient Ascent; Streeter and
+    McMahan (2010), Less Regret via Online Conditioning.
+    """
+
+    surrogate: Surrogate = field(default=ListNet())
+    learning_rate: float = 0.1
+    schedule: Literal["constant", "root", "adaptive"] = "constant"
+    radius: float | None = None
+    start: tuple[float, ...] = ()
+
+    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
+    reports: ClassVar[tuple[str, ...]] = ("steps",)
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {},
+        {"surrogate": "kl", "schedule": "root", "radius": 1.0},
+        {"surrogate": "slam", "schedule": "adaptive", "start": (0.0, 0.5, -1.0)},
+        {"surrogate": "rank_svm"},
+    )
+
+    def __post_init__(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
+        if self.radius is not None:
+            check_positive("radius", self.radius)
+        check_finite("start", self.start)
+
+    def init(self, problem: Problem) -> State:
+        return State(start_weights(self.start, problem.n_features), 0, 0.0, shown_or_all(problem))
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        return Decision(best_ranking(query.features, state.weights), 0.0, ())
+
+    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        rows, items, grades = _graded(query.features, expect(feedback, Relevances))
+        scores, relevance = _by_item(rows, state.weights, items, grades)
+        _, grad = self.surrogate.value_and_grad(scores, relevance)
+        steps = state.steps + 1
+        rate = self.learning_rate / math.sqrt(steps) if self.schedule == "root" else self.learning_rate
+        radius = math.inf if self.radius is None else self.radius
+        adaptive = self.schedule == "adaptive"
+        weights, squares = _descend(state.weights, rows, grad, rate, adaptive, state.grad_squares, radius)
+        return State(stable(weights), steps, finite(squares), state.shown)
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return best_ranking(query.features, state.weights)
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        return point_log_prob(best_ranking(query.features, state.weights), ranking, state.shown)

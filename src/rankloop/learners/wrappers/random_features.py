@@ -1,0 +1,97 @@
+"""Random cosine features: a linear learner that learns curved things."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import reassociated
+from rankloop.core.learning import check_positive
+from rankloop.core.protocols import AnyLearner
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
+
+
+class State(NamedTuple):
+    """The drawn directions and phases, which never change, and what the wrapped learner knows."""
+
+    directions: Floats  # (n_features of the wrapper, features of the problem)
+    phases: Floats
+    inner: Any
+
+
+@reassociated
+def cosines(features: Floats, directions: Floats, phases: Floats) -> Floats:
+    """√(2 / D) · cos(directions · features[i] + phases), row by row: equal rows stay equal."""
+    n_out = len(phases)
+    scale = np.sqrt(2.0 / n_out)
+    mapped = np.empty((len(features), n_out))
+    for i in range(len(features)):
+        for k in range(n_out):
+            angle = 0.0
+            for j in range(features.shape[1]):
+                angle += directions[k, j] * features[i, j]
+            mapped[i, k] = scale * np.cos(angle + phases[k])
+    return mapped
+
+
+@register("random_features")
+@dataclass(frozen=True, kw_only=True)
+class RandomFeatures:
+    """The `inner` learner on random cosine features: a linear learner learns curved things.
+
+    √(2/D) · cos(W · x + b), W normal with deviation 1 / `bandwidth`, b uniform on [0, 2π), D = `n_features`. Dot
+    products of the new features approach the Gaussian kernel exp(−‖x − y‖² / (2 · bandwidth²)), so a linear learner
+    becomes a kernel method of fixed cost. The draw depends on `seed` alone. Put it around a linear learner whose
+    features are of like size (`standardised` outside) when straight lines are not enough.
+    Reference: Rahimi and Recht (2007), Random Features for Large-Scale Kernel Machines.
+    """
+
+    inner: AnyLearner
+    n_features: int = 100
+    bandwidth: float = 1.0
+    seed: int = 0
+
+    examples: ClassVar[tuple[Spec, ...]] = ({"inner": "online_gradient", "n_features": 8},)
+
+    def __post_init__(self) -> None:
+        check_positive("bandwidth", self.bandwidth)
+        if self.n_features < 1:
+            raise InvalidInput(f"n_features = {self.n_features}: at least one feature has to be drawn")
+        if self.seed < 0:
+            raise InvalidInput(f"seed = {self.seed}: a seed is a whole number from 0")
+
+    @property
+    def accepts(self) -> tuple[type, ...]:
+        return self.inner.accepts
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        return tuple(f"inner.{path}" for path in self.inner.reports)
+
+    def init(self, problem: Problem) -> State:
+        rng = np.random.default_rng(self.seed)
+        directions = rng.standard_normal((self.n_features, problem.n_features)) / self.bandwidth
+        phases = 2.0 * np.pi * rng.random(self.n_features)
+        mapped = problem._replace(n_features=self.n_features, feature_names=())
+        return State(directions, phases, self.inner.init(mapped))
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[R]:
+        return self.inner.rank(state.inner, _mapped(state, query), rng)
+
+    def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
+        return state._replace(inner=self.inner.learn(state.inner, _mapped(state, query), decision, feedback))
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return self.inner.predict(state.inner, _mapped(state, query))
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        return self.inner.log_prob(state.inner, _mapped(state, query), ranking)
+
+
+def _mapped(state: State, query: Query) -> Query:
+    return Query(query.id, cosines(query.features, state.directions, state.phases), query.context)

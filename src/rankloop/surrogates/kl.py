@@ -1,0 +1,52 @@
+"""ListNet without its normalisation: a Kullback-Leibler divergence that grades enter one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.core.kernels import kernel
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints
+
+
+@kernel
+def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+    value = 0.0
+    grad = np.empty(len(scores))
+    for i in range(len(scores)):
+        guess, target = np.exp(scores[i]), np.exp(relevance[i])
+        value += target * (relevance[i] - scores[i]) - target + guess
+        grad[i] = guess - target
+    return value, grad
+
+
+@kernel
+def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
+    terms = np.zeros(len(scores))
+    for place in range(len(items)):
+        terms[items[place]] = np.exp(scores[items[place]]) - np.exp(grades[place])
+    return terms
+
+
+@register("kl")
+@dataclass(frozen=True, kw_only=True)
+class KL:
+    """Un-normalised ListNet: a Kullback-Leibler divergence that learns from single grades.
+
+    Σ_i e^r_i · (r_i − s_i) − e^r_i + e^s_i with s the scores and r the relevance.
+    Use it when only some items are graded: one grade at a time is enough to learn from. It grows like e^score, so large
+    steps overflow; such a step is refused.
+    Reference: Chaudhuri and Tewari (2017), Online Learning to Rank with Top-k Feedback.
+    """
+
+    span: ClassVar[int | None] = 1
+    convex: ClassVar[bool] = True
+
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        return _value_and_grad(scores, relevance)
+
+    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        return _terms(scores, items, grades)

@@ -1,0 +1,53 @@
+"""ListNet: cross entropy between the softmax of the grades and that of the scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.core.kernels import kernel
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints
+from rankloop.surrogates.together import terms_of_all
+
+
+@kernel
+def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+    n_items = len(scores)
+    grad = np.empty(n_items)
+    if n_items == 0:
+        return 0.0, grad
+    top_score, top_grade = scores.max(), relevance.max()
+    score_total, grade_total, weighted = 0.0, 0.0, 0.0
+    for i in range(n_items):
+        target = np.exp(relevance[i] - top_grade)
+        grade_total += target
+        weighted += target * (scores[i] - top_score)
+        grad[i] = target
+        score_total += np.exp(scores[i] - top_score)
+    for i in range(n_items):
+        grad[i] = np.exp(scores[i] - top_score) / score_total - grad[i] / grade_total
+    return np.log(score_total) - weighted / grade_total, grad
+
+
+@register("list_net")
+@dataclass(frozen=True, kw_only=True)
+class ListNet:
+    """ListNet: the cross entropy between the softmax of the grades and that of the scores.
+
+    −Σ_i P_i(relevance) · log P_i(scores) with P the softmax. The usual first choice with full relevance: smooth,
+    convex, and its gradient never exceeds 2. All grades enter the softmax together, so no part of the list is enough to
+    estimate its gradient; `kl` is the variant for that.
+    Reference: Cao, Qin, Liu, Tsai and Li (2007), Learning to Rank: From Pairwise Approach to Listwise Approach.
+    """
+
+    span: ClassVar[int | None] = None
+    convex: ClassVar[bool] = True
+
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        return _value_and_grad(scores, relevance)
+
+    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        return terms_of_all(self, scores, items, grades)

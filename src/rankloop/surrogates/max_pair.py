@@ -1,0 +1,63 @@
+"""The hinge of the one pair that is ordered worst."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.core.kernels import kernel
+from rankloop.core.learning import check_positive
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints
+from rankloop.surrogates.levels import best_below, levels_of
+from rankloop.surrogates.together import terms_of_all
+
+
+@kernel
+def _value_and_grad(scores: Floats, relevance: Floats, margin: float) -> tuple[float, Floats]:
+    levels, n_levels = levels_of(relevance)
+    below = best_below(scores, levels, n_levels)
+    worst, better, rival = 0.0, -1, -1
+    for i in range(len(scores)):
+        lower = below[levels[i]]
+        if lower >= 0:
+            gap = margin + scores[lower] - scores[i]
+            if gap > worst:
+                worst, better, rival = gap, i, lower
+    grad = np.zeros(len(scores))
+    if better >= 0:
+        grad[better], grad[rival] = -1.0, 1.0
+    return worst, grad
+
+
+@register("max_pair")
+@dataclass(frozen=True, kw_only=True)
+class MaxPair:
+    """The worst pair: the largest amount by which an item fails to beat one of lower grade by a margin.
+
+    max over pairs with relevance[i] > relevance[j] of max(0, `margin` + scores[j] − scores[i]), in O(items).
+    With a margin of at least 1 it bounds 1 − M for every measure M in [0, 1] that is 1 on a perfect ranking. Use it for
+    guarantees that do not grow with the length of the list; it moves two items per step.
+    Reference: Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
+    """
+
+    margin: float = 1.0
+
+    span: ClassVar[int | None] = None
+    convex: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_positive("margin", self.margin)
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """The measures M for which the value is at least 1 − M, however ties are broken."""
+        return ("nDCG", "nDCG@2", "AP") if self.margin >= 1.0 else ()
+
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        return _value_and_grad(scores, relevance, self.margin)
+
+    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        return terms_of_all(self, scores, items, grades)

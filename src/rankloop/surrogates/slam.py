@@ -1,0 +1,126 @@
+"""SLAM: a hinge per item against the best item of lower grade, weighted so that it bounds a measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.learning import check_positive
+from rankloop.core.rankings import discount, exponential_gain
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Floats, Ints
+from rankloop.surrogates.levels import best_below, levels_of
+from rankloop.surrogates.together import terms_of_all
+
+
+@kernel
+def ndcg_weights(relevance: Floats, levels: Ints, n_levels: int, cutoff: int, mean: bool) -> Floats:
+    """gain · discount / ideal DCG of each item in an order by grade; inside a grade their mean, or in item order."""
+    n_items = len(relevance)
+    discounts = np.zeros(n_items)
+    for position in range(min(cutoff, n_items)):
+        discounts[position] = discount(position)
+    counts = np.zeros(n_levels, np.int64)
+    for level in levels:
+        counts[level] += 1
+    weights, place, first = np.empty(n_items), np.empty(n_levels, np.int64), 0
+    share = np.empty(n_levels)
+    for level in range(n_levels - 1, -1, -1):
+        place[level] = first
+        share[level] = discounts[first : first + counts[level]].sum() / max(counts[level], 1)
+        first += counts[level]
+    ideal = 0.0
+    for i in range(n_items):
+        level = levels[i]
+        weights[i] = exponential_gain(relevance[i]) * (share[level] if mean else discounts[place[level]])
+        place[level] += 1
+        ideal += weights[i]
+    return weights / ideal if ideal > 0.0 else np.zeros(n_items)
+
+
+@kernel
+def hinges(scores: Floats, levels: Ints, n_levels: int, weights: Floats, margin: float) -> tuple[float, Floats]:
+    """Σ_i weights[i] · max(0, margin + best lower score − scores[i]) and a sub-gradient, in one pass."""
+    below = best_below(scores, levels, n_levels)
+    value, grad = 0.0, np.zeros(len(scores))
+    for i in range(len(scores)):
+        rival = below[levels[i]]
+        if rival >= 0 and weights[i] > 0.0:
+            gap = margin + scores[rival] - scores[i]
+            if gap > 0.0:
+                value += weights[i] * gap
+                grad[i] -= weights[i]
+                grad[rival] += weights[i]
+    return value, grad
+
+
+@kernel
+def _ndcg(scores: Floats, relevance: Floats, cutoff: int, mean: bool, margin: float) -> tuple[float, Floats]:
+    levels, n_levels = levels_of(relevance)
+    return hinges(scores, levels, n_levels, ndcg_weights(relevance, levels, n_levels, cutoff, mean), margin)
+
+
+@kernel
+def _ap(scores: Floats, relevance: Floats, margin: float) -> tuple[float, Floats]:
+    levels = np.empty(len(scores), np.int64)
+    for i in range(len(scores)):
+        levels[i] = relevance[i] >= 1.0
+    return hinges(scores, levels, 2, levels / max(levels.sum(), 1), margin)
+
+
+@register("slam")
+@dataclass(frozen=True, kw_only=True)
+class Slam:
+    """SLAM: each item should beat the best item of lower grade by a margin, weighted as in nDCG or AP.
+
+    Σ_i v_i · max(0, `margin` + max{scores[j] : relevance[j] < relevance[i]} − scores[i]). The weights v sum to 1 and
+    make the value an upper bound on 1 − nDCG, 1 − nDCG@`cutoff` or 1 − AP for margins of at least 1: v = gain ·
+    discount / ideal DCG for nDCG, 1 / relevant items for AP (relevant from grade 1 on). Items of equal grade share the
+    mean of their weights (`within` = "mean") or take them in item order ("item_order"); by score would not be convex.
+    Nothing relevant: value 0.
+
+    Use it with full relevance when the top of the list matters most.
+    Reference: Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
+    """
+
+    measure: Literal["nDCG", "AP"] = "nDCG"
+    cutoff: int | None = None
+    within: Literal["mean", "item_order"] = "mean"
+    margin: float = 1.0
+
+    span: ClassVar[int | None] = None
+    convex: ClassVar[bool] = True
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {},
+        {"cutoff": 2},
+        {"measure": "AP"},
+        {"within": "item_order"},
+        {"margin": 0.5},
+    )
+
+    def __post_init__(self) -> None:
+        check_positive("margin", self.margin)
+        if self.cutoff is not None and self.cutoff < 1:
+            raise InvalidInput(f"cutoff = {self.cutoff}: at least the first position has to count (cutoff = 1)")
+        if self.measure == "AP" and (self.cutoff is not None or self.within != "mean"):
+            raise InvalidInput("the weights of AP are all equal and know no cutoff: leave out cutoff and within")
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """The measures M for which the value is at least 1 − M, however ties are broken."""
+        if self.margin < 1.0:
+            return ()
+        return (self.measure if self.cutoff is None else f"{self.measure}@{self.cutoff}",)
+
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        if self.measure == "AP":
+            return _ap(scores, relevance, self.margin)
+        cutoff = len(scores) if self.cutoff is None else self.cutoff
+        return _ndcg(scores, relevance, cutoff, self.within == "mean", self.margin)
+
+    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        return terms_of_all(self, scores, items, grades)

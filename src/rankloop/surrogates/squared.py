@@ -1,0 +1,51 @@
+"""Squared distance between scores and grades."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.core.kernels import kernel
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints
+
+
+@kernel
+def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+    value = 0.0
+    grad = np.empty(len(scores))
+    for i in range(len(scores)):
+        gap = scores[i] - relevance[i]
+        value += gap * gap
+        grad[i] = 2.0 * gap
+    return value, grad
+
+
+@kernel
+def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
+    terms = np.zeros(len(scores))
+    for place in range(len(items)):
+        terms[items[place]] = 2.0 * (scores[items[place]] - grades[place])
+    return terms
+
+
+@register("squared")
+@dataclass(frozen=True, kw_only=True)
+class Squared:
+    """Squared distance between scores and grades: every item is judged alone.
+
+    Σ_i (scores[i] − relevance[i])². Use it when scores should predict grades; one grade at a time is enough to learn
+    from.
+    Reference: Cossock and Zhang (2006), Subset Ranking Using Regression.
+    """
+
+    span: ClassVar[int | None] = 1
+    convex: ClassVar[bool] = True
+
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        return _value_and_grad(scores, relevance)
+
+    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        return _terms(scores, items, grades)

@@ -1,0 +1,156 @@
+"""What the contracts are tried on: every registered learner with its examples, queries, and feedback of each kind."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator, default_rng
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import entry_of
+from rankloop.core.types import Arrival, Clicks, Decision, Feedback, Preferred, Problem, Query, Relevances, Reward
+
+SAMPLES = Path(__file__).parent / "samples"
+PROBLEMS = (Problem(n_features=3, max_grade=2), Problem(n_features=0, n_items=4), Problem(n_features=3, n_context=2))
+VARIANTS: tuple[dict[str, Any], ...] = ({}, {"shown": 2}, {"depth": 2}, {"shown": 3, "depth": 1})
+
+
+class Case(NamedTuple):
+    """A learner and a problem that it accepts."""
+
+    name: str
+    learner: Any
+    problem: Problem
+
+    @property
+    def featured(self) -> bool:
+        """Whether items are told apart by their features; in a fixed set they are told apart by their number."""
+        return self.problem.n_items is None
+
+    def query(self, n_items: int, rng: Generator) -> Query:
+        """Normal features and context; a fixed set keeps its own size."""
+        n_items = self.problem.n_items or n_items
+        return Query.of(rng.normal(size=(n_items, self.problem.n_features)), rng.normal(size=self.problem.n_context))
+
+    def feedbacks(self, decision: Decision[Any], rng: Generator) -> Iterator[Feedback]:
+        """One feedback of each kind that the learner accepts."""
+        for kind in self.learner.accepts:
+            yield feedback_of(kind, self.problem, decision, rng)
+
+
+class Past(NamedTuple):
+    """A played history: what arrived, the states before and after each arrival."""
+
+    arrivals: list[Arrival]
+    states: list[Any]
+
+
+def examples_of(cls: type) -> list[Any]:
+    """What a registered class is tried with: built from its `examples`, its sample file, or without parameters."""
+    sample = SAMPLES / f"{entry_of(cls).kind}.txt"
+    default: dict[str, Any] = {"path": str(sample)} if sample.exists() else {}
+    try:
+        return [cls(**parameters) for parameters in getattr(cls, "examples", (default,))]
+    except InvalidInput as error:
+        error.add_note(f"{cls.__name__} should name `examples` that build (see tests/contracts/README.md)")
+        raise
+
+
+def cases_of(kind: str, cls: type) -> list[Case]:
+    """Every example of a learner, on each variant of its problem that it accepts.
+
+    `examples` on the class are tables of parameters (default: none), `example_problem` a problem that fits them all.
+    """
+    found = []
+    for place, learner in enumerate(examples_of(cls)):
+        problem = getattr(cls, "example_problem", None) or accepted_problem(learner)
+        for variant in VARIANTS:
+            varied = problem._replace(**variant)
+            if accepts(learner, varied):
+                label = ",".join(f"{name}={value}" for name, value in variant.items())
+                found.append(Case(f"{kind}-{place}-{label or 'plain'}", learner, varied))
+    return found
+
+
+def accepted_problem(learner: Any) -> Problem:
+    """The first of PROBLEMS that the learner takes; name `example_problem` on the class when none of them fits."""
+    for problem in PROBLEMS:
+        if accepts(learner, problem):
+            return problem
+    learner.init(PROBLEMS[0])  # say why not
+    raise AssertionError("unreachable")
+
+
+def accepts(learner: Any, problem: Problem) -> bool:
+    try:
+        learner.init(problem)
+    except InvalidInput:
+        return False
+    return True
+
+
+def feedback_of(kind: type, problem: Problem, decision: Decision[Any], rng: Generator) -> Feedback:
+    """Random feedback of this kind that fits the decision."""
+    ranking = decision.ranking
+    if kind is Relevances:
+        items = ranking[: problem.depth].copy()
+        return Relevances(items, rng.integers(0, problem.max_grade + 1, len(items)).astype(float))
+    if kind is Clicks:
+        items = np.sort(ranking[: problem.shown][rng.random(len(ranking[: problem.shown])) < 0.5])
+        return Clicks(items, np.ones(len(items)))
+    if kind is Preferred:
+        better = ranking.copy()
+        better[:2] = better[:2][::-1]
+        return Preferred(better)
+    if kind is Reward:
+        return Reward(float(rng.random() < 0.5))
+    raise AssertionError(f"accepts names {kind}, which is no kind of feedback")
+
+
+def play_past(case: Case, rounds: int = 12, seed: int = 0) -> Past:
+    """Rank and learn for a few rounds, on lists of 2 to 5 items, with every kind of feedback in turn."""
+    rng, draws = default_rng(seed), default_rng(seed + 1)
+    states, arrivals = [case.learner.init(case.problem)], []
+    for t in range(rounds):
+        query = case.query(2 + t % 4, rng)
+        decision = case.learner.rank(states[-1], query, draws)
+        for feedback in case.feedbacks(decision, rng):
+            arrivals.append(Arrival(query, decision, feedback))
+            states.append(case.learner.learn(states[-1], *copy.deepcopy(arrivals[-1])))
+    return Past(arrivals, states)
+
+
+def leaves(value: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
+    """The arrays and numbers of a value with their dotted paths."""
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", range(len(value)))
+        for name, part in zip(names, value, strict=True):
+            yield from leaves(part, f"{path}.{name}")
+    else:
+        yield path, value
+
+
+def same(one: Any, other: Any) -> str:
+    """The path of the first difference, bit for bit; empty when there is none."""
+    ones, others = list(leaves(one)), list(leaves(other))
+    if [path for path, _ in ones] != [path for path, _ in others]:
+        return f"different parts: {[path for path, _ in ones]} and {[path for path, _ in others]}"
+    for (path, a), (_, b) in zip(ones, others, strict=True):
+        if type(a) is not type(b) or not np.array_equal(np.asarray(a), np.asarray(b), equal_nan=_is_real(a)):
+            return f"{path}: {a!r} and {b!r}"
+    return ""
+
+
+def assert_finite(state: Any) -> None:
+    assert isinstance(state, tuple), f"the state is a {type(state).__name__}"
+    for path, value in leaves(state):
+        assert isinstance(value, np.ndarray | int | float | bool | np.generic), f"{path} is a {type(value).__name__}"
+        assert np.all(np.isfinite(value)), f"{path} = {value} is not finite"
+
+
+def _is_real(value: Any) -> bool:
+    return np.asarray(value).dtype.kind == "f"

@@ -1,0 +1,55 @@
+"""What holds for everything registered, whatever its category."""
+
+import dataclasses
+import json
+from typing import get_type_hints
+
+import pytest
+from cases import examples_of
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import Entry, build, entries, spec_of
+
+each = pytest.mark.parametrize("entry", entries(), ids=lambda entry: f"{entry.category}-{entry.kind}")
+
+
+@each
+def test_a_spec_builds_the_same_thing_again(entry: Entry):
+    for thing in examples_of(entry.cls):
+        spec = spec_of(thing)
+        again = build(json.loads(json.dumps(spec)), entry.category)
+        assert again == thing
+        assert hash(again) == hash(thing)
+        assert spec_of(again) == spec
+
+
+@each
+def test_the_docstring_begins_with_one_plain_line(entry: Entry):
+    lines = (entry.cls.__doc__ or "").split("\n")
+    assert len(entry.summary) > 10, "what is it?"
+    assert entry.summary.endswith("."), f"{entry.summary!r} does not end as a sentence"
+    assert len(lines) == 1 or not lines[1].strip(), "the summary is one line, then an empty one"
+
+
+@each
+def test_defaults_are_of_the_annotated_type(entry: Entry):
+    hints = get_type_hints(entry.cls)
+    for field in dataclasses.fields(entry.cls):
+        if hints[field.name] in (int, float, bool, str) and field.default is not dataclasses.MISSING:
+            assert type(field.default) is hints[field.name], f"{field.name} = {field.default!r}"
+
+
+@each
+def test_parameters_are_keyword_only_and_known(entry: Entry):
+    with pytest.raises(InvalidInput, match="no parameter 'no_such_parameter'"):
+        entry.cls(no_such_parameter=1)
+    with pytest.raises(TypeError):
+        entry.cls("positional")
+
+
+@each
+def test_it_cannot_be_changed(entry: Entry):
+    for thing in examples_of(entry.cls):
+        for field in dataclasses.fields(thing):
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(thing, field.name, None)
