@@ -8,23 +8,35 @@ from numpy.random import Generator
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 
-SMALL = 48  # below this an insertion sort beats the merge sort
+COUNTED = 400  # up to this many items, counting who stands above whom beats sorting
 
 
 @kernel
 def ranking_of(scores: Floats) -> Ints:
     """Items by descending score; ties by item number, so that a ranking is a function of its scores."""
     n_items = len(scores)
-    if n_items > SMALL:
+    if n_items > COUNTED or not _finite(scores):
         return np.argsort(-scores, kind="mergesort")
+    places = np.zeros(n_items, np.int64)
+    for item in range(n_items):
+        score, n_above = scores[item], 0
+        for earlier in range(item):  # no branches, so it runs in vectors
+            above = np.int64(scores[earlier] >= score)
+            n_above += above
+            places[earlier] += 1 - above
+        places[item] = n_above
     ranking = np.empty(n_items, np.int64)
     for item in range(n_items):
-        place = item
-        while place > 0 and scores[ranking[place - 1]] < scores[item]:
-            ranking[place] = ranking[place - 1]
-            place -= 1
-        ranking[place] = item
+        ranking[places[item]] = item
     return ranking
+
+
+@kernel
+def _finite(scores: Floats) -> bool:
+    total = 0.0
+    for score in scores:
+        total += 0.0 * score
+    return total == 0.0
 
 
 @kernel

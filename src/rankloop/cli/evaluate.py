@@ -1,0 +1,121 @@
+"""`rankloop evaluate`: how good these rankings are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankloop.cli.app import app
+
+if TYPE_CHECKING:
+    from rankloop.evaluation.score import Scores
+
+MEASURES = ["nDCG@10", "AP"]
+
+
+@app.command(
+    epilog="Examples: rankloop evaluate shop.rankloop test.txt -m nDCG@10 | rankloop evaluate bm25.run web.qrels"
+)
+def evaluate(
+    rankings: Annotated[Path, typer.Argument(help="A saved model, or a TREC run file.")],
+    truth: Annotated[Path, typer.Argument(help="A LETOR file for a model, TREC judgments (qrels) for a run.")],
+    measure: Annotated[list[str], typer.Option("--measure", "-m", help="May be repeated.")] = MEASURES,
+    per_query: Annotated[bool, typer.Option("--per-query", "-q", help="Each query as well.")] = False,
+    every_query: Annotated[
+        bool, typer.Option("--every-query", help="Judged queries that a run lacks count too.")
+    ] = False,
+    normalise: Annotated[
+        bool, typer.Option("--normalise", help="Scale a model's features from 0 to 1 inside each query.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Score the rankings of a saved model or of a TREC run file with any measures.
+
+    A run is judged as trec_eval judges it: ties by document id, documents without judgment are not relevant, queries
+    without judgments are left out, and so are those that the run lacks unless --every-query.
+    """
+    if _is_model(rankings):
+        scores = _of_model(rankings, truth, measure, normalise)
+    else:
+        scores = _of_run(rankings, truth, measure, every_query)
+    typer.echo(_as_json(scores, per_query) if as_json else _as_text(scores, per_query))
+
+
+def _is_model(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"PK"  # a saved session is a zip
+
+
+def _of_model(model: Path, data: Path, measures: list[str], normalise: bool) -> Scores:
+    from rankloop.core.saving import load
+    from rankloop.data import read_letor
+    from rankloop.data.dataset import normalise_queries
+    from rankloop.evaluation.score import judges_of, score_session
+
+    judges = judges_of(measures)
+    session = load(model)
+    dataset = read_letor(data, n_features=session.problem.n_features)
+    return score_session(session, normalise_queries(dataset) if normalise else dataset, judges, watch=_watched)
+
+
+def _of_run(run: Path, qrels: Path, measures: list[str], every_query: bool) -> Scores:
+    from rankloop.evaluation.score import judges_of
+    from rankloop.evaluation.trec import read_qrels, read_run, score_run
+
+    judges = judges_of(measures)
+    return score_run(read_run(run), read_qrels(qrels), judges, every_query=every_query)
+
+
+def _watched(queries: range) -> Iterable[int]:
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(queries, "ranking", console=console, transient=True, disable=not console.is_terminal)
+
+
+def _as_text(scores: Scores, per_query: bool) -> str:
+    width = max(map(len, ("all", *scores.query_ids)))
+    columns = [max(len(name), 6) for name in scores.measures]
+
+    def line(head: str, cells: Iterable[str]) -> str:
+        return head.ljust(width) + "".join("  " + cell.rjust(size) for cell, size in zip(cells, columns))
+
+    rows = zip(scores.query_ids, scores.values.tolist()) if per_query else ()
+    lines = [line("", scores.measures)]
+    lines += [line(query, (f"{value:.4f}" for value in values)) for query, values in rows]
+    lines.append(line("all", (f"{mean:.4f}" for mean in scores.overall.values())))
+    return "\n".join(lines) + f"\n{_counted(scores)}"
+
+
+def _counted(scores: Scores) -> str:
+    """The last line: over how many queries the means are."""
+    total = len(scores.query_ids)
+    fewer = {name: n for name, n in scores.counted.items() if n < total}
+    skipped = "".join(f"; {name}: {n} counted, the others have no relevant item" for name, n in fewer.items())
+    return f"{total} {'query' if total == 1 else 'queries'}{skipped}"
+
+
+def _as_json(scores: Scores, per_query: bool) -> str:
+    import msgspec
+
+    answer: dict[str, object] = {
+        "n_queries": len(scores.query_ids),
+        "counted": scores.counted,
+        "overall": _plain(scores.overall),
+    }
+    if per_query:
+        answer["per_query"] = {
+            query: _plain(dict(zip(scores.measures, values)))
+            for query, values in zip(scores.query_ids, scores.values.tolist())
+        }
+    return msgspec.json.encode(answer).decode()
+
+
+def _plain(values: dict[str, float]) -> dict[str, float | None]:
+    """nan, which JSON does not have, becomes null."""
+    return {name: None if math.isnan(value) else value for name, value in values.items()}

@@ -1,0 +1,95 @@
+"""Judge rankings with any measures: a saved session on a data set, or scores in arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.session import Session
+from rankloop.core.types import Floats, finite_floats
+from rankloop.data.dataset import Dataset
+from rankloop.measures.base import EVERYWHERE, RankedMeasure, mean_of, parse_measure
+from rankloop.measures.lists import checked_offsets, rankings_of
+
+Measures = Sequence[str | RankedMeasure]
+
+
+class Scores(NamedTuple):
+    """What each measure says of each query; nan where its rule skips the query."""
+
+    measures: tuple[str, ...]
+    query_ids: tuple[str, ...]
+    values: Floats  # (n_queries, n_measures)
+
+    @property
+    def overall(self) -> dict[str, float]:
+        """The mean of each measure over the queries that it counts."""
+        return {name: mean_of(self.values[:, column]) for column, name in enumerate(self.measures)}
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """How many queries each mean is taken over."""
+        return dict(zip(self.measures, np.sum(~np.isnan(self.values), axis=0).tolist()))
+
+    def of_query(self, query_id: str) -> dict[str, float]:
+        """The values of one query by measure."""
+        return dict(zip(self.measures, self.values[self.query_ids.index(query_id)].tolist()))
+
+
+def score_session(
+    session: Session,
+    dataset: Dataset,
+    measures: Measures,
+    *,
+    watch: Callable[[range], Iterable[int]] = iter,
+) -> Scores:
+    """What a session would show without exploring, judged query by query; `watch` may draw a progress bar."""
+    if dataset.n_queries == 0:
+        raise InvalidInput("the data set has no query to judge")
+    rankings = [session.predict(dataset.query(index)[0]) for index in watch(range(dataset.n_queries))]
+    return score_rankings(np.concatenate(rankings), dataset.relevance, dataset.offsets, dataset.query_ids, measures)
+
+
+def score_scores(
+    scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, query_ids: Sequence[str], measures: Measures
+) -> Scores:
+    """Items by descending score, ties by item number, judged query by query; sorted once for all measures."""
+    numbers = finite_floats(scores, 1, "scores")
+    borders = checked_offsets(offsets, len(numbers))
+    judges = judges_of(measures)
+    widest = max(getattr(judge, "cutoff", None) or EVERYWHERE for judge in judges)
+    return score_rankings(rankings_of(numbers, borders, widest), relevance, borders, query_ids, judges)
+
+
+def score_rankings(
+    rankings: ArrayLike,
+    relevance: ArrayLike,
+    offsets: ArrayLike,
+    query_ids: Sequence[str],
+    measures: Measures,
+    shown: ArrayLike | None = None,
+) -> Scores:
+    """Rankings one after another, each counting its own items from 0, judged query by query.
+
+    `shown` tells how many items of each query were shown, all unless given.
+    """
+    judges = judges_of(measures)
+    columns = [judge.of_rankings(rankings, relevance, offsets, shown) for judge in judges]
+    if len(query_ids) != len(columns[0]):
+        raise InvalidInput(f"{len(query_ids)} query ids for {len(columns[0])} queries")
+    return Scores(tuple(map(str, judges)), tuple(query_ids), np.column_stack(columns))
+
+
+def judges_of(measures: Measures) -> list[RankedMeasure]:
+    """The measures of these names, each once."""
+    judges = list(dict.fromkeys(parse_measure(measure) for measure in measures))
+    if not judges:
+        raise InvalidInput("name at least one measure, such as nDCG@10")
+    for judge in judges:
+        if not isinstance(judge, RankedMeasure):
+            raise InvalidInput(f"{judge} judges one ranking at a time; it cannot score a file")
+    return judges  # type: ignore[return-value]

@@ -1,0 +1,57 @@
+"""Average precision: precision at each relevant item, averaged over all relevant items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.core.kernels import kernel
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints
+from rankloop.measures.base import BinaryMeasure, Kernels
+from rankloop.measures.lists import in_shown_order
+
+
+@kernel
+def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, threshold: float, empty: float) -> float:
+    last = min(shown, cutoff)
+    total, n_relevant = 0.0, 0
+    for place, grade in enumerate(in_shown_order(ranking, relevance)):
+        if grade >= threshold:
+            n_relevant += 1
+            if place < last:
+                total += n_relevant / (place + 1)
+    return total / n_relevant if n_relevant else empty
+
+
+@kernel
+def _values(
+    rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, cutoff: int, threshold: float, empty: float
+) -> Floats:
+    values = np.empty(len(offsets) - 1)
+    for q in range(len(values)):
+        own = slice(offsets[q], offsets[q + 1])
+        values[q] = _value(rankings[own], relevance[own], shown[q], cutoff, threshold, empty)
+    return values
+
+
+@register("AP")
+@dataclass(frozen=True, kw_only=True)
+class AveragePrecision(BinaryMeasure):
+    """Average precision: how early the relevant items come; its mean over queries is known as MAP.
+
+    Σ_p [item at p relevant] · (relevant items at positions 0..p) / (p + 1), over positions before the cutoff, divided
+    by the number of all relevant items, as trec_eval's map and map_cut do: with more relevant items than the cutoff,
+    even the best ranking stays below 1.
+    """
+
+    cutoff: int | None = None
+
+    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
+
+    @cached_property
+    def _options(self) -> tuple[float, ...]:
+        return self._last, self.relevant_from, self._if_empty

@@ -1,0 +1,103 @@
+"""Discounted cumulative gain, plain and normalised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.rankings import discount, exponential_gain
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints
+from rankloop.measures.base import EMPTY_SUMS, Kernels, RankedMeasure
+from rankloop.measures.lists import descending, in_shown_order
+
+LARGEST = 1000.0  # 2 to a higher power, summed, may overflow
+
+
+@kernel
+def _total(grades: Floats, cutoff: int, exponential: bool) -> float:
+    total = 0.0
+    for place in range(min(cutoff, len(grades))):
+        grade = grades[place]
+        if grade > 0.0:
+            gain = exponential_gain(grade) if exponential else grade
+            total += gain * discount(place)
+    return total
+
+
+@kernel
+def _value(
+    ranking: Ints, relevance: Floats, shown: int, cutoff: int, exponential: bool, normalised: bool, empty: float
+) -> float:
+    grades = in_shown_order(ranking, relevance)
+    ideal = descending(grades)
+    if exponential and len(ideal) and ideal[0] > LARGEST:
+        raise InvalidInput("a grade is too large for the exponential gain 2^grade; use gain='linear'")
+    best = _total(ideal, cutoff, exponential)
+    if best == 0.0:
+        return empty
+    total = _total(grades, min(shown, cutoff), exponential)
+    return total / best if normalised else total
+
+
+@kernel
+def _values(
+    rankings: Ints,
+    relevance: Floats,
+    offsets: Ints,
+    shown: Ints,
+    cutoff: int,
+    exponential: bool,
+    normalised: bool,
+    empty: float,
+) -> Floats:
+    values = np.empty(len(offsets) - 1)
+    for q in range(len(values)):
+        own = slice(offsets[q], offsets[q + 1])
+        values[q] = _value(rankings[own], relevance[own], shown[q], cutoff, exponential, normalised, empty)
+    return values
+
+
+@register("DCG")
+@dataclass(frozen=True, kw_only=True)
+class DCG(RankedMeasure):
+    """Discounted cumulative gain: what the items are worth, less the lower they stand.
+
+    Σ_p gain(grade at p) / log₂(p + 2) over positions p = 0, 1, … before the cutoff, with gain 2^grade − 1
+    (`exponential`) or the grade itself (`linear`, trec_eval's). Järvelin and Kekäläinen (2002), "Cumulated gain-based
+    evaluation of IR techniques".
+    """
+
+    gain: Literal["exponential", "linear"] = "exponential"
+    cutoff: int | None = None
+
+    _empty_values: ClassVar[dict[str, float]] = EMPTY_SUMS
+    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
+
+    @cached_property
+    def _options(self) -> tuple[float, ...]:
+        return self._last, self.gain == "exponential", False, self._if_empty
+
+
+@register("nDCG")
+@dataclass(frozen=True, kw_only=True)
+class NDCG(RankedMeasure):
+    """Normalised discounted cumulative gain: DCG as a share of the best attainable one, between 0 and 1.
+
+    DCG@cutoff of the ranking / DCG@cutoff of the items by descending grade. The usual choice for graded relevance;
+    with `gain='linear'` it is trec_eval's ndcg and ndcg_cut. Järvelin and Kekäläinen (2002).
+    """
+
+    gain: Literal["exponential", "linear"] = "exponential"
+    cutoff: int | None = None
+
+    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
+
+    @cached_property
+    def _options(self) -> tuple[float, ...]:
+        return self._last, self.gain == "exponential", True, self._if_empty

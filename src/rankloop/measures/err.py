@@ -1,0 +1,70 @@
+"""Expected reciprocal rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.rankings import exponential_gain
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints
+from rankloop.measures.base import Kernels, RankedMeasure
+from rankloop.measures.lists import in_shown_order
+
+
+@kernel
+def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, max_grade: int, empty: float) -> float:
+    last = min(shown, cutoff)
+    total, still_reading, any_relevant = 0.0, 1.0, False
+    for place, grade in enumerate(in_shown_order(ranking, relevance)):
+        if grade > max_grade:
+            raise InvalidInput(
+                "a grade is above max_grade; name the highest grade of the scale, as in ERR(max_grade=5)"
+            )
+        any_relevant |= grade > 0.0
+        if grade > 0.0 and place < last:
+            satisfied = exponential_gain(grade) / 2.0**max_grade
+            total += still_reading * satisfied / (place + 1)
+            still_reading *= 1.0 - satisfied
+    return total if any_relevant else empty
+
+
+@kernel
+def _values(
+    rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, cutoff: int, max_grade: int, empty: float
+) -> Floats:
+    values = np.empty(len(offsets) - 1)
+    for q in range(len(values)):
+        own = slice(offsets[q], offsets[q + 1])
+        values[q] = _value(rankings[own], relevance[own], shown[q], cutoff, max_grade, empty)
+    return values
+
+
+@register("ERR")
+@dataclass(frozen=True, kw_only=True)
+class ERR(RankedMeasure):
+    """Expected reciprocal rank: how far down a reader who stops at the first satisfying item has to go.
+
+    Σ_p R_p / (p + 1) · Π_{p' < p} (1 − R_p'), over positions before the cutoff, where R_p = (2^grade − 1) / 2^max_grade
+    is the probability that the item at p satisfies. `max_grade` is the highest grade of the scale, not of the query.
+    Chapelle, Metzler, Zhang and Grinspan (2009), "Expected reciprocal rank for graded relevance".
+    """
+
+    max_grade: int = 4
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.max_grade <= 1000:
+            raise InvalidInput(f"max_grade must be between 1 and 1000, got {self.max_grade}")
+
+    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
+
+    @cached_property
+    def _options(self) -> tuple[float, ...]:
+        return self._last, self.max_grade, self._if_empty

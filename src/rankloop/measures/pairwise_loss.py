@@ -1,0 +1,53 @@
+"""The number of pairs of items in the wrong order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.core.kernels import kernel
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints
+from rankloop.measures.base import EMPTY_SUMS, Kernels, RankedMeasure
+from rankloop.measures.lists import all_in_shown_order
+
+
+@kernel
+def _value(ranking: Ints, relevance: Floats, shown: int, empty: float) -> float:
+    grades = all_in_shown_order(ranking, relevance, shown)
+    wrong, any_relevant = 0, False
+    for lower in range(len(grades)):
+        any_relevant |= grades[lower] > 0.0
+        for upper in range(lower):
+            wrong += grades[upper] < grades[lower]
+    return float(wrong) if any_relevant else empty
+
+
+@kernel
+def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, empty: float) -> Floats:
+    values = np.empty(len(offsets) - 1)
+    for q in range(len(values)):
+        own = slice(offsets[q], offsets[q + 1])
+        values[q] = _value(rankings[own], relevance[own], shown[q], empty)
+    return values
+
+
+@register("PairwiseLoss")
+@dataclass(frozen=True, kw_only=True)
+class PairwiseLoss(RankedMeasure):
+    """The number of pairs of items in the wrong order, whatever the distance of their grades.
+
+    Σ_{p < p'} [grade at p < grade at p'], over all pairs of positions. Chaudhuri and Tewari (2015), "Online ranking
+    with top-1 feedback".
+    """
+
+    higher_is_better: ClassVar[bool] = False
+    _empty_values: ClassVar[dict[str, float]] = EMPTY_SUMS
+    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
+
+    @cached_property
+    def _options(self) -> tuple[float, ...]:
+        return (self._if_empty,)

@@ -1,0 +1,57 @@
+"""Precision: the share of relevant items among the first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.core.kernels import kernel
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints
+from rankloop.measures.base import EVERYWHERE, BinaryMeasure, Kernels
+from rankloop.measures.lists import in_shown_order
+
+
+@kernel
+def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, threshold: float, empty: float) -> float:
+    last = min(shown, cutoff, len(ranking))
+    hits, n_relevant = 0, 0
+    for place, grade in enumerate(in_shown_order(ranking, relevance)):
+        if grade >= threshold:
+            n_relevant += 1
+            hits += place < last
+    places = max(last, 1) if cutoff == EVERYWHERE else cutoff
+    return hits / places if n_relevant else empty
+
+
+@kernel
+def _values(
+    rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, cutoff: int, threshold: float, empty: float
+) -> Floats:
+    values = np.empty(len(offsets) - 1)
+    for q in range(len(values)):
+        own = slice(offsets[q], offsets[q + 1])
+        values[q] = _value(rankings[own], relevance[own], shown[q], cutoff, threshold, empty)
+    return values
+
+
+@register("P")
+@dataclass(frozen=True, kw_only=True)
+class Precision(BinaryMeasure):
+    """Precision: the share of relevant items among the first `cutoff`, whatever their order.
+
+    (relevant items at positions before the cutoff) / cutoff, also where there are fewer items than that, as trec_eval
+    does; without a cutoff, the share of relevant items in the whole list, which no ranking changes. The regret papers'
+    Precision@n is this times n.
+    """
+
+    cutoff: int | None = None
+
+    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
+
+    @cached_property
+    def _options(self) -> tuple[float, ...]:
+        return self._last, self.relevant_from, self._if_empty

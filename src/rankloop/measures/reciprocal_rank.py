@@ -1,0 +1,51 @@
+"""Reciprocal rank: how far down the first relevant item is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.core.kernels import kernel
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints
+from rankloop.measures.base import BinaryMeasure, Kernels
+from rankloop.measures.lists import in_shown_order
+
+
+@kernel
+def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, threshold: float, empty: float) -> float:
+    for place, grade in enumerate(in_shown_order(ranking, relevance)):
+        if grade >= threshold:
+            return 1.0 / (place + 1) if place < min(shown, cutoff) else 0.0
+    return empty
+
+
+@kernel
+def _values(
+    rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, cutoff: int, threshold: float, empty: float
+) -> Floats:
+    values = np.empty(len(offsets) - 1)
+    for q in range(len(values)):
+        own = slice(offsets[q], offsets[q + 1])
+        values[q] = _value(rankings[own], relevance[own], shown[q], cutoff, threshold, empty)
+    return values
+
+
+@register("RR")
+@dataclass(frozen=True, kw_only=True)
+class ReciprocalRank(BinaryMeasure):
+    """Reciprocal rank: for readers who want one relevant item; its mean over queries is known as MRR.
+
+    1 / (p + 1) for the first position p with a relevant item, 0 when that is not before the cutoff.
+    """
+
+    cutoff: int | None = None
+
+    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
+
+    @cached_property
+    def _options(self) -> tuple[float, ...]:
+        return self._last, self.relevant_from, self._if_empty

@@ -1,0 +1,190 @@
+"""The command line: every command explains itself, an error is one line and exit code 2, nothing is half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rankloop.cli.app import app
+from rankloop.cli.entry import _import_commands, main
+from rankloop.experiments.results import LINES, read_runs
+
+_import_commands()
+COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)  # type: ignore[union-attr]
+SPEC = """
+stream = { kind = "flipped_relevance", n_items = 4, n_relevant = 2 }
+measures = ["DCG"]
+horizon = 100
+seeds = 2
+
+[[arms]]
+name = "leader"
+learner = { kind = "ftpl", horizon = "$horizon", measure = "DCG" }
+
+[[claims]]
+text = "It learns."
+check = "above"
+left = "leader"
+right = "random order"
+measure = "DCG"
+"""
+
+
+def _code(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        main(list(arguments))
+    return int(left.value.code or 0)
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.toml").write_text(SPEC)
+    return tmp_path / "tiny.toml"
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_with_an_example(
+    command: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _code(command, flag) == 0
+    assert re.search(f"Examples?: rankloop {command}", " ".join(capsys.readouterr().out.split()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nosuch"], "nosuch"),
+        (["run"], "Missing argument"),
+        (["run", "--nosuch"], "--nosuch"),
+        (["run", "nosuch.toml"], "there is no file nosuch.toml"),
+        (["run", "."], "directory"),
+        (["run", "tiny.toml", "--seeds", "0"], "--seeds"),
+        (["run", "tiny.toml", "--engine", "moon"], "moon"),
+        (["run", "bad.toml"], "no field 'horizn'; did you mean 'horizon'"),
+        (["list", "lerners"], "did you mean 'learners'"),
+        (["reproduce"], "--all"),
+        (["reproduce", "thesis-99"], "nothing to reproduce is called 'thesis-99'"),
+        (["demo", "--rounds", "1"], "--rounds"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_input_is_one_line_and_exit_code_2(
+    arguments: list[str], message: str, spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (spec.parent / "bad.toml").write_text(SPEC.replace("horizon = 100", "horizn = 100"))
+    assert _code(*arguments) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith("rankloop: ")
+    assert message in error
+    assert sorted(path.name for path in spec.parent.iterdir()) == ["bad.toml", "tiny.toml"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (spec.parent / "file").write_text("")
+    assert _code("run", "tiny.toml", "--out", "file/inside", "--engine", "here") == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_defect_is_told_apart_and_shows_where_on_request(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("rankloop.cli.version.print_version", broken)
+    assert _code("version") == 1
+    assert "a defect of rankloop" in capsys.readouterr().err
+    monkeypatch.setenv("RANKLOOP_TRACEBACK", "1")
+    assert _code("version") == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_run_prints_tables_verdicts_and_the_report(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _code("run", "tiny.toml", "--engine", "here") == 0
+    out = capsys.readouterr().out
+    assert "leader" in out
+    assert "It learns." in out
+    assert "report: results/tiny/report.html" in out
+    assert sorted(path.name for path in Path("results/tiny").iterdir()) == [
+        "charts",
+        "report.html",
+        "runs.jsonl",
+        "runs.parquet",
+    ]
+
+
+def test_run_as_json(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _code("run", "tiny.toml", "--engine", "here", "--json", "--seeds", "1", "--quick") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["experiment"] == "tiny-quick"
+    assert told["rounds"] == 5
+    assert {row["arm"] for row in told["results"]} == {"leader", "random order", "best possible"}
+    assert told["claims"][0]["word"] in ("holds", "partly", "does not hold")
+
+
+def test_another_spec_in_the_same_folder_says_what_to_do(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _code("run", "tiny.toml", "--engine", "here") == 0
+    spec.write_text(SPEC.replace("horizon = 100", "horizon = 101"))
+    assert _code("run", "tiny.toml", "--engine", "here") == 2
+    assert "choose another folder with --out" in capsys.readouterr().err
+
+
+def test_list_shows_every_kind_and_its_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    from rankloop.core.registry import entries
+
+    assert _code("list") == 0
+    out = capsys.readouterr().out
+    assert all(entry.kind in out for entry in entries())
+    assert _code("list", "learners", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)["learners"]
+    assert {item["kind"] for item in listed} == {entry.kind for entry in entries("learner")}
+    swap = next(item for item in listed if item["kind"] == "3pr")["parameters"][0]
+    assert (swap["name"], swap["default"]) == ("swap", 0.5)
+
+
+def test_demo_ends_with_a_report_and_what_to_try_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _code("demo", "--rounds", "100", "--engine", "here", "--out", str(tmp_path / "demo")) == 0
+    out = capsys.readouterr().out
+    assert "first 5 %" in out
+    assert f"report: {tmp_path / 'demo' / 'report.html'}" in out
+    assert "next: rankloop run" in out
+    assert (tmp_path / "demo" / "report.html").exists()
+
+
+def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _code() == 0
+    assert "demo" in capsys.readouterr().out
+
+
+def test_a_reader_who_leaves_is_no_error() -> None:
+    command = f"{sys.executable} -m rankloop.cli list | head -c 10"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert done.stderr == ""
+
+
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(spec: Path) -> None:
+    spec.write_text(SPEC.replace("horizon = 100", "horizon = 4000").replace("seeds = 2", "seeds = 100"))
+    command = [sys.executable, "-m", "rankloop.cli", "run", "tiny.toml", "--workers", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    lines = Path("results/tiny") / LINES
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None and not (lines.exists() and lines.stat().st_size):
+        time.sleep(0.05)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "the same command goes on" in error
+    assert "Traceback" not in error
+    assert 0 < len(read_runs(Path("results/tiny"))) < 300

@@ -1,0 +1,93 @@
+"""Every engine gives the same results in the same order, and says clearly when something goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rankloop.core.errors import InvalidInput
+from rankloop.engine import Engine, Here, LocalProcesses, WorkerDied
+
+ENGINES: list[Engine] = [Here(), LocalProcesses(workers=2)]
+
+
+def _sums(task: int) -> float:
+    time.sleep(0.05 * (task % 2))  # so that they finish out of order
+    return float(np.random.default_rng(task).random(1000).sum())
+
+
+def _threads(task: int) -> str | None:
+    return os.environ.get("OPENBLAS_NUM_THREADS")
+
+
+def _refuse_three(task: int) -> int:
+    if task == 3:
+        raise InvalidInput("three is not allowed")
+    return task
+
+
+def _die_once(task: tuple[int, str]) -> int:
+    number, marker = task
+    if number == 1 and not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def _die(task: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return task
+
+
+def _unsendable(task: int) -> object:
+    return lambda: task
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=repr)
+def test_results_are_in_the_order_of_the_tasks(engine: Engine) -> None:
+    seen: list[int] = []
+    results = engine.map(range(6), _sums, lambda index, result: seen.append(index))
+    assert results == [_sums(task) for task in range(6)]
+    assert sorted(seen) == list(range(6))
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=repr)
+def test_no_tasks_no_results(engine: Engine) -> None:
+    assert engine.map([], _sums) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=repr)
+def test_an_error_of_the_function_is_raised_here(engine: Engine) -> None:
+    with pytest.raises(InvalidInput, match="three is not allowed"):
+        engine.map(range(6), _refuse_three)
+
+
+def test_workers_use_one_thread_and_leave_this_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
+    assert LocalProcesses(workers=1).map([0], _threads) == ["1"]
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "7"
+
+
+def test_a_task_whose_worker_died_is_computed_again(tmp_path: Path) -> None:
+    marker = str(tmp_path / "died")
+    assert LocalProcesses(workers=2).map([(n, marker) for n in range(4)], _die_once) == [0, 1, 2, 3]
+
+
+def test_a_task_that_kills_every_worker_is_named() -> None:
+    with pytest.raises(WorkerDied, match="task 0 died 2 times"):
+        LocalProcesses(workers=1).map([0], _die)
+
+
+def test_a_result_that_cannot_travel_is_an_error() -> None:
+    with pytest.raises(TypeError, match="pickle"):
+        LocalProcesses(workers=1).map([0], _unsendable)
+
+
+def test_workers_count_from_one() -> None:
+    with pytest.raises(InvalidInput, match="at least 1, got 0"):
+        LocalProcesses(workers=0)

@@ -1,0 +1,159 @@
+"""The report: one page that needs nothing else, charts whose labels do not overlap, reproductions of both kinds."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from experiment_cases import small
+
+from rankloop.core.errors import Conflict, NotFound
+from rankloop.engine import Here
+from rankloop.experiments import reproducing
+from rankloop.experiments.charts import Line, band, chart, spread
+from rankloop.experiments.findings import Finding, Table
+from rankloop.experiments.html import page
+from rankloop.experiments.reading import read_spec, read_spec_text
+from rankloop.experiments.report import write_report
+from rankloop.experiments.reproducing import Setting, reproduction
+from rankloop.experiments.running import run_experiment
+from rankloop.experiments.summary import finding_of
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CLAIM = {"text": "Learning <helps>.", "check": "above", "left": "leader", "right": "random order", "measure": "DCG"}
+
+
+class _Addresses(HTMLParser):
+    """Collects everything that a browser would fetch, and checks that tags close."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.found += [value or "" for name, value in attributes if name in ("src", "href", "xlink:href", "data")]
+        if tag in ("script", "link", "iframe"):
+            self.found.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def finding(tmp_path_factory: pytest.TempPathFactory) -> Finding:
+    experiment = small(title="Tom & Jerry", claims=[CLAIM], figures={"quantities": ["regret", "recent"], "log_y": True})
+    return finding_of(experiment, run_experiment(experiment, tmp_path_factory.mktemp("runs"), Here()))
+
+
+def test_the_page_fetches_nothing_and_says_everything(finding: Finding) -> None:
+    reader = _Addresses()
+    reader.feed(page("A report", [finding]))
+    assert all(address.startswith("#") for address in reader.found)
+    text = " ".join(reader.text)
+    assert "Learning <helps>." in text
+    assert "leader" in text
+    assert '"horizon": 200' in text
+    assert "0, 1" in text  # the seeds
+    style = resources.files("rankloop.experiments").joinpath("report.css").read_text()
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_charts_follow_the_colours_of_the_page(finding: Finding) -> None:
+    assert [drawn.name for drawn in finding.charts] == [
+        "small-DCG-regret",
+        "small-DCG-recent",
+        "small-nDCG_2-regret",
+        "small-nDCG_2-recent",
+    ]
+    for drawn in finding.charts:
+        assert "currentColor" in drawn.svg
+        assert "#010203" not in drawn.svg
+        assert drawn.png.startswith(b"\x89PNG")
+
+
+def test_tables_put_the_ceiling_first_and_compare_with_the_best(finding: Finding) -> None:
+    assert [row[0] for row in finding.tables[0].rows][:2] == ["best possible", "leader"]
+    assert {row[1] for row in finding.tables[2].rows} == {"leader"}
+    assert finding.claims[0].word in ("holds", "partly", "does not hold")
+
+
+def test_one_seed_is_not_compared(tmp_path: Path) -> None:
+    experiment = small(seeds=1)
+    told = finding_of(experiment, run_experiment(experiment, tmp_path, Here()))
+    assert "One seed" in told.tables[2].note
+    assert told.tables[2].rows == []
+    page("one", [told])
+
+
+def test_a_report_is_written_whole(tmp_path: Path, finding: Finding) -> None:
+    path = write_report(tmp_path, "Both", [finding, finding._replace(id="other")])
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["charts", "report.html"]
+    assert len(list((tmp_path / "charts").iterdir())) == 2 * len(finding.charts)
+    assert path.read_text().count("<section") == 2
+
+
+def test_the_band_is_the_standard_error_and_skips_what_is_missing() -> None:
+    rows = np.array([[1.0, np.nan, np.nan], [3.0, 4.0, np.nan]])
+    mean, error = band(rows)
+    np.testing.assert_allclose(mean, [2.0, 4.0, np.nan])
+    np.testing.assert_allclose(error, [np.sqrt(2.0) / np.sqrt(2.0), 0.0, 0.0])
+
+
+@pytest.mark.parametrize("heights", [[0.5, 0.5, 0.5], [0.0, 0.01, 0.5, 0.9], [0.1, 0.2, 0.25, 0.26, 0.3], []])
+def test_labels_stand_apart(heights: list[float]) -> None:
+    moved = spread(heights, 0.06)
+    assert len(moved) == len(heights)
+    assert all(high - low > 0.06 - 1e-9 for low, high in pairwise(moved))
+    assert sum(moved) == pytest.approx(sum(heights))
+
+
+def test_curves_without_a_positive_value_can_be_drawn_on_a_logarithmic_axis() -> None:
+    rows = np.array([[0.0, 0.0, 0.5], [0.0, -0.1, 0.4]])
+    assert chart("c", "C", np.array([1, 2, 3]), [Line("a", rows)], log_x=True, log_y=True).png
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_examples_are_valid(path: Path) -> None:
+    assert read_spec(path).claims
+
+
+def test_everything_in_the_catalogue_is_valid() -> None:
+    for file in resources.files("rankloop.experiments").joinpath("catalogue").iterdir():
+        if file.name.endswith(".toml"):
+            read_spec_text(file.read_text(), file.name, file.name.removesuffix(".toml"))
+
+
+@pytest.fixture
+def no_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproducing, "_written", {})
+    monkeypatch.setattr(reproducing.pkgutil, "iter_modules", lambda *_: [])
+
+
+def _work(setting: Setting) -> Finding:
+    return Finding("table-0", "T", tables=(Table("t", ("a", "b"), [("1", "2")]),))
+
+
+@pytest.mark.usefixtures("no_written")
+def test_a_function_can_be_a_reproduction(tmp_path: Path) -> None:
+    reproduction("table-0", title="A table")(_work)
+    found = reproducing.find("table-0")
+    assert found.title == "A table"
+    assert found.work(Setting(tmp_path, Here(), lambda done, of: None)).tables
+    with pytest.raises(NotFound, match="did you mean 'table-0'"):
+        reproducing.find("tabel-0")
+    with pytest.raises(Conflict, match="already"):
+        reproduction("table-0", title="Another")(lambda setting: _work(setting))
+
+
+def test_ids_do_not_repeat_and_titles_are_there() -> None:
+    for id, item in reproducing.everything().items():
+        assert item.id == id
+        assert re.fullmatch(r"[A-Za-z0-9.-]+", id)
+        assert item.title

@@ -1,0 +1,113 @@
+"""What is wrong with a table is found before anything runs, in one line that names the field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from experiment_cases import small, table
+
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.experiments.plan import checkpoint_rounds, fingerprint, quick_version, tasks_of, window_of
+from rankloop.experiments.reading import parse_spec, read_spec
+
+ABOVE = {"text": "t", "check": "above", "left": "leader", "right": "still", "measure": "DCG"}
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"horizn": 5}, "no field 'horizn'; did you mean 'horizon'"),
+    ({"arms": [{"name": "a", "lerner": "ftpl"}]}, r"no field 'lerner' in arms\[0\]; did you mean 'learner'"),
+    ({"arms": [{"name": "a"}]}, r"the field 'learner' is missing in arms\[0\]"),
+    ({"arms": []}, "there are no arms"),
+    ({"arms": [{"name": "a", "learner": "ftlp"}]}, r"arms\[0\].learner: no learner 'ftlp'; did you mean 'ftpl'"),
+    ({"arms": [{"name": "a", "learner": {"kind": "3pr", "swop": 1}}]}, r"'3pr': no parameter 'swop'.*'swap'"),
+    ({"arms": [{"name": "a", "learner": "ftpl", "feedback": "ful"}]}, r"arms\[0\].feedback: .*'full'"),
+    ({"arms": [{"name": "a", "learner": "3pr", "delivery": "latr"}]}, r"arms\[0\].delivery: .*'late'"),
+    ({"arms": [{"name": "random order", "learner": "3pr"}]}, "is the floor's or the ceiling's"),
+    ({"arms": [{"name": "a", "learner": "3pr"}, {"name": "a", "learner": "3pr"}]}, r"arms\[0\].name.*another arm"),
+    ({"measures": ["nDGC@10"]}, r"measures\[0\]: no measure 'nDGC'; did you mean 'nDCG'"),
+    ({"measures": []}, "measures is empty"),
+    ({"stream": "nosuch"}, "stream: no stream 'nosuch'"),
+    ({"stream": None}, "name one stream"),
+    ({"streams": {"a": "web_search"}}, "name one stream"),
+    ({"horizon": 0}, "horizon = 0"),
+    ({"horizon": "many"}, "Expected `int`, got `str`.*horizon"),
+    ({"seeds": 0}, "seeds = 0"),
+    ({"seeds": [1, 1]}, "seeds = .*different"),
+    ({"seeds": [-1]}, "seeds = "),
+    ({"checkpoints": [1, 201]}, "checkpoints = .*to the horizon, 200"),
+    ({"checkpoints": 0}, "checkpoints = 0"),
+    ({"window": 0.0}, "window = 0.0"),
+    ({"spacing": "sqrt"}, "Invalid enum value 'sqrt'.*spacing"),
+    ({"name": "../evil"}, "it names a folder"),
+    ({"regret_factor": -1.0}, "regret_factor"),
+    ({"stream": "web_search", "arms": [{"name": "a", "learner": "3pr"}]}, "regret = true: the best fixed ranking"),
+    ({"claims": [ABOVE | {"left": "leder"}]}, r"claims\[0\].left = 'leder' is not there; did you mean 'leader'"),
+    ({"claims": [ABOVE | {"measure": "AP"}]}, r"claims\[0\].measure = 'AP' is not there"),
+    ({"claims": [ABOVE | {"at": 11}]}, r"claims\[0\].at = '11' is not there"),
+    ({"claims": [ABOVE | {"value": 1.0}]}, "either right, an arm, or value"),
+    ({"claims": [ABOVE | {"quantity": "predicted"}]}, "needs predicted = true"),
+    ({"claims": [ABOVE | {"quantity": "regret", "right": "best possible"}]}, "'best possible' has no regret"),
+    ({"claims": [ABOVE | {"bye": 1.0}]}, r"no field 'bye' in claims\[0\]; did you mean 'by'"),
+    ({"claims": [ABOVE | {"check": "eval"}]}, "Invalid value 'eval'.*check"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG, ids=[message[:40] for _, message in WRONG])
+def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as caught:
+        parse_spec(table(**changes), "small.toml")
+    assert str(caught.value).startswith("small.toml: ")
+
+
+def test_a_file_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="there is no file"):
+        read_spec(tmp_path / "nosuch.toml")
+    (tmp_path / "bad.toml").write_text("horizon = = 3")
+    with pytest.raises(InvalidInput, match="is not TOML"):
+        read_spec(tmp_path / "bad.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidInput, match="is not text"):
+        read_spec(tmp_path / "binary.toml")
+
+
+def test_checkpoints_are_distinct_and_hold_the_first_window_and_the_end() -> None:
+    assert checkpoint_rounds(small()).tolist() == [1, 10, 20, 50, 200]
+    for spacing in ("log", "linear"):
+        rounds = checkpoint_rounds(small(checkpoints=30, spacing=spacing))
+        assert np.all(np.diff(rounds) > 0)
+        assert {1, 20, 200} <= set(rounds.tolist())
+
+
+def test_every_arm_meets_every_seed_and_the_floor_and_the_ceiling_are_among_them() -> None:
+    tasks = tasks_of(small(seeds=[3, 8]))
+    assert [(task.arm, task.seed) for task in tasks[:4]] == [
+        ("leader", 3),
+        ("still", 3),
+        ("random order", 3),
+        ("best possible", 3),
+    ]
+    assert len(tasks) == 8
+    assert len(tasks_of(small(floor=False, ceiling=False))) == 4
+
+
+def test_only_what_changes_the_numbers_changes_the_fingerprint() -> None:
+    plain = fingerprint(small())
+    assert fingerprint(small(seeds=9, title="other", claims=[ABOVE], figures={"log_y": True})) == plain
+    for change in (
+        {"horizon": 201},
+        {"measures": ["DCG"]},
+        {"window": 0.2},
+        {"regret_factor": 0.5},
+        {"predicted": True},
+    ):
+        assert fingerprint(small(**change)) != plain
+
+
+def test_quick_is_smaller_and_stays_valid() -> None:
+    quick = quick_version(small(claims=[ABOVE | {"at": 50}], quick={"horizon": 20, "seeds": 1}))
+    assert (quick.horizon, quick.seeds, quick.claims[0].at) == (20, 1, None)
+    assert checkpoint_rounds(quick)[-1] == 20
+    assert quick_version(small(horizon=4000)).horizon == 200
+    assert window_of(quick) == 2

@@ -1,0 +1,74 @@
+"""The rules that every kind of simulated people keeps, found by walking the registry."""
+
+import numpy as np
+import pytest
+from numpy.random import PCG64, Generator
+
+from rankloop import Clicks, Relevances, build, spec_of
+from rankloop.core.protocols import FeedbackModel
+from rankloop.core.registry import entries
+
+KINDS = [entry.kind for entry in entries("feedback")]
+
+
+class Counting(Generator):
+    """Counts its doubles."""
+
+    def __init__(self, seed):
+        super().__init__(PCG64(seed))
+        self.taken = 0
+
+    def random(self, size=None):
+        self.taken += 1 if size is None else int(np.prod(size))
+        return super().random(size)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_spec_round_trip_and_protocol(kind):
+    people = build(kind, "feedback")
+    assert isinstance(people, FeedbackModel)
+    assert build(spec_of(people), "feedback") == people
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_items", [1, 2, 7, 15])
+def test_feedback_fits_what_was_shown(kind, n_items):
+    people, rng = build(kind, "feedback"), Generator(PCG64(0))
+    for _ in range(50):
+        ranking = rng.permutation(n_items)
+        relevance = rng.integers(0, 5, n_items).astype(float)
+        before = ranking.copy(), relevance.copy()
+        feedback = people.observe(ranking, relevance, rng)
+        assert isinstance(feedback, Clicks | Relevances)
+        items, values = feedback
+        part = ranking[: people.shown if isinstance(feedback, Clicks) else people.depth]
+        assert items.dtype == np.int64
+        assert values.dtype == np.float64
+        assert len(items) == len(values) == len(set(items.tolist()))
+        assert set(items.tolist()) <= set(part.tolist())
+        if isinstance(feedback, Relevances):
+            assert items.tolist() == part.tolist()
+        else:
+            places = [ranking.tolist().index(item) for item in items]
+            assert places == sorted(places)
+            assert np.all(values == 1.0)
+        assert np.array_equal(before[0], ranking)
+        assert np.array_equal(before[1], relevance)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_number_of_draws_is_fixed_by_the_number_of_items(kind):
+    people, rng, taken = build(kind, "feedback"), Generator(PCG64(1)), set()
+    for seed in range(20):
+        draws = Counting(seed)
+        people.observe(rng.permutation(12), rng.integers(0, 3, 12).astype(float), draws)
+        taken.add(draws.taken)
+    assert len(taken) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_draws_give_the_same_feedback(kind):
+    people, ranking, relevance = build(kind, "feedback"), np.arange(9), np.arange(9.0) % 3
+    one = people.observe(ranking, relevance, Generator(PCG64(3)))
+    other = people.observe(ranking, relevance, Generator(PCG64(3)))
+    assert [part.tolist() for part in one] == [part.tolist() for part in other]

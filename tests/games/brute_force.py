@@ -1,0 +1,72 @@
+"""The definitions of partial monitoring, word for word and slowly: the oracle of the verdicts."""
+
+from __future__ import annotations
+
+import flint
+import numpy as np
+from scipy.optimize import linprog
+
+from rankloop.games import Game
+from rankloop.games.numbers import whole_numbers
+
+NOTHING = 1e-7
+
+
+def verdict(game: Game, depth: int, pairs_of: tuple[int, ...] | None = None) -> str:
+    """Observability by ranks of signal matrices, over the pairs of some rankings with all others (None: all pairs)."""
+    losses = game.loss / (np.abs(game.loss).max() or 1.0)
+    actions = range(len(losses))
+    if all(same(losses[0], losses[j]) for j in actions):
+        return "trivial"
+    signals = [game.signals(i, depth) for i in actions]
+    everything = np.vstack(signals)
+    starts = actions if pairs_of is None else pairs_of
+    if not all(in_span(game, everything, i, j) for i in starts for j in actions):
+        return "hopeless"
+    for i in starts:
+        for j in actions:
+            if are_neighbours(losses, i, j):
+                shown = np.vstack([signals[k] for k in actions if on_segment(losses, i, j, k)])
+                if not in_span(game, shown, i, j):
+                    return "two_thirds"
+    return "sqrt"
+
+
+def are_neighbours(losses: np.ndarray, i: int, j: int) -> bool:
+    """Whether the cells of i and j meet in a face of codimension 1: an interior point with all others worse."""
+    if same(losses[i], losses[j]):
+        return False
+    others = [k for k in range(len(losses)) if not on_segment(losses, i, j, k)]
+    n = losses.shape[1]
+    rows = [np.append(losses[i] - losses[k], 1.0) for k in others]
+    rows += [np.append(-np.eye(n)[r], 1.0) for r in range(n)]
+    equal = np.vstack((np.append(losses[i] - losses[j], 0.0), np.append(np.ones(n), 0.0)))
+    found = linprog(np.append(np.zeros(n), -1.0), np.vstack(rows), np.zeros(len(rows)), equal, [0.0, 1.0],
+                    bounds=[(None, None)] * (n + 1))  # fmt: skip
+    return bool(found.status == 0 and -found.fun > NOTHING)
+
+
+def on_segment(losses: np.ndarray, i: int, j: int, k: int) -> bool:
+    along, towards = losses[j] - losses[i], losses[k] - losses[i]
+    step = float(along @ towards / (along @ along))
+    return -NOTHING <= step <= 1 + NOTHING and bool(np.abs(towards - step * along).max() < NOTHING)
+
+
+def same(row: np.ndarray, other: np.ndarray) -> bool:
+    return bool(np.abs(row - other).max() < NOTHING)
+
+
+def in_span(game: Game, signals: np.ndarray, i: int, j: int) -> bool:
+    """Whether ℓ_i − ℓ_j is a combination of rows of signals: exactly for rational measures, else in doubles."""
+    rows = np.unique(signals, axis=0)
+    difference = game.loss[i] - game.loss[j]
+    whole = whole_numbers(game.in_shown_order)
+    if whole is None:
+        tall = np.vstack((rows, difference / (np.abs(difference).max() or 1.0)))
+        return bool(np.linalg.matrix_rank(tall, tol=1e-9) == np.linalg.matrix_rank(rows))
+    exact = whole[game.shown_relevance[i]] - whole[game.shown_relevance[j]]
+    return rank(np.vstack((rows, exact))) == rank(rows)
+
+
+def rank(rows: np.ndarray) -> int:
+    return int(flint.fmpz_mat([[int(value) for value in row] for row in rows]).rank())

@@ -1,0 +1,4 @@
+import pytest
+from game_cases import registering
+
+invented = pytest.fixture(registering, name="invented")

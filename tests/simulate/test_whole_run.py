@@ -1,0 +1,98 @@
+"""Whole runs: the very same rankings and states as `play`, sums and regret as defined."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import build
+from rankloop.core.types import Floats, Ints, Problem
+from rankloop.measures import parse_measure
+from rankloop.simulate import whole_run as module
+from rankloop.simulate.play import play
+from rankloop.simulate.whole_run import whole_run
+
+STREAM = build("flipped_relevance(n_items=7, n_relevant=3, flip=0.2)")
+ROUNDS = 700
+CASES = [
+    ("ftpl", "full"),
+    ("ftpl(horizon=700, measure='SumLoss')", "full"),
+    ("mirror_descent", "full"),
+    ("mirror_descent(horizon=700, measure='P@3')", "full"),
+    ("rtopk", "top_k"),
+    ("rtopk", "full"),
+    ("rtopk(horizon=700)", "top_k(depth=3)"),
+    ("rtopk(horizon=500, blocks=40, filler='random', estimator='exploration')", "top_k"),
+    ("rtopk(inner='mirror_descent', measure='P@2')", "top_k(depth=2)"),
+    ("rtopk(horizon=700)", "top_k(depth=9)"),
+    ("precision_bandit(n=3)", "top_k"),
+    ("precision_bandit(n=3, horizon=700)", "top_k(depth=5)"),
+]
+
+
+class Recorder:
+    """Keeps the rankings that pass through `many_rounds`."""
+
+    def __init__(self, learner: Any) -> None:
+        self.learner, self.rankings = learner, []  # type: ignore[var-annotated]
+
+    def init(self, problem: Problem) -> Any:
+        return self.learner.init(problem)
+
+    def doubles(self, n_items: int) -> int:
+        return int(self.learner.doubles(n_items))
+
+    def many_rounds(self, state: Any, relevance: Floats, draws: Floats) -> tuple[Any, Ints]:
+        state, rankings = self.learner.many_rounds(state, relevance, draws)
+        self.rankings.append(rankings)
+        return state, rankings
+
+
+def same(left: Any, right: Any) -> bool:
+    if isinstance(left, tuple):
+        return all(same(a, b) for a, b in zip(left, right, strict=True))
+    return bool(np.array_equal(left, right))
+
+
+@pytest.mark.parametrize(("learner", "people"), CASES)
+def test_same_rankings_and_state_as_play(learner: str, people: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHUNK", 7 * 97)  # chunks that end inside blocks
+    built, shown_to = build(learner, "learner"), build(people, "feedback")
+    played = list(play(built, STREAM, shown_to, horizon=ROUNDS, seed=11))
+    recorder = Recorder(built)
+    run = whole_run(recorder, STREAM, shown_to, horizon=ROUNDS, seed=11, checkpoints=(3, 250))
+    assert np.array_equal(np.concatenate(recorder.rankings), [turn.decision.ranking for turn in played])
+    assert same(run.state, played[-1].learned)
+    assert run.rounds.tolist() == [3, 250, ROUNDS]
+
+
+@pytest.mark.parametrize("name", ["DCG", "DCG@2", "SumLoss", "P@2"])
+def test_regret_is_against_the_best_ranking_of_the_rounds_so_far(name: str) -> None:
+    stream, people = build("flipped_relevance(n_items=4, n_relevant=2, flip=0.3)"), build("full")
+    learner, measure = build("ftpl"), parse_measure(name)
+    run = whole_run(learner, stream, people, horizon=60, seed=2, measure=name, checkpoints=(10, 35))
+    rounds = list(play(learner, stream, people, horizon=60, seed=2))
+    for end, value, best in zip(run.rounds, run.value, run.best):
+        assert value == pytest.approx(sum(measure(turn.decision.ranking, turn.relevance) for turn in rounds[:end]))
+        sums = [sum(measure(np.array(p), turn.relevance) for turn in rounds[:end]) for p in permutations(range(4))]
+        assert best == pytest.approx(max(sums) if measure.higher_is_better else min(sums))
+    sign = 1 if measure.higher_is_better else -1
+    assert run.regret() == pytest.approx(sign * (run.best - run.value))
+    assert run.regret(factor=0.5) == pytest.approx(sign * (0.5 * run.best - run.value))
+    assert run.average_regret() == pytest.approx(run.regret() / run.rounds)
+
+
+def test_refuses_what_it_cannot_run() -> None:
+    ftpl, full = build("ftpl"), build("full")
+    with pytest.raises(InvalidInput, match="many_rounds"):
+        whole_run(build("random_order"), STREAM, full, horizon=5, seed=0)
+    with pytest.raises(InvalidInput, match="top_k people"):
+        whole_run(ftpl, STREAM, build("gaussian_grader"), horizon=5, seed=0)
+    with pytest.raises(InvalidInput, match="checkpoints"):
+        whole_run(ftpl, STREAM, full, horizon=5, seed=0, checkpoints=(6,))
+    with pytest.raises(InvalidInput, match="gain"):
+        whole_run(ftpl, STREAM, full, horizon=5, seed=0, measure="nDCG")
