@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -249,11 +250,29 @@ def test_streaming_gives_the_same_queries(tmp_path, block_bytes):
         assert len(parts) > 5
 
 
+def test_streaming_needs_no_more_memory_for_a_longer_file(tmp_path):
+    def peak(n_queries: int) -> int:
+        lines = (
+            f"{i % 3} qid:{i // 10} " + " ".join(f"{j}:0.{i}" for j in range(1, 30)) for i in range(10 * n_queries)
+        )
+        path = written(tmp_path, "\n".join(lines).encode())
+        tracemalloc.start()
+        assert sum(part.n_queries for part in stream_letor(path, block_bytes=50_000)) == n_queries
+        highest = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return highest
+
+    peak(10)
+    assert peak(2000) < 1.2 * peak(500)
+
+
 def test_streaming_with_sizes(tmp_path):
     path = written(tmp_path, b"1 1:1\n2 1:2\n3 1:3\n4 1:4\n")
     parts = list(stream_letor(path, sizes=[1, 2, 1], block_bytes=1))
     assert [part.relevance.tolist() for part in parts] == [[1], [2, 3], [4]]
     assert [part.query_ids for part in parts] == [("0",), ("1",), ("2",)]
+    with pytest.raises(InvalidInput, match="the sizes of its queries sum to 2"):
+        list(stream_letor(path, sizes=[1, 1], block_bytes=1000))
 
 
 def test_streaming_refuses_a_query_that_comes_back(tmp_path):

@@ -68,7 +68,7 @@ def plain_reader(content: bytes):
         indices = [int(match[1]) for match in matches]
         if len(set(indices)) < len(indices) or any(index > LIMIT for index in indices):
             return None
-        name = (note if query is None else query).decode("utf-8", "replace")
+        name = (note if query is None else query).decode("utf-8", "backslashreplace")
         rows.append((float(grade), name, {int(match[1]): float(match[2]) for match in matches}))
     return rows if len(kinds) <= 1 and "none" not in kinds else None
 

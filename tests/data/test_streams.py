@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.protocols import Stream
 from rankloop.core.registry import build, spec_of
-from rankloop.core.types import Problem, Query
+from rankloop.core.types import Problem
 from rankloop.data import data_folder
 from rankloop.data.dataset import Dataset
 from rankloop.data.draws import grades_by_share, normals
@@ -180,23 +180,10 @@ def test_drift_turns_the_grades_round():
             assert (after[1] == (4 - before[1] if turned else before[1])).all()
 
 
-class Adversary:
-    """Grades the first shown item 0 and all others 2."""
-
-    problem = Problem(n_features=1, max_grade=2)
-
-    def rounds(self, rng):
-        while True:
-            yield Query.of([[0.0], [1.0]]), lambda ranking: np.where(np.arange(2) == ranking[0], 0.0, 2.0)
-
-
 def test_drift_turns_an_adversary_too():
-    stream = object.__new__(Drift)
-    for name, value in {"inner": Adversary(), "at": 1, "repeat": False, "change": "reverse"}.items():
-        object.__setattr__(stream, name, value)
-    first, second = rounds(stream, 2)
-    assert first[1](np.array([0, 1])).tolist() == [0, 2]
-    assert second[1](np.array([0, 1])).tolist() == [2, 0]
+    first, second = rounds(build('drift(inner="lower_bound", at=1, change="reverse")', "stream"), 2)
+    assert first[1](np.array([0, 1])).tolist() == [0, 1]
+    assert second[1](np.array([0, 1])).tolist() == [1, 0]
 
 
 def test_letor_stream(tmp_path):

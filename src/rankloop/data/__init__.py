@@ -1,0 +1,23 @@
+"""Data sets, and streams of queries over them."""
+
+from rankloop.data.dataset import Dataset, concatenate, normalise_queries
+from rankloop.data.fetch import fetch
+from rankloop.data.folder import data_folder
+from rankloop.data.letor import read_letor, stream_letor
+from rankloop.data.multiclass import LabelledSet, read_labelled
+from rankloop.data.text import Corpus, read_corpus, tf_idf
+
+__all__ = [
+    "Corpus",
+    "Dataset",
+    "LabelledSet",
+    "concatenate",
+    "data_folder",
+    "fetch",
+    "normalise_queries",
+    "read_corpus",
+    "read_labelled",
+    "read_letor",
+    "stream_letor",
+    "tf_idf",
+]

@@ -1,0 +1,81 @@
+"""Parsed data sets kept on disk, found again by the checksum of the file they came from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.data.dataset import Dataset
+
+VARIABLE = "RANKLOOP_CACHE"
+VERSION = 1  # of the parser and of what is written: another number, another copy
+UNREADABLE = (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, InvalidInput)
+
+
+def cache_folder() -> Path:
+    """$RANKLOOP_CACHE, else `rankloop` in $XDG_CACHE_HOME or ~/.cache."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankloop"
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cached(sources: list[Path], options: object, parse: Callable[[], Dataset]) -> Dataset:
+    """What `parse` makes of the sources, from the copy of an earlier time when one stands under their checksums.
+
+    A copy that is damaged or of another version is not used and written anew; a folder that cannot be written to
+    costs nothing but the time of parsing.
+    """
+    state = _state(sources)
+    key = hashlib.sha256(repr([VERSION, options, *map(checksum, sources)]).encode()).hexdigest()
+    copy = cache_folder() / f"{key}.npz"
+    try:
+        return _load(copy)
+    except UNREADABLE:
+        dataset = parse()
+    if _state(sources) == state:  # a file that changed meanwhile does not belong to its checksum
+        _store(dataset, copy)
+    return dataset
+
+
+def _state(sources: list[Path]) -> list[tuple[int, int]]:
+    stats = [source.stat() for source in sources]
+    return [(stat.st_size, stat.st_mtime_ns) for stat in stats]
+
+
+def _load(copy: Path) -> Dataset:
+    with copy.open("rb") as file, np.load(file, allow_pickle=False) as arrays:  # the zip inside checks its own sums
+        names = tuple(arrays["query_ids"].tobytes().decode("utf-8").split("\n"))
+        features, relevance, offsets = arrays["features"], arrays["relevance"], arrays["offsets"]
+    return Dataset(features, relevance, offsets, names if len(offsets) > 1 else ()).checked()
+
+
+def _store(dataset: Dataset, copy: Path) -> None:
+    names = np.frombuffer("\n".join(dataset.query_ids).encode("utf-8"), np.uint8)
+    try:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        handle, unfinished = tempfile.mkstemp(dir=copy.parent, suffix=".part")
+    except OSError:
+        return
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(
+                file, features=dataset.features, relevance=dataset.relevance, offsets=dataset.offsets, query_ids=names
+            )
+        os.replace(unfinished, copy)
+    except OSError:
+        os.unlink(unfinished)

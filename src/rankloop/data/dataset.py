@@ -1,0 +1,143 @@
+"""Queries with their items, features and grades, in four arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.types import Floats, Ints, Query, finite_floats
+
+NO_CONTEXT: Floats = np.empty(0)
+
+
+class Dataset(NamedTuple):
+    """Query q owns the rows from offsets[q] to offsets[q + 1] of features and relevance."""
+
+    features: Floats  # (n_items, n_features)
+    relevance: Floats  # (n_items,)
+    offsets: Ints  # (n_queries + 1,)
+    query_ids: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, features: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, query_ids: Sequence[str] | None = None
+    ) -> Dataset:
+        """Check and copy what comes from outside; queries are named "0", "1", … unless given."""
+        bounds = np.asarray(offsets)
+        if bounds.ndim != 1 or bounds.dtype.kind not in "iu" or len(bounds) == 0:
+            raise InvalidInput(f"offsets must be a list of n_queries + 1 row numbers, got {offsets!r}")
+        names = tuple(map(str, range(len(bounds) - 1))) if query_ids is None else tuple(map(str, query_ids))
+        made = cls(
+            finite_floats(features, 2, "features"),
+            finite_floats(relevance, 1, "relevance"),
+            bounds.astype(np.int64),
+            names,
+        )
+        return made.checked()
+
+    @classmethod
+    def of_rows(cls, features: ArrayLike, relevance: ArrayLike, qid: Sequence[object] | Ints) -> Dataset:
+        """From one query id per row: rows of one query are gathered, queries stand by first appearance."""
+        order, offsets, names = gather([str(name) for name in qid])
+        table, grades = finite_floats(features, 2, "features"), finite_floats(relevance, 1, "relevance")
+        if not len(table) == len(grades) == len(order):
+            raise InvalidInput(
+                f"{len(table)} rows of features, {len(grades)} grades and {len(order)} query ids must be equally many"
+            )
+        return cls(table[order], grades[order], offsets, names)
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_features(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def sizes(self) -> Ints:
+        """How many items each query has."""
+        return np.diff(self.offsets)
+
+    def query(self, index: int) -> tuple[Query, Floats]:
+        """One query and the grades of its items, in the order of the file; copies."""
+        if not 0 <= index < self.n_queries:
+            raise InvalidInput(f"no query number {index}: there are {self.n_queries}, counted from 0")
+        rows = slice(self.offsets[index], self.offsets[index + 1])
+        return Query(self.query_ids[index], self.features[rows].copy(), NO_CONTEXT), self.relevance[rows].copy()
+
+    def subset(self, indices: Iterable[int]) -> Dataset:
+        """These queries only, in the order given."""
+        chosen = [int(index) for index in indices]
+        for index in chosen:
+            if not 0 <= index < self.n_queries:
+                raise InvalidInput(f"no query number {index}: there are {self.n_queries}, counted from 0")
+        spans = [np.arange(self.offsets[q], self.offsets[q + 1]) for q in chosen]
+        rows = np.concatenate(spans) if spans else np.empty(0, np.int64)
+        offsets = np.concatenate(([0], np.cumsum([len(span) for span in spans]))).astype(np.int64)
+        return Dataset(self.features[rows], self.relevance[rows], offsets, tuple(self.query_ids[q] for q in chosen))
+
+    def checked(self) -> Dataset:
+        """Itself, when its parts fit together."""
+        n_rows = len(self.features)
+        if len(self.relevance) != n_rows:
+            raise InvalidInput(f"{n_rows} rows of features and {len(self.relevance)} grades must be equally many")
+        if self.offsets[0] != 0 or self.offsets[-1] != n_rows or (np.diff(self.offsets) < 0).any():
+            raise InvalidInput(f"offsets must rise from 0 to the number of rows, {n_rows}")
+        if len(self.query_ids) != self.n_queries:
+            raise InvalidInput(f"{self.n_queries} queries and {len(self.query_ids)} query ids must be equally many")
+        return self
+
+
+def concatenate(datasets: Sequence[Dataset]) -> Dataset:
+    """All queries of several data sets, one after the other; narrower ones lack the last features, which read as 0."""
+    if not datasets:
+        raise InvalidInput("nothing to concatenate: at least one data set is needed")
+    n_rows = sum(len(part.features) for part in datasets)
+    features = np.zeros((n_rows, max(part.n_features for part in datasets)))
+    first = 0
+    for part in datasets:
+        features[first : first + len(part.features), : part.n_features] = part.features
+        first += len(part.features)
+    sizes = np.concatenate([part.sizes for part in datasets])
+    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    names = tuple(name for part in datasets for name in part.query_ids)
+    return Dataset(features, np.concatenate([part.relevance for part in datasets]), offsets, names)
+
+
+def normalise_queries(dataset: Dataset) -> Dataset:
+    """Every feature scaled to [0, 1] inside each query: (x − min) / (max − min); constant features become 0.
+
+    What the LETOR sets call query-level normalisation. Use it when raw features differ in scale from query to query.
+    """
+    return dataset._replace(features=_min_max(dataset.features, dataset.offsets))
+
+
+def gather(names: Sequence[str]) -> tuple[Ints, Ints, tuple[str, ...]]:
+    """(order, offsets, ids): the rows of each name together and in their order, names by first appearance."""
+    numbers: dict[str, int] = {}
+    owner = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
+    sizes = np.bincount(owner, minlength=len(numbers))
+    return np.argsort(owner, kind="stable"), np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), tuple(numbers)
+
+
+@kernel
+def _min_max(features: Floats, offsets: Ints) -> Floats:
+    n_features = features.shape[1]
+    scaled = np.zeros_like(features)
+    for q in range(len(offsets) - 1):
+        first, end = offsets[q], offsets[q + 1]
+        for j in range(n_features):
+            low, high = np.inf, -np.inf
+            for i in range(first, end):
+                low, high = min(low, features[i, j]), max(high, features[i, j])
+            if low < high:
+                halve = 0.5 if np.isinf(high - low) else 1.0  # the width of huge values overflows
+                for i in range(first, end):
+                    scaled[i, j] = (features[i, j] * halve - low * halve) / (high * halve - low * halve)
+    return scaled

@@ -1,0 +1,42 @@
+"""Where data sets lie on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rankloop.core.errors import NotFound
+
+VARIABLE = "RANKLOOP_DATA"
+
+
+def data_folder() -> Path | None:
+    """The folder of data sets: $RANKLOOP_DATA, else `../shared/data` beside the repository, else None."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named) if Path(named).is_dir() else None
+    beside = _repository(Path.cwd()).parent / "shared" / "data"
+    return beside if beside.is_dir() else None
+
+
+def absence_notice(wanted: str) -> str:
+    """One plain sentence for people whose machine lacks a data set, with what to do about it."""
+    named = os.environ.get(VARIABLE)
+    reason = f"{VARIABLE} is {named!r}" if named else f"{VARIABLE} is not set"
+    return f"{wanted} is not on this machine ({reason}); set {VARIABLE} to the folder that holds it"
+
+
+def data_path(name: str) -> Path:
+    """A path that exists as given, or inside the data folder; `NotFound` with the notice otherwise."""
+    given = Path(name).expanduser()
+    folder = data_folder()
+    candidates = [given] if folder is None or given.is_absolute() else [given, folder / given]
+    for candidate in candidates:
+        if candidate.exists():
+            return candidate
+    raise NotFound(absence_notice(f"the data {name!r}"))
+
+
+def _repository(start: Path) -> Path:
+    """The nearest folder upwards that is a repository, or `start` itself."""
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
