@@ -15,6 +15,9 @@ import pytest
 
 from rankloop.cli.app import app
 from rankloop.cli.entry import _import_commands, main
+from rankloop.core.errors import NotFound
+from rankloop.experiments.findings import Finding
+from rankloop.experiments.reproducing import Reproduction, Setting, everything
 from rankloop.experiments.results import LINES, read_runs
 
 _import_commands()
@@ -133,6 +136,14 @@ def test_run_as_json(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert told["claims"][0]["word"] in ("holds", "partly", "does not hold")
 
 
+def test_a_second_run_repeats_nothing(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        assert _code("run", "tiny.toml", "--engine", "here", "--json") == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+    assert len(read_runs(Path("results/tiny"))) == 6
+
+
 def test_another_spec_in_the_same_folder_says_what_to_do(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _code("run", "tiny.toml", "--engine", "here") == 0
     spec.write_text(SPEC.replace("horizon = 100", "horizon = 101"))
@@ -158,8 +169,29 @@ def test_demo_ends_with_a_report_and_what_to_try_next(tmp_path: Path, capsys: py
     out = capsys.readouterr().out
     assert "first 5 %" in out
     assert f"report: {tmp_path / 'demo' / 'report.html'}" in out
-    assert "next: rankloop run" in out
+    assert everything()[out.split("next: rankloop reproduce ")[1].split()[0]]
     assert (tmp_path / "demo" / "report.html").exists()
+
+
+def test_reproduce_all_goes_on_where_data_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(setting: Setting) -> Finding:
+        raise NotFound("there is no data set here")
+
+    known = {
+        "a": Reproduction("a", "Without data", missing),
+        "b": Reproduction("b", "A table", lambda setting: Finding("b", f"quick: {setting.quick}")),
+    }
+    monkeypatch.setattr("rankloop.experiments.reproducing.everything", lambda: known)
+    assert _code("reproduce", "a", "--out", str(tmp_path)) == 2
+    assert not list(tmp_path.iterdir())
+    assert _code("reproduce", "--all", "--quick", "--out", str(tmp_path)) == 0
+    out = capsys.readouterr().out
+    assert "Not reproduced: there is no data set here" in out
+    assert "b: quick: True" in out
+    assert _code("reproduce", "b", "--json", "--out", str(tmp_path)) == 0
+    assert json.loads(capsys.readouterr().out)["findings"][0]["id"] == "b"
 
 
 def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,9 @@ from rankloop.core.rankings import (
 )
 
 # few distinct values, so that ties are common; lengths on both sides of the switch between the two sorts
-scores = arrays(np.float64, st.integers(1, 60) | st.integers(395, 405), elements=st.sampled_from([-1.0, -0.0, 0.0, 0.5, 2.0]))
+scores = arrays(
+    np.float64, st.integers(1, 60) | st.integers(395, 405), elements=st.sampled_from([-1.0, -0.0, 0.0, 0.5, 2.0])
+)
 matrices = arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(0, 9)), elements=st.floats(-5, 5))
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,18 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.engine import Engine, Here, LocalProcesses, WorkerDied
 
+PARENT = """
+import os, sys, time
+from pathlib import Path
+from rankloop.engine import LocalProcesses
+
+def sleep(path):
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(600)
+
+if __name__ == "__main__":
+    LocalProcesses(workers=1).map([sys.argv[1]], sleep)
+"""
 ENGINES: list[Engine] = [Here(), LocalProcesses(workers=2)]
 
 
@@ -86,6 +101,31 @@ def test_a_task_that_kills_every_worker_is_named() -> None:
 def test_a_result_that_cannot_travel_is_an_error() -> None:
     with pytest.raises(TypeError, match="pickle"):
         LocalProcesses(workers=1).map([0], _unsendable)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see that a process is gone")
+def test_workers_leave_with_a_parent_that_was_killed(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path / "worker")])
+    worker = tmp_path / "worker"
+    _wait_until(lambda: worker.exists() and worker.read_text() != "", 30)
+    parent.kill()
+    parent.wait()
+    _wait_until(lambda: not _alive(int(worker.read_text())), 10)
+
+
+def _alive(pid: int) -> bool:
+    """Running; a zombie that nobody has buried yet is not."""
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def _wait_until(reached: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
 
 
 def test_workers_count_from_one() -> None:

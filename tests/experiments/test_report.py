@@ -92,6 +92,22 @@ def test_one_seed_is_not_compared(tmp_path: Path) -> None:
     page("one", [told])
 
 
+def test_several_streams_have_charts_and_tables_each(tmp_path: Path) -> None:
+    streams = {name: {"kind": "flipped_relevance", "n_items": n} for name, n in (("few", 5), ("many", 9))}
+    experiment = small(stream=None, streams=streams, measures=["DCG"])
+    told = finding_of(experiment, run_experiment(experiment, tmp_path, Here()))
+    assert {drawn.name for drawn in told.charts} >= {"few-DCG-average", "many-DCG-regret"}
+    assert [table.title for table in told.tables[:2]] == ["DCG, few", "DCG, many"]
+
+
+def test_regret_that_is_not_available_is_said_to_be(tmp_path: Path) -> None:
+    experiment = small(stream={"kind": "flipped_relevance", "n_items": 8}, measures=["DCG", "AP"], seeds=1)
+    told = finding_of(experiment, run_experiment(experiment, tmp_path, Here()))
+    assert dict(told.facts)["regret of AP"].startswith("not available")
+    assert told.tables[0].header[-1] == "regret"
+    assert told.tables[1].header[-1] != "regret"
+
+
 def test_a_report_is_written_whole(tmp_path: Path, finding: Finding) -> None:
     path = write_report(tmp_path, "Both", [finding, finding._replace(id="other")])
     assert sorted(file.name for file in tmp_path.iterdir()) == ["charts", "report.html"]

@@ -98,6 +98,17 @@ def test_learners_report_themselves() -> None:
     assert len(run.reports["affirmativeness"]) == len(run.checkpoints)
 
 
+def test_delivery_changes_what_the_learner_hears_and_nothing_else() -> None:
+    arm = {"name": "leader", "learner": {"kind": "ftpl", "measure": "DCG", "horizon": "$horizon"}}
+    runs = []
+    for delivery in ({}, {"delivery": {"kind": "lost", "share": 1.0}}, {"delivery": {"kind": "late", "rounds": 0}}):
+        runs.append(run_one(Task(small(arms=[arm | delivery]), "small", "leader", 4)).values["DCG"]["average"])
+    plain, deaf, punctual = runs
+    assert plain == punctual
+    assert plain[0] == deaf[0]
+    assert plain[-1] > deaf[-1]
+
+
 def test_one_process_or_many_the_same_numbers(tmp_path: Path) -> None:
     one = run_experiment(small(), tmp_path / "one", Here())
     many = run_experiment(small(), tmp_path / "many", LocalProcesses(workers=2))

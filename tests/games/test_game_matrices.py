@@ -1,6 +1,5 @@
 """The matrices that the papers print, entry for entry."""
 
-from fractions import Fraction
 from math import log2
 
 import numpy as np
@@ -34,7 +33,8 @@ SECOND_ON_TOP = [[1, 1, 0, 0, 1, 1, 0, 0], [0, 0, 1, 1, 0, 0, 1, 1]]
 THIRD_ON_TOP = [[1, 0, 1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1, 0, 1]]
 
 # the order of the columns in the proof for AUC
-OUTCOMES = "0000 0001 0010 0100 1000 0011 0101 1001 0110 1010 1100 0111 1011 1101 1110 1111".split()
+OUTCOMES = [0b0000, 0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b0101, 0b1001]
+OUTCOMES += [0b0110, 0b1010, 0b1100, 0b0111, 0b1011, 0b1101, 0b1110, 0b1111]
 SIGNALS_OF_FOUR = [
     [0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 1, 1, 1],
     [0, 0, 0, 1, 0, 0, 1, 0, 1, 0, 1, 1, 0, 1, 1, 1],
@@ -112,23 +112,19 @@ def test_the_rows_of_average_precision() -> None:
 
 def test_the_rows_and_signals_of_auc_with_four_items() -> None:
     found = game("AUCLoss", n_items=4)
-    columns = [int(outcome, 2) for outcome in OUTCOMES]
-    first = found.loss[row_of(found, "1234"), columns]
-    last = found.loss[row_of(found, "4321"), columns]
-    thirds, quarters = [Fraction(i, 3) for i in range(4)], [Fraction(i, 4) for i in range(5)]
-    assert_allclose(
-        first,
-        [0, 1, *map(float, [thirds[2], thirds[1]]), 0, 1, 3 / 4, 1 / 2, 1 / 2, 1 / 4, 0, 1, 2 / 3, 1 / 3, 0, 0],
-        atol=1e-15,
-    )
-    assert_allclose(last[5:11], [float(quarters[i]) for i in (0, 1, 2, 2, 3, 4)], atol=1e-15)
+    first = found.loss[row_of(found, "1234"), OUTCOMES]
+    last = found.loss[row_of(found, "4321"), OUTCOMES]
+    printed = [0, 1, 2 / 3, 1 / 3, 0, 1, 3 / 4, 1 / 2, 1 / 2, 1 / 4, 0, 1, 2 / 3, 1 / 3, 0, 0]
+    assert_allclose(first, printed, atol=1e-15)
+    printed = [0, 0, 1 / 3, 2 / 3, 1, 0, 1 / 4, 1 / 2, 1 / 2, 3 / 4, 1, 0, 1 / 3, 2 / 3, 1, 0]
+    assert_allclose(last, printed, atol=1e-15)
     difference = [0, 1, 1 / 3, -1 / 3, -1, 1, 1 / 2, 0, 0, -1 / 2, -1, 1, 1 / 3, -1 / 3, -1, 0]
     assert_allclose(first - last, difference, atol=1e-15)
     for item, signals in enumerate(SIGNALS_OF_FOUR):
         on_top = np.flatnonzero(found.rankings[:, 0] == item)
         assert len(on_top) == 6
         for row in on_top:
-            assert_array_equal(found.signals(int(row), 1)[1][columns], signals)
+            assert_array_equal(found.signals(int(row), 1)[1][OUTCOMES], signals)
 
 
 def test_deeper_feedback_reads_the_first_grades_as_one_number() -> None:

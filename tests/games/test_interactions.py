@@ -45,9 +45,7 @@ def test_inclusion_of_sets_decides_as_the_rank_does(n_items: int, max_grade: int
     in_space = np.linalg.matrix_rank(np.column_stack((space, function))) == np.linalg.matrix_rank(space)
     present = nonzero(coefficients(np.rint(function)[None].astype(int), n_items, max_grade))
     needed = needed_sets(present, item_sets(outcomes), n_items)[0]
-    covered = all(
-        any(set(members(number, n_items)) <= set(top) for top in tops) for number in np.flatnonzero(needed)
-    )
+    covered = all(any(set(members(number, n_items)) <= set(top) for top in tops) for number in np.flatnonzero(needed))
     assert covered == in_space
 
 

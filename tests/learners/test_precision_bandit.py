@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_marginals_are_exact_for_every_walk(seed: int, n: int) -> None:
     ends = np.cumsum(chances[walk])
     edges = np.unique(np.concatenate([[0.0, 1.0], ends % 1.0]))
     shares = np.zeros(5)
-    for low, high in zip(edges[:-1], edges[1:]):
+    for low, high in pairwise(edges):
         uniforms[0] = (low + high) / 2
         ranking = drawn_first(chances, best_first, n, uniforms)
         assert sorted(ranking.tolist()) == list(range(5))
@@ -76,7 +77,7 @@ def test_estimates_are_unbiased(n: int, depth: int) -> None:
     walk_draws = np.full(1 + 4 + n, 1e-9)  # no exchange: the walk is best first
     edges = np.unique(np.concatenate([[0.0, 1.0], np.cumsum(chances[best_first]) % 1.0]))
     expected, revealed = np.zeros(4), min(n, depth)
-    for low, high in zip(edges[:-1], edges[1:]):
+    for low, high in pairwise(edges):
         walk_draws[0] = (low + high) / 2
         members = drawn_first(chances, best_first, n, walk_draws)[:n]
         expected[members] += (high - low) * revealed / n * (1 - relevant[members]) / (chances[members] * revealed / n)
@@ -97,6 +98,18 @@ def test_learning_uses_the_chances_of_decision_time() -> None:
     assert strict.losses[first] == pytest.approx(4.0)
     bad = learner.learn(state, query, decision, relevances([first], [0.0]))
     assert learner.predict(bad, query)[-1] == first
+
+
+def test_feedback_may_name_the_items_in_any_order() -> None:
+    learner, query = PrecisionBandit(n=3), Query.of(np.empty((5, 0)))
+    state = learner.init(Problem(0, 5, depth=4))
+    state = state._replace(losses=np.array([0.0, 3.0, 1.0, 7.0, 2.0]), rounds=9)
+    decision = learner.rank(state, query, np.random.default_rng(0))
+    items, grades = decision.ranking[:4], np.array([0.0, 1.0, 0.0, 1.0])
+    there = learner.learn(state, query, decision, relevances(items, grades))
+    back = learner.learn(state, query, decision, relevances(items[::-1], grades[::-1]))
+    assert there.losses.tolist() == back.losses.tolist()
+    assert there.losses[items[3]] == state.losses[items[3]]  # below the first n: revealed, but not by the draw
 
 
 def test_edge_cases() -> None:

@@ -140,6 +140,18 @@ def test_an_overdue_block_explores_until_every_cell_is_seen() -> None:
     assert state.open.number == 1
 
 
+def test_whole_runs_refuse_what_they_cannot_do() -> None:
+    learner, query = RTopK(horizon=8, blocks=2), query_of(2)
+    state = learner.init(problem_of(2, 1))
+    for _ in range(4):
+        exploit = Decision(np.array([0, 1]), math.nan, Receipt(0, -1))
+        state = learner.learn(state, query, exploit, relevances([0], [1.0]))
+    with pytest.raises(InvalidInput, match="overdue"):
+        learner.many_rounds(state, np.ones((3, 2)), np.full((3, 4), 0.5))
+    with pytest.raises(InvalidInput, match="many_rankings"):
+        RTopK(inner="random_order").doubles(3)  # type: ignore[arg-type]
+
+
 def test_without_a_horizon_epochs_double_and_start_afresh() -> None:
     learner = RTopK()
     state = learner.init(problem_of(3, 1, max_grade=2))

@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Problem, Query, Relevances
-from rankloop.learners.topk_estimate import estimated_gradient, inclusion
+from rankloop.learners.topk_estimate import Seen, compiled_gradient, estimated_gradient, inclusion
 from rankloop.learners.topk_gradient import Receipt, TopKGradient
 from rankloop.surrogates.smooth_dcg import SmoothDCG
 
@@ -26,7 +26,7 @@ def everything_shown(learner, state, query):
 
 
 def estimate(learner, scores, receipt, seen):
-    return estimated_gradient(learner.surrogate, scores, *seen, *receipt, learner.floor)
+    return estimated_gradient(learner.surrogate, scores, Seen(*seen, *receipt, learner.floor))
 
 
 def receipt_of(learner, state, query, depth):
@@ -77,8 +77,18 @@ def test_the_mean_step_of_learn_is_the_gradient_in_the_weights(n_items):
     assert step == pytest.approx(query.features.T @ gradient, abs=1e-10)
 
 
+@pytest.mark.parametrize(("code", "kind"), [(0, "squared"), (1, "kl"), (2, "rank_svm")])
+def test_the_compiled_estimate_is_the_general_one(code, kind):
+    scores, grades = GENERATOR.normal(size=6), GENERATOR.integers(0, 3, 6).astype(float)
+    for _ in range(30):
+        items, best = GENERATOR.permutation(6)[:3], GENERATOR.permutation(6)[:3]
+        seen = Seen(items, grades[items], best, 0.3, 0.0)
+        general = estimated_gradient(build(kind, "surrogate"), scores, seen)
+        assert np.array_equal(compiled_gradient(code, scores, seen), general)
+
+
 def test_annealing_is_the_gradient_of_the_sharper_surrogate():
-    query, grades = Query.of(GENERATOR.normal(size=(4, 2))), np.array([0.0, 1.0, 2.0, 0.0])
+    query, grades = Query.of(GENERATOR.normal(size=(4, 2))), np.array([3.0, 1.0, 2.0, 1.0])
     annealed = TopKGradient(surrogate=SmoothDCG(smoothing=1.0), smoothing_decay=0.5, exploration=0.0)
     sharp = TopKGradient(surrogate=SmoothDCG(smoothing=0.5), exploration=0.0)
     state = annealed.init(Problem(2, depth=1))._replace(steps=3, weights=np.array([1.0, -1.0]))  # t = 4: 4^-½ = 0.5

@@ -35,7 +35,9 @@ def average_regrets(learner: str, people: str, stream: str = FLIPPED, runs: int 
         ("ftpl(horizon=10000)", "full", NOISY, 0.0071, 0.0001),
     ],
 )
-def test_average_regret_at_the_end(learner: str, people: str, stream: str, expected: float, of_prototype: float) -> None:
+def test_average_regret_at_the_end(
+    learner: str, people: str, stream: str, expected: float, of_prototype: float
+) -> None:
     """`of_prototype` is the spread printed beside the number (half a digit where none is), ours comes from 20 runs."""
     found = average_regrets(learner, people, stream)
     spread = np.hypot(found.std(ddof=1), of_prototype) / np.sqrt(len(found))
@@ -49,7 +51,9 @@ def test_mirror_descent_is_a_second_full_information_learner() -> None:
 
 
 def test_more_feedback_helps() -> None:
-    by_depth = [average_regrets("rtopk(horizon=10000, blocks=200)", f"top_k(depth={k})", runs=4).mean() for k in (1, 5, 10)]
+    by_depth = [
+        average_regrets("rtopk(horizon=10000, blocks=200)", f"top_k(depth={k})", runs=4).mean() for k in (1, 5, 10)
+    ]
     assert by_depth[0] > by_depth[1] > by_depth[2]
 
 
@@ -72,3 +76,13 @@ def test_precision_bandit_beats_blocks() -> None:
     bandit = average_regrets("precision_bandit(n=5, horizon=10000)", "top_k", runs=3, measure="P@5")
     blocks = average_regrets("rtopk(horizon=10000, measure='P@5')", "top_k", runs=3, measure="P@5")
     assert bandit.mean() < 0.5 * blocks.mean()
+
+
+def test_without_a_horizon_the_regret_still_grows_as_two_thirds() -> None:
+    ends = (10_000, 160_000)
+    runs = [
+        whole_run(build("rtopk"), build(FLIPPED), build("top_k"), horizon=ends[1], seed=seed, checkpoints=ends[:1])
+        for seed in range(2)
+    ]
+    first, last = np.mean([run.regret() for run in runs], axis=0)
+    assert 0.6 <= np.log(last / first) / np.log(ends[1] / ends[0]) <= 0.73

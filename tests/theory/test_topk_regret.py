@@ -6,12 +6,18 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from rankloop.bounds.topk_regret import best_in_hindsight, second_moment, topk_gradient_regret
+from rankloop.bounds.topk_regret import (
+    best_in_hindsight,
+    second_moment,
+    surrogate_regret,
+    topk_gradient_regret,
+)
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, Relevances
 from rankloop.feedback.top_k import TopK
-from rankloop.learners.topk_estimate import estimated_gradient
+from rankloop.games.indistinguishable import theorem_32
+from rankloop.learners.topk_estimate import Seen, estimated_gradient
 from rankloop.learners.topk_gradient import TopKGradient
 from rankloop.simulate.play import play
 from rankloop.surrogates.calibrated_squared import CalibratedSquared, normalised_gains
@@ -27,7 +33,7 @@ def squared_norms(surrogate, depth, features, weights, grades, gamma):
         ranking = np.array(order)
         chance = gamma / math.factorial(len(grades)) + (1 - gamma) * np.array_equal(ranking, best)
         items = ranking[:depth]
-        z = estimated_gradient(surrogate, scores, items, grades[items], best[:depth], gamma, 0.0)
+        z = estimated_gradient(surrogate, scores, Seen(items, grades[items], best[:depth], gamma, 0.0))
         total += chance * np.sum((features.T @ z) ** 2)
     return total
 
@@ -95,13 +101,20 @@ def test_measured_regret_stays_below_theorem_30():
         learning_rate_decay=0.0,
         radius=radius,
     )
-    met, suffered = [], 0.0
-    for round in play(learner, stream, TopK(depth=1), horizon=horizon, seed=1):
-        assert np.linalg.norm(round.query.features, axis=1).max() <= longest
-        met.append((round.query.features, round.relevance))
-        suffered += learner.surrogate.value_and_grad(round.query.features @ round.state.weights, round.relevance)[0]
-    _, least = best_in_hindsight(learner.surrogate, met, radius)
-    assert 0 < suffered - least <= promise.regret
+    rounds = [
+        (round.query.features, round.relevance, round.state.weights)
+        for round in play(learner, stream, TopK(depth=1), horizon=horizon, seed=1)
+    ]
+    assert max(np.linalg.norm(features, axis=1).max() for features, _, _ in rounds) <= longest
+    assert 0 < surrogate_regret(learner.surrogate, rounds, radius) <= promise.regret
+
+
+def test_the_regret_of_the_best_weights_is_zero():
+    rng = np.random.default_rng(5)
+    queries = [(rng.normal(size=(4, 2)), rng.integers(0, 3, 4).astype(float)) for _ in range(10)]
+    surrogate = build("squared", "surrogate")
+    best, _ = best_in_hindsight(surrogate, queries, 1.0)
+    assert surrogate_regret(surrogate, [(x, r, best) for x, r in queries], 1.0) == pytest.approx(0.0, abs=1e-9)
 
 
 RELEVANCES = np.array(
@@ -120,6 +133,14 @@ def test_the_two_worlds_look_the_same_and_want_different_rankings():
     assert second @ gains == pytest.approx([0.3339, 0.3339, 0.4000], abs=1e-4)
     assert np.argmax(first @ gains) == 1
     assert np.argmax(second @ gains) == 2
+
+
+def test_they_are_the_pair_that_the_games_know():
+    pair = theorem_32()
+    for ours, theirs in zip(WORLDS, (pair.first, pair.second)):
+        known = {tuple(row): chance for row, chance in zip(pair.relevances, theirs)}
+        assert [known[tuple(row)] for row in RELEVANCES.astype(int)] == pytest.approx(ours)
+    assert pair.gap > 0
 
 
 def test_a_calibrated_surrogate_wants_different_scores_in_the_two_worlds():

@@ -1,0 +1,66 @@
+"""`rankloop demo`: the whole loop in half a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankloop.cli.app import app
+from rankloop.cli.options import AsJson, EngineChoice, EngineName, Workers, engine_of, interruptible
+
+if TYPE_CHECKING:
+    from rankloop.experiments.spec import Experiment
+
+NEXT = "next: rankloop reproduce top1-1 --quick, or rankloop list learners"
+
+
+@app.command(epilog="Example: rankloop demo --seed 7")
+def demo(
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="The first of the seeds: another world, other people.")
+    ] = 0,
+    rounds: Annotated[int | None, typer.Option("--rounds", min=20, help="How many rankings are shown.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="The folder for the report.")] = Path("results/demo"),
+    engine: EngineChoice = EngineName.local,
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play the loop: simulated people search, several learners learn from what they reveal, a report says how well."""
+    from rankloop.cli.progress import progress_bar
+    from rankloop.experiments.export import summary_json
+    from rankloop.experiments.report import write_report
+    from rankloop.experiments.running import run_experiment
+    from rankloop.experiments.summary import finding_of
+
+    experiment = _experiment(seed, rounds)
+    nothing = interruptible("nothing was written")
+    with nothing, TemporaryDirectory() as scratch, progress_bar("playing the loop") as progress:
+        runs = run_experiment(experiment, Path(scratch), engine_of(engine, workers), progress)
+    finding = finding_of(experiment, runs)
+    report = write_report(out, finding.title, [finding])
+    if as_json:
+        typer.echo(summary_json(experiment, runs, finding, report))
+        return
+    from rankloop.cli.show import show_claims, show_table
+
+    typer.echo(f"{len(runs)} runs of {experiment.horizon:,} rounds; 1 is the best possible ranking of every query.\n")
+    show_table(finding.tables[0])
+    show_claims(finding.claims)
+    typer.echo(f"\nreport: {report.resolve()}\n{NEXT}")
+
+
+def _experiment(seed: int, rounds: int | None) -> Experiment:
+    from importlib import resources
+
+    import msgspec
+
+    from rankloop.experiments.plan import seeds_of
+    from rankloop.experiments.reading import read_spec_text
+
+    text = resources.files("rankloop.experiments").joinpath("demo.toml").read_text(encoding="utf-8")
+    experiment = read_spec_text(text, "demo.toml", "demo")
+    seeds = tuple(seed + number for number in seeds_of(experiment))
+    return msgspec.structs.replace(experiment, seeds=seeds, horizon=rounds or experiment.horizon)

@@ -1,0 +1,64 @@
+"""From arguments to an exit code: 0 done, 2 wrong input in one line, 130 interrupted, 1 a defect of rankloop itself."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from rankloop.cli.app import app
+from rankloop.core.errors import RankloopError
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command that the arguments name, then leave with its exit code."""
+    _import_commands()
+    try:
+        code = app(args=arguments, prog_name="rankloop", standalone_mode=False)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        _forget_output()
+        code = 0
+    except Exception as error:
+        code = _report(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def one_line(error: BaseException) -> str | None:
+    """What a person has to know about a wrong input; None for what is no fault of the input."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, RankloopError | OSError | UnicodeDecodeError):
+        return str(error)
+    format_message = getattr(error, "format_message", None)  # typer's own errors, whichever class its version uses
+    return str(format_message()) if format_message else None
+
+
+def _import_commands() -> None:
+    folder = str(Path(__file__).parent)
+    for module in pkgutil.iter_modules([folder], "rankloop.cli."):
+        importlib.import_module(module.name)
+
+
+def _report(error: Exception) -> int:
+    line = one_line(error)
+    if os.environ.get("RANKLOOP_TRACEBACK"):
+        traceback.print_exception(error)
+    if line is None:
+        what = f"{type(error).__name__}: {error}"
+        line = f"this is a defect of rankloop, please report it ({what}); RANKLOOP_TRACEBACK=1 shows where"
+        print("rankloop:", " ".join(line.split()), file=sys.stderr)
+        return 1
+    print("rankloop:", " ".join(line.split()), file=sys.stderr)
+    return 2
+
+
+def _forget_output() -> None:
+    """Nobody reads any more: let the interpreter's last flush go nowhere instead of complaining."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,49 @@
+"""Options that several commands share, described once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rankloop.engine import Engine
+
+
+class EngineName(StrEnum):
+    """Where runs are computed."""
+
+    here = "here"
+    local = "local"
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, for programs.")]
+EngineChoice = Annotated[
+    EngineName, typer.Option("--engine", help="Compute in this process (here) or in one per core (local).")
+]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, help="How many processes; by default one per core.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Far fewer rounds and seeds: to see that it works.")]
+Out = Annotated[Path | None, typer.Option("--out", help="The folder for results.", show_default=False)]
+
+
+def engine_of(name: EngineName, workers: int | None) -> Engine:
+    from rankloop.engine import Here, LocalProcesses
+
+    return Here() if name is EngineName.here else LocalProcesses(workers=workers)
+
+
+KEPT = "finished runs are kept, the same command goes on from here"
+
+
+@contextmanager
+def interruptible(meaning: str = KEPT) -> Iterator[None]:
+    """Ctrl-C ends the command with one line that says what it means, and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"\nrankloop: interrupted; {meaning}", err=True)
+        raise typer.Exit(130) from None

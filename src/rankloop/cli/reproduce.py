@@ -1,0 +1,91 @@
+"""`rankloop reproduce`: figures and tables of the papers, computed again, in one report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankloop.cli.app import app
+from rankloop.cli.options import AsJson, EngineChoice, EngineName, Out, Quick, Workers, engine_of, interruptible
+from rankloop.core.errors import InvalidInput, RankloopError
+
+if TYPE_CHECKING:
+    from rankloop.engine import Engine
+    from rankloop.experiments.findings import Finding
+    from rankloop.experiments.reproducing import Reproduction
+
+
+@app.command(epilog="Example: rankloop reproduce --all --quick")
+def reproduce(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="What to reproduce.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All there is.")] = False,
+    quick: Quick = False,
+    out: Out = None,
+    engine: EngineChoice = EngineName.local,
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute figures and tables of the papers again and say which of their claims hold.
+
+    `rankloop list experiments` shows what there is. Results go to results/reproduce unless --out says otherwise.
+    """
+    from rankloop.experiments import reproducing
+    from rankloop.experiments.report import write_report
+
+    if not ids and not everything:
+        raise InvalidInput("say what to reproduce, or --all; `rankloop list experiments` shows what there is")
+    chosen = list(reproducing.everything().values()) if everything else [reproducing.find(id) for id in ids or []]
+    folder = out or Path("results") / ("reproduce-quick" if quick else "reproduce")
+    findings = []
+    with interruptible():
+        for item in chosen:
+            findings.append(_finding(item, folder, engine_of(engine, workers), quick, forgiving=everything))
+    report = write_report(folder, "Reproductions", findings)
+    if as_json:
+        _print_json(findings, report)
+    else:
+        _print(findings, report)
+
+
+def _finding(item: Reproduction, folder: Path, engine: Engine, quick: bool, forgiving: bool) -> Finding:
+    """What was found; where all are wanted, one that cannot be done says why and the others go on."""
+    from rankloop.cli.progress import progress_bar
+    from rankloop.experiments.findings import Finding
+    from rankloop.experiments.reproducing import Setting
+
+    try:
+        with progress_bar(item.id) as progress:
+            return item.work(Setting(folder / item.id, engine, progress, quick))
+    except RankloopError as error:
+        if not forgiving:
+            raise
+        return Finding(item.id, item.title, text=f"Not reproduced: {error}")
+
+
+def _print(findings: list[Finding], report: Path) -> None:
+    from rankloop.cli.show import show_claims
+
+    for finding in findings:
+        typer.echo(f"{finding.id}: {finding.title}")
+        show_claims(finding.claims)
+        if finding.text.startswith("Not reproduced"):
+            typer.echo(finding.text)
+    typer.echo(f"report: {report}")
+
+
+def _print_json(findings: list[Finding], report: Path) -> None:
+    import msgspec
+
+    tables = [
+        {
+            "id": finding.id,
+            "title": finding.title,
+            "text": finding.text,
+            "claims": [verdict._asdict() for verdict in finding.claims],
+            "tables": [table._asdict() for table in finding.tables],
+        }
+        for finding in findings
+    ]
+    typer.echo(msgspec.json.encode({"report": str(report), "findings": tables}))

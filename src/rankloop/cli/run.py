@@ -1,0 +1,65 @@
+"""`rankloop run`: an experiment from its TOML file to a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankloop.cli.app import app
+from rankloop.cli.options import AsJson, EngineChoice, EngineName, Out, Quick, Workers, engine_of, interruptible
+
+if TYPE_CHECKING:
+    from rankloop.experiments.findings import Finding
+
+
+@app.command(epilog="Example: rankloop run examples/web_search.toml --quick")
+def run(
+    spec: Annotated[Path, typer.Argument(help="The experiment, a TOML file.", show_default=False)],
+    out: Out = None,
+    engine: EngineChoice = EngineName.local,
+    workers: Workers = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="How many seeds, instead of the file's.")] = None,
+    quick: Quick = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run an experiment, go on with it where it was interrupted, and write its report.
+
+    Every finished run is kept in the results folder (by default results/NAME) before the next one starts.
+    """
+    import msgspec
+
+    from rankloop.cli.progress import progress_bar
+    from rankloop.experiments.plan import quick_version
+    from rankloop.experiments.reading import read_spec
+    from rankloop.experiments.report import write_report
+    from rankloop.experiments.running import run_experiment
+    from rankloop.experiments.summary import finding_of
+
+    experiment = read_spec(spec)
+    if quick:
+        experiment = quick_version(experiment)
+    if seeds is not None:
+        experiment = msgspec.structs.replace(experiment, seeds=seeds)
+    folder = out or Path("results") / experiment.name
+    with interruptible(), progress_bar(experiment.name) as progress:
+        runs = run_experiment(experiment, folder, engine_of(engine, workers), progress)
+    finding = finding_of(experiment, runs)
+    report = write_report(folder, finding.title, [finding])
+    if as_json:
+        from rankloop.experiments.export import summary_json
+
+        typer.echo(summary_json(experiment, runs, finding, report))
+        return
+    _print(finding, report)
+
+
+def _print(finding: Finding, report: Path) -> None:
+    from rankloop.cli.show import show_claims, show_table
+
+    for table in finding.tables:
+        if table.header[0:2] != ("arm", "against"):  # comparisons are in the report
+            show_table(table)
+    show_claims(finding.claims)
+    typer.echo(f"report: {report}")

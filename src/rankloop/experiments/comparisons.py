@@ -1,0 +1,61 @@
+"""Arms against each other, seed by seed: the same seed is the same queries and the same people."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from rankloop.core.types import Floats
+
+CONFIDENCE = 0.95
+
+
+class Difference(NamedTuple):
+    """A paired difference: mean over seeds, confidence interval, two p-values; nan with fewer than 2 seeds."""
+
+    n: int
+    mean: float
+    low: float
+    high: float
+    t_test: float
+    wilcoxon: float
+
+
+def paired(left: Floats, right: Floats | float) -> Difference:
+    """left − right, one value per seed; Student's t for the interval, Wilcoxon's signed ranks beside it."""
+    differences = np.asarray(left - right)
+    differences = differences[~np.isnan(differences)]
+    n = len(differences)
+    if n < 2:
+        mean = float(differences.mean()) if n else math.nan
+        return Difference(n, mean, math.nan, math.nan, math.nan, math.nan)
+    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(n)
+    reach = float(stats.t.ppf((1.0 + CONFIDENCE) / 2.0, n - 1)) * error
+    return Difference(n, mean, mean - reach, mean + reach, _t_test(mean, error, n), _wilcoxon(differences))
+
+
+def holm(p_values: list[float]) -> list[float]:
+    """p-values of several comparisons, raised so that together they err with the probability of one (Holm, 1979)."""
+    known = [place for place, p in enumerate(p_values) if not math.isnan(p)]
+    adjusted, floor = list(p_values), 0.0
+    for rank, place in enumerate(sorted(known, key=lambda place: p_values[place])):
+        floor = max(floor, min(1.0, p_values[place] * (len(known) - rank)))
+        adjusted[place] = floor
+    return adjusted
+
+
+def _t_test(mean: float, error: float, n: int) -> float:
+    if error == 0.0:
+        return 1.0 if mean == 0.0 else 0.0
+    return float(2.0 * stats.t.sf(abs(mean) / error, n - 1))
+
+
+def _wilcoxon(differences: Floats) -> float:
+    counted = differences[differences != 0.0]
+    if not len(counted):
+        return 1.0
+    distinct = len(np.unique(np.abs(counted))) == len(counted)
+    return float(stats.wilcoxon(counted, method="exact" if distinct and len(counted) <= 50 else "asymptotic").pvalue)

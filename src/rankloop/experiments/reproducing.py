@@ -1,0 +1,102 @@
+"""What can be reproduced: the experiments of the catalogue, and functions that compute a table or a figure."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import tomllib
+from collections.abc import Callable
+from functools import partial
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import NamedTuple
+
+from rankloop.core.errors import Conflict, NotFound
+from rankloop.core.specs import nearest
+from rankloop.engine import Engine
+from rankloop.experiments import reproductions
+from rankloop.experiments.findings import Finding
+from rankloop.experiments.plan import quick_version
+from rankloop.experiments.reading import read_spec_text
+from rankloop.experiments.running import Progress, run_experiment
+from rankloop.experiments.summary import finding_of
+
+
+class Setting(NamedTuple):
+    """Where and how something is reproduced; `folder` is its own."""
+
+    folder: Path
+    engine: Engine
+    progress: Progress
+    quick: bool = False
+
+
+Work = Callable[[Setting], Finding]
+
+
+class Reproduction(NamedTuple):
+    """Something of a paper that can be computed again."""
+
+    id: str
+    title: str
+    work: Work
+
+
+_written: dict[str, Reproduction] = {}
+
+
+def reproduction(id: str, *, title: str) -> Callable[[Work], Work]:
+    """Make a function known by the figure's or table's own id, as in `@reproduction("table-3.1", title=…)`."""
+
+    def enter(work: Work) -> Work:
+        known = _written.get(id)
+        if known and known.work.__qualname__ != work.__qualname__:
+            raise Conflict(f"the reproduction {id!r} is already {known.work.__module__}.{known.work.__qualname__}")
+        _written[id] = Reproduction(id, title, work)
+        return work
+
+    return enter
+
+
+def everything() -> dict[str, Reproduction]:
+    """All reproductions by id, those of the catalogue and those that are functions."""
+    for module in pkgutil.iter_modules(reproductions.__path__, reproductions.__name__ + "."):
+        importlib.import_module(module.name)
+    found = {item.id: item for item in map(_of_file, _catalogue())}
+    twice = sorted(found.keys() & _written.keys())
+    if twice:
+        raise Conflict(f"{twice[0]!r} is both in the catalogue and a function")
+    return dict(sorted((found | _written).items()))
+
+
+def find(id: str) -> Reproduction:
+    """The reproduction of an id, or `NotFound` with the nearest one."""
+    known = everything()
+    if id not in known:
+        raise NotFound(
+            f"nothing to reproduce is called {id!r}{nearest(id, known)}; `rankloop list experiments` shows all"
+        )
+    return known[id]
+
+
+def _catalogue() -> list[Traversable]:
+    folder = resources.files("rankloop.experiments").joinpath("catalogue")
+    return [file for file in folder.iterdir() if file.name.endswith(".toml")] if folder.is_dir() else []
+
+
+def _of_file(file: Traversable) -> Reproduction:
+    id = file.name.removesuffix(".toml")
+    table = tomllib.loads(
+        file.read_text(encoding="utf-8")
+    )  # not checked: its data may be missing where it is only listed
+    return Reproduction(id, table.get("title", id), partial(_run, file))
+
+
+def _run(file: Traversable, setting: Setting) -> Finding:
+    id = file.name.removesuffix(".toml")
+    experiment = read_spec_text(file.read_text(encoding="utf-8"), f"catalogue/{file.name}", id)
+    if setting.quick:
+        experiment = quick_version(experiment)
+    runs = run_experiment(experiment, setting.folder, setting.engine, setting.progress)
+    return finding_of(experiment, runs)._replace(id=id)

@@ -1,0 +1,71 @@
+"""Step sizes chosen on another part of the stream, for every learner alike, before anything is compared."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop.experiments.curves import Curves, estimate
+from rankloop.experiments.findings import Table
+from rankloop.experiments.reading import parse_spec
+from rankloop.experiments.reproducing import Setting
+from rankloop.experiments.running import run_experiment
+from rankloop.experiments.spec import Arm, Experiment, Thing
+
+TUNING_SEEDS = (1000, 1001)  # other draws than those of the comparison
+
+
+class Contender(NamedTuple):
+    """A learner whose `learning_rate` is still to be chosen, the feedback it gets, and the rates to try."""
+
+    name: str
+    learner: dict[str, Any]
+    feedback: Thing = "full"
+    rates: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0, 10.0)
+
+
+def with_chosen_rates(
+    contenders: tuple[Contender, ...], stream: Thing, name: str, horizon: int, setting: Setting
+) -> tuple[tuple[Arm, ...], Table]:
+    """Each contender with the rate of the highest mean nDCG@10 on `stream`, and a table of what was tried."""
+    trials = [(who, rate) for who in contenders for rate in who.rates]
+    arms = [_arm(who, rate, f"{who.name}, {rate:g}") for who, rate in trials]
+    experiment = experiment_of(f"{name}-steps", stream, arms, horizon, TUNING_SEEDS, floor=False, ceiling=False)
+    runs = run_experiment(experiment, setting.folder / experiment.name, setting.engine, setting.progress)
+    curves = Curves(experiment, runs)
+    reached = {arm["name"]: _reached(curves, arm["name"]) for arm in arms}
+    chosen, rows = [], []
+    for who in contenders:
+        values = [reached[f"{who.name}, {rate:g}"] for rate in who.rates]
+        best = who.rates[int(np.argmax(values))]
+        chosen.append(Arm(**_arm(who, best, who.name)))
+        rows.append(
+            (who.name, *(f"{value:.4f}" for value in values), *[""] * (_most(contenders) - len(values)), f"{best:g}")
+        )
+    header = ("learner", *(f"rate {place + 1}" for place in range(_most(contenders))), "chosen")
+    note = (
+        f"Mean nDCG@10 over {experiment.horizon:,} rounds of another part of the stream; rates rise from left to right."
+    )
+    return tuple(chosen), Table("How the step sizes were chosen", header, rows, note)
+
+
+def experiment_of(
+    name: str, stream: Thing, arms: list[dict[str, Any]], horizon: int, seeds: tuple[int, ...] | int, **more: Any
+) -> Experiment:
+    """An experiment on nDCG@10."""
+    table = {"stream": stream, "arms": arms, "measures": ["nDCG@10"], "horizon": horizon, "seeds": seeds} | more
+    return parse_spec(table, name, name)
+
+
+def _arm(who: Contender, rate: float, name: str) -> dict[str, Any]:
+    return {"name": name, "learner": who.learner | {"learning_rate": rate}, "feedback": who.feedback}
+
+
+def _reached(curves: Curves, arm: str) -> float:
+    rows = curves.of(curves.streams[0], arm, "nDCG@10", "average")
+    return -np.inf if rows is None else estimate(rows[:, -1]).mean
+
+
+def _most(contenders: tuple[Contender, ...]) -> int:
+    return max(len(who.rates) for who in contenders)

@@ -1,0 +1,160 @@
+"""Three plain lines: can this be learned from this feedback, how fast, and with which learner."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.protocols import Measure
+from rankloop.core.registry import entry_of
+from rankloop.games.analysis import Analysis, analyse
+from rankloop.games.game import name_of
+from rankloop.games.generic_forecaster import MOST_ITEMS, MOST_RELEVANCES
+
+NO_LOSS = "Nothing is lost from the first round on."
+NEVER = "Never: however long a learner runs, there are people for whom it loses the same amount every round."
+
+
+class Advice(NamedTuple):
+    """What a person wants to know about a measure and a depth; `learner` is a spec, None when nothing fits."""
+
+    can: str
+    speed: str
+    how: str
+    learner: str | None
+    analysis: Analysis
+
+    @property
+    def lines(self) -> tuple[str, str, str]:
+        return self.can, self.speed, self.how
+
+
+class _Choice(NamedTuple):
+    learner: str
+    guarantee: str  # how its regret grows
+    remark: str = ""
+
+
+def advise(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None = 1, max_grade: int = 1) -> Advice:
+    """Whether the best ranking by a measure can be found from the grades of the first `depth` items (None: all)."""
+    analysis = analyse(measure, n_items, depth, max_grade)
+    if analysis.verdict == "trivial":
+        return Advice(_nothing(analysis), NO_LOSS, "Show any order, as random_order does.", "random_order", analysis)
+    if analysis.verdict == "hopeless":
+        return Advice(_no(analysis), NEVER, _nearest(analysis), None, analysis)
+    choice = _learner(analysis)
+    return Advice(_yes(analysis), _speed(analysis), _how(analysis, choice), choice and choice.learner, analysis)
+
+
+def _nothing(analysis: Analysis) -> str:
+    name = name_of(analysis.measure)
+    return f"There is nothing to learn: {name} gives every ranking of {_items(analysis.n_items)} the same value."
+
+
+def _yes(analysis: Analysis) -> str:
+    return f"Yes: {name_of(analysis.measure)} of {_items(analysis.n_items)} can be learned from {_seen(analysis)}."
+
+
+def _no(analysis: Analysis) -> str:
+    return f"No: {name_of(analysis.measure)} of {_items(analysis.n_items)} cannot be learned from {_seen(analysis)}."
+
+
+def _speed(analysis: Analysis) -> str:
+    if analysis.verdict == "sqrt":
+        return (
+            "Fast: what is lost per round against the best fixed ranking can fall as 1/√T, as if all grades were seen."
+        )
+    return (
+        "Slowly: what is lost per round against the best fixed ranking falls as 1/T^(1/3), since rounds must be spent "
+        f"on finding out; from depth {analysis.fast_from} on it can fall as 1/√T."
+    )
+
+
+def _how(analysis: Analysis, choice: _Choice | None) -> str:
+    if choice is None:
+        return (
+            f"No learner here guarantees it for {name_of(analysis.measure)} at this size; generic_forecaster does up "
+            f"to {MOST_ITEMS} items, and {_alternatives(analysis) or 'a cutoff may help'}."
+        )
+    promise = f"Use {choice.learner}: its total loss against the best ranking grows as {choice.guarantee}"
+    return f"{promise}{choice.remark}."
+
+
+def _nearest(analysis: Analysis) -> str:
+    needed = analysis.learnable_from
+    seen = "all items" if needed == analysis.n_items else f"the first {needed} items"
+    more = f"the grades of {seen} would make it learnable"
+    other = _alternatives(analysis)
+    return f"Nearest: {more}" + (f"; from {_seen(analysis)}, {other}." if other else ".")
+
+
+def _alternatives(analysis: Analysis) -> str:
+    """Measures close to this one that can be learned at this depth, by their own analysis."""
+    found = []
+    for candidate in _relatives(analysis):
+        try:
+            verdict = analyse(candidate, analysis.n_items, analysis.depth, analysis.max_grade).verdict
+        except InvalidInput:
+            continue
+        if verdict in ("sqrt", "two_thirds"):
+            found.append(candidate)
+    return f"{' or '.join(found)} can be learned instead" if found else ""
+
+
+def _relatives(analysis: Analysis) -> list[str]:
+    measure: Any = analysis.measure
+    kind, cutoff = entry_of(measure).kind, getattr(measure, "cutoff", None)
+    at = f"@{cutoff}" if cutoff else ""
+    half = f"@{cutoff or max(1, analysis.n_items // 2)}"
+    return {
+        "nDCG": [f"DCG{at}"],
+        "NERU": [f"ERU{at}"],
+        "AUC": ["PairwiseLoss", "SumLoss"],
+        "AUCLoss": ["PairwiseLoss", "SumLoss"],
+        "PairwiseLoss": ["SumLoss"],
+        "AP": [f"P{half}", f"DCG{at}"],
+        "Recall": [f"P{half}"],
+        "RR": [f"RR@{analysis.depth}", "DCG"],
+        "ERR": [f"ERR@{analysis.depth}", "DCG"],
+    }.get(kind, ["DCG"])
+
+
+def _learner(analysis: Analysis) -> _Choice | None:
+    measure: Any = analysis.measure
+    kind, m = entry_of(measure).kind, analysis.n_items
+    if kind == "P" and measure.relevant_from <= 1.0 and analysis.max_grade == 1:
+        return _Choice(f"precision_bandit(n={measure.cutoff})", "√T", ", at every depth")
+    linear = _linear(measure, analysis.max_grade)
+    if linear is not None:
+        if analysis.depth >= m:
+            return _Choice(f"ftpl(measure={linear!r})", "√T")
+        remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner here attains it"
+        return _Choice(f"rtopk(measure={linear!r})", "T^(2/3)", remark)
+    if m <= MOST_ITEMS and (analysis.max_grade + 1) ** m <= MOST_RELEVANCES:
+        remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner here attains it"
+        return _Choice(f"generic_forecaster(measure={name_of(measure)!r})", "T^(2/3)", remark)
+    return None
+
+
+def _linear(measure: Any, max_grade: int) -> str | None:
+    """A measure that the learners of fixed sets know and that orders items by the same expected gains."""
+    kind = entry_of(measure).kind
+    if kind in ("DCG", "SumLoss"):
+        return name_of(measure)
+    if kind == "P" and measure.cutoff is not None:
+        return name_of(measure)
+    if kind == "PairwiseLoss" and max_grade == 1:
+        return "SumLoss"
+    if kind == "ERU" and (measure.neutral == 0.0 or max_grade == 1):
+        return "SumLoss"
+    return None
+
+
+def _seen(analysis: Analysis) -> str:
+    if analysis.depth >= analysis.n_items:
+        return "the grades of all items"
+    return "the grade of the first item" if analysis.depth == 1 else f"the grades of the first {analysis.depth} items"
+
+
+def _items(n_items: int) -> str:
+    return f"{n_items} item{'s' if n_items > 1 else ''}"

@@ -1,0 +1,178 @@
+"""The generic forecaster of partial monitoring: exponential weights on all rankings. A reference for small sets."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel, stable
+from rankloop.core.learning import expect, seen_count, shown_or_all
+from rankloop.core.protocols import Measure
+from rankloop.core.registry import register
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.games.game import Game
+from rankloop.learners.linear_measure import size_of_fixed_set
+from rankloop.measures.dcg import DCG
+
+MOST_ITEMS = 5
+MOST_RELEVANCES = 1024
+
+
+class Table(NamedTuple):
+    """Estimates that turn what a shown ranking reveals into losses of all rankings.
+
+    Rankings with the same first `depth` items reveal the same and form a group. estimates[i, group, signal] averages,
+    over groups that are drawn with probability P(group) and divided by it, to the loss of ranking i up to a number that
+    is the same for all rankings.
+    """
+
+    rankings: Ints  # (n_rankings, n_items)
+    groups: Ints  # of each ranking
+    members: Ints  # (n_groups, depth): the items that a group reveals, ascending
+    estimates: Floats  # (n_rankings, n_groups, n_signals)
+    largest: float  # |estimate|
+    spread: float  # of the losses for one relevance
+
+
+@functools.lru_cache(maxsize=16)
+def table_of(measure: Measure, n_items: int, depth: int, max_grade: int) -> Table:
+    """Solve estimates · signals = losses with the smallest numbers; `InvalidInput` where there is no solution."""
+    game = Game(measure=measure, n_items=n_items, max_grade=max_grade)
+    members = np.array(list(combinations(range(n_items), depth)), dtype=np.int64)
+    number = {group: i for i, group in enumerate(map(tuple, members.tolist()))}
+    groups = np.array([number[tuple(sorted(row[:depth]))] for row in game.rankings.tolist()], dtype=np.int64)
+    n_signals = (max_grade + 1) ** depth
+    seen = game.relevances[:, members] @ (max_grade + 1) ** np.arange(depth)  # (n_relevances, n_groups)
+    signals = (seen[:, :, None] == np.arange(n_signals)).reshape(len(seen), -1).astype(np.float64)
+    losses = game.loss - game.loss.mean(axis=0)
+    found = np.linalg.lstsq(signals, losses.T, rcond=None)[0]
+    if np.abs(signals @ found - losses.T).max() > 1e-9 * max(1.0, np.abs(losses).max()):
+        raise InvalidInput(f"the grades of the first {depth} of {n_items} items do not tell which ranking is best by "
+                           f"{measure}: no learner can have sublinear regret")  # fmt: skip
+    estimates = np.ascontiguousarray(found.T).reshape(len(losses), len(members), n_signals)
+    spread = float((game.loss.max(axis=0) - game.loss.min(axis=0)).max())
+    return Table(game.rankings, groups, members, estimates, float(np.abs(estimates).max()), spread)
+
+
+@kernel
+def _probabilities(losses: Floats, rate: float, exploration: float) -> Floats:
+    weights = np.exp(-rate * (losses - losses.min()))
+    mixed: Floats = (1.0 - exploration) * weights / weights.sum() + exploration / len(losses)
+    return mixed
+
+
+@kernel
+def _drawn(probabilities: Floats, uniform: float) -> int:
+    line = 0.0
+    for action in range(len(probabilities) - 1):
+        line += probabilities[action]
+        if uniform < line:
+            return action
+    return len(probabilities) - 1
+
+
+def _log_sum(table: Table, probabilities: Floats, ranking: Ints, shown: int) -> float:
+    """The log-probability of all rankings that look like this one in the part that is seen."""
+    seen = seen_count(shown, len(ranking))
+    return math.log(float(probabilities[(table.rankings[:, :seen] == ranking[:seen]).all(axis=1)].sum()))
+
+
+class State(NamedTuple):
+    """Estimated losses of all rankings."""
+
+    losses: Floats
+    rounds: int
+    depth: int
+    shown: int
+    max_grade: int
+
+
+class Receipt(NamedTuple):
+    """Which items were revealed, and how likely that was."""
+
+    group: int
+    chance: float
+
+
+@register("generic_forecaster")
+@dataclass(frozen=True, kw_only=True)
+class GenericForecaster:
+    """The generic forecaster for any learnable measure and depth: weights on all m! rankings, so at most 5 items.
+
+    p = (1 − γ)·softmax(−η·L̂) + γ/N over the N = m! rankings; after group g of k items was revealed with signal s,
+    L̂_i += v(i, g, s) / P(g), where v solves loss = Σ_g v(·, g, signal of g). With V the largest |v|, G the number of
+    groups and B the spread of losses: γ = (V·G/B)^{2/3}·(ln N / T)^{1/3} and η = √(γ·ln N / T) / (V·G), T being the
+    `horizon`, or the round without one. Regret O(T^{2/3}) for measures such as DCG, whatever the grades. Use it as the
+    reference that efficient learners are compared with, and for measures that have none. `log_prob` is exact.
+    Cesa-Bianchi, Lugosi and Stoltz (2006), "Regret minimization under partial monitoring"; rankings that reveal the
+    same items share their estimates here, which lowers the constant.
+    """
+
+    horizon: int | None = None
+    measure: Measure = DCG()  # noqa: RUF009  frozen
+
+    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
+    reports: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if self.horizon is not None and self.horizon < 1:
+            raise InvalidInput(f"horizon = {self.horizon} must be a number of rounds from 1")
+
+    def init(self, problem: Problem) -> State:
+        n_items = size_of_fixed_set(problem)
+        if n_items > MOST_ITEMS or (problem.max_grade + 1) ** n_items > MOST_RELEVANCES:
+            raise InvalidInput(
+                f"generic_forecaster weighs all {math.factorial(n_items):,} rankings of {n_items} items against all "
+                f"{(problem.max_grade + 1) ** n_items:,} relevances; it stops at {MOST_ITEMS} items and "
+                f"{MOST_RELEVANCES:,} relevances: use rtopk (DCG, SumLoss, P@n) or precision_bandit (P@n)"
+            )
+        depth = n_items if problem.depth is None else min(problem.depth, n_items)
+        if depth < 1:
+            raise InvalidInput(f"depth = {depth}: nothing can be learned unless the first item is graded")
+        state = State(np.zeros(math.factorial(n_items)), 0, depth, shown_or_all(problem), problem.max_grade)
+        self._table(state, n_items)
+        return state
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        table = self._table(state, len(query.features))
+        probabilities = _probabilities(state.losses, *self._rates(state, table))
+        action = _drawn(probabilities, rng.random())
+        ranking, group = table.rankings[action].copy(), int(table.groups[action])
+        chance = float(probabilities[table.groups == group].sum())
+        return Decision(ranking, _log_sum(table, probabilities, ranking, state.shown), Receipt(group, chance))
+
+    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        table = self._table(state, len(query.features))
+        items, grades = expect(feedback, Relevances)
+        group, chance = decision.receipt
+        ascending = np.clip(np.rint(grades[np.argsort(items)]), 0, state.max_grade).astype(np.int64)
+        signal = int(np.sum(ascending * (state.max_grade + 1) ** np.arange(state.depth)))
+        losses = state.losses + table.estimates[:, group, signal] / chance
+        return state._replace(losses=stable(losses), rounds=state.rounds + 1)
+
+    def predict(self, state: State, query: Query) -> Ints:
+        best: Ints = self._table(state, len(query.features)).rankings[int(np.argmin(state.losses))].copy()
+        return best
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        table = self._table(state, len(ranking))
+        return _log_sum(table, _probabilities(state.losses, *self._rates(state, table)), ranking, state.shown)
+
+    def _table(self, state: State, n_items: int) -> Table:
+        return table_of(self.measure, n_items, state.depth, state.max_grade)  # type: ignore[arg-type]  # hashable
+
+    def _rates(self, state: State, table: Table) -> tuple[float, float]:
+        """η and γ."""
+        if table.spread == 0.0 or len(state.losses) == 1:
+            return 0.0, 1.0
+        rounds = self.horizon or state.rounds + 1
+        size, log_actions = table.largest * len(table.members), math.log(len(state.losses))
+        exploration = min(1.0, (size / table.spread) ** (2 / 3) * (log_actions / rounds) ** (1 / 3))
+        return math.sqrt(exploration * log_actions / rounds) / size, exploration

@@ -1,0 +1,129 @@
+"""Fair pairs: 3PR's safe swaps, with a logistic step and the known swap probabilities."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.learning import best_ranking, check_finite, check_positive, expect, shown_or_all, start_weights
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.learners.joint_features import clicked_weights, corrected
+from rankloop.learners.perturbation import PERTURBATIONS, log_prob_of, present
+
+PAIRS = PERTURBATIONS["pairs"]
+
+
+class State(NamedTuple):
+    """The weights by which the list is scored, which are the mean of those that were learned, and the newest."""
+
+    weights: Floats
+    newest: Floats
+    shown: int
+    rounds: int
+
+
+class Receipt(NamedTuple):
+    """The scores that were sorted before swapping, and where the pairs begin."""
+
+    scores: Floats
+    first: int
+
+
+@kernel
+def pair_gradient(
+    newest_scores: Floats, scores: Floats, ranking: Ints, first: int, swap: float, clicked: Floats
+) -> Floats:
+    """The step by item: each pair whose lower item was clicked more, as a logistic regression would take it."""
+    row_weights = np.zeros(len(ranking))
+    for j in range(first, len(ranking) - 1, 2):
+        upper, lower = ranking[j], ranking[j + 1]
+        preference = clicked[lower] - clicked[upper]
+        if preference > 0.0:
+            was_swapped = scores[upper] < scores[lower] or (scores[upper] == scores[lower] and upper > lower)
+            chance = swap if was_swapped else 1.0 - swap
+            surprise = 1.0 / (1.0 + np.exp(newest_scores[lower] - newest_scores[upper]))
+            step = preference * surprise * 0.5 / chance
+            row_weights[lower] += step
+            row_weights[upper] -= step
+    return row_weights
+
+
+@kernel
+def _learned(
+    features: Floats,
+    weights: Floats,
+    newest: Floats,
+    rounds: int,
+    rate: float,
+    swap: float,
+    ranking: Ints,
+    scores: Floats,
+    first: int,
+    items: Ints,
+    click_weights: Floats,
+) -> tuple[Floats, Floats]:
+    clicked = clicked_weights(len(ranking), items, click_weights)
+    row_weights = pair_gradient(scores_of(features, newest), scores, ranking, first, swap, clicked)
+    return corrected(features, weights, newest, rounds, True, rate * row_weights)
+
+
+@register("fair_pairs")
+class FairPairs:
+    """Safe swaps of neighbours as in `3pr`, and an unbiased logistic step for each pair that clicks decide.
+
+    Neighbouring places are paired, beginning at the first or the second with probability ½, and each pair is swapped
+    with probability `swap`: no item moves more than one place. When the lower item of a pair was clicked and the upper
+    was not, w ← w + `learning_rate` · ½ / P(this order) · σ(w · (upper − lower)) · (lower − upper), P being `swap` or
+    1 − `swap` and σ the logistic function: pairs that are known already teach little, and whichever way a pair was
+    shown it counts the same. The list is sorted by the mean of all w so far.
+
+    Use it behind a search box: it ranks better while it learns than `3pr` and at least as well as `pdgd`, at the
+    price of one place. Its parameters were chosen on MQ2007 and MQ2008.
+    References: Radlinski and Joachims (2006), Minimally Invasive Randomization for Collecting Unbiased Preferences from
+    Clickthrough Logs; Raman et al. (2013), Stable Coactive Learning via Perturbation; Polyak and Juditsky (1992),
+    Acceleration of Stochastic Approximation by Averaging.
+    """
+
+    swap: float = 0.35
+    learning_rate: float = 0.05
+    start: tuple[float, ...] = ()
+
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    reports: ClassVar[tuple[str, ...]] = ()
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "learning_rate": 1.0})
+
+    def __post_init__(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
+        check_finite("start", self.start)
+        if not 0 < self.swap < 1:
+            raise InvalidInput(
+                f"swap = {self.swap} must be a probability between 0 and 1: both orders have to be shown"
+            )
+
+    def init(self, problem: Problem) -> State:
+        weights = start_weights(self.start, problem.n_features)
+        return State(weights, weights, shown_or_all(problem), 0)
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        draws = rng.random(1 + len(query.features) // 2)
+        ranking, log_propensity, scores, first, _, _, _ = present(
+            query.features, state.weights, state.shown, PAIRS, True, self.swap, 0.0, draws
+        )
+        return Decision(ranking, log_propensity, Receipt(scores, first))
+
+    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        items, clicks = expect(feedback, Clicks)
+        before = query.features, state.weights, state.newest, state.rounds, self.learning_rate, self.swap
+        weights, newest = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
+        return State(stable(weights), stable(newest), state.shown, state.rounds + 1)
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return best_ranking(query.features, state.weights)
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        return log_prob_of(query.features, state.weights, ranking, state.shown, PAIRS, True, self.swap, 0.0)

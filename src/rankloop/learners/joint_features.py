@@ -1,0 +1,110 @@
+"""Corrections of a ranking in the joint features φ(x, y) = Σ_p discount(p) · φ(x, y[p]) of coactive learning.
+
+Each kernel answers with one weight per item, c, such that φ(x, better) − φ(x, shown) = Σ_i c[i] · features[i].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.core.kernels import kernel
+from rankloop.core.rankings import discount, discounts
+from rankloop.core.types import Floats, Ints
+
+DROPS = -np.diff(discounts(257))  # from each place to the next; a logarithm per pair would dominate a short ranking
+
+
+@kernel
+def correction(shown: Ints, better: Ints) -> Floats:
+    """What each item gains in discount when `better` replaces `shown`."""
+    row_weights = np.zeros(len(shown))
+    for position in range(len(shown)):
+        if shown[position] != better[position]:
+            row_weights[better[position]] += discount(position)
+            row_weights[shown[position]] -= discount(position)
+    return row_weights
+
+
+@kernel
+def clicked_weights(n_items: int, items: Ints, weights: Floats) -> Floats:
+    """The weight of the click on each item, 0 where there was none."""
+    clicked = np.zeros(n_items)
+    for i in range(len(items)):
+        clicked[items[i]] = weights[i]
+    return clicked
+
+
+@kernel
+def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
+    """The clicked items first, then the others, each group in the order in which it was shown."""
+    better = np.empty_like(shown)
+    place = 0
+    for item in shown:
+        if clicked[item] > 0.0:
+            better[place] = item
+            place += 1
+    for item in shown:
+        if clicked[item] <= 0.0:
+            better[place] = item
+            place += 1
+    return better
+
+
+@kernel
+def swapped_to_first(shown: Ints, clicked: Floats) -> Ints:
+    """The uppermost clicked item changes places with the first one."""
+    better = shown.copy()
+    for position in range(len(shown)):
+        if clicked[shown[position]] > 0.0:
+            better[0], better[position] = shown[position], shown[0]
+            break
+    return better
+
+
+@kernel
+def pair_correction(shown: Ints, clicked: Floats, first: int, end: int, flat: bool) -> Floats:
+    """Each pair of places (j, j + 1), j = first, first + 2, …, turned round when its lower item was clicked more.
+
+    With clicks of weight 1 that is: the lower was clicked and the upper was not. A pair counts by the difference of
+    its discounts, or 1 when `flat`, times the difference of its clicks.
+    """
+    row_weights = np.zeros(len(shown))
+    for j in range(first, end - 1, 2):
+        upper, lower = shown[j], shown[j + 1]
+        preference = clicked[lower] - clicked[upper]
+        if preference > 0.0:
+            step = preference * pair_weight(j, flat)
+            row_weights[lower] += step
+            row_weights[upper] -= step
+    return row_weights
+
+
+@kernel
+def pair_weight(j: int, flat: bool) -> float:
+    """What the joint features change by when the items in places j and j + 1 are swapped."""
+    if flat:
+        return 1.0
+    if j < len(DROPS):
+        return float(DROPS[j])
+    return discount(j) - discount(j + 1)
+
+
+@kernel
+def corrected(
+    features: Floats, weights: Floats, newest: Floats, rounds: int, averaged: bool, row_weights: Floats
+) -> tuple[Floats, Floats]:
+    """The weights to rank by and the newest ones: the same, or when `averaged` the mean of all newest ones so far.
+
+    `rounds` corrections came before this one, so that `weights` is the mean of rounds + 1 vectors, the start included.
+    """
+    new = newest.copy()
+    for i in range(len(row_weights)):
+        if row_weights[i] != 0.0:
+            for j in range(len(new)):
+                new[j] += row_weights[i] * features[i, j]
+    if not averaged:
+        return new, new
+    mean = np.empty_like(new)
+    for j in range(len(new)):
+        mean[j] = weights[j] + (new[j] - weights[j]) / (rounds + 2)
+    return mean, new

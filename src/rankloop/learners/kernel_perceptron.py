@@ -1,0 +1,150 @@
+"""The ranking perceptron with a kernel, in a memory that never grows."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel, reassociated, stable
+from rankloop.core.learning import check_positive, expect, point_log_prob, shown_or_all
+from rankloop.core.protocols import Measure
+from rankloop.core.rankings import ranking_of
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.learners.steps import cutoff_and_kind, is_mistake, slam_slope
+from rankloop.measures.dcg import NDCG
+
+
+class State(NamedTuple):
+    """Stored items and their coefficients in arrays of fixed size; slot b is free while born[b] is −1."""
+
+    rows: Floats  # (budget, n_features)
+    coefficients: Floats  # (budget,)
+    born: Ints  # (budget,), running numbers of the stored items
+    stored: int  # how many items were ever stored
+    mistakes: int
+    shown: int
+
+
+@reassociated
+def kernel_scores(features: Floats, rows: Floats, coefficients: Floats, rbf: bool, gamma: float, degree: int) -> Floats:
+    """Σ_b coefficients[b] · K(rows[b], x) for each item x."""
+    scores = np.zeros(len(features))
+    for b in range(len(rows)):
+        if coefficients[b] == 0.0:
+            continue
+        for i in range(len(features)):
+            total = 0.0
+            if rbf:
+                for j in range(features.shape[1]):
+                    gap = features[i, j] - rows[b, j]
+                    total += gap * gap
+                scores[i] += coefficients[b] * np.exp(-gamma * total)
+            else:
+                for j in range(features.shape[1]):
+                    total += features[i, j] * rows[b, j]
+                scores[i] += coefficients[b] * (1.0 + gamma * total) ** degree
+    return scores
+
+
+@kernel
+def _slot(coefficients: Floats, born: Ints, newcomer: float, oldest: bool) -> int:
+    """Where to store: a free slot, else the oldest; or the smallest coefficient unless the newcomer is smaller (−1)."""
+    chosen = 0
+    for b in range(len(born)):
+        if born[b] < 0:
+            return b
+        older, smaller = born[b] < born[chosen], abs(coefficients[b]) < abs(coefficients[chosen])
+        if (oldest and older) or (not oldest and smaller):
+            chosen = b
+    if not oldest and abs(newcomer) < abs(coefficients[chosen]):
+        return -1
+    return chosen
+
+
+@kernel
+def _stored(
+    rows: Floats, coefficients: Floats, born: Ints, stored: int, features: Floats, new: Floats, oldest: bool
+) -> tuple[Floats, Floats, Ints, int]:
+    """Copies of the arrays with the items of non-zero `new` put in, largest last so that they stay longest."""
+    rows, coefficients, born = rows.copy(), coefficients.copy(), born.copy()
+    order = ranking_of(-np.abs(new))
+    for item in order[max(len(order) - len(rows), 0) :]:
+        if new[item] == 0.0:
+            continue
+        slot = _slot(coefficients, born, new[item], oldest)
+        if slot >= 0:
+            rows[slot], coefficients[slot], born[slot] = features[item], new[item], stored
+            stored += 1
+    return rows, coefficients, born, stored
+
+
+@register("kernel_perceptron")
+class KernelPerceptron:
+    """`ranking_perceptron` on scores Σ_b c_b · K(x_b, x), with at most `budget` stored items x_b.
+
+    On a mistake every item with a non-zero slope of the SLAM surrogate is stored with coefficient
+    −`learning_rate` · slope; when all slots are taken the `oldest` item or the one with the `smallest` coefficient
+    makes room. K(x, z) = exp(−γ·‖x − z‖²) (`rbf`) or (1 + γ·x·z)^`degree` (`polynomial`), with γ = `scale` divided by
+    the number of features. The state has the same size from the first round to the last.
+
+    Use it when no linear function of the features ranks well; scores take `budget` times the time of a linear learner,
+    and `random_features` is the cheaper way. Scale features first, as with every kernel.
+    References: Dekel, Shalev-Shwartz and Singer (2008), The Forgetron; Cavallanti, Cesa-Bianchi and Gentile (2007),
+    Tracking the Best Hyperplane with a Simple Budget Perceptron.
+    """
+
+    kernel: Literal["rbf", "polynomial"] = "rbf"
+    budget: int = 200
+    remove: Literal["oldest", "smallest"] = "oldest"
+    scale: float = 1.0
+    degree: int = 2
+    measure: Measure = NDCG(cutoff=10)
+    learning_rate: float = 1.0
+    margin: float = 1.0
+
+    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
+    reports: ClassVar[tuple[str, ...]] = ("mistakes", "stored")
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {},
+        {"kernel": "polynomial", "budget": 3},
+        {"remove": "smallest", "budget": 2},
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("scale", "learning_rate", "margin"):
+            check_positive(name, getattr(self, name))
+        if self.budget < 1 or self.degree < 1:
+            raise InvalidInput(f"budget = {self.budget} and degree = {self.degree} must both be at least 1")
+        cutoff_and_kind(self.measure)
+
+    def init(self, problem: Problem) -> State:
+        empty = np.zeros((self.budget, problem.n_features))
+        return State(empty, np.zeros(self.budget), np.full(self.budget, -1), 0, 0, shown_or_all(problem))
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        return Decision(self.predict(state, query), 0.0, ())
+
+    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        items, grades = expect(feedback, Relevances)
+        scores = stable(self._scores(state, query.features))[items]
+        cutoff, binary = cutoff_and_kind(self.measure)
+        if not is_mistake(scores, grades, cutoff, binary):
+            return state
+        new = np.zeros(len(query.features))
+        new[items] = -self.learning_rate * slam_slope(scores, grades, cutoff, binary, self.margin)
+        arrays = _stored(*state[:4], query.features, stable(new), self.remove == "oldest")
+        return State(*arrays, state.mistakes + 1, state.shown)
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return ranking_of(self._scores(state, query.features))
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        return point_log_prob(self.predict(state, query), ranking, state.shown)
+
+    def _scores(self, state: State, features: Floats) -> Floats:
+        gamma = self.scale / max(features.shape[1], 1)
+        return kernel_scores(features, state.rows, state.coefficients, self.kernel == "rbf", gamma, self.degree)

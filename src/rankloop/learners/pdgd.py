@@ -1,0 +1,154 @@
+"""PDGD: draws rankings from its own uncertainty and learns from the pairs that clicks reveal, without bias."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel, scores_of, stable, weighted_rows
+from rankloop.core.learning import (
+    best_ranking,
+    check_finite,
+    check_positive,
+    expect,
+    seen_count,
+    shown_or_all,
+    start_weights,
+)
+from rankloop.core.rankings import ranking_of
+from rankloop.core.registry import register
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
+from rankloop.learners.joint_features import clicked_weights
+from rankloop.learners.plackett_luce import draw, limited_swap_odds, log_prob_of, strengths_of, swap_odds
+
+FREE = Limit()
+
+
+class State(NamedTuple):
+    """The weights, how many places are seen, and the number of rounds learned."""
+
+    weights: Floats
+    shown: int
+    rounds: int
+
+
+class Receipt(NamedTuple):
+    """The scores of the decision, and how far items were allowed to move."""
+
+    scores: Floats
+    places: int
+    keep_first: bool
+
+
+@kernel
+def _present(
+    features: Floats, weights: Floats, shown: int, places: int, keep_first: bool, draws: Floats
+) -> tuple[Ints, float, Floats]:
+    scores = scores_of(features, weights)
+    best, strengths = ranking_of(scores), strengths_of(scores)
+    ranking = draw(strengths, best, places, keep_first, draws)
+    seen = seen_count(shown, len(best))
+    return ranking, log_prob_of(strengths, best, ranking, seen, places, keep_first), scores
+
+
+@kernel
+def _log_prob(features: Floats, weights: Floats, ranking: Ints, shown: int, places: int, keep_first: bool) -> float:
+    scores = scores_of(features, weights)
+    seen = seen_count(shown, len(scores))
+    return log_prob_of(strengths_of(scores), ranking_of(scores), ranking, seen, places, keep_first)
+
+
+@kernel
+def pair_weights(scores: Floats, ranking: Ints, shown: int, places: int, keep_first: bool, clicked: Floats) -> Floats:
+    """The gradient by scores: each clicked item against each unclicked one down to the place after the last click."""
+    strengths, best = strengths_of(scores), ranking_of(scores)
+    row_weights, seen, last = np.zeros(len(ranking)), seen_count(shown, len(ranking)), -1
+    for place in range(seen):
+        if clicked[ranking[place]] > 0.0:
+            last = place
+    for j in range(min(last + 2, seen)):
+        loser = ranking[j]
+        if last < 0 or clicked[loser] > 0.0:
+            continue
+        for i in range(last + 1):
+            winner = ranking[i]
+            if clicked[winner] > 0.0:
+                if places < 0 and not keep_first:
+                    odds = swap_odds(strengths, ranking, min(i, j), max(i, j))
+                else:
+                    odds = limited_swap_odds(strengths, best, ranking, min(i, j), max(i, j), seen, places, keep_first)
+                won = strengths[winner] / (strengths[winner] + strengths[loser])
+                step = clicked[winner] * (1.0 - 1.0 / (1.0 + odds)) * won * (1.0 - won)
+                row_weights[winner] += step
+                row_weights[loser] -= step
+    return row_weights
+
+
+@kernel
+def _learned(
+    features: Floats,
+    weights: Floats,
+    rate: float,
+    scores: Floats,
+    ranking: Ints,
+    shown: int,
+    places: int,
+    keep_first: bool,
+    items: Ints,
+    click_weights: Floats,
+) -> Floats:
+    clicked = clicked_weights(len(ranking), items, click_weights)
+    row_weights = pair_weights(scores, ranking, shown, places, keep_first, clicked)
+    return weights + rate * weighted_rows(features, row_weights)
+
+
+@register("pdgd")
+class Pdgd:
+    """Pairwise differentiable gradient descent: random rankings, and the pairs that clicks reveal without bias.
+
+    It draws the ranking R place by place with probability ∝ exp(w · φ(x, d)) (Plackett–Luce), and learns by
+    w ← w + η_t Σ ρ(k, l) · σ(k, l) · (φ(x, d_k) − φ(x, d_l)) over clicked items k and unclicked l that were seen (above
+    the last click, and the next one below it), σ = P(k before l) · P(l before k), and ρ = P(R′) / (P(R) + P(R′)), R′
+    being R with k and l swapped, which removes the bias of the places. η_t = `learning_rate` · `decay`^t.
+
+    Use it when exploration may move any item; within limits put `explore_at_most` around it, or take `3pr`.
+    Reference: Oosterhuis and de Rijke (2018), Differentiable Unbiased Online Learning to Rank.
+    """
+
+    learning_rate: float = 0.1
+    decay: float = 1.0
+    start: tuple[float, ...] = ()
+
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    reports: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
+        check_finite("start", self.start)
+        if not 0 < self.decay <= 1:
+            raise InvalidInput(f"decay = {self.decay} must be above 0 and at most 1")
+
+    def init(self, problem: Problem) -> State:
+        return State(start_weights(self.start, problem.n_features), shown_or_all(problem), 0)
+
+    def rank(self, state: State, query: Query, rng: Generator, limit: Limit = FREE) -> Decision[Receipt]:
+        draws = rng.random(len(query.features))
+        ranking, log_propensity, scores = _present(query.features, state.weights, state.shown, *limit, draws)
+        return Decision(ranking, log_propensity, Receipt(scores, *limit))
+
+    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        items, clicks = expect(feedback, Clicks)
+        scores, places, keep_first = decision.receipt
+        rate = self.learning_rate * self.decay**state.rounds
+        shown = scores, decision.ranking, state.shown, places, keep_first
+        weights = _learned(query.features, state.weights, rate, *shown, items, clicks)
+        return State(stable(weights), state.shown, state.rounds + 1)
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return best_ranking(query.features, state.weights)
+
+    def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = FREE) -> float:
+        return _log_prob(query.features, state.weights, ranking, state.shown, *limit)

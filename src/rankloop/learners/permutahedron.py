@@ -1,0 +1,93 @@
+"""The permutahedron: all means of random orders of a list of numbers. Nearest points, and orders with a given mean."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.core.kernels import kernel
+from rankloop.core.rankings import positions_of
+from rankloop.core.types import Floats, Ints
+
+
+@kernel
+def nearest_mean(pulls: Floats, worth: Floats) -> Floats:
+    """The point nearest to `pulls` (descending) among the means of random orders of `worth` (descending).
+
+    pulls − v, with v the best non-increasing fit to pulls − worth (pool adjacent violators): Lim and Wright (2016).
+    """
+    n_items = len(pulls)
+    pulled, worths, sizes, n_pools = np.empty(n_items), np.empty(n_items), np.empty(n_items, np.int64), 0
+    for i in range(n_items):
+        pulled[n_pools], worths[n_pools], sizes[n_pools] = pulls[i], worth[i], 1  # means of a pool, and its size
+        n_pools += 1
+        while n_pools > 1:
+            a, b = n_pools - 2, n_pools - 1
+            if pulled[a] - worths[a] > pulled[b] - worths[b]:
+                break
+            both = sizes[a] + sizes[b]
+            pulled[a] = (sizes[a] * pulled[a] + sizes[b] * pulled[b]) / both
+            worths[a] = (sizes[a] * worths[a] + sizes[b] * worths[b]) / both
+            sizes[a], n_pools = both, n_pools - 1
+    point, i = np.empty(n_items), 0
+    for pool in range(n_pools):
+        for _ in range(sizes[pool]):
+            point[i] = worths[pool] + (pulls[i] - pulled[pool])
+            i += 1
+    return point
+
+
+@kernel
+def exchanges(point: Floats, worth: Floats) -> tuple[Ints, Floats]:
+    """Random exchanges of places that make `worth` equal `point` on average: rows (settled, other), and chances.
+
+    Hardy, Littlewood and Pólya's proof that a majorised vector is reached by m − 1 averagings of two entries: an
+    entry with too much gives to the next one with too little, until one of the two is settled for good.
+    """
+    n_items = len(worth)
+    mean, rich, n_rich, n = worth.copy(), np.empty(n_items, np.int64), 0, 0
+    pairs, chances = np.empty((n_items, 2), np.int64), np.empty(n_items)
+    for poor in range(n_items):
+        if mean[poor] > point[poor]:
+            rich[n_rich] = poor
+            n_rich += 1
+        while mean[poor] < point[poor] and n_rich > 0:
+            giver = rich[n_rich - 1]
+            if mean[giver] <= mean[poor]:  # rounding: nothing is left to give
+                break
+            spare, missing = mean[giver] - point[giver], point[poor] - mean[poor]
+            chances[n] = min(1.0, min(spare, missing) / (mean[giver] - mean[poor]))
+            if spare <= missing:
+                pairs[n, 0], pairs[n, 1] = giver, poor
+                mean[poor], n_rich = mean[poor] + spare, n_rich - 1
+            else:
+                pairs[n, 0], pairs[n, 1] = poor, giver
+                mean[giver], mean[poor] = mean[giver] - missing, point[poor]
+            n += 1
+    return pairs[:n], chances[:n]
+
+
+@kernel
+def drawn_order(order: Ints, pairs: Ints, chances: Floats, uniforms: Floats) -> Ints:
+    ranking = order.copy()
+    places = np.arange(len(order))
+    for i in range(len(chances)):
+        if uniforms[i] < chances[i]:
+            a, b = pairs[i]
+            places[a], places[b] = places[b], places[a]
+    for entry in range(len(order)):
+        ranking[places[entry]] = order[entry]
+    return ranking
+
+
+@kernel
+def log_prob_of_order(order: Ints, pairs: Ints, chances: Floats, ranking: Ints) -> float:
+    """Every exchange settles one entry, so its final place tells whether the exchange was made."""
+    wanted, places, total = positions_of(ranking)[order], np.arange(len(order)), 0.0
+    for i in range(len(chances)):
+        settled, other = pairs[i]
+        if places[settled] == wanted[settled]:
+            total += np.log1p(-chances[i]) if chances[i] < 1.0 else -np.inf
+        else:
+            places[settled], places[other] = places[other], places[settled]
+            total += np.log(chances[i]) if places[settled] == wanted[settled] and chances[i] > 0.0 else -np.inf
+    return total if np.array_equal(places, wanted) else -np.inf

@@ -1,0 +1,104 @@
+"""The Plackett–Luce model: rankings drawn place by place with probability ∝ exp(score), within limits if wanted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.core.kernels import kernel
+from rankloop.core.rankings import positions_of
+from rankloop.core.types import Floats, Ints
+
+FAR_BELOW = -600.0  # scores further below the best count as this far, so that no probability becomes 0
+
+
+@kernel
+def strengths_of(scores: Floats) -> Floats:
+    """exp(score − best score) of each item."""
+    strengths = np.empty(len(scores))
+    best = scores.max()
+    for i in range(len(scores)):
+        difference = scores[i] - best
+        strengths[i] = np.exp(difference) if difference > FAR_BELOW else np.exp(FAR_BELOW)
+    return strengths
+
+
+@kernel
+def due_item(best: Ints, place: int, places: int, keep_first: bool, taken: Ints) -> int:
+    """The item that must stand at `place`: the kept first, or the one that may not fall further; else −1."""
+    if keep_first and place == 0:
+        return int(best[0])
+    if places >= 0 and place >= places and taken[best[place - places]] == 0:
+        return int(best[place - places])
+    return -1
+
+
+@kernel
+def draw(strengths: Floats, best: Ints, places: int, keep_first: bool, draws: Floats) -> Ints:
+    """A ranking by one double per place; no item stands more than `places` from its place in `best` (−1: no limit)."""
+    n_items = len(best)
+    at, taken, ranking = positions_of(best), np.zeros(n_items, np.int64), np.empty(n_items, np.int64)
+    for place in range(n_items):
+        highest = n_items if places < 0 else place + places
+        chosen = due_item(best, place, places, keep_first, taken)
+        if chosen < 0:
+            left = draws[place] * _total(strengths, at, taken, highest)
+            for item in range(n_items):
+                if taken[item] == 0 and at[item] <= highest:
+                    chosen = item
+                    left -= strengths[item]
+                    if left < 0.0:
+                        break
+        ranking[place] = chosen
+        taken[chosen] = 1
+    return ranking
+
+
+@kernel
+def log_prob_of(strengths: Floats, best: Ints, ranking: Ints, seen: int, places: int, keep_first: bool) -> float:
+    """The log-probability with which `draw` gives the first `seen` places of `ranking`."""
+    at, taken, total = positions_of(best), np.zeros(len(best), np.int64), 0.0
+    for place in range(seen):
+        item, highest = ranking[place], len(best) if places < 0 else place + places
+        due = due_item(best, place, places, keep_first, taken)
+        if at[item] > highest or (due >= 0 and due != item):
+            return -np.inf
+        if due < 0:
+            total += np.log(strengths[item] / _total(strengths, at, taken, highest))
+        taken[item] = 1
+    return total
+
+
+@kernel
+def _total(strengths: Floats, at: Ints, taken: Ints, highest: int) -> float:
+    """The strength of all items that may be drawn now."""
+    total = 0.0
+    for item in range(len(strengths)):
+        if taken[item] == 0 and at[item] <= highest:
+            total += strengths[item]
+    return total
+
+
+@kernel
+def swap_odds(strengths: Floats, ranking: Ints, upper: int, lower: int) -> float:
+    """P(ranking with these two places swapped) / P(ranking), without limit: only the places between them differ."""
+    of_upper, odds, others = strengths[ranking[upper]], 1.0, 0.0
+    of_lower = strengths[ranking[lower]]
+    for place in range(lower + 1, len(ranking)):
+        others += strengths[ranking[place]]
+    for place in range(lower, upper, -1):
+        if place < lower:
+            others += strengths[ranking[place]]
+        odds *= (others + of_lower) / (others + of_upper)
+    return odds
+
+
+@kernel
+def limited_swap_odds(
+    strengths: Floats, best: Ints, ranking: Ints, upper: int, lower: int, seen: int, places: int, keep_first: bool
+) -> float:
+    """The same when items may not move freely: by the two probabilities themselves."""
+    swapped = ranking.copy()
+    swapped[upper], swapped[lower] = ranking[lower], ranking[upper]
+    as_shown = log_prob_of(strengths, best, ranking, seen, places, keep_first)
+    other: float = np.exp(log_prob_of(strengths, best, swapped, seen, places, keep_first) - as_shown)
+    return other

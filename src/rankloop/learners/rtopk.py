@@ -1,0 +1,247 @@
+"""Ranking with top-k feedback: a full-information learner, fed with what a little exploration finds out per block."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel, stable
+from rankloop.core.learning import ALL, expect, seen_count, shown_or_all
+from rankloop.core.protocols import AnyLearner, Measure
+from rankloop.core.rankings import ranking_of
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.learners.exploration import (
+    NO_CELL,
+    OpenBlock,
+    block_length,
+    cell_first,
+    cell_to_explore,
+    cells_left,
+    exploration_chance,
+    log_prob_of_exploring,
+    number_of_blocks,
+    open_block,
+    with_round,
+)
+from rankloop.learners.ftpl import FTPL
+from rankloop.learners.linear_measure import Gain, gain_for, gain_of, grades_with, size_of_fixed_set
+from rankloop.measures.dcg import DCG
+
+
+@kernel
+def _whole_block(
+    rankings: Ints, relevance: Floats, draws: Floats, rounds_left: int, depth: int, random_filler: bool, use_all: bool,
+    explored: Ints, sums: Floats, counts: Floats, form: int, start: float,
+) -> None:  # fmt: skip
+    """Rounds of one block, in place: `rankings` are the inner learner's; explored, sums and counts go on."""
+    n_cells = cells_left(explored)
+    for t in range(len(rankings)):
+        cell = cell_to_explore(explored, n_cells, rounds_left - t, draws[t, 0], draws[t, 1])
+        if cell != NO_CELL:
+            order = ranking_of(draws[t, 2:]) if random_filler else rankings[t]
+            rankings[t] = cell_first(order, cell, depth)
+            explored[cell] += 1
+            n_cells -= 1
+        if cell != NO_CELL or use_all:
+            for place in range(depth):
+                item = rankings[t, place]
+                sums[item] += gain_of(relevance[t, item], form, start)
+                counts[item] += 1.0
+
+
+class State(NamedTuple):
+    """The inner learner's state, and where in which epoch the open block stands."""
+
+    inner: Any
+    horizon: int  # rounds of this epoch
+    blocks: int  # blocks of this epoch
+    closed: int  # how many of them are over
+    open: OpenBlock
+    dropped: int  # feedback that came after its block was closed
+    depth: int
+    shown: int
+    max_grade: int
+
+
+class Receipt(NamedTuple):
+    """The block that a ranking belongs to, and the cell that it explored (−1: none)."""
+
+    block: int
+    cell: int
+
+
+@register("rtopk")
+@dataclass(frozen=True, kw_only=True)
+class RTopK:
+    """Ranking with top-k feedback: explores in a few rounds of each block and follows what they tell in the others.
+
+    `horizon` T is cut into `blocks` K. In each, every cell of k = depth items is put on top once, at a random round;
+    the mean gains that the block reveals are one round of full information for the `inner` learner: `ftpl`,
+    `mirror_descent`, or any that learns from `Relevances` without a receipt. K = m^{1/3}·T^{2/3} / ⌈m/k⌉^{2/3} unless
+    given, at most T / ⌈m/k⌉. Without a horizon: epochs of doubling length, each from scratch. `filler` orders the items
+    below an explored cell: as the inner learner would (`follow`) or at random (as in the published figures).
+    `estimator` averages over all rounds of a block or over `exploration` rounds only (the papers'), both unbiased.
+
+    Use it when only the first k items of a fixed set are graded and the `measure` is DCG, SumLoss or P@n: O(T^{2/3})
+    regret against the best fixed ranking for any sequence of grades, which is the best possible for DCG and SumLoss at
+    k = 1; for P@n `precision_bandit` is faster. Feedback that comes after its block was closed is dropped and counted.
+    `log_prob` is nan, except with a random filler or in rounds that cannot explore, if the inner learner knows its own.
+    Chaudhuri and Tewari (2015), "Online ranking with top-1 feedback"; Chaudhuri (2016), "Learning to rank: online
+    learning, statistical theory and applications", chapter 3.
+    """
+
+    horizon: int | None = None
+    blocks: int | None = None
+    measure: Measure = DCG()  # noqa: RUF009  frozen
+    filler: Literal["follow", "random"] = "follow"
+    inner: AnyLearner = FTPL()  # noqa: RUF009  frozen
+    estimator: Literal["all", "exploration"] = "all"
+
+    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
+    reports: ClassVar[tuple[str, ...]] = ("dropped",)
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {},
+        {"horizon": 60, "blocks": 7, "estimator": "exploration", "measure": "SumLoss"},
+        {"horizon": 50, "filler": "random", "inner": "mirror_descent"},
+    )
+
+    def __post_init__(self) -> None:
+        gain_for(self.measure)
+        for name, value in (("horizon", self.horizon), ("blocks", self.blocks)):
+            if value is not None and value < 1:
+                raise InvalidInput(f"{name} = {value} must be at least 1")
+        if self.blocks is not None and self.horizon is None:
+            raise InvalidInput("blocks cut a horizon: give the horizon as well")
+        if Relevances not in self.inner.accepts:
+            raise InvalidInput("the inner learner must learn from Relevances, as ftpl and mirror_descent do")
+
+    def init(self, problem: Problem) -> State:
+        n_items = size_of_fixed_set(problem)
+        depth = n_items if problem.depth is None else min(problem.depth, n_items)
+        if depth < 1:
+            raise InvalidInput(f"depth = {depth}: nothing can be learned unless at least the first item is graded")
+        cells = math.ceil(n_items / depth)
+        horizon = n_items * cells if self.horizon is None else self.horizon  # anything shorter would only explore
+        first = open_block(0, cells, n_items)
+        state = State((), 0, 1, 0, first, 0, depth, shown_or_all(problem), problem.max_grade)
+        return self._epoch(state, horizon, problem)
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        block = state.open
+        draws = rng.random(self._own_doubles(len(block.sums)))
+        ranking = self._inner(state).rank(state.inner, query, rng).ranking
+        cell = cell_to_explore(block.explored, cells_left(block.explored), self._left(state), draws[0], draws[1])
+        if cell != NO_CELL:
+            order = ranking_of(draws[2:]) if self.filler == "random" else ranking
+            ranking = cell_first(order, cell, state.depth)
+        return Decision(ranking, self.log_prob(state, query, ranking), Receipt(block.number, cell))
+
+    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        number, cell = decision.receipt
+        if number != state.open.number:
+            return state._replace(dropped=state.dropped + 1)
+        used = cell != NO_CELL or self.estimator == "all"
+        block = with_round(state.open, cell, expect(feedback, Relevances) if used else None, self._gain)
+        state = state._replace(open=block)
+        return self._next_block(state, query) if self._left(state) <= 0 and not cells_left(block.explored) else state
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return self._inner(state).predict(state.inner, query)
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        explored = state.open.explored
+        chance = exploration_chance(cells_left(explored), self._left(state))
+        unchanged = chance == 0.0 or (self.filler == "follow" and len(explored) == 1)
+        if not unchanged and self.filler == "follow":
+            return math.nan
+        inner = self._inner(state)
+        follow = inner.log_prob(state.inner, query, ranking) if unchanged or chance < 1.0 else -math.inf
+        if unchanged or math.isnan(follow):
+            return follow
+        explore = log_prob_of_exploring(explored, ranking, state.depth, seen_count(state.shown, len(ranking)))
+        stay = math.log1p(-chance) + follow if chance < 1.0 else -math.inf
+        return float(np.logaddexp(stay, math.log(chance) + explore))
+
+    def doubles(self, n_items: int) -> int:
+        """How many doubles `rank` takes."""
+        if not hasattr(self.inner, "many_rankings"):
+            raise InvalidInput("whole runs need an inner learner with many_rankings: ftpl or mirror_descent")
+        return self._own_doubles(n_items) + int(self.inner.doubles(n_items))  # type: ignore[attr-defined]
+
+    def many_rounds(self, state: State, relevance: Floats, draws: Floats) -> tuple[State, Ints]:
+        """`rank` and `learn` in turn, one round for each row of relevance and draws: the last state, all rankings.
+
+        For states without feedback on the way, whose open block is not overdue.
+        """
+        n_items = len(state.open.sums)
+        query = Query("", np.empty((n_items, 0)), np.empty(0))
+        own = self._own_doubles(n_items)
+        of_blocks, of_inner = draws[:, :own].copy(), draws[:, own:].copy()
+        parts, done = [], 0
+        while done < len(draws):
+            left = self._left(state)
+            if left < 1:
+                raise InvalidInput("the open block is overdue: go on with rank and learn until it is closed")
+            now = slice(done, done + left)
+            rankings = self._inner(state).many_rankings(state.inner, of_inner[now])  # type: ignore[attr-defined]
+            number, rounds, explored, sums, counts = state.open
+            explored, sums, counts = explored.copy(), sums.copy(), counts.copy()
+            flags = self.filler == "random", self.estimator == "all"
+            _whole_block(
+                rankings, relevance[now], of_blocks[now], left, state.depth, *flags, explored, sums, counts, *self._gain
+            )
+            state = state._replace(open=OpenBlock(number, rounds + len(rankings), explored, stable(sums), counts))
+            state = self._next_block(state, query) if len(rankings) == left else state
+            parts.append(rankings)
+            done += len(rankings)
+        return state, np.concatenate(parts)
+
+    @functools.cached_property
+    def _gain(self) -> Gain:
+        return gain_for(self.measure)
+
+    def _own_doubles(self, n_items: int) -> int:
+        return 2 + n_items if self.filler == "random" else 2
+
+    def _left(self, state: State) -> int:
+        """Rounds of the open block that are still to be learned; negative when it is overdue."""
+        return block_length(state.closed, state.horizon, state.blocks) - state.open.rounds
+
+    def _inner(self, state: State) -> AnyLearner:
+        return _fitted(self.inner, state.blocks, self.measure)  # type: ignore[arg-type]  # hashable
+
+    def _epoch(self, state: State, horizon: int, problem: Problem) -> State:
+        """The state at the start of an epoch of `horizon` rounds."""
+        blocks = number_of_blocks(self.blocks, horizon, len(state.open.sums), state.depth)
+        state = state._replace(horizon=horizon, blocks=blocks, closed=0)
+        return state._replace(inner=self._inner(state).init(problem._replace(depth=None)))
+
+    def _next_block(self, state: State, query: Query) -> State:
+        """Hand the block's mean gains to the inner learner as grades, and open the next one."""
+        inner, (number, _, explored, sums, counts) = self._inner(state), state.open
+        revealed = Relevances(np.arange(len(sums)), grades_with(sums / counts, *self._gain))
+        decision = Decision(inner.predict(state.inner, query), math.nan, ())
+        learned = inner.learn(state.inner, query, decision, revealed)
+        block = open_block(number + 1, len(explored), len(sums))
+        state = state._replace(inner=learned, closed=state.closed + 1, open=block)
+        if self.horizon is not None or state.closed < state.blocks:
+            return state
+        shown = None if state.shown == ALL else state.shown
+        problem = Problem(query.features.shape[1], len(sums), len(query.context), shown, None, state.max_grade)
+        return self._epoch(state, 2 * state.horizon, problem)
+
+
+@functools.lru_cache(maxsize=256)
+def _fitted(inner: AnyLearner, blocks: int, measure: Measure) -> AnyLearner:
+    """The inner learner for one round of full information per block, judged by the same measure."""
+    fitting = {"horizon": blocks, "measure": measure}
+    known = {field.name for field in dataclasses.fields(inner)}  # type: ignore[arg-type]
+    return dataclasses.replace(inner, **{name: fitting[name] for name in known & set(fitting)})  # type: ignore[type-var]

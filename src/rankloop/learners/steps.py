@@ -1,0 +1,74 @@
+"""What the perceptrons share: the test for a mistake, the measures it knows, and one step of the weights."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.protocols import Measure
+from rankloop.core.rankings import ranking_of
+from rankloop.core.types import Floats, Ints
+from rankloop.measures.average_precision import AveragePrecision
+from rankloop.measures.base import EVERYWHERE
+from rankloop.measures.dcg import NDCG
+from rankloop.surrogates.levels import levels_of
+from rankloop.surrogates.slam import hinges, ndcg_weights
+
+
+@kernel
+def is_mistake(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
+    """Whether nDCG@cutoff (`binary`: AP) of the order by `scores` is below its best, ties broken against the learner.
+
+    So it is when an item in, or tied with, the places before the cutoff is followed by, or tied with, a better one.
+    """
+    order = ranking_of(scores)
+    best_from_here, group_worst, group_best = 0.0, np.inf, 0.0
+    for place in range(len(order) - 1, -1, -1):
+        grade = max(grades[order[place]], 0.0)
+        if binary:
+            grade = 1.0 if grade >= 1.0 else 0.0
+        group_worst, group_best = min(group_worst, grade), max(group_best, grade)
+        if place > 0 and scores[order[place - 1]] == scores[order[place]]:
+            continue  # the group of equal scores begins further up
+        best_from_here = max(best_from_here, group_best)
+        if place < cutoff and group_worst < best_from_here:
+            return True
+        group_worst, group_best = np.inf, 0.0
+    return False
+
+
+@kernel
+def slam_slope(scores: Floats, grades: Floats, cutoff: int, binary: bool, margin: float) -> Floats:
+    """The gradient in the scores of the SLAM surrogate of nDCG@cutoff, or of AP when `binary`."""
+    if binary:
+        relevant = np.empty(len(grades), np.int64)
+        for i in range(len(grades)):
+            relevant[i] = grades[i] >= 1.0
+        return hinges(scores, relevant, 2, relevant / max(relevant.sum(), 1), margin)[1]
+    grades = np.maximum(grades, 0.0)
+    levels, n_levels = levels_of(grades)
+    return hinges(scores, levels, n_levels, ndcg_weights(grades, levels, n_levels, cutoff, True), margin)[1]
+
+
+@kernel
+def moved(weights: Floats, features: Floats, items: Ints, slope: Floats, rate: float) -> Floats:
+    """weights − rate · Σ_p slope[p] · features[items[p]], as a new array."""
+    after = weights.copy()
+    for place in range(len(items)):
+        if slope[place] != 0.0:
+            change, row = rate * slope[place], items[place]
+            for j in range(len(after)):
+                after[j] -= change * features[row, j]
+    return after
+
+
+def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:
+    """(cutoff, whether it is AP) of a measure that the perceptrons know how to bound."""
+    if isinstance(measure, NDCG) and measure.gain == "exponential":
+        return measure.cutoff or EVERYWHERE, False
+    if isinstance(measure, AveragePrecision) and measure.cutoff is None and measure.relevant_from == 1.0:
+        return EVERYWHERE, True
+    raise InvalidInput(
+        f"{measure} has no weights with a guarantee: choose nDCG, nDCG@k or AP, with their default gains"
+    )

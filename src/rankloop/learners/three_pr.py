@@ -1,0 +1,146 @@
+"""3PR: the perturbed preference perceptron for ranking, which stays stable under noisy and biased clicks."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, NamedTuple
+
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel, stable
+from rankloop.core.learning import best_ranking, check_finite, expect, finite, shown_or_all, start_weights
+from rankloop.core.registry import Spec, register
+from rankloop.core.specs import nearest
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.learners.joint_features import clicked_weights, corrected, correction, moved_to_top, pair_correction
+from rankloop.learners.perturbation import DYNAMIC, PERTURBATIONS, log_prob_of, present
+
+TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top
+
+
+class State(NamedTuple):
+    """The weights, and what the dynamic swap probability goes by."""
+
+    weights: Floats  # the list is scored by these
+    newest: Floats  # these are corrected; the same unless averaged
+    shown: int
+    rounds: int
+    affirmativeness: float  # R_t: how much people confirmed the order of the scores, summed over the rounds
+    max_perturbation: float  # D_t of the last round learned: what swapping all its pairs would have cost
+    swap: float  # p_t of that round
+
+
+class Receipt(NamedTuple):
+    """The scores, pairs and swap probability of the decision."""
+
+    scores: Floats
+    first: int
+    end: int
+    max_perturbation: float
+    swap: float
+
+
+@kernel
+def _learned(
+    features: Floats,
+    weights: Floats,
+    newest: Floats,
+    rounds: int,
+    ranking: Ints,
+    scores: Floats,
+    first: int,
+    end: int,
+    flat: bool,
+    averaged: bool,
+    items: Ints,
+    click_weights: Floats,
+) -> tuple[Floats, Floats, float]:
+    """New weights, twice as in `corrected`, and by how much the feedback confirmed the scores."""
+    clicked = clicked_weights(len(ranking), items, click_weights)
+    if first == TO_TOP:
+        row_weights = correction(ranking, moved_to_top(ranking, clicked))
+    else:
+        row_weights = pair_correction(ranking, clicked, first, end, flat)
+    confirmed = 0.0
+    for i in range(len(scores)):
+        confirmed += row_weights[i] * scores[i]
+    new_weights, new_newest = corrected(features, weights, newest, rounds, averaged, row_weights)
+    return new_weights, new_newest, confirmed
+
+
+@register("3pr")
+class ThreePR:
+    """Sorts by w · φ(x, d), swaps neighbouring items at random, and corrects w by the pairs that clicks contradict.
+
+    Neighbouring places are paired, beginning at the first or the second with probability ½, and each pair is swapped
+    with probability `swap`: no item moves more than one place. When the lower item of a pair was clicked and the upper
+    was not, w ← w + (γ_j − γ_(j+1)) · (φ(x, lower) − φ(x, upper)), γ_j = 1 / log₂(j + 2); `weighting` = "flat" counts
+    each such pair as 1, `averaged` scores by the mean of all w so far. `perturb` = "top_two" pairs the first two
+    places alone. In the first `warm` rounds nothing is swapped and the clicked items move to the top.
+
+    `swap` = "dynamic" takes p_t = clip((`budget` · t − R_t) / D_t, 0, 1) in round t, R_t being the affirmativeness so
+    far (by how much the corrections agreed with the scores) and D_t what swapping all pairs would cost.
+
+    Use it behind a search box: it learns from clicks at an exploration cost that people hardly notice.
+    Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation. (The line of
+    its Algorithm 3 that swaps the entries of a pair too would invert the feedback, and is left out.)
+    """
+
+    swap: float | Literal["dynamic"] = 0.5
+    perturb: str = "pairs"
+    budget: float = 0.0
+    weighting: Literal["discount", "flat"] = "discount"
+    averaged: bool = False
+    warm: int = 0
+    start: tuple[float, ...] = ()
+
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    reports: ClassVar[tuple[str, ...]] = ("affirmativeness", "max_perturbation", "swap")
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {},
+        {"swap": "dynamic", "budget": 0.1, "weighting": "flat", "averaged": True},
+        {"perturb": "top_two", "swap": 0.3, "warm": 3},
+    )
+
+    def __post_init__(self) -> None:
+        if self.swap != "dynamic" and not 0 <= self.swap <= 1:
+            raise InvalidInput(f'swap = {self.swap} must be a probability from 0 to 1, or "dynamic"')
+        if self.perturb not in PERTURBATIONS:
+            raise InvalidInput(f"perturb = {self.perturb!r} is not known{nearest(self.perturb, PERTURBATIONS)}")
+        if self.warm < 0:
+            raise InvalidInput(f"warm = {self.warm} must be a number of rounds from 0")
+        check_finite("start", self.start)
+        check_finite("budget", (self.budget,))
+
+    def init(self, problem: Problem) -> State:
+        weights = start_weights(self.start, problem.n_features)
+        return State(weights, weights, shown_or_all(problem), 0, 0.0, 0.0, 0.0)
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        ranking, log_propensity, scores, first, end, cost, swap = present(
+            query.features, state.weights, *self._how(state), rng.random(1 + len(query.features) // 2)
+        )
+        first = TO_TOP if state.rounds < self.warm else first
+        return Decision(ranking, log_propensity, Receipt(scores, first, end, cost, swap))
+
+    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        items, clicks = expect(feedback, Clicks)
+        scores, first, end, cost, swap = decision.receipt
+        before = query.features, state.weights, state.newest, state.rounds, decision.ranking, scores, first, end
+        weights, newest, confirmed = _learned(*before, self.weighting == "flat", self.averaged, items, clicks)
+        affirmativeness = finite(state.affirmativeness + confirmed)
+        return State(stable(weights), newest, state.shown, state.rounds + 1, affirmativeness, cost, swap)
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return best_ranking(query.features, state.weights)
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        return log_prob_of(query.features, state.weights, ranking, *self._how(state))
+
+    def _how(self, state: State) -> tuple[int, Floats, bool, float, float]:
+        """What decides the perturbation in this state: seen places, pairings, weighting, swap and its allowance."""
+        allowance = self.budget * (state.rounds + 1) - state.affirmativeness
+        swap = DYNAMIC if self.swap == "dynamic" else self.swap
+        if state.rounds < self.warm:
+            swap = 0.0
+        return state.shown, PERTURBATIONS[self.perturb], self.weighting == "flat", swap, allowance

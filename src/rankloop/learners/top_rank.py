@@ -1,0 +1,138 @@
+"""TopRank: for a fixed set of items, sorts them into blocks as soon as clicks prove one better than another."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.learning import expect, seen_count, shown_or_all
+from rankloop.core.registry import register
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+
+SCALE = 4 * math.sqrt(2 / math.pi) / math.erf(math.sqrt(2))  # the constant c of the paper, 3.34
+
+
+class State(NamedTuple):
+    """Click differences of the pairs of items, how many there were, and what they have proved."""
+
+    lead: Floats  # lead[i, j]: clicks on i less clicks on j, while both were in one block
+    decided: Floats  # how often exactly one of the two was clicked
+    worse: Ints  # worse[i, j] = 1: i is proved to be worse than j
+    block: Ints  # of each item, 0 the best
+    shown: int
+
+
+class Receipt(NamedTuple):
+    """The block of each item when the list was shown."""
+
+    block: Ints
+
+
+@kernel
+def blocks_of(worse: Ints) -> Ints:
+    """Block after block, the items that are worse than none of those that are left."""
+    block, number = np.full(len(worse), -1), 0
+    while block.min() < 0:
+        left = block < 0
+        free = left.copy()
+        for i in range(len(worse)):
+            for j in range(len(worse)):
+                if left[j] and worse[i, j]:
+                    free[i] = False
+        if not free.any():
+            free = left  # proofs that contradict each other, of which there is a small chance
+        block[free] = number
+        number += 1
+    return block
+
+
+@kernel
+def _shuffled_blocks(block: Ints, draws: Floats) -> Ints:
+    return np.argsort(block + draws * 0.5, kind="mergesort")
+
+
+@kernel
+def _log_prob(block: Ints, ranking: Ints, seen: int) -> float:
+    """Uniform within the blocks: at each place one of the items of the best block that is left."""
+    left = np.bincount(block)
+    current, total = 0, 0.0
+    for place in range(seen):
+        while left[current] == 0:
+            current += 1
+        if block[ranking[place]] != current:
+            return -np.inf
+        total -= np.log(left[current])
+        left[current] -= 1
+    return total
+
+
+@kernel
+def _proved(
+    lead: Floats, decided: Floats, worse: Ints, block: Ints, clicked: Floats, log_confidence: float
+) -> tuple[Floats, Floats, Ints]:
+    """Count the clicks of this round, pair by pair within the blocks, and write down what they prove."""
+    new_lead, new_decided, new_worse = lead.copy(), decided.copy(), worse.copy()
+    for i in range(len(block)):
+        for j in range(len(block)):
+            if block[i] == block[j]:
+                difference = clicked[i] - clicked[j]
+                new_lead[i, j] += difference
+                new_decided[i, j] += abs(difference)
+                n = new_decided[i, j]
+                if n > 0 and new_lead[i, j] >= np.sqrt(2 * n * (np.log(SCALE * np.sqrt(n)) + log_confidence)):
+                    new_worse[j, i] = 1
+    return new_lead, new_decided, new_worse
+
+
+@register("top_rank")
+class TopRank:
+    """Ranks a fixed set of items block by block, shuffling within blocks; clicks move items to lower blocks.
+
+    While i and j are in one block, S_ij sums clicks on i less clicks on j, and N_ij counts the rounds with a
+    difference. Once S_ij ≥ √(2 N_ij log(c √N_ij · `horizon`)), j is proved worse than i and falls into a lower block.
+
+    Use it for one list of items without features when nothing is known about how people click: cascade, position
+    based and many other models are covered. Slower to begin with than `cascade_ucb`.
+    Reference: Lattimore, Kveton, Li and Szepesvári (2018), TopRank: A Practical Algorithm for Online Stochastic
+    Ranking.
+    """
+
+    horizon: int = 100_000
+
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    reports: ClassVar[tuple[str, ...]] = ("block",)
+
+    def __post_init__(self) -> None:
+        if self.horizon < 1:
+            raise InvalidInput(f"horizon = {self.horizon} must be a number of rounds from 1")
+
+    def init(self, problem: Problem) -> State:
+        if problem.n_items is None:
+            raise InvalidInput("top_rank ranks a fixed set: the problem has to say n_items")
+        n, table = problem.n_items, (problem.n_items, problem.n_items)
+        worse = np.zeros(table, np.int64)
+        return State(np.zeros(table), np.zeros(table), worse, np.zeros(n, np.int64), shown_or_all(problem))
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        ranking = _shuffled_blocks(state.block, rng.random(len(state.block)))
+        return Decision(ranking, self.log_prob(state, query, ranking), Receipt(state.block))
+
+    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        items, weights = expect(feedback, Clicks)
+        clicked = np.zeros(len(state.block))
+        clicked[items] = weights > 0
+        together = decision.receipt.block * len(clicked) + state.block  # then and now: late feedback proves nothing new
+        before = state.lead, state.decided, state.worse, together
+        lead, decided, worse = _proved(*before, clicked, math.log(self.horizon))
+        return State(lead, decided, worse, blocks_of(worse), state.shown)
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return np.lexsort((-state.lead.sum(axis=1), state.block))
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        return _log_prob(state.block, ranking, seen_count(state.shown, len(ranking)))

@@ -1,0 +1,195 @@
+"""Gradient steps on a surrogate, estimated without bias from the grades of the first few items."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import all_finite, kernel, scores_of, stable
+from rankloop.core.learning import (
+    ALL,
+    best_ranking,
+    check_finite,
+    check_positive,
+    expect,
+    seen_count,
+    shown_or_all,
+    start_weights,
+)
+from rankloop.core.protocols import Surrogate
+from rankloop.core.registry import Spec, entry_of, register
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.data.whole_pool import Pool, more_rounds, next_own, next_query, write_round
+from rankloop.learners.topk_estimate import (
+    COMPILED,
+    Seen,
+    compiled_learn,
+    compiled_step,
+    draw_ranking,
+    estimated_gradient,
+    prefix_log_prob,
+    sharpened,
+    step_on_all,
+)
+from rankloop.surrogates.squared import Squared
+
+
+class State(NamedTuple):
+    """The weights, the rounds learned, and what is shown and graded (−1: everything)."""
+
+    weights: Floats
+    steps: int
+    depth: int
+    shown: int
+
+
+class Receipt(NamedTuple):
+    """Of decision time: the items that would have been graded without exploration, and γ."""
+
+    familiar: Ints
+    exploration: float
+
+
+@kernel
+def _draw(
+    features: Floats, weights: Floats, draws: Floats, gamma: float, depth: int, shown: int
+) -> tuple[Ints, Ints, float]:
+    """The ranking, the items that would be graded without exploration, and the log-probability of what is seen."""
+    ranking, best = draw_ranking(scores_of(features, weights), draws, gamma)
+    familiar = best[: seen_count(depth, len(best))].copy()
+    return ranking, familiar, prefix_log_prob(best, ranking, gamma, shown)
+
+
+@kernel
+def _many_queries(
+    weights: Floats, steps: int, pool: Pool, surrogate: int, floor: float, schedule: Floats, radius: float
+) -> tuple[Floats, int]:
+    """Rounds over a pool of queries until its draws are used up, exactly as `play` would go through them."""
+    exploration, exploration_decay, learning_rate, learning_rate_decay = schedule
+    while more_rounds(pool, True):
+        features, order, relevance = next_query(pool)
+        gamma = min(0.5, exploration * math.pow(steps + 1, -exploration_decay))
+        scores, draws = scores_of(features, weights)[order], next_own(pool, len(order) + 1)
+        ranking, best = draw_ranking(scores, draws, gamma)
+        n_graded = seen_count(pool.depth, len(order))
+        items = ranking[:n_graded]
+        seen = Seen(items, relevance[items], best[:n_graded], gamma, floor)
+        rate = learning_rate * math.pow(steps + 1, -learning_rate_decay)
+        after = compiled_step(weights, features, order, scores, seen, surrogate, rate, radius)
+        if all_finite(after):
+            weights, steps = after, steps + 1
+        write_round(pool, ranking, relevance)
+    return weights, steps
+
+
+@register("topk_gradient")
+class TopKGradient:
+    """Algorithm 5 of Chaudhuri (2016): w ← Π(w − η_t · Σ_i z_i · features[i]), z an estimate of ∇surrogate.
+
+    With probability 1 − γ_t the ranking by features · w is shown, else a uniformly random one, and the grades of the
+    first k = depth items come back. Every set A of `surrogate.span` graded items adds its share h_A of the gradient,
+    divided by the probability that A is graded: z = Σ_A h_A / max(P(A), `floor`), with
+    P(A) = (1 − γ_t)·[A in the best k] + γ_t · k(k−1)… / (m(m−1)…). Schedules over the rounds t = 1, 2, … learned:
+    γ_t = min(½, `exploration` · t^−`exploration_decay`), η_t = `learning_rate` · t^−`learning_rate_decay`, and for
+    `smooth_dcg` its smoothing shrinks as t^−`smoothing_decay` (annealing). ‖w‖ ≤ `radius` when given.
+
+    `floor = 0` is exactly unbiased and needs much exploration and small steps (exploration = 1, learning_rate = 0.001);
+    with little exploration a single unlikely round would throw the weights away, which the floor prevents at the
+    price of a bias. The defaults are the thesis' schedule with a floor. Use it when only the top of a ranking is
+    graded. Reference: Chaudhuri and Tewari (2017), Online Learning to Rank with Top-k Feedback.
+    """
+
+    surrogate: Surrogate = Squared()
+    floor: float = 0.3
+    exploration: float = 0.1
+    exploration_decay: float = 1 / 3
+    learning_rate: float = 0.01
+    learning_rate_decay: float = 2 / 3
+    smoothing_decay: float = 0.0
+    radius: float | None = None
+    start: tuple[float, ...] = ()
+
+    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
+    reports: ClassVar[tuple[str, ...]] = ("steps",)
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {},
+        {"surrogate": "rank_svm", "floor": 0.0, "exploration": 1.0, "learning_rate": 0.001},
+        {"surrogate": "smooth_dcg", "smoothing_decay": 0.1, "radius": 2.0},
+        {"surrogate": "list_net"},
+    )
+
+    def __post_init__(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
+        for name in ("exploration", "exploration_decay", "learning_rate_decay", "smoothing_decay"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise InvalidInput(f"{name} = {getattr(self, name)} must be a finite number from 0")
+        if not 0.0 <= self.floor <= 1.0:
+            raise InvalidInput(f"floor = {self.floor} must be a probability, from 0 to 1")
+        if self.smoothing_decay and not hasattr(self.surrogate, "smoothing"):
+            raise InvalidInput(
+                f"{entry_of(self.surrogate).kind} has no smoothing to anneal: leave smoothing_decay at 0"
+            )
+        if self.radius is not None:
+            check_positive("radius", self.radius)
+        check_finite("start", self.start)
+
+    def init(self, problem: Problem) -> State:
+        self._check_depth(problem)
+        depth = ALL if problem.depth is None else problem.depth
+        return State(start_weights(self.start, problem.n_features), 0, depth, shown_or_all(problem))
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        gamma, draws = self._gamma(state), rng.random(len(query.features) + 1)
+        chosen = _draw(query.features, state.weights, draws, gamma, state.depth, state.shown)
+        return Decision(chosen[0], chosen[2], Receipt(chosen[1], gamma))
+
+    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        steps, code = state.steps + 1, COMPILED.get(type(self.surrogate), -1)
+        items, grades = expect(feedback, Relevances)
+        seen = (items, grades, *decision.receipt, self.floor)
+        sharpness = math.pow(steps, self.smoothing_decay)
+        rate = self.learning_rate * sharpness * math.pow(steps, -self.learning_rate_decay)
+        radius = math.inf if self.radius is None else self.radius
+        if code >= 0:
+            weights = compiled_learn(state.weights, query.features, *seen, code, rate, radius)
+        else:
+            slope = estimated_gradient(self.surrogate, sharpened(query.features, state.weights, sharpness), Seen(*seen))
+            weights = step_on_all(state.weights, query.features, slope, rate, radius)
+        return State(stable(weights), steps, state.depth, state.shown)
+
+    def many_queries(self, state: State, pool: Pool) -> State:
+        """All rounds that the pool has draws for, for squared, kl and rank_svm; see `whole_queries`."""
+        if type(self.surrogate) not in COMPILED:
+            raise InvalidInput(
+                f"whole runs know squared, kl and rank_svm, not {entry_of(self.surrogate).kind}: use play"
+            )
+        rates = (self.exploration, self.exploration_decay, self.learning_rate, self.learning_rate_decay)
+        radius = math.inf if self.radius is None else self.radius
+        code, schedule = COMPILED[type(self.surrogate)], np.array(rates)
+        weights, steps = _many_queries(state.weights, state.steps, pool, code, self.floor, schedule, radius)
+        return State(weights, steps, state.depth, state.shown)
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return best_ranking(query.features, state.weights)
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        return prefix_log_prob(best_ranking(query.features, state.weights), ranking, self._gamma(state), state.shown)
+
+    def _gamma(self, state: State) -> float:
+        return min(0.5, self.exploration * math.pow(state.steps + 1, -self.exploration_decay))
+
+    def _check_depth(self, problem: Problem) -> None:
+        span, n_graded = self.surrogate.span, problem.depth
+        if n_graded is None or (span is not None and span <= n_graded):
+            return
+        if problem.n_items is not None and problem.n_items <= n_graded:
+            return
+        needed = "all items (no depth limit)" if span is None else f"depth {span} or more"
+        raise InvalidInput(
+            f"the gradient of {entry_of(self.surrogate).kind} cannot be estimated from the grades of the first "
+            f"{n_graded} item(s): it needs {needed}; squared and kl do with depth 1, rank_svm with depth 2"
+        )

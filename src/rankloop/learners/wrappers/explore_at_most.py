@@ -1,0 +1,73 @@
+"""A limit on how far exploration may move items."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar
+
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.protocols import AnyLearner
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Decision, Feedback, Ints, Limit, Problem, Query, R
+
+
+@register("explore_at_most")
+class ExploreAtMost:
+    """`inner`, but no item stands more than `places` from its place in the predicted ranking, up or down.
+
+    With `keep_first` the predicted first item stays first. Place by place, an item that may not fall further is placed;
+    else `inner` draws among those that may rise this far. `log_prob` stays exact, and `inner` learns from the limited
+    probabilities. `inner` has to draw its ranking place by place, as `pdgd` does.
+
+    Use it where a page may be tried out but must never look foolish.
+    """
+
+    inner: AnyLearner
+    places: int = 2
+    keep_first: bool = False
+
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {"inner": "pdgd", "places": 1},
+        {"inner": "pdgd", "places": 0},
+        {"inner": "pdgd", "places": 2, "keep_first": True},
+    )
+
+    def __post_init__(self) -> None:
+        if self.places < 0:
+            raise InvalidInput(f"places = {self.places} must be a number of places from 0")
+        if "limit" not in inspect.signature(self.inner.rank).parameters:
+            name = type(self.inner).__name__
+            raise InvalidInput(f"{name} does not draw its ranking place by place, so it cannot be limited; pdgd can")
+
+    @property
+    def accepts(self) -> tuple[type, ...]:
+        return self.inner.accepts
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        return self.inner.reports
+
+    def init(self, problem: Problem) -> Any:
+        return self.inner.init(problem)
+
+    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
+        return self._sequential.rank(state, query, rng, self._limit)  # type: ignore[no-any-return]
+
+    def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
+        return self.inner.learn(state, query, decision, feedback)
+
+    def predict(self, state: Any, query: Query) -> Ints:
+        return self.inner.predict(state, query)
+
+    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        return float(self._sequential.log_prob(state, query, ranking, self._limit))
+
+    @property
+    def _limit(self) -> Limit:
+        return Limit(self.places, self.keep_first)
+
+    @property
+    def _sequential(self) -> Any:
+        return self.inner

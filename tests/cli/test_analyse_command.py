@@ -1,0 +1,71 @@
+"""`rankloop analyse` and `rankloop advise` from arguments to output."""
+
+import json
+
+import pytest
+
+from rankloop.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as leaving:
+        main(list(arguments))
+    captured = capsys.readouterr()
+    return int(leaving.value.code or 0), captured.out, captured.err
+
+
+def test_all_depths_in_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "analyse", "--measure", "nDCG", "--items", "4", "--all-depths")
+    assert code == 0
+    rows = [words for words in map(str.split, out.splitlines()) if len(words) == 3 and words[0].isdigit()]
+    expected = [["1", "hopeless", "T"], ["2", "hopeless", "T"], ["3", "two_thirds", "T^(2/3)"], ["4", "sqrt", "√T"]]
+    assert rows == expected
+    assert "decided by closed form" in out
+
+
+def test_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "analyse", "-m", "AP", "--items", "4", "--depth", "2", "--enumerate", "--json")
+    found = json.loads(out)
+    assert (code, found["verdict"], found["source"]) == (0, "hopeless", "exact arithmetic")
+    assert found["certificate"]["kind"] == "Unseen"
+    _, out, _ = run(
+        capsys, "analyse", "-m", "PairwiseLoss", "--items", "3", "--max-grade", "2", "--all-depths", "--json"
+    )
+    assert [one["verdict"] for one in json.loads(out)] == ["hopeless", "two_thirds", "sqrt"]
+
+
+def test_matrices(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "analyse", "-m", "SumLoss", "--items", "3", "--matrices")
+    lines = [line.split() for line in out.splitlines()]
+    assert ["231", "0", "1", "3", "4", "2", "3", "5", "6"] in lines
+    assert ["213", "123", "213"] in lines
+    _, out, _ = run(capsys, "analyse", "-m", "SumLoss", "--items", "3", "--matrices", "--json")
+    found = json.loads(out)["matrices"]
+    assert found["values"][3] == [0, 1, 3, 4, 2, 3, 5, 6]
+    assert found["neighbours_of_first"] == [1, 2]
+    assert found["neighbourhood_sets"] == {"1": [0, 1], "2": [0, 2]}
+
+
+def test_advice_in_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "advise", "--measure", "nDCG", "--depth", "1", "--items", "10")
+    assert code == 0
+    assert len(out.strip().splitlines()) == 3
+    _, out, _ = run(capsys, "advise", "-m", "P@3", "--items", "10", "--json")
+    assert json.loads(out)["learner"] == "precision_bandit(n=3)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("analyse", "--depth", "0"), "depth must be at least 1"),
+        (("analyse", "-m", "nDGC"), "did you mean 'nDCG'"),
+        (("analyse", "--items", "9", "--enumerate"), "entries"),
+        (("advise", "--items", "0"), "at least 1 item"),
+    ],
+)
+def test_wrong_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert words in err
+    assert len(err.splitlines()) == 1

@@ -1,0 +1,112 @@
+"""The figures on queries with features: step sizes chosen elsewhere, data sets found or not, claims that can fail."""
+
+import numpy as np
+import pytest
+
+from rankloop.engine import Here
+from rankloop.experiments.reproducing import Setting, everything
+from rankloop.experiments.reproductions.query_worlds import SEPARABLE, SPLITS, World, worlds
+from rankloop.experiments.reproductions.step_sizes import TUNING_SEEDS, Contender, with_chosen_rates
+from rankloop.experiments.reproductions.thesis_queries import (
+    KL,
+    LIST_NET,
+    PERCEPTRONS,
+    SLAM,
+    SQUARED,
+    SVM,
+    TOP_K,
+    Plan,
+    _claim,
+    _closer,
+    _compared,
+)
+
+SMALL = {"kind": "linear_gaussian", "n_items": 6, "n_features": 4, "n_queries": 60}
+
+
+@pytest.fixture
+def setting(tmp_path):
+    return Setting(tmp_path, Here(), lambda finished, of: None, quick=True)
+
+
+def test_all_four_figures_can_be_reproduced():
+    assert {"thesis-2.1", "thesis-2.2", "thesis-3.4", "thesis-3.5"} <= set(everything())
+
+
+def test_the_step_size_with_the_best_average_is_chosen(setting):
+    bad, good = 1e-9, 0.1  # after a start that points away, a tiny step learns nothing
+    who = Contender("ListNet", {"kind": "online_gradient", "start": [5.0, 5.0, 5.0, 5.0]}, "full", (bad, good))
+    arms, table = with_chosen_rates((who,), SMALL, "choice", 300, setting)
+    assert arms[0].learner["learning_rate"] == good
+    assert float(table.rows[0][2]) > float(table.rows[0][1])
+    assert table.rows[0][-1] == "0.1"
+
+
+def test_step_sizes_are_chosen_on_other_draws_than_the_comparison(setting):
+    plan = Plan("figure", PERCEPTRONS, [_claim("above", "learns", SLAM, right="random order")], 200, 200, 2)
+    finding, experiment, runs = _compared(plan, World("small", SMALL, SMALL), "figure", setting)
+    assert not {run.seed for run in runs} & set(TUNING_SEEDS)
+    assert finding.claims[0].word in ("holds", "partly")
+    assert [arm.name for arm in experiment.arms] == [who.name for who in PERCEPTRONS]
+
+
+def test_every_top_k_arm_runs(setting):
+    plan = Plan("figure", TOP_K, [], 120, 120, 2)
+    _, _, runs = _compared(plan, World("small", SMALL, SMALL), "figure", setting)
+    assert len(runs) == 2 * (len(TOP_K) + 1)
+
+
+class Curves:
+    """Two seeds of given end values."""
+
+    streams = ("only",)
+
+    def __init__(self, **ends):
+        self.ends = ends
+
+    def of(self, stream, arm, measure, quantity):
+        return np.array(self.ends[arm])[:, None]
+
+
+@pytest.mark.parametrize(
+    ("ours", "word"), [((0.8, 0.9), "holds"), ((0.4, 0.9), "partly"), ((0.3, 0.4), "does not hold")]
+)
+@pytest.mark.parametrize("arm", [SVM, KL, SQUARED])
+def test_the_verdict_follows_the_data(arm, ours, word):
+    curves = Curves(**{arm: ours, LIST_NET: (1.0, 1.0), "random order": (0.0, 0.0)})
+    assert _closer(curves, arm).word == word
+
+
+def test_absent_data_sets_leave_a_notice(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
+    found, notice = worlds(("MQ2008", "MQ2007"))
+    assert [world.name for world in found] == ["simulated"]
+    assert "MQ2008, MQ2007" in notice
+    assert "RANKLOOP_DATA" in notice
+
+
+def test_present_data_sets_are_split(tmp_path, monkeypatch):
+    split = SPLITS["MQ2008"]
+    for file, ending in zip((*split.files, *split.tuning), (".gz", "", ".gz", "", "")):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{file}{ending}").write_bytes(b"")
+    monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
+    found, notice = worlds(("MQ2008",))
+    assert notice == ""
+    assert found[1].stream["path"][0].endswith(".gz")
+    assert not set(found[1].stream["path"]) & set(found[1].tuning["path"])
+
+
+def test_the_bounds_are_drawn_above_what_is_lost(setting, monkeypatch):
+    from rankloop.experiments.reproductions import perceptron_bounds
+
+    drawn = []
+    monkeypatch.setattr(perceptron_bounds, "chart", lambda name, title, rounds, lines, **more: drawn.extend(lines))
+    world = SEPARABLE._replace(
+        stream={"kind": "separable", "n_queries": 50}, tuning={"kind": "separable", "n_queries": 50}
+    )
+    plan = Plan("figure", PERCEPTRONS, [], 200, 200, 2)
+    _, experiment, runs = _compared(plan, world, "figure", setting)
+    perceptron_bounds.bounds_chart(experiment, runs, SLAM, "max-pair perceptron")
+    lost, bounds = drawn[:2], drawn[2:]
+    assert max(line.rows.max() for line in lost) < min(line.rows.min() for line in bounds)

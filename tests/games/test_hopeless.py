@@ -1,0 +1,167 @@
+"""Two worlds that look the same: whoever learns, loses in one of them, round by round."""
+
+from itertools import islice
+from math import log2
+from typing import Literal
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.rankings import random_ranking
+from rankloop.core.registry import build, spec_of
+from rankloop.core.session import generators
+from rankloop.games import Game, theorem_32, twins
+from rankloop.games.cells import best_under
+from rankloop.games.game import measure_for
+from rankloop.games.hopeless import Hopeless
+from rankloop.games.indistinguishable import gap_between, seen_chances
+from rankloop.simulate.play import play
+
+HOPELESS = [
+    ("nDCG", 3, 1, 1),
+    ("nDCG", 4, 2, 1),
+    ("AP", 4, 2, 1),
+    ("AUCLoss", 4, 1, 1),
+    ("AUCLoss", 4, 2, 1),
+    ("ERR", 4, 2, 1),
+    ("Recall@1", 3, 1, 1),
+    ("nDCG", 3, 2, 2),
+    ("PairwiseLoss", 3, 1, 2),
+]
+
+
+class FollowTheMeans:
+    """A plain learner: items by the mean of the grades they showed on top, every fourth round at random."""
+
+    def frequencies(self, game: Game, relevances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        sums, counts, shown = np.zeros(game.n_items), np.ones(game.n_items), np.zeros(len(game.rankings))
+        rows = {tuple(order): row for row, order in enumerate(game.rankings.tolist())}
+        for t, grades in enumerate(relevances):
+            noise = rng.random(game.n_items) * (10.0 if t % 4 == 0 else 1e-6)
+            ranking = np.argsort(-(sums / counts + noise))
+            sums[ranking[0]] += grades[ranking[0]]
+            counts[ranking[0]] += 1
+            shown[rows[tuple(ranking.tolist())]] += 1
+        return shown / shown.sum()
+
+
+def expected_losses(game: Game, stream: Hopeless, rng: np.random.Generator) -> np.ndarray:
+    """Of every ranking, under the distribution that the stream plays with the names that it draws first."""
+    pair = stream.twins()
+    names = random_ranking(game.n_items, rng)
+    renamed = game.relevances[:, names] @ 2 ** np.arange(game.n_items)[::-1]
+    p = np.zeros(len(renamed))
+    p[renamed] = pair.first if stream.which == "first" else pair.second
+    return np.asarray(game.loss @ p)
+
+
+@pytest.mark.parametrize(("measure", "n_items", "depth", "max_grade"), HOPELESS)
+def test_twins_look_the_same_and_have_no_common_best_ranking(
+    measure: str, n_items: int, depth: int, max_grade: int
+) -> None:
+    pair = twins(measure, n_items, depth, max_grade)
+    game = Game(measure=measure_for(measure, max_grade), n_items=n_items, max_grade=max_grade)
+    for row in range(len(game.rankings)):
+        signals = game.signals(row, depth)
+        assert_allclose(signals @ pair.first, signals @ pair.second, atol=1e-9)
+    for p in (pair.first, pair.second):
+        assert_allclose(p.sum(), 1.0)
+        assert (p >= 0).all()
+    assert not set(best_under(game, pair.first)) & set(best_under(game, pair.second))
+    losses = game.loss @ pair.first, game.loss @ pair.second
+    assert pair.gap == pytest.approx(min(sum(loss - loss.min() for loss in losses)))
+    assert pair.gap > 1e-3
+
+
+def test_what_is_compared_is_all_that_feedback_reveals() -> None:
+    game = Game(measure=measure_for("nDCG", 2), n_items=3, max_grade=2)
+    for depth in (1, 2, 3):
+        everything = np.vstack([game.signals(row, depth) for row in range(len(game.rankings))])
+        seen = seen_chances(game.relevances, depth, 2)
+        both = np.vstack((everything, seen))
+        ranks = {np.linalg.matrix_rank(rows) for rows in (everything, seen, both)}
+        assert len(ranks) == 1
+        assert np.linalg.matrix_rank(seen) == len(seen)
+
+
+@pytest.mark.parametrize("pair", ["widest", "theorem_32"])
+def test_regret_of_a_plain_learner_is_linear_on_one_of_the_two(pair: Literal["widest", "theorem_32"]) -> None:
+    """Regret per round, summed over both worlds, stays at the gap however long it learns."""
+    game = Game(measure=measure_for("nDCG"), n_items=3)
+    for n_rounds in (2_000, 8_000):
+        total = []
+        for seed in range(3):
+            regret = 0.0
+            for stream in (Hopeless(which="first", pair=pair), Hopeless(which="second", pair=pair)):
+                relevances = stream.relevances(default_rng(seed), n_rounds)
+                shown = FollowTheMeans().frequencies(game, relevances, default_rng(9))
+                losses = expected_losses(game, stream, default_rng(seed))
+                regret += float(shown @ losses - losses.min())
+            total.append(regret)
+        assert np.mean(total) > 0.8 * Hopeless(pair=pair).twins().gap
+
+
+@pytest.mark.parametrize("learner", ["random_order", "rtopk(measure='DCG', horizon=3000)"])
+def test_regret_of_the_library_is_linear_on_one_of_the_two(learner: str) -> None:
+    game = Game(measure=measure_for("nDCG"), n_items=3)
+    rows = {tuple(order): row for row, order in enumerate(game.rankings.tolist())}
+    regret = np.zeros(3_000)
+    for stream in (Hopeless(which="first"), Hopeless(which="second")):
+        losses = expected_losses(game, stream, generators(4)[0])
+        people = build("top_k(depth=1)", category="feedback")
+        for step in play(build(learner, category="learner"), stream, people, horizon=3_000, seed=4):
+            regret[step.t] += losses[rows[tuple(step.decision.ranking.tolist())]] - losses.min()
+    gap = Hopeless().twins().gap
+    assert regret.sum() > 0.8 * gap * len(regret)
+    assert regret[1_500:].mean() > 0.8 * gap, "it does not get better with time"
+
+
+def test_the_pair_of_theorem_32() -> None:
+    """Table B.1 of the thesis, and the numbers that it gives for it."""
+    pair = theorem_32()
+    mean = pair.relevances.T @ np.column_stack((pair.first, pair.second))
+    assert_allclose(mean, np.array([[0.45, 0.45, 0.4]] * 2).T)
+    ideal = {0: np.inf, 1: 1.0, 2: 1 + 1 / log2(3), 3: 1 + 1 / log2(3) + 1 / 2}
+    gains = pair.relevances / np.array([ideal[int(total)] for total in pair.relevances.sum(axis=1)])[:, None]
+    assert_allclose(gains.T @ pair.first, [0.3533, 0.3920, 0.3226], atol=5e-5)
+    assert_allclose(gains.T @ pair.second, [0.3339, 0.3339, 0.4000], atol=5e-5)
+    game = Game(measure=measure_for("nDCG"), n_items=3)
+    assert [game.rankings[row].tolist() for row in best_under(game, pair.first)] == [[1, 0, 2]]
+    assert sorted(game.rankings[row].tolist() for row in best_under(game, pair.second)) == [[2, 0, 1], [2, 1, 0]]
+    assert pair.gap == pytest.approx(gap_between(game, pair.first, pair.second))
+    assert 0 < pair.gap < twins("nDCG", 3, 1).gap
+
+
+def test_the_stream_plays_its_distribution_under_random_names() -> None:
+    for which in ("first", "second"):
+        stream = Hopeless(which=which)  # type: ignore[arg-type]
+        pair = stream.twins()
+        chances = sorted(pair.first if which == "first" else pair.second)
+        found = np.zeros(8)
+        orders = set()
+        for seed in range(12):
+            relevances = stream.relevances(default_rng(seed), 1_000)
+            counts = np.bincount((relevances @ [4, 2, 1]).astype(int), minlength=8)
+            found += np.sort(counts)
+            orders.add(tuple(np.argsort(relevances.mean(axis=0))))
+        assert_allclose(found / found.sum(), chances, atol=4 * np.sqrt(0.25 / 12_000))
+        assert len(orders) > 2
+
+
+def test_whole_runs_and_rounds_draw_the_same() -> None:
+    stream = Hopeless(measure="AP", n_items=4, depth=2)  # type: ignore[arg-type]
+    assert stream.problem.n_items == 4
+    drawn = [relevance for _, relevance in islice(stream.rounds(default_rng(5)), 600)]
+    assert_array_equal(drawn, stream.relevances(default_rng(5), 600))
+
+
+def test_specs_and_refusals() -> None:
+    stream = build({"kind": "hopeless", "measure": "AUCLoss", "n_items": 4, "which": "second"})
+    assert build(spec_of(stream)) == stream
+    with pytest.raises(InvalidInput, match="two_thirds, not hopeless"):
+        Hopeless(measure="DCG")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="theorem_32"):
+        Hopeless(pair="theorem_32", n_items=4)

@@ -1,0 +1,120 @@
+"""Cells, neighbours and neighbourhood sets; witnesses and combinations that wrong numbers do not pass."""
+
+import itertools
+
+import brute_force
+import numpy as np
+import pytest
+from game_cases import registered_measures
+
+from rankloop.core.errors import InvalidInput
+from rankloop.games import Game
+from rankloop.games.cells import best_under, cell_of, neighbourhood_of, neighbours_of, pareto_optimal
+from rankloop.games.enumerated import classes_of
+from rankloop.games.game import measure_for
+from rankloop.games.neighbours import Combination, Witness, border, proved_combination, proved_witness
+
+
+def game(name: str, n_items: int = 3) -> Game:
+    return Game(measure=measure_for(name), n_items=n_items)
+
+
+@pytest.mark.parametrize("n_items", [3, 4, 5])
+@pytest.mark.parametrize("measure", ["SumLoss", "DCG", "nDCG", "AUCLoss"])
+def test_neighbours_differ_by_adjacent_places_when_positions_are_weighed(measure: str, n_items: int) -> None:
+    """Lemma 3 of the paper, and that there are no others."""
+    found = game(measure, n_items)
+    for row in (0, len(found.rankings) - 2):
+        swaps = []
+        for place in range(n_items - 1):
+            order = found.rankings[row].copy()
+            order[[place, place + 1]] = order[[place + 1, place]]
+            swaps.append(found.action(order))
+        assert neighbours_of(found, row) == sorted(swaps)
+
+
+def test_neighbourhood_of_the_pair_in_the_paper_holds_only_the_two() -> None:
+    assert neighbourhood_of(game("SumLoss"), 0, 1) == [0, 1]
+
+
+def test_neighbourhood_sets_hold_duplicates_and_duplicates_are_not_neighbours() -> None:
+    found = game("P@2", n_items=4)
+    tops = [frozenset(map(int, order[:2])) for order in found.rankings]
+    neighbours = neighbours_of(found)
+    assert {tops[row] for row in neighbours} == {frozenset(top) for top in ({0, 2}, {0, 3}, {1, 2}, {1, 3})}
+    other = next(row for row in neighbours if tops[row] == {0, 2})
+    expected = [row for row, top in enumerate(tops) if top in ({0, 1}, {0, 2})]
+    assert neighbourhood_of(found, 0, other) == expected
+    with pytest.raises(InvalidInput, match="duplicates are not neighbours"):
+        neighbourhood_of(found, 0, found.action([1, 0, 2, 3]))
+
+
+@pytest.mark.parametrize("measure", registered_measures())
+def test_neighbours_by_brute_force(measure: str) -> None:
+    found = game(measure)
+    losses = found.loss / (np.abs(found.loss).max() or 1.0)
+    for row in range(len(losses)):
+        slow = [j for j in range(len(losses)) if brute_force.are_neighbours(losses, row, j)]
+        assert neighbours_of(found, row) == slow
+
+
+@pytest.mark.parametrize("measure", ["SumLoss", "nDCG", "AP", "P@1"])
+def test_cells_hold_the_distributions_under_which_a_ranking_is_best(measure: str) -> None:
+    found = game(measure)
+    rng = np.random.default_rng(0)
+    cells = [cell_of(found, row) for row in range(6)]
+    met = set()
+    for _ in range(300):
+        p = rng.dirichlet(np.full(8, 0.4))
+        inside = [row for row in range(6) if (cells[row] @ p >= -1e-12).all()]
+        assert inside == best_under(found, p)
+        met.update(inside)
+    assert sorted(met) == pareto_optimal(found), "every ranking is best somewhere"
+
+
+def test_a_distribution_has_to_be_one() -> None:
+    with pytest.raises(InvalidInput, match="sum to 1"):
+        best_under(game("DCG"), np.full(8, 1.0))
+
+
+@pytest.mark.parametrize("measure", ["SumLoss", "AP", "ERR", "RR@1", "P@2", "AUCLoss"])
+def test_every_answer_is_proved_in_whole_numbers(measure: str) -> None:
+    classes = classes_of(game(measure, 4))
+    assert classes.whole is not None
+    for c in range(1, len(classes.rows)):
+        found = border(classes.differences, c, classes.first)
+        if isinstance(found, Witness):
+            assert proved_witness(classes.whole, c, found)
+            assert not proved_combination(classes.whole, c, any_combination(classes.whole, c))
+        else:
+            assert proved_combination(classes.whole, c, found)
+            uniform = Witness(np.full(classes.whole.shape[1], 1.0 / classes.whole.shape[1]))
+            assert not proved_witness(classes.whole, c, uniform)
+
+
+def any_combination(whole: np.ndarray, c: int) -> Combination:
+    """A made-up proof that class c is no neighbour."""
+    others = np.array([i for i in range(1, len(whole)) if i != c][:2])
+    return Combination(others, np.ones(len(others)), 1.0)
+
+
+def test_a_witness_for_one_border_is_none_for_another() -> None:
+    classes = classes_of(game("SumLoss", 4))
+    assert classes.whole is not None
+    found = {int(c): border(classes.differences, int(c), classes.first) for c in classes.first}
+    for c, other in itertools.permutations(found, 2):
+        witness = found[c]
+        assert isinstance(witness, Witness)
+        assert proved_witness(classes.whole, c, witness)
+        assert not proved_witness(classes.whole, other, witness)
+
+
+def test_combinations_follow_from_the_other_inequalities() -> None:
+    classes = classes_of(game("nDCG", 4))
+    for c in range(1, len(classes.rows)):
+        found = border(classes.differences, c, classes.first)
+        if isinstance(found, Combination):
+            combined = found.weights @ classes.differences[found.classes]
+            assert found.factor > 1e-3
+            assert (found.weights >= 0).all()
+            assert (combined <= found.factor * classes.differences[c] + 1e-9).all()

@@ -1,0 +1,104 @@
+"""Fair pairs: the step of a logistic regression, the same whichever way a pair was shown, and better rankings."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankloop import InvalidInput, build, parse_measure, play
+from rankloop.data.web_search import WebSearch
+from rankloop.feedback.gaussian_grader import GaussianGrader
+from rankloop.learners.fair_pairs import FairPairs, pair_gradient
+from rankloop.learners.three_pr import ThreePR
+
+
+def sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+def orders(scores, swap):
+    """Every pairing and every choice of swaps: the ranking, where the pairs begin, and the probability."""
+    best = list(np.argsort(-scores, kind="stable"))
+    for first in (0, 1):
+        pairs = list(range(first, len(best) - 1, 2))
+        for flips in itertools.product((0, 1), repeat=len(pairs)):
+            ranking = best.copy()
+            for j, flip in zip(pairs, flips):
+                if flip:
+                    ranking[j], ranking[j + 1] = best[j + 1], best[j]
+            chance = math.prod(swap if flip else 1 - swap for flip in flips)
+            yield np.array(ranking), first, 0.5 * chance
+
+
+def expected_step(scores, newest, swap, click, bias):
+    """Over orders and clicks: item i at place p is clicked with probability click[i] · bias[p]."""
+    total = np.zeros(len(scores))
+    for ranking, first, p_order in orders(scores, swap):
+        chances = click[ranking] * bias
+        for pattern in itertools.product((0.0, 1.0), repeat=len(ranking)):
+            p_clicks = math.prod(c if hit else 1 - c for hit, c in zip(pattern, chances))
+            clicked = np.zeros(len(scores))
+            clicked[ranking] = pattern
+            total += p_order * p_clicks * pair_gradient(newest, scores, ranking, first, swap, clicked)
+    return total
+
+
+@pytest.mark.parametrize("swap", [0.1, 0.5, 0.8])
+def test_the_step_is_unbiased(swap):
+    """Equally good items that the newest weights score alike get no step, wherever they were shown and how often."""
+    scores, bias = np.array([0.4, 1.0, -0.3, 0.0]), np.array([1.0, 0.7, 0.4, 0.2])
+    step = expected_step(scores, np.zeros(4), swap, np.full(4, 0.6), bias)
+    np.testing.assert_allclose(step, 0.0, atol=1e-14)
+    better = expected_step(scores, np.zeros(4), swap, np.array([0.6, 0.6, 0.9, 0.6]), bias)
+    assert better[2] > 0
+
+
+def test_the_swap_probability_does_not_change_the_expected_step():
+    scores, newest = np.array([0.4, 1.0, -0.3]), np.array([0.2, -1.0, 0.5])
+    click, bias = np.array([0.5, 0.2, 0.7]), np.array([1.0, 0.6, 0.3])
+    steps = [expected_step(scores, newest, swap, click, bias) for swap in (0.05, 0.3, 0.5, 0.9)]
+    for step in steps[1:]:
+        np.testing.assert_allclose(step, steps[0], atol=1e-14)
+
+
+@given(st.integers(2, 7), st.data(), st.floats(0.05, 0.95))
+def test_pair_gradient_twin(n_items, data, swap):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    scores, newest = rng.normal(size=n_items).round(1), rng.normal(size=n_items)
+    best = np.argsort(-scores, kind="stable").tolist()
+    ranking, first, _ = data.draw(st.sampled_from(list(orders(scores, swap))))
+    clicked = np.array(data.draw(st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=n_items, max_size=n_items)))
+    wanted = np.zeros(n_items)
+    for j in range(first, n_items - 1, 2):
+        upper, lower = ranking[j], ranking[j + 1]
+        chance = swap if best[j] != upper else 1 - swap
+        step = max(0.0, clicked[lower] - clicked[upper]) * sigmoid(newest[upper] - newest[lower]) / 2 / chance
+        wanted[lower] += step
+        wanted[upper] -= step
+    np.testing.assert_allclose(pair_gradient(newest, scores, ranking, first, swap, clicked), wanted, atol=1e-12)
+
+
+def test_the_list_is_sorted_by_the_mean_of_all_weights():
+    rounds = list(play(FairPairs(), WebSearch(n_queries=30), GaussianGrader(), horizon=150, seed=0))
+    newest = [rounds[0].state.newest] + [round.learned.newest for round in rounds]
+    np.testing.assert_allclose(rounds[-1].learned.weights, np.mean(newest, axis=0), rtol=1e-10, atol=1e-12)
+
+
+def test_it_shows_better_rankings_than_3pr():
+    ndcg, late = parse_measure("nDCG@5"), {}
+    for learner in (FairPairs(), ThreePR(), build("random_order", "learner")):
+        values = [
+            ndcg(round.decision.ranking, round.relevance)
+            for round in play(learner, WebSearch(), GaussianGrader(), horizon=6000, seed=1)
+        ]
+        late[type(learner).__name__] = np.mean(values[-1500:])
+    assert late["FairPairs"] > late["ThreePR"] > late["RandomOrder"] + 0.1
+
+
+def test_swaps_must_show_both_orders():
+    for swap in (0.0, 1.0, math.nan):
+        with pytest.raises(InvalidInput):
+            FairPairs(swap=swap)
