@@ -22,6 +22,8 @@ SMALL = ClickWorld("small", STREAM, GRADER, CLEAN_GRADER, 4)
 def setting(tmp_path, monkeypatch):
     monkeypatch.setattr(worlds_module, "click_worlds", lambda wanted: ([SMALL], ""))
     monkeypatch.setattr(rankers, "click_worlds", lambda wanted: ([SMALL], ""))
+    monkeypatch.setattr(worlds_module, "QUICK_SHARE", 100)
+    monkeypatch.setattr(rankers, "QUICK_HORIZON", 150)
     return Setting(tmp_path, Here(), lambda finished, of: None, quick=True)
 
 

@@ -121,7 +121,7 @@ def test_value_and_gradient(kind: str, case: tuple[Any, Any]):
 @given(ragged, st.integers(1, 5), st.sampled_from([0.5, 2.0]))
 def test_slam_with_cutoff_and_margin(case: tuple[Any, Any], cutoff: int, margin: float):
     scores, relevance = case
-    value, _ = build({"kind": "slam", "cutoff": cutoff, "margin": margin}).value_and_grad(scores, relevance)
+    value, _ = build({"kind": "slam", "cutoff": cutoff, "margin": margin}, "surrogate").value_and_grad(scores, relevance)
     expected = hinged(scores, relevance, mean_weights(relevance, cutoff), margin)
     assert value == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
@@ -132,7 +132,7 @@ def test_slam_with_the_weights_of_average_precision(case: tuple[Any, Any]):
     scores, relevance = case
     relevant = (relevance >= 1).astype(float)
     weights = relevant / max(relevant.sum(), 1)
-    value, _ = build("slam(measure='AP')").value_and_grad(scores, relevance)
+    value, _ = build("slam(measure='AP')", "surrogate").value_and_grad(scores, relevance)
     assert value == pytest.approx(hinged(scores, relevant, weights), rel=1e-9, abs=1e-9)
 
 
@@ -174,7 +174,7 @@ def test_ordering_equal_grades_by_score_would_destroy_convexity():
     ends = (in_score_order(one, relevance) + in_score_order(other, relevance)) / 2
     assert in_score_order((one + other) / 2, relevance) > ends + 0.1
     for within in ("mean", "item_order"):
-        surrogate = build({"kind": "slam", "within": within})
+        surrogate = build({"kind": "slam", "within": within}, "surrogate")
         values = [surrogate.value_and_grad(scores, relevance)[0] for scores in (one, other, (one + other) / 2)]
         assert values[2] <= (values[0] + values[1]) / 2 + 1e-12
 
@@ -185,4 +185,4 @@ def test_ordering_equal_grades_by_score_would_destroy_convexity():
 )
 def test_parameters_without_meaning_are_refused(spec: str):
     with pytest.raises(InvalidInput):
-        build(spec)
+        build(spec, "surrogate")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
+from typing import ClassVar, Literal
 
 from numpy.random import Generator
 
 from rankloop.core.protocols import Relevance, Stream
-from rankloop.core.registry import register
+from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.data.checks import check_at_least
 
@@ -29,6 +29,11 @@ class Drift:
     at: int
     repeat: bool = False
     change: Literal["redraw", "reverse"] = "redraw"
+
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {"inner": "linear_gaussian", "at": 20},
+        {"inner": "flipped_relevance", "at": 20, "change": "reverse"},
+    )
 
     def __post_init__(self) -> None:
         check_at_least(1, at=self.at)

@@ -9,7 +9,6 @@ import numpy as np
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 from rankloop.data.dataset import Dataset
-from rankloop.data.pool import _shuffled
 
 ROUNDS, DRAWN, OWN, WRITTEN, LIMIT = 0, 1, 2, 3, 4  # the places of Pool.counts
 
@@ -50,13 +49,22 @@ def more_rounds(pool: Pool, draws_own: bool) -> bool:
 
 
 @kernel
-def next_query(pool: Pool) -> tuple[Floats, Floats]:
-    """The features and grades of the next round, items shuffled."""
+def next_query(pool: Pool) -> tuple[Floats, Ints, Floats]:
+    """Of the next round: the rows of its query, which of them each item is, and the grades of the items.
+
+    The rows stay where they are: copying them in shuffled order would take most of the time.
+    """
     counts, offsets = pool.counts, pool.offsets
     query = int(pool.draws[counts[DRAWN]] * (len(offsets) - 1))
-    size, first = offsets[query + 1] - offsets[query], counts[DRAWN] + 1
+    start, end = offsets[query], offsets[query + 1]
+    first, size = counts[DRAWN] + 1, end - start
     counts[DRAWN] = first + size
-    return _shuffled(pool.features, pool.relevance, offsets[query], size, pool.draws[first : first + size])
+    order, grades = np.arange(size), np.empty(size)
+    for i in range(size):
+        j = i + int(pool.draws[first + i] * (size - i))
+        order[i], order[j] = order[j], order[i]
+        grades[i] = pool.relevance[start + order[i]]
+    return pool.features[start:end], order, grades
 
 
 @kernel

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankloop.core.errors import InvalidInput, UnstableUpdate
-from rankloop.core.registry import entries
+from rankloop.core.registry import Spec, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Feedback, Ints, Preferred, Problem, Query, Relevances, Reward
 
@@ -35,7 +35,8 @@ def warm() -> None:
 
 def _examples(category: str) -> Iterator[Any]:
     for entry in entries(category):
-        for parameters in getattr(entry.cls, "examples", ({},)):
+        examples: tuple[Spec, ...] = getattr(entry.cls, "examples", ({},))
+        for parameters in examples:
             with suppress(InvalidInput):
                 yield entry.cls(**parameters)
 
