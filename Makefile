@@ -57,7 +57,7 @@ reproduce: setup
 
 docs: $(READY)
 	@$(PIP) -e '.[docs]'
-	@$(BIN)/python docs/build.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo 'the site is in site/index.html'
 
 serve soak:

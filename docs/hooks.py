@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 from typing import Any, get_type_hints
 
 from mkdocs.structure.files import File, Files
@@ -9,6 +10,7 @@ from mkdocs.structure.files import File, Files
 import rankloop
 from rankloop.core.registry import Entry, entries
 
+DOCTEST = re.compile(r"(?:^>>> .*\n(?:(?!$).*\n)*)+", re.MULTILINE)
 PAGES = {
     "learners": "learner",
     "measures": "measure",
@@ -29,10 +31,12 @@ def on_files(files: Files, config: Any) -> Files:
 
 def section(entry: Entry) -> str:
     summary, _, rest = inspect.cleandoc(entry.cls.__doc__ or "").partition("\n")
-    parts = [f"## `{entry.kind}`", "", f"**{summary}**", "", "```text", rest.strip(), "```" if rest.strip() else ""]
-    if not rest.strip():
-        parts = parts[:4]
-    return "\n".join([*parts, "", *parameters(entry.cls), ""])
+    return "\n".join([f"## `{entry.kind}`", "", f"**{summary}**", "", fenced(rest), "", *parameters(entry.cls), ""])
+
+
+def fenced(text: str) -> str:
+    """Doctests inside a docstring as code blocks; the rest is Markdown already."""
+    return DOCTEST.sub(lambda found: f"```python\n{found.group(0)}```\n", text.strip() + "\n")
 
 
 def parameters(cls: Any) -> list[str]:
