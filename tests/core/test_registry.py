@@ -2,6 +2,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pytest
 
 import rankloop
@@ -54,6 +55,8 @@ def test_ints_become_floats_lists_tuples_and_tables_things():
 
 def test_the_constructor_converts_too():
     assert type(Mirror(share=1).share) is float
+    assert type(Mirror(share=np.float64(0.5)).share) is float
+    assert type(Mirror(shown=np.int64(3)).shown) is int
     assert Mirror(inner="mirror").inner == Mirror()
     assert type(dataclasses.replace(Mirror(), share=0).share) is float
 
@@ -170,3 +173,34 @@ def test_everything_public_is_there_and_every_category_has_members():
 
 def test_every_registered_thing_says_what_it_is():
     assert [entry.kind for entry in entries() if len(entry.summary) < 10] == []
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert build({"kind": "nDCG", "cutoff": np.int64(3)}) == build("nDCG@3")
+    assert build({"kind": "online_gradient", "learning_rate": np.float64(0.5)}).learning_rate == 0.5
+
+
+@pytest.mark.parametrize("rate", [10**400, 2**63, -(2**63)])
+def test_astronomic_numbers_are_refused(rate: int):
+    with pytest.raises(InvalidInput, match="below 2⁶³"):
+        build({"kind": "online_gradient", "learning_rate": rate})
+
+
+def test_strange_names_of_parameters_are_refused():
+    for name in ("self", 3):
+        with pytest.raises(InvalidInput, match=f"no parameter '{name}'"):
+            build({"kind": "online_gradient", name: 1})
+
+
+def test_things_nested_without_end_are_refused():
+    spec: dict[str, object] = {"kind": "online_gradient"}
+    for _ in range(3000):
+        spec = {"kind": "standardised", "inner": spec}
+    with pytest.raises(InvalidInput, match="nested too deeply"):
+        build(spec)
+
+
+def test_an_unknown_kind_far_from_all_is_answered_in_one_short_line():
+    with pytest.raises(NotFound, match="`rankloop list` shows all") as error:
+        build("é")
+    assert len(str(error.value)) < 100

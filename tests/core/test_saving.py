@@ -104,6 +104,11 @@ def rewritten(path, change, arrays=None):
         (lambda h: h.pop("generator"), "not a whole rankloop file"),
         (lambda h: h["generator"].update(bit_generator="MT19937"), "not a whole rankloop file"),
         (lambda h: h.update(problem=[1, 2]), "not a whole rankloop file"),
+        (lambda h: h["generator"].update(uinteger=-4), "not a whole rankloop file"),
+        (lambda h: h["generator"].update(state={"state": -1, "inc": 3}), "not a whole rankloop file"),
+        (lambda h: h.update(learned="x"), "learned is a whole number from 0"),
+        (lambda h: h.update(refused=-1), "refused is a whole number from 0"),
+        (lambda h: h["state"].update(steps=2**70), "too large"),
     ],
 )
 def test_a_header_that_lies_is_refused(saved, change, message):
@@ -123,6 +128,20 @@ def test_arrays_that_do_not_fit_or_are_not_finite_are_refused(saved):
             load(saved)
     rewritten(saved, lambda header: None, {"0.npy": b"\x80\x04pickle"})
     with pytest.raises(InvalidInput):
+        load(saved)
+
+
+def test_a_file_that_unfolds_to_more_than_itself_is_refused(saved):
+    with zipfile.ZipFile(saved, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(saving.HEADER, b" " * 100_000)
+    with pytest.raises(InvalidInput, match="larger than the file"):
+        load(saved)
+
+
+def test_a_header_without_end_is_refused(saved):
+    with zipfile.ZipFile(saved, "w") as archive:
+        archive.writestr(saving.HEADER, b"[" * 100_000)
+    with pytest.raises(InvalidInput, match="not a whole rankloop file"):
         load(saved)
 
 

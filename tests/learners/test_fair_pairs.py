@@ -87,6 +87,14 @@ def test_the_list_is_sorted_by_the_mean_of_all_weights():
     np.testing.assert_allclose(rounds[-1].learned.weights, np.mean(newest, axis=0), rtol=1e-10, atol=1e-12)
 
 
+def test_the_mean_forgets_what_is_older_than_its_memory():
+    rounds = list(play(FairPairs(memory=8), WebSearch(n_queries=30), GaussianGrader(), horizon=40, seed=0))
+    mean = rounds[0].state.weights
+    for round in rounds:
+        mean = mean + (round.learned.newest - mean) / (min(round.t, 8) + 2)
+        np.testing.assert_allclose(round.learned.weights, mean, rtol=1e-10, atol=1e-12)
+
+
 def test_it_shows_better_rankings_than_3pr():
     ndcg, late = parse_measure("nDCG@5"), {}
     for learner in (FairPairs(), ThreePR(), build("random_order", "learner")):
@@ -98,7 +106,7 @@ def test_it_shows_better_rankings_than_3pr():
     assert late["FairPairs"] > late["ThreePR"] > late["RandomOrder"] + 0.1
 
 
-def test_swaps_must_show_both_orders():
-    for swap in (0.0, 1.0, math.nan):
+def test_bad_parameters_are_refused():
+    for wrong in ({"swap": 0.0}, {"swap": 1.0}, {"swap": math.nan}, {"memory": -1}, {"learning_rate": 0.0}):
         with pytest.raises(InvalidInput):
-            FairPairs(swap=swap)
+            FairPairs(**wrong)

@@ -113,6 +113,7 @@ def test_regression_on_what_was_looked_at():
     learned = learner.learn(state, Query.of(features), decision, clicks([3, 0]))
     np.testing.assert_allclose(learned.precision, np.eye(2) / 4 + 4 * down_to_last_click.T @ down_to_last_click)
     np.testing.assert_allclose(learned.moment, 4 * (features[3] + features[0]))
+    np.testing.assert_allclose(learned.weights, np.linalg.solve(learned.precision, learned.moment))
     none = learner.learn(state, Query.of(features), decision, clicks([]))
     np.testing.assert_allclose(none.precision, np.eye(2) / 4 + 4 * features[[3, 1, 0, 2]].T @ features[[3, 1, 0, 2]])
 

@@ -87,6 +87,12 @@ def expect(feedback: Feedback, kind: type[K]) -> K:
     return feedback
 
 
+def check_receipt(fits: bool) -> None:
+    """Refuse a receipt that cannot be of this decision: it may have travelled far, and kernels do not check bounds."""
+    if not fits:
+        raise IncompatibleFeedback("the decision's receipt is not one that this learner gave for this query")
+
+
 def finite(value: float) -> float:
     """`value`, or `UnstableUpdate`: what `stable` is for arrays."""
     if not math.isfinite(value):

@@ -110,9 +110,11 @@ def build(spec: Any, category: str | None = None) -> Any:
         raise InvalidInput(f'the spec {dict(table)!r} lacks its kind, as in {{kind = "3pr"}}')
     entry = lookup(table["kind"], category)
     try:
-        return entry.cls(**{name: value for name, value in table.items() if name != "kind"})
+        return entry.cls(**{str(name): value for name, value in table.items() if name != "kind"})
     except InvalidInput as error:
         raise InvalidInput(f"{entry.category} {entry.kind!r}: {error}") from None
+    except RecursionError:
+        raise InvalidInput(f"{entry.category} {entry.kind!r}: things are nested too deeply in each other") from None
 
 
 def spec_of(thing: Any) -> dict[str, Any]:

@@ -22,6 +22,10 @@ from rankloop.core.types import Problem
 
 FORMAT = 1
 HEADER = "session.json"
+UNREADABLE = (  # what reading a damaged or invented file can end in
+    zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError, MemoryError, NotImplementedError, OverflowError,
+    RecursionError,
+)  # fmt: skip
 
 
 def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
@@ -59,15 +63,22 @@ def load_with_notes(path: str | os.PathLike[str]) -> tuple[Session, dict[str, An
     """The session and the notes that were saved beside it."""
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_size(archive, path)
             header = json.loads(archive.read(HEADER))
             _check_header(header, path)
             return _restored(header, archive), dict(header["notes"])
     except FileNotFoundError:
         raise NotFound(f"there is no file {os.fspath(path)!r}") from None
-    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError, MemoryError, NotImplementedError) as error:
+    except UNREADABLE as error:
         if isinstance(error, InvalidInput):
             raise InvalidInput(f"{os.fspath(path)}: {error}") from None
         raise InvalidInput(f"{os.fspath(path)} is not a whole rankloop file: {error}") from None
+
+
+def _check_size(archive: zipfile.ZipFile, path: str | os.PathLike[str]) -> None:
+    """Parts are stored as they are: one that would unfold to more than the file is not ours."""
+    if sum(part.file_size for part in archive.infolist()) > os.path.getsize(path):
+        raise InvalidInput("its parts are larger than the file itself")
 
 
 def _check_header(header: Any, path: str | os.PathLike[str]) -> None:
@@ -87,6 +98,9 @@ def _check_header(header: Any, path: str | os.PathLike[str]) -> None:
 def _restored(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:
     problem = Problem(**header["problem"])
     problem = problem._replace(feature_names=tuple(problem.feature_names))
+    for name in ("seed", "learned", "refused"):
+        if type(header[name]) is not int or header[name] < 0:
+            raise InvalidInput(f"{name} is a whole number from 0, got {header[name]!r:.60}")
     session = Session(build(header["learner"], "learner"), problem, header["seed"])
 
     def array(index: int) -> Any:
@@ -122,6 +136,8 @@ def _filled(outline: Any, example: Any, array: Any, where: str) -> Any:
         return _fitting(array(outline["array"]), example, where)
     if type(outline) is not type(example) and not (type(example) is float and type(outline) is int):
         raise InvalidInput(f"{where} must be of type {type(example).__name__}, got {outline!r:.60}")
+    if type(example) is int and abs(outline) >= 2**63:
+        raise InvalidInput(f"{where} is too large a number")
     return type(example)(outline)
 
 

@@ -10,8 +10,14 @@ import types
 from collections.abc import Callable
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
+import numpy as np
+
 from rankloop.core.errors import InvalidInput
 
+ASTRONOMIC = 2**63
+LISTED = 20  # more names than this do not help in one line
 Nested = Callable[[Any, Any], Any]  # value and annotation to the registered thing that is meant; None: neither
 
 
@@ -38,7 +44,7 @@ def nearest(name: str, valid: Any) -> str:
     close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.4)
     if close:
         return f"; did you mean {names[close[0]]!r}?"
-    return f"; there is {', '.join(sorted(names.values()))}" if names else ""
+    return f"; there is {', '.join(sorted(names.values()))}" if 0 < len(names) <= LISTED else ""
 
 
 def check_arguments(cls: type, nested: Nested) -> None:
@@ -46,7 +52,7 @@ def check_arguments(cls: type, nested: Nested) -> None:
     construct = cls.__init__  # type: ignore[misc]
 
     @functools.wraps(construct)
-    def init(self: Any, **arguments: Any) -> None:
+    def init(self: Any, /, **arguments: Any) -> None:
         hints = _hints(cls)
         for name, value in arguments.items():
             if name not in hints:
@@ -62,6 +68,8 @@ def check_arguments(cls: type, nested: Nested) -> None:
 
 def convert(value: Any, annotation: Any, name: str, nested: Nested) -> Any:
     """`value` as the annotated type, or `InvalidInput` that names the parameter."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if get_origin(annotation) in (Union, types.UnionType):
         return _first_that_fits(value, get_args(annotation), name, nested)
     if get_origin(annotation) is Literal:
@@ -75,6 +83,10 @@ def convert(value: Any, annotation: Any, name: str, nested: Nested) -> Any:
     thing = nested(value, annotation)
     if thing is not None:
         return thing
+    if isinstance(value, np.generic):
+        value = value.item()
+    if type(value) is int and abs(value) >= ASTRONOMIC:
+        raise InvalidInput(f"{name} must be below 2⁶³, the largest number that kernels count with")
     if annotation is float and type(value) is int:
         return float(value)
     if type(value) is not annotation:

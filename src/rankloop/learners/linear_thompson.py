@@ -9,7 +9,7 @@ from numpy.random import Generator
 from scipy.special import ndtri
 
 from rankloop.core.kernels import kernel, scores_of, stable
-from rankloop.core.learning import check_positive, expect, seen_count, shown_or_all
+from rankloop.core.learning import best_ranking, check_positive, expect, seen_count, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
@@ -19,8 +19,9 @@ FLAT = 1e-12  # a pivot below this share of its diagonal is rounding error
 
 
 class State(NamedTuple):
-    """A normal belief over the weights: its precision, and precision · mean."""
+    """A normal belief over the weights: its mean, its precision, and precision · mean."""
 
+    weights: Floats
     precision: Floats
     moment: Floats
     shown: int
@@ -77,7 +78,7 @@ def _updated(
     shown: int,
     items: Ints,
     weights: Floats,
-) -> tuple[Floats, Floats]:
+) -> tuple[Floats, Floats, Floats]:
     """Least squares of click or no click on the features, over the items that were looked at."""
     clicked, seen = np.zeros(len(ranking)), seen_count(shown, len(ranking))
     for i in range(len(items)):
@@ -94,7 +95,7 @@ def _updated(
             new_moment[i] += certainty * clicked[ranking[place]] * row[i]
             for j in range(len(row)):
                 new_precision[i, j] += certainty * row[i] * row[j]
-    return new_precision, new_moment
+    return drawn_weights(new_precision, new_moment, np.zeros(len(moment))), new_precision, new_moment
 
 
 @register("linear_thompson")
@@ -122,7 +123,7 @@ class LinearThompson:
 
     def init(self, problem: Problem) -> State:
         n = problem.n_features
-        return State(np.eye(n) / self.prior**2, np.zeros(n), shown_or_all(problem))
+        return State(np.zeros(n), np.eye(n) / self.prior**2, np.zeros(n), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         normals = ndtri(np.maximum(rng.random(len(state.moment)), SMALLEST))
@@ -131,11 +132,11 @@ class LinearThompson:
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, weights = expect(feedback, Clicks)
         shown = decision.ranking, state.shown, items, weights
-        precision, moment = _updated(query.features, state.precision, state.moment, self.noise**-2, *shown)
-        return State(stable(precision), stable(moment), state.shown)
+        weights, precision, moment = _updated(query.features, state.precision, state.moment, self.noise**-2, *shown)
+        return State(stable(weights), stable(precision), stable(moment), state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
-        return _ranking(query.features, state.precision, state.moment, np.zeros(len(state.moment)))
+        return best_ranking(query.features, state.weights)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return float("nan")

@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import check_positive, expect
+from rankloop.core.learning import check_positive, check_receipt, expect
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
@@ -177,9 +177,11 @@ class PrecisionBandit:
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
+        chances = decision.receipt.chances
+        check_receipt(len(chances) == state.revealed and chances.min() > 0.0)
         grade_of = np.zeros(len(state.losses))
         grade_of[items] = grades
-        losses = _with_estimates(state.losses, decision.ranking, grade_of, decision.receipt.chances, self._start)
+        losses = _with_estimates(state.losses, decision.ranking, grade_of, chances, self._start)
         return state._replace(losses=stable(losses), rounds=state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:

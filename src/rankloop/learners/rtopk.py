@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import ALL, expect, seen_count, shown_or_all
+from rankloop.core.learning import ALL, check_receipt, expect, seen_count, shown_or_all
 from rankloop.core.protocols import AnyLearner, Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
@@ -146,6 +146,7 @@ class RTopK:
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         number, cell = decision.receipt
+        check_receipt(NO_CELL <= cell < len(state.open.explored))
         if number != state.open.number:
             return state._replace(dropped=state.dropped + 1)
         used = cell != NO_CELL or self.estimator == "all"

@@ -28,6 +28,7 @@ RANKERS: dict[str, Any] = {
 }
 TOP_1, FULL = "first item graded", "all items graded"
 CONDITIONS = ("perfect", "navigational", "informational", "a fifth adversarial", "drift")
+HORIZON, SEEDS, QUICK_HORIZON, QUICK_SEEDS = 20_000, 20, 2000, 2
 TITLE = "Online rankers from clicks, side by side"
 TEXT = """Seven learners from clicks, one that sees the grade of the first item and one that sees all grades, on the \
 same queries and with the same people: the dependent click model with its published behaviours, navigational people of \
@@ -40,7 +41,7 @@ MQ2008; all others are those of their papers."""
 def online_rankers(setting: Setting) -> Finding:
     """Every learner, world and condition; claims: fair pairs against PDGD, and the published order of the others."""
     found, notice = click_worlds(LETOR)
-    horizon, seeds = (2000, 2) if setting.quick else (20_000, 20)
+    horizon, seeds = (QUICK_HORIZON, QUICK_SEEDS) if setting.quick else (HORIZON, SEEDS)
     whole = Finding(id="online-rankers", title=TITLE, text=notice + TEXT)
     for world in found:
         curves = {

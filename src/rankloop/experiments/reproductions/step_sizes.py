@@ -13,7 +13,7 @@ from rankloop.experiments.reproducing import Setting
 from rankloop.experiments.running import run_experiment
 from rankloop.experiments.spec import Arm, Experiment, Thing
 
-TUNING_SEEDS = (1000, 1001)  # other draws than those of the comparison
+TUNING_SEEDS = (1000, 1001, 1002, 1003)  # other draws than those of the comparison
 
 
 class Contender(NamedTuple):
@@ -29,9 +29,10 @@ def with_chosen_rates(
     contenders: tuple[Contender, ...], stream: Thing, name: str, horizon: int, setting: Setting
 ) -> tuple[tuple[Arm, ...], Table]:
     """Each contender with the rate of the highest mean nDCG@10 on `stream`, and a table of what was tried."""
+    seeds = TUNING_SEEDS[:2] if setting.quick else TUNING_SEEDS
     trials = [(who, rate) for who in contenders for rate in who.rates]
     arms = [_arm(who, rate, f"{who.name}, {rate:g}") for who, rate in trials]
-    experiment = experiment_of(f"{name}-steps", stream, arms, horizon, TUNING_SEEDS, floor=False, ceiling=False)
+    experiment = experiment_of(f"{name}-steps", stream, arms, horizon, seeds, floor=False, ceiling=False)
     runs = run_experiment(experiment, setting.folder / experiment.name, setting.engine, setting.progress)
     curves = Curves(experiment, runs)
     reached = {arm["name"]: _reached(curves, arm["name"]) for arm in arms}

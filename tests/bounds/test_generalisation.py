@@ -1,0 +1,132 @@
+"""The bounds of the theory: constants by search, integrals by closed forms, and that none is below what is measured."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+
+from rankloop.bounds import generalisation as bounds
+from rankloop.bounds.generalisation_table import Sample, sample_of, table
+from rankloop.core.errors import InvalidInput
+from rankloop.data.dataset import Dataset
+from rankloop.surrogates.list_net import ListNet
+from rankloop.surrogates.rank_svm import RankSVM
+from rankloop.surrogates.smooth_dcg import SmoothDCG
+
+MQ = Sample(n_queries=471, n_items=121, n_features=46, longest=4.0, widest=1.0, max_grade=2.0)
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "kind", "extreme"),
+    [
+        (ListNet(), "list_net", (np.array([40.0, 0, 0]), np.array([0.0, 0, 40.0]))),  # certain of the wrong item
+        (SmoothDCG(), "smooth_dcg", (np.zeros(2), np.array([2.0, 0.0]))),
+        (RankSVM(), "rank_svm", (np.zeros(6), np.array([0.0, 0, 0, 1, 1, 1]))),
+    ],
+)
+def test_lipschitz_constants_hold_and_are_attained(surrogate, kind, extreme):
+    rng = default_rng(0)
+    for _ in range(300):
+        m = int(rng.integers(2, 7))
+        grad = surrogate.value_and_grad(3 * rng.normal(size=m), rng.integers(0, 3, m).astype(float))[1]
+        known = bounds.constants_of(kind, m, 2.0)
+        assert np.abs(grad).sum() <= known.lipschitz + 1e-12
+        assert np.sqrt(grad @ grad) <= known.euclidean + 1e-12
+    grad = surrogate.value_and_grad(*extreme)[1]
+    assert np.abs(grad).sum() == pytest.approx(bounds.constants_of(kind, len(extreme[0]), 2.0).lipschitz)
+
+
+def test_list_net_curves_by_one_at_most():
+    rng = default_rng(1)
+    largest = 0.0
+    for _ in range(2000):
+        p = rng.dirichlet(np.full(3, 0.3))
+        signs = rng.choice([-1.0, 1.0], 3)
+        largest = max(largest, np.abs((np.diag(p) - np.outer(p, p)) @ signs).sum())
+    assert 0.99 < largest <= bounds.constants_of("list_net", 3).smoothness + 1e-12
+
+
+def test_simple_bounds_are_their_arithmetic():
+    assert bounds.online_to_batch(2, 3, 5, 50) == pytest.approx(2 * 3 * 5 * math.sqrt(2 / 50))
+    assert bounds.rerm(2, 3, 5, 50) == pytest.approx(2 * 2 * 3 * 5 * (8 / 50 + math.sqrt(2 / 50)))
+    expected = 3 * 2 * 3 * 5 * math.sqrt(7 / 50) + math.sqrt(8 * math.log(20) / 50)
+    assert bounds.chapelle_wu(2, 3, 5, 50, 7, 0.05) == pytest.approx(expected)
+
+
+def test_entropy_integral_against_closed_forms():
+    # √(c/ε²) = √c/ε: 4α + 10·√(c/n)·ln(B/α), least at α = 2.5·√(c/n)
+    c, n, largest = 7.0, 1000, 2.0
+    alpha = 2.5 * math.sqrt(c / n)
+    exact = 4 * alpha + 10 * math.sqrt(c / n) * math.log(largest / alpha)
+    assert bounds.rademacher(lambda e: c / e**2, n, largest) == pytest.approx(exact, rel=2e-3)
+    flat = bounds.rademacher(lambda e: np.full_like(e, c), n, largest)  # a constant entropy: α → 0
+    assert flat == pytest.approx(10 * math.sqrt(c / n) * largest, rel=2e-3)
+
+
+def test_the_printed_corollary_37_is_too_small_by_less_than_twice():
+    ratios = []
+    for n in (10**3, 10**5, 10**7):
+        for size in (0.5, 2.0, 20.0):
+            m, largest, delta = 100, 2 * size + 1, 0.05
+            exact = (
+                bounds.uniform(size, 1, 1, n, m, largest, delta) - 3 * largest * math.sqrt(math.log(40) / 2 / n)
+            ) / 2
+            log_term = math.log2(3 * m * n)
+            inside = 6 * largest * math.sqrt(n) / (5 * size * math.sqrt(log_term))
+            printed = 10 * size * math.sqrt(log_term / n) * math.log(inside)
+            ratios.append(exact / printed)
+    assert max(ratios) > 1.0
+    assert max(ratios) < 1.9
+
+
+def test_smooth_uniform_solves_its_inequality():
+    H, W, R, n, m, B, delta, training = 1.0, 1.0, 1.0, 10**8, 50, 6.0, 0.05, 0.3
+    L = bounds.smooth_uniform(H, W, R, n, m, B, delta, training)
+    C = 5 * math.sqrt(3) * math.sqrt(math.log2(3 * m * n) / n)
+    fixed = (4 * C * math.log(3 * math.sqrt(B) / C)) ** 2
+    noise = B * (math.log(20) + math.log(math.log(n))) / n
+    right = training + 45 * fixed + math.sqrt(8 * fixed * L) + math.sqrt(4 * noise * L) + 20 * noise
+    assert pytest.approx(right, rel=1e-9) == L
+    perfect = [bounds.smooth_uniform(H, W, R, n, m, B, delta, 0.0) for n in (10**8, 10**10)]
+    assert perfect[0] / perfect[1] > 40  # nearly 1/n where the training risk is 0
+
+
+def test_smooth_online_is_above_what_its_step_size_gives():
+    H, W, best, n = 2.0, 1.5, 0.4, 500
+    rate = bounds.smooth_online_rate(H, W, best, n)
+    left = 1 - 4 * rate * H
+    achieved = best / left + W**2 / (2 * rate * left * n)
+    assert achieved - best <= bounds.smooth_online(H, W, 1.0, best, n) + 1e-12
+    nearby = [(1 - 4 * r * H, r) for r in (0.9 * rate, 1.1 * rate)]
+    assert all(best / s + W**2 / (2 * r * s * n) >= achieved - 1e-12 for s, r in nearby)
+
+
+def test_only_one_bound_grows_with_the_length_of_the_list():
+    short, long = (table(MQ._replace(n_items=m)) for m in (10, 1000))
+    growth = {row.name: after.value / row.value for row, after in zip(short, long)}
+    assert growth["Theorem 35"] == growth["Theorem 36"] == 1.0
+    assert growth["Chapelle and Wu"] > 8.0
+    assert growth["Theorem 38"] < 1.6
+
+
+def test_the_table_says_which_bounds_mean_anything():
+    rows = {row.name: row for row in table(MQ, radius=0.3, training=3.0)}
+    assert rows["Theorem 35"].meaningful
+    assert not rows["Theorem 38"].meaningful
+    for row in rows.values():
+        assert row.meaningful == (row.queries_needed <= MQ.n_queries)
+    assert "Theorem 35" not in {row.name for row in table(MQ, "smooth_dcg")}  # not convex
+
+
+def test_queries_needed_is_where_the_bound_crosses():
+    needed = bounds.queries_needed(lambda n: 3.0 / math.sqrt(n), 0.5)
+    assert needed == 37  # 3/√36 is not below ½
+    assert bounds.queries_needed(lambda n: 1.0, 0.5) == math.inf
+
+
+def test_a_sample_is_measured():
+    data = Dataset.of([[3.0, 4.0], [0.0, -1.0], [1.0, 0.0]], [0, 3, 1], [0, 2, 3])
+    assert sample_of(data) == Sample(2, 2, 2, 5.0, 4.0, 3.0)
+    with pytest.raises(InvalidInput, match="no constants"):
+        bounds.constants_of("squared", 3)
