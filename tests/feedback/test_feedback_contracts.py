@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.random import PCG64, Generator
 
-from rankloop import Clicks, Relevances, build, spec_of
+from rankloop import Clicks, Preferred, Relevances, Reward, build, spec_of
 from rankloop.core.protocols import FeedbackModel
 from rankloop.core.registry import entries
 
@@ -30,6 +30,22 @@ def test_spec_round_trip_and_protocol(kind):
     assert build(spec_of(people), "feedback") == people
 
 
+def check_items(people, ranking, feedback):
+    """Items of the seen part, each once; grades of all of it, or clicks of weight 1 from the top."""
+    items, values = feedback
+    part = ranking[: people.shown if isinstance(feedback, Clicks) else people.depth]
+    assert items.dtype == np.int64
+    assert values.dtype == np.float64
+    assert len(items) == len(values) == len(set(items.tolist()))
+    assert set(items.tolist()) <= set(part.tolist())
+    if isinstance(feedback, Relevances):
+        assert items.tolist() == part.tolist()
+    else:
+        places = [ranking.tolist().index(item) for item in items]
+        assert places == sorted(places)
+        assert np.all(values == 1.0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_items", [1, 2, 7, 15])
 def test_feedback_fits_what_was_shown(kind, n_items):
@@ -39,19 +55,13 @@ def test_feedback_fits_what_was_shown(kind, n_items):
         relevance = rng.integers(0, 5, n_items).astype(float)
         before = ranking.copy(), relevance.copy()
         feedback = people.observe(ranking, relevance, rng)
-        assert isinstance(feedback, Clicks | Relevances)
-        items, values = feedback
-        part = ranking[: people.shown if isinstance(feedback, Clicks) else people.depth]
-        assert items.dtype == np.int64
-        assert values.dtype == np.float64
-        assert len(items) == len(values) == len(set(items.tolist()))
-        assert set(items.tolist()) <= set(part.tolist())
-        if isinstance(feedback, Relevances):
-            assert items.tolist() == part.tolist()
+        assert isinstance(feedback, Clicks | Relevances | Preferred | Reward)
+        if isinstance(feedback, Clicks | Relevances):
+            check_items(people, ranking, feedback)
+        elif isinstance(feedback, Preferred):
+            assert sorted(feedback.ranking) == list(range(n_items))
         else:
-            places = [ranking.tolist().index(item) for item in items]
-            assert places == sorted(places)
-            assert np.all(values == 1.0)
+            assert np.isfinite(feedback.value)
         assert np.array_equal(before[0], ranking)
         assert np.array_equal(before[1], relevance)
 
@@ -71,4 +81,6 @@ def test_the_same_draws_give_the_same_feedback(kind):
     people, ranking, relevance = build(kind, "feedback"), np.arange(9), np.arange(9.0) % 3
     one = people.observe(ranking, relevance, Generator(PCG64(3)))
     other = people.observe(ranking, relevance, Generator(PCG64(3)))
-    assert [part.tolist() for part in one] == [part.tolist() for part in other]
+    assert type(one) is type(other)
+    for a, b in zip(one, other, strict=True):
+        assert np.array_equal(a, b)

@@ -178,7 +178,7 @@ class PrecisionBandit:
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
         chances = decision.receipt.chances
-        check_receipt(len(chances) == state.revealed and chances.min() > 0.0)
+        check_receipt(chances.shape == (state.revealed,) and chances.min() > 0.0)
         grade_of = np.zeros(len(state.losses))
         grade_of[items] = grades
         losses = _with_estimates(state.losses, decision.ranking, grade_of, chances, self._start)

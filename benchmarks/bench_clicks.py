@@ -1,0 +1,154 @@
+"""Learning from clicks: rounds per second of 3PR, and PDGD beside a plain NumPy transcription of its paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator, default_rng
+
+from rankloop import Problem, Query, build, play
+from rankloop.core.types import Clicks, Floats, Ints
+
+N_ITEMS, N_FEATURES, N_QUERIES, SHOWN = 20, 46, 500, 10
+ROUNDS, PEER_ROUNDS, REPEATS = 20_000, 500, 5
+
+
+class Cheap:
+    """Queries that are made once and handed out in turn, so that the loop and not the stream is measured."""
+
+    problem = Problem(n_features=N_FEATURES, max_grade=2)
+
+    def __init__(self) -> None:
+        rng = default_rng(0)
+        weights = rng.normal(size=N_FEATURES)
+        self.queries = []
+        for _ in range(N_QUERIES):
+            features = rng.normal(size=(N_ITEMS, N_FEATURES))
+            latent = features @ weights + 3 * rng.normal(size=N_ITEMS)
+            self.queries.append((Query.of(features), (latent > 6).astype(float) + (latent > 12)))
+
+    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        return cycle(self.queries)
+
+
+class PlainPdgd:
+    """Oosterhuis and de Rijke (2018) written down in NumPy, step by step, for a linear ranker."""
+
+    def __init__(self, learning_rate: float = 0.1) -> None:
+        self.weights, self.rate = np.zeros(N_FEATURES), learning_rate
+
+    def rank(self, features: Floats, rng: Generator) -> Ints:
+        scores = features @ self.weights
+        ranking, left = [], np.ones(len(scores), dtype=bool)
+        for _ in range(SHOWN):
+            chances = np.where(left, np.exp(scores - scores[left].max()), 0.0)
+            ranking.append(rng.choice(len(scores), p=chances / chances.sum()))
+            left[ranking[-1]] = False
+        return np.array(ranking)
+
+    def learn(self, features: Floats, ranking: Ints, clicked: Any) -> None:
+        scores = features @ self.weights
+        last = np.flatnonzero(clicked).max(initial=-1)
+        step = np.zeros(N_FEATURES)
+        for i in np.flatnonzero(clicked):
+            for j in range(min(last + 2, len(ranking))):
+                if not clicked[j]:
+                    swapped = ranking.copy()
+                    swapped[i], swapped[j] = ranking[j], ranking[i]
+                    shown, other = self.chance(scores, ranking), self.chance(scores, swapped)
+                    k, l = ranking[i], ranking[j]  # noqa: E741 - the paper's letters
+                    preferred = 1 / (1 + np.exp(scores[l] - scores[k]))
+                    share = other / (shown + other)
+                    step += share * preferred * (1 - preferred) * (features[k] - features[l])
+        self.weights = self.weights + self.rate * step
+
+    @staticmethod
+    def chance(scores: Floats, ranking: Ints) -> float:
+        strengths = np.exp(scores - scores.max())
+        gone = np.concatenate([[0.0], np.cumsum(strengths[ranking])[:-1]])
+        return float(np.prod(strengths[ranking] / (strengths.sum() - gone)))
+
+
+def run() -> list[dict[str, Any]]:
+    """One row per learner: seconds for one round, the best of several repetitions."""
+    stream = Cheap()
+    rows = [
+        _rounds_per_second(stream, spec, target) for spec, target in (("3pr", 60_000), ("3pr(swap='dynamic')", 60_000))
+    ]
+    return [*rows, _pdgd(stream)]
+
+
+def _rounds_per_second(stream: Cheap, spec: str, target: int) -> dict[str, Any]:
+    learner, people = build(spec, "learner"), build("noisy_reader", "feedback")
+
+    def loop() -> None:
+        for _ in play(learner, stream, people, horizon=ROUNDS, seed=0):
+            pass
+
+    seconds = _best(loop) / ROUNDS
+    note = f"{1 / seconds:,.0f} rounds/s through play, {N_ITEMS} items × {N_FEATURES} features"
+    return _row(f"{spec} round", seconds, None, f"≥ {target:,} rounds/s", note)
+
+
+def _pdgd(stream: Cheap) -> dict[str, Any]:
+    """Both sides rank and learn from the same kind of clicks: relevant items among the first ten."""
+    learner, rng = build("pdgd", "learner"), default_rng(0)
+
+    def ours() -> None:
+        state = learner.init(Problem(n_features=N_FEATURES, shown=SHOWN))
+        for (query, relevance), _ in zip(cycle(stream.queries), range(ROUNDS // 4)):
+            decision = learner.rank(state, query, rng)
+            seen = decision.ranking[:SHOWN]
+            hits = seen[relevance[seen] > 0]
+            state = learner.learn(state, query, decision, Clicks(hits, np.ones(len(hits))))
+
+    def theirs() -> None:
+        peer = PlainPdgd()
+        for (query, relevance), _ in zip(cycle(stream.queries), range(PEER_ROUNDS)):
+            ranking = peer.rank(query.features, rng)
+            peer.learn(query.features, ranking, relevance[ranking] > 0)
+
+    _same_step(stream)
+    seconds, peer_seconds = _best(ours) / (ROUNDS // 4), _best(theirs, 3) / PEER_ROUNDS
+    return _row("pdgd, rank and learn", seconds, peer_seconds, "≥ 20×", "peer: plain NumPy transcription of the paper")
+
+
+def _same_step(stream: Cheap) -> None:
+    """Both sides must compute the same step before they are compared."""
+    query, relevance = stream.queries[0]
+    learner, peer = build("pdgd", "learner"), PlainPdgd()
+    peer.weights = default_rng(1).normal(size=N_FEATURES) * 0.1
+    state = learner.init(Problem(n_features=N_FEATURES, shown=SHOWN))._replace(weights=peer.weights.copy())
+    decision = learner.rank(state, query, default_rng(2))
+    seen = decision.ranking[:SHOWN]
+    hits = seen[relevance[seen] > 0]
+    peer.learn(query.features, seen, relevance[seen] > 0)
+    learned = learner.learn(state, query, decision, Clicks(hits, np.ones(len(hits))))
+    if not len(hits) or not np.allclose(peer.weights, learned.weights, rtol=1e-9):
+        raise AssertionError("the two sides do not compute the same step")
+
+
+def _best(job: Callable[[], None], repeats: int = REPEATS) -> float:
+    job()  # compiles
+    times = []
+    for _ in range(repeats):
+        begin = perf_counter()
+        job()
+        times.append(perf_counter() - begin)
+    return min(times)
+
+
+def _row(name: str, seconds: float, peer: float | None, target: str, note: str) -> dict[str, Any]:
+    ratio = None if peer is None else peer / seconds
+    return {
+        "name": name,
+        "ours_seconds": seconds,
+        "peer_seconds": peer,
+        "ratio": ratio,
+        "target": target,
+        "note": note,
+    }

@@ -1,0 +1,41 @@
+"""What exploration costs: how much worse the shown ranking is than the predicted one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rankloop.core.kernels import scores_of
+from rankloop.core.protocols import Measure
+from rankloop.core.rankings import discounts
+from rankloop.core.types import Floats, Ints, Query
+
+
+class ExplorationCost(NamedTuple):
+    """The loss of one round, in the learner's own utility and in the measure; both 0 when nothing was explored."""
+
+    utility: float  # w · φ(x, predicted) − w · φ(x, shown)
+    measure: float
+
+
+def utility_of(weights: Floats, query: Query, ranking: Ints) -> float:
+    """w · φ(x, y) = Σ_p (w · φ(x, y[p])) / log₂(p + 2), the utility of coactive learning."""
+    scores = scores_of(query.features, weights)
+    return float(np.sum(discounts(len(ranking)) * scores[ranking]))
+
+
+def exploration_cost(
+    measure: Measure, query: Query, relevance: Floats, shown: Ints, predicted: Ints, weights: Floats
+) -> ExplorationCost:
+    """How much a round gave up by showing `shown` rather than what the `weights` predict."""
+    sign = 1.0 if measure.higher_is_better else -1.0
+    return ExplorationCost(
+        utility_of(weights, query, predicted) - utility_of(weights, query, shown),
+        sign * (measure(predicted, relevance) - measure(shown, relevance)),
+    )
+
+
+def largest_move(shown: Ints, predicted: Ints) -> int:
+    """By how many places the item that moved most was moved."""
+    return int(np.abs(np.argsort(shown) - np.argsort(predicted)).max(initial=0))

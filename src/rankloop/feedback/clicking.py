@@ -1,0 +1,49 @@
+"""What people who click have in common: how far they see, and clicks out of a mask."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.types import Floats, Ints
+
+
+@kernel
+def clicks_at(ranking: Ints, clicked: Ints) -> tuple[Ints, Floats]:
+    """The items in the places where `clicked` is not 0, in shown order, each with weight 1."""
+    n_clicks = 0
+    for place in range(len(clicked)):
+        n_clicks += clicked[place] != 0
+    items = np.empty(n_clicks, np.int64)
+    i = 0
+    for place in range(len(clicked)):
+        if clicked[place] != 0:
+            items[i] = ranking[place]
+            i += 1
+    return items, np.ones(n_clicks)
+
+
+def seen_places(shown: int | None, n_items: int) -> int:
+    """How many of n_items places these people look at."""
+    return n_items if shown is None or shown > n_items else shown
+
+
+def check_places(name: str, value: int | None) -> None:
+    """Refuse a number of places or clicks below 1."""
+    if value is not None and value < 1:
+        raise InvalidInput(f"{name} = {value}: there must be at least 1")
+
+
+def check_probability(name: str, value: float) -> None:
+    """Refuse what is not a probability."""
+    if not 0.0 <= value <= 1.0:
+        raise InvalidInput(f"{name} = {value} is not a probability from 0 to 1")
+
+
+def check_probabilities(name: str, values: tuple[float, ...]) -> None:
+    """Refuse an empty list, and entries that are not probabilities."""
+    if not values:
+        raise InvalidInput(f"{name} is empty: give at least one probability")
+    for place, value in enumerate(values):
+        check_probability(f"{name}[{place}]", value)

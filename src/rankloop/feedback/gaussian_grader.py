@@ -1,0 +1,52 @@
+"""People who compare what they see, with noise, and click the best of it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import ndtri
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.rankings import ranking_of
+from rankloop.core.registry import register
+from rankloop.core.types import Clicks, Floats, Ints
+from rankloop.feedback.clicking import check_places, clicks_at, seen_places
+
+SMALLEST = 2.0**-54  # below the smallest positive draw: keeps the normal of a 0 finite
+
+
+@kernel
+def _best_of_seen(ranking: Ints, relevance: Floats, sd: float, max_clicks: int, normals: Floats) -> tuple[Ints, Floats]:
+    impressions = relevance[ranking[: len(normals)]] + sd * normals
+    clicked = np.zeros(len(normals), np.int64)
+    for place in ranking_of(impressions)[:max_clicks]:
+        clicked[place] = 1
+    return clicks_at(ranking, clicked)
+
+
+@register("gaussian_grader")
+class GaussianGrader:
+    """Adds N(0, `sd`²) to the grades of the first `shown` items and clicks the `max_clicks` that then seem best.
+
+    Draws one double per place that is seen. They always click: what they reveal is which items seem better.
+    Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 8.
+    """
+
+    sd: float = 1.0
+    shown: int = 10
+    max_clicks: int = 5
+    depth: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.sd < np.inf:
+            raise InvalidInput(f"sd = {self.sd} is a standard deviation: finite and at least 0")
+        check_places("shown", self.shown)
+        check_places("max_clicks", self.max_clicks)
+
+    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
+        """The clicked items, from the top."""
+        normals = ndtri(np.maximum(rng.random(seen_places(self.shown, len(ranking))), SMALLEST))
+        return Clicks(*_best_of_seen(ranking, relevance, self.sd, self.max_clicks, normals))

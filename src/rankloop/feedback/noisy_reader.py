@@ -1,0 +1,49 @@
+"""People who read from the top and click what they take for relevant."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.kernels import kernel
+from rankloop.core.registry import register
+from rankloop.core.types import Clicks, Floats, Ints
+from rankloop.feedback.clicking import check_places, check_probability, clicks_at, seen_places
+
+
+@kernel
+def _read(ranking: Ints, relevance: Floats, noise: float, max_clicks: int, draws: Floats) -> tuple[Ints, Floats]:
+    clicked = np.zeros(len(draws), np.int64)
+    left = max_clicks
+    for place in range(len(draws)):
+        takes_for_relevant = (relevance[ranking[place]] > 0.0) != (draws[place] < noise)
+        if takes_for_relevant and left > 0:
+            clicked[place] = 1
+            left -= 1
+    return clicks_at(ranking, clicked)
+
+
+@register("noisy_reader")
+class NoisyReader:
+    """Reads the first `shown` items and clicks up to `max_clicks` of them that seem relevant (a grade above 0).
+
+    Each judgment is wrong with probability `noise`. Draws one double per place that is read.
+    Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 8.
+    """
+
+    noise: float = 0.2
+    shown: int = 10
+    max_clicks: int = 5
+    depth: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        check_probability("noise", self.noise)
+        check_places("shown", self.shown)
+        check_places("max_clicks", self.max_clicks)
+
+    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
+        """The clicked items, from the top."""
+        draws = rng.random(seen_places(self.shown, len(ranking)))
+        return Clicks(*_read(ranking, relevance, self.noise, self.max_clicks, draws))

@@ -1,0 +1,60 @@
+"""The position-based model: whether people look at a place depends on the place alone."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.registry import register
+from rankloop.core.types import Clicks, Floats, Ints
+from rankloop.feedback.behaviours import CLICK, Behaviour, check_scale, of_grade
+from rankloop.feedback.clicking import check_places, clicks_at, seen_places
+
+
+@kernel
+def _look_and_click(
+    ranking: Ints, relevance: Floats, click: Floats, severity: float, draws: Floats
+) -> tuple[Ints, Floats]:
+    clicked = np.zeros(len(draws), np.int64)
+    for place in range(len(draws)):
+        looked_at = (1.0 / (place + 1)) ** severity
+        clicked[place] = draws[place] < looked_at * of_grade(click, relevance[ranking[place]])
+    return clicks_at(ranking, clicked)
+
+
+@register("position_based")
+class PositionBased:
+    """P(click at place p) = (1 / (p + 1))^`severity` · P(click | looked at, grade), each place for itself.
+
+    The second factor is that of the `behaviour` on the scale 0 … `max_grade` (1, 2 or 4). `severity` = 0 is no
+    position bias. Draws one double per place. Use it where `propensities` must be known, as for inverse weighting.
+    References: Richardson, Dominowska and Ragno (2007), Predicting Clicks; Joachims, Swaminathan and Schnabel (2017),
+    Unbiased Learning-to-Rank with Biased Feedback.
+    """
+
+    behaviour: Behaviour = "navigational"
+    severity: float = 1.0
+    max_grade: int = 4
+    shown: int | None = 10
+    depth: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        check_scale(self.max_grade)
+        check_places("shown", self.shown)
+        if not 0.0 <= self.severity < np.inf:
+            raise InvalidInput(f"severity = {self.severity} must be a finite number from 0")
+
+    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
+        """The clicked items, from the top."""
+        draws = rng.random(seen_places(self.shown, len(ranking)))
+        return Clicks(*_look_and_click(ranking, relevance, CLICK[self.behaviour, self.max_grade], self.severity, draws))
+
+    def propensities(self, n_items: int) -> Floats:
+        """The probability that each place is looked at."""
+        looked_at = np.power(1.0 / np.arange(1.0, n_items + 1.0), self.severity, dtype=np.float64)
+        looked_at[seen_places(self.shown, n_items) :] = 0.0
+        return looked_at

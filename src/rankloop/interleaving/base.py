@@ -1,0 +1,74 @@
+"""Showing two or more rankings as one, and reading from the clicks which of them people prefer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.rankings import is_permutation
+from rankloop.core.registry import build as build_any
+from rankloop.core.registry import category
+from rankloop.core.types import Clicks, Floats, Ints, item_indices
+
+
+class Mixed(NamedTuple):
+    """One list made of several rankings: all that `credit` will need when the clicks come."""
+
+    ranking: Ints  # to be shown
+    rankings: Ints  # (n_rankers, n_items): what it was made of
+    teams: Ints  # which ranker gave each place, −1 where the method does not say
+
+
+@runtime_checkable
+class Interleaving(Protocol):
+    """Mixes rankings of the same items; takes a number of `rng.random` doubles fixed given their shape."""
+
+    def mix(self, rankings: Ints, rng: Generator) -> Mixed:
+        """One list from rankings of shape (n_rankers, n_items)."""
+
+    def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
+        """What each ranker earns by these clicks; the ranker with more is preferred."""
+
+
+category("interleaving", Interleaving)
+
+
+def interleave(method: Any, a: ArrayLike, b: ArrayLike, rng: Generator) -> Mixed:
+    """Two rankings of the same items as one list, by a method such as "team_draft" or its whole spec.
+
+    >>> mixed = interleave("team_draft", [0, 1, 2], [2, 1, 0], np.random.default_rng(0))
+    >>> credit("team_draft", mixed, Clicks(mixed.ranking[:1], np.ones(1))).sum()
+    np.float64(1.0)
+    """
+    return multileave(method, [a, b], rng)
+
+
+def multileave(method: Any, rankings: Sequence[ArrayLike] | Ints, rng: Generator) -> Mixed:
+    """Any number of rankings of the same items as one list."""
+    table = [item_indices(ranking, "a ranking") for ranking in rankings]
+    if len(table) < 2:
+        raise InvalidInput(f"interleaving needs at least two rankings, got {len(table)}")
+    for which, ranking in enumerate(table):
+        if not is_permutation(ranking, len(table[0])):
+            raise InvalidInput(f"ranking {which} does not hold each of the items 0 … {len(table[0]) - 1} once")
+    mixing: Interleaving = build_any(method, "interleaving")
+    return mixing.mix(np.array(table), rng)
+
+
+def credit(method: Any, mixed: Mixed, clicks: Clicks) -> Floats:
+    """What each ranker earns by the clicks on a mixed list."""
+    crediting: Interleaving = build_any(method, "interleaving")
+    return crediting.credit(mixed, clicks)
+
+
+def require_two(rankings: Ints, name: str) -> None:
+    """Refuse more than two rankers."""
+    if len(rankings) != 2:
+        raise InvalidInput(
+            f"{name} compares two rankings, got {len(rankings)}: multileave by team_draft or probabilistic"
+        )

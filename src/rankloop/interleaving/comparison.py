@@ -1,0 +1,51 @@
+"""Wins, ties and losses of one ranker against another, and whether they can be chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from scipy.stats import beta, binomtest
+
+from rankloop.core.types import Floats
+
+
+class Comparison(NamedTuple):
+    """How often the first ranker earned more, as much, and less than the second."""
+
+    wins: int
+    ties: int
+    losses: int
+
+    @property
+    def win_ratio(self) -> float:
+        """Wins per loss: 1 is a draw. Infinite without a loss, nan when nothing was decided."""
+        if self.losses == 0:
+            return float("inf") if self.wins else float("nan")
+        return self.wins / self.losses
+
+    @property
+    def p_value(self) -> float:
+        """The two-sided binomial sign test that wins and losses are equally likely; ties are left out."""
+        decided = self.wins + self.losses
+        return float(binomtest(self.wins, decided).pvalue) if decided else 1.0
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """An exact (Clopper–Pearson) interval of the win ratio."""
+        tail = (1 - confidence) / 2
+        low = float(beta.ppf(tail, self.wins, self.losses + 1)) if self.wins else 0.0
+        high = float(beta.ppf(1 - tail, self.wins + 1, self.losses)) if self.losses else 1.0
+        return _odds(low), _odds(high)
+
+
+def compare(credits: Iterable[Floats], first: int = 0, second: int = 1) -> Comparison:
+    """Count, over many mixed lists, how the credit of two rankers compares."""
+    counts = {1: 0, 0: 0, -1: 0}
+    for earned in credits:
+        difference = float(earned[first] - earned[second])
+        counts[(difference > 0) - (difference < 0)] += 1
+    return Comparison(counts[1], counts[0], counts[-1])
+
+
+def _odds(share: float) -> float:
+    return share / (1 - share) if share < 1 else float("inf")

@@ -1,0 +1,97 @@
+"""Optimised interleaving: the fairest and most telling distribution over the lists that both rankers could agree to."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+from scipy.optimize import linprog
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.rankings import positions_of
+from rankloop.core.registry import register
+from rankloop.core.types import Clicks, Floats, Ints
+from rankloop.interleaving.base import Mixed, require_two
+
+UNFAIR = 1e3  # what a unit of unfairness costs beside a sensitivity of at most log 2
+
+
+def allowed_lists(a: Ints, b: Ints, length: int) -> Ints:
+    """All lists of this length in which each place holds the best item left of a or of b."""
+    lists: list[list[int]] = [[]]
+    for _ in range(length):
+        lists = [[*begun, item] for begun in lists for item in _next_items(a, b, begun)]
+    return np.array(lists)
+
+
+def _next_items(a: Ints, b: Ints, begun: list[int]) -> list[int]:
+    of_a, of_b = (int(next(item for item in ranking if item not in begun)) for ranking in (a, b))
+    return [of_a] if of_a == of_b else [of_a, of_b]
+
+
+def item_credit(rankings: Ints) -> Floats:
+    """1 / rank under the first ranker less 1 / rank under the second."""
+    inverse = [1.0 / (positions_of(ranking) + 1.0) for ranking in rankings]
+    return np.asarray(inverse[0] - inverse[1], dtype=np.float64)
+
+
+def sensitivity(credits: Floats) -> Floats:
+    """How open the winner of each list is under a click at place p with probability ∝ 1 / (p + 1)."""
+    by_place = 1.0 / (np.arange(credits.shape[1]) + 1.0)
+    by_place /= by_place.sum()
+    for_a, for_b = (credits > 0) @ by_place, (credits < 0) @ by_place
+    decided = np.maximum(for_a + for_b, np.finfo(float).tiny)
+    shares = np.stack([for_a / decided, for_b / decided])
+    entropy = -np.sum(shares * np.log(np.where(shares > 0, shares, 1.0)), axis=0)
+    return np.asarray(decided * entropy, dtype=np.float64)
+
+
+def list_probabilities(credits: Floats) -> Floats:
+    """The most sensitive distribution under which someone who clicks without looking prefers nobody.
+
+    That is Σ_l P(l) · Σ_(p < k) credit(l, p) = 0 for every k. Should no distribution achieve it, the least unfair one.
+    """
+    n_lists, length = credits.shape
+    fairness = np.cumsum(credits, axis=1).T
+    slack = np.hstack([np.eye(length), -np.eye(length)])
+    solved = linprog(
+        np.concatenate([-sensitivity(credits), np.full(2 * length, UNFAIR)]),
+        A_eq=np.vstack([np.hstack([fairness, slack]), np.concatenate([np.ones(n_lists), np.zeros(2 * length)])]),
+        b_eq=np.concatenate([np.zeros(length), [1.0]]),
+        bounds=(0, None),
+        method="highs",
+    )
+    chances = np.maximum(solved.x[:n_lists], 0.0)
+    return np.asarray(chances / chances.sum(), dtype=np.float64)
+
+
+@register("optimised")
+class Optimised:
+    """Draws among the lists whose every place holds the best item left of either ranker, by a linear programme.
+
+    A click on item d earns the first ranker 1 / rank_a(d) − 1 / rank_b(d), if positive, and the second the opposite.
+    The probabilities of the lists are such that clicks without looking prefer nobody, and the winner of a looking
+    person is as open as possible. Only the first `length` places are mixed, there being 2^length lists at most.
+    Draws one double. Milliseconds per list, so for experiments rather than for every page.
+    Reference: Radlinski and Craswell (2013), Optimized Interleaving for Online Retrieval Evaluation.
+    """
+
+    length: int = 8
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.length <= 12:
+            raise InvalidInput(
+                f"length = {self.length} must be from 1 to 12: the number of lists doubles with each place"
+            )
+
+    def mix(self, rankings: Ints, rng: Generator) -> Mixed:
+        require_two(rankings, "optimised")
+        lists = allowed_lists(rankings[0], rankings[1], min(self.length, rankings.shape[1]))
+        chances = list_probabilities(item_credit(rankings)[lists])
+        which = int(np.searchsorted(np.cumsum(chances), rng.random(), side="right"))
+        chosen = lists[min(which, len(lists) - 1)]
+        rest = rankings[0][~np.isin(rankings[0], chosen)]
+        return Mixed(np.concatenate([chosen, rest]), rankings, np.full(rankings.shape[1], -1))
+
+    def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
+        earned = clicks.weights * item_credit(mixed.rankings)[clicks.items]
+        return np.array([np.maximum(earned, 0.0).sum(), np.maximum(-earned, 0.0).sum()])
