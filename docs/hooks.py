@@ -15,6 +15,7 @@ PAGES = {
     "learners": "learner",
     "measures": "measure",
     "surrogates": "surrogate",
+    "risks": "risk",
     "feedback": "feedback",
     "streams": "stream",
 }

@@ -19,11 +19,12 @@ class EngineName(StrEnum):
 
     here = "here"
     local = "local"
+    cluster = "cluster"
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, for programs.")]
 EngineChoice = Annotated[
-    EngineName, typer.Option("--engine", help="Compute in this process (here) or in one per core (local).")
+    EngineName, typer.Option("--engine", help="Compute in this process, in one per core (local), or on a Ray cluster.")
 ]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="How many processes; by default one per core.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Far fewer rounds and seeds: to see that it works.")]
@@ -31,9 +32,11 @@ Out = Annotated[Path | None, typer.Option("--out", help="The folder for results.
 
 
 def engine_of(name: EngineName, workers: int | None) -> Engine:
-    from rankloop.engine import Here, LocalProcesses
+    from rankloop.engine import Cluster, Here, LocalProcesses
 
-    return Here() if name is EngineName.here else LocalProcesses(workers=workers)
+    if name is EngineName.here:
+        return Here()
+    return LocalProcesses(workers=workers) if name is EngineName.local else Cluster(workers=workers)
 
 
 KEPT = "finished runs are kept, the same command goes on from here"

@@ -1,7 +1,11 @@
-"""Where many runs are computed: in this process, or in several of this machine."""
+"""Where many runs and sums are computed: in this process, in several of this machine, or on a cluster."""
 
 from rankloop.engine.base import Engine, WorkerDied
+from rankloop.engine.cluster import Cluster
 from rankloop.engine.here import Here
-from rankloop.engine.local import LocalProcesses, usable_cores
+from rankloop.engine.local import LocalProcesses
+from rankloop.engine.processes import usable_cores
+from rankloop.engine.sums import SummingEngine
+from rankloop.engine.threads import Threads
 
-__all__ = ["Engine", "Here", "LocalProcesses", "WorkerDied", "usable_cores"]
+__all__ = ["Cluster", "Engine", "Here", "LocalProcesses", "SummingEngine", "Threads", "WorkerDied", "usable_cores"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from rankloop.engine.base import Done, Result, Task
+from rankloop.engine.sums import Function, Total, added
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,3 +22,7 @@ class Here:
             if done is not None:
                 done(index, results[index])
         return results
+
+    @contextmanager
+    def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
+        yield lambda argument: added([function(partition, argument) for partition in partitions])

@@ -10,7 +10,7 @@ from typing import Any
 
 from rankloop.core.errors import InvalidInput
 from rankloop.engine.base import Done, Result, Task
-from rankloop.engine.local import usable_cores
+from rankloop.engine.processes import usable_cores
 from rankloop.engine.sums import Function, Total, added
 
 

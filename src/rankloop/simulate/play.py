@@ -24,9 +24,14 @@ class _Fields(NamedTuple):
 
 
 class Round(_Fields):
-    """One turn of the loop; `feedback` is that of this round's own decision, whether or not it arrived."""
+    """One turn of the loop.
+
+    `feedback` is that of this round's own decision, whether or not it arrived; `refused` counts the updates so far that
+    would have been unstable.
+    """
 
     feedback: Feedback
+    refused: int
 
 
 def play(
@@ -41,7 +46,7 @@ def play(
     """Show `horizon` rankings to simulated people and learn from what they reveal.
 
     Two learners with the same seed meet the same queries and the same people. An update that would be unstable is
-    refused and counted by the session; the loop goes on.
+    refused and counted in `refused` of the rounds; the loop goes on.
     """
     if horizon < 0:
         raise InvalidInput(f"the horizon is a number of rounds from 0, got {horizon}")
@@ -62,7 +67,7 @@ def play(
         for arrival in arrived:
             _teach(session, arrival)
         round = Round(t, query, grades, state, decision, arrived, session.state)
-        round.feedback = feedback
+        round.feedback, round.refused = feedback, session.refused
         yield round
 
 

@@ -26,6 +26,8 @@ def warm() -> None:
     for surrogate in _examples("surrogate"):
         surrogate.value_and_grad(scores, grades)
         surrogate.terms(scores, np.arange(N_ITEMS), grades)
+    for risk in _examples("risk"):
+        risk.of_lists(scores, grades, np.array([0, N_ITEMS]))
     for people in _examples("feedback"):
         people.observe(np.arange(N_ITEMS), grades, np.random.default_rng(0))
     for learner in _examples("learner"):

@@ -1,0 +1,97 @@
+"""Data sets in parts for training, choosing and judging."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import default_rng
+
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.data.dataset import Dataset, concatenate
+from rankloop.data.letor import read_letor
+
+ENDINGS = (".txt", ".txt.gz", ".txt.bz2", ".txt.xz", ".txt.zst")
+
+
+class Fold(NamedTuple):
+    """Queries to learn from, to choose the regularisation on, and to judge the choice on."""
+
+    name: str
+    train: Dataset
+    validation: Dataset
+    test: Dataset
+
+
+def read_folds(path: Path, n_folds: int = 5, seed: int = 0) -> list[Fold]:
+    """The folds of a folder with `folds.json` and its parts, or of folders `Fold1/train.txt …`, or of one LETOR file.
+
+    One file is cut into n_folds parts of queries at random; each is the test part once, the next one for validation,
+    the others for training.
+    """
+    if n_folds < 3:
+        raise InvalidInput(f"at least 3 folds are needed to train, choose and judge, got {n_folds}")
+    if path.is_file():
+        return _cut(read_letor(path), n_folds, seed)
+    if (path / "folds.json").is_file():
+        return list(_listed(path))[:n_folds]
+    folders = sorted(folder for folder in path.glob("Fold*") if folder.is_dir())
+    if not folders:
+        raise NotFound(f"{path} is neither a LETOR file nor a folder with folds.json or Fold1, Fold2, …")
+    return [_of_folder(folder) for folder in folders[:n_folds]]
+
+
+def everything(folds: list[Fold]) -> Dataset:
+    """All queries of all folds, each once: the parts of the first fold, which has them all."""
+    return concatenate([folds[0].train, folds[0].validation, folds[0].test])
+
+
+def _cut(dataset: Dataset, n_folds: int, seed: int) -> list[Fold]:
+    if dataset.n_queries < n_folds:
+        raise InvalidInput(f"{dataset.n_queries} queries are too few for {n_folds} folds")
+    parts = [dataset.subset(part) for part in np.array_split(default_rng(seed).permutation(dataset.n_queries), n_folds)]
+    return [_rotated(f"Fold{first + 1}", parts, first) for first in range(n_folds)]
+
+
+def _rotated(name: str, parts: list[Dataset], first: int) -> Fold:
+    order = [parts[(first + step) % len(parts)] for step in range(len(parts))]
+    return Fold(name, concatenate(order[:-2]), order[-2], order[-1])
+
+
+def _listed(folder: Path) -> Iterator[Fold]:
+    try:
+        table = json.loads((folder / "folds.json").read_text(encoding="utf-8"))
+        names = {name: ([*fold["train"]], fold["vali"], fold["test"]) for name, fold in table.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        wanted = '{"Fold1": {"train": ["S1", "S2", "S3"], "vali": "S4", "test": "S5"}, …}'
+        raise InvalidInput(f"{folder / 'folds.json'} should hold {wanted}: {error}") from None
+    parts: dict[str, Dataset] = {}
+    for train, validation, test in names.values():
+        for part in (*train, validation, test):
+            parts.setdefault(part, _part(folder, part))
+    width = max(part.n_features for part in parts.values())
+    for name, (train, validation, test) in names.items():
+        together = concatenate([parts[part] for part in train])
+        yield Fold(name, _wide(together, width), _wide(parts[validation], width), _wide(parts[test], width))
+
+
+def _of_folder(folder: Path) -> Fold:
+    train, validation, test = (_part(folder, part) for part in ("train", "vali", "test"))
+    width = max(part.n_features for part in (train, validation, test))
+    return Fold(folder.name, _wide(train, width), _wide(validation, width), _wide(test, width))
+
+
+def _part(folder: Path, name: str) -> Dataset:
+    for ending in ENDINGS:
+        if (folder / (name + ending)).is_file():
+            return read_letor(folder / (name + ending))
+    raise NotFound(f"there is no {name}.txt (or packed .txt.gz …) in {folder}")
+
+
+def _wide(dataset: Dataset, n_features: int) -> Dataset:
+    """Features that no line of a part names are 0."""
+    missing = n_features - dataset.n_features
+    return dataset if missing == 0 else dataset._replace(features=np.pad(dataset.features, ((0, 0), (0, missing))))

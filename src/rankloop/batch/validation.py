@@ -1,0 +1,84 @@
+"""The regularisation chosen on held-out queries, fold by fold, and what it is worth on others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rankloop.batch.folds import Fold, everything
+from rankloop.batch.risk import Risk
+from rankloop.batch.training import DEFAULTS, Fit, Settings, fit, fit_path
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import scores_of
+from rankloop.core.types import Floats
+from rankloop.data.dataset import Dataset
+from rankloop.measures.base import mean_of, parse_measure
+
+Progress = Callable[[int, int], None]
+
+
+class Chosen(NamedTuple):
+    """What one fold gave."""
+
+    fold: str
+    regularisation: float
+    curve: Floats  # the measure on the validation queries for each regularisation of the path
+    test: dict[str, float]
+    fit: Fit
+
+
+class Validated(NamedTuple):
+    """All folds, and the model trained on all queries with the regularisation that was best on average."""
+
+    path: tuple[float, ...]
+    measure: str
+    folds: list[Chosen]
+    best: float
+    model: Fit
+
+    def mean(self, measure: str) -> float:
+        return float(np.mean([fold.test[measure] for fold in self.folds]))
+
+
+def cross_validate(
+    folds: Sequence[Fold],
+    risk: Risk,
+    path: Sequence[float],
+    *,
+    measure: str = "nDCG@10",
+    report: Sequence[str] = ("nDCG@10",),
+    tight: bool = False,
+    settings: Settings = DEFAULTS,
+    progress: Progress = lambda finished, of: None,
+) -> Validated:
+    """Train along the path on every fold, choose by `measure` on its validation part, judge on its test part."""
+    strong_to_weak = sorted(set(path), reverse=True)
+    if not strong_to_weak or strong_to_weak[-1] <= 0.0:
+        raise InvalidInput(f"the regularisation must be above 0, got {list(path)}")
+    total, finished, chosen = len(folds) * len(strong_to_weak) + 1, 0, []
+    for fold in folds:
+        fits = []
+        for found in fit_path(fold.train, risk, strong_to_weak, tight=tight, settings=settings):
+            fits.append(found)
+            finished += 1
+            progress(finished, total)
+        chosen.append(_chosen(fold, fits, measure, report))
+    best = strong_to_weak[int(np.argmax(np.mean([choice.curve for choice in chosen], axis=0)))]
+    model = fit(everything(list(folds)), risk, best, tight=tight, settings=settings)
+    progress(total, total)
+    return Validated(tuple(strong_to_weak), measure, chosen, best, model)
+
+
+def judged(weights: Floats, dataset: Dataset, measure: str) -> float:
+    """The mean of the measure over the queries ranked by these weights."""
+    scores = scores_of(dataset.features, weights)
+    return mean_of(parse_measure(measure).of_scores(scores, dataset.relevance, dataset.offsets))
+
+
+def _chosen(fold: Fold, fits: list[Fit], measure: str, report: Sequence[str]) -> Chosen:
+    curve = np.array([judged(found.weights, fold.validation, measure) for found in fits])
+    best = fits[int(np.argmax(curve))]
+    test = {name: judged(best.weights, fold.test, name) for name in dict.fromkeys([*report, measure])}
+    return Chosen(fold.name, best.regularisation, curve, test, best)

@@ -1,0 +1,146 @@
+"""`rankloop train`: a linear ranker from a data set with grades, its regularisation chosen on held-out queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankloop.cli.app import app
+from rankloop.cli.options import AsJson, interruptible
+from rankloop.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rankloop.batch.validation import Validated
+    from rankloop.engine.sums import SummingEngine
+
+REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
+ENGINES = ("here", "local", "cluster")
+
+
+@app.command(
+    epilog="Examples: rankloop train web.txt --loss ordinal | rankloop train MQ2008/ --loss nDCG@10 --tight --folds 5"
+)
+def train(
+    data: Annotated[
+        Path, typer.Argument(help="A LETOR file, or a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA).")
+    ],
+    loss: Annotated[str, typer.Option("--loss", help="ordinal, list_net, …, or a measure: nDCG@10, P@5, ERU.")] = (
+        "ordinal"
+    ),
+    tight: Annotated[bool, typer.Option("--tight", help="The tighter, non-convex bound on a measure.")] = False,
+    regularisation: Annotated[
+        str, typer.Option("--regularisation", help="`path`, a number, or several with commas between.")
+    ] = "path",
+    folds: Annotated[int, typer.Option("--folds", min=3, help="How many folds.")] = 5,
+    measure: Annotated[str, typer.Option("--measure", "-m", help="Chooses the regularisation.")] = "nDCG@10",
+    normalise: Annotated[
+        bool, typer.Option("--normalise", help="Scale every feature from 0 to 1 inside each query.")
+    ] = False,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="How near to the optimum.")] = 1e-4,
+    out: Annotated[Path, typer.Option("--out", help="The folder for model and picture.")] = Path("results/train"),
+    engine: Annotated[
+        str, typer.Option("--engine", help="Threads of this process (here), processes (local), or a Ray cluster.")
+    ] = "here",
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="How many; by default all cores.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="How one file is cut into folds.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train a linear ranker, choose its regularisation on held-out queries, and save it for evaluate and serve.
+
+    Each fold trains along the path of regularisations, keeps the one that is best on its validation queries, and is
+    judged on its test queries. The saved model is trained on all queries with the one that is best on average.
+    """
+    from rankloop.batch.folds import Fold, read_folds
+    from rankloop.batch.risk import risk_of
+    from rankloop.batch.training import Settings
+    from rankloop.batch.validation import cross_validate
+    from rankloop.cli.progress import progress_bar
+    from rankloop.data.dataset import normalise_queries
+    from rankloop.data.folder import data_path
+
+    risk, path, where = risk_of(loss), _path(regularisation), _engine(engine, workers)
+    parts = read_folds(data_path(str(data)), folds, seed)
+    if normalise:
+        parts = [Fold(fold.name, *map(normalise_queries, fold[1:])) for fold in parts]
+    settings = Settings(tolerance=tolerance, engine=where)
+    with interruptible("nothing was saved"), progress_bar("training", unit="fits") as progress:
+        result = cross_validate(
+            parts, risk, path, measure=measure, report=REPORT, tight=tight, settings=settings, progress=progress
+        )
+    model = _save(result, out, loss, tight, normalise)
+    if as_json:
+        typer.echo(_json(result, model))
+        return
+    _print(result, model)
+    if result.model.no_better_than_zero(tolerance):
+        instead = "--loss ordinal" if tight else "--loss ordinal or --tight"
+        typer.echo(
+            f"warning: the optimum of {loss} is no better than w = 0: nothing was learned; try {instead}", err=True
+        )
+
+
+def _path(text: str) -> tuple[float, ...]:
+    from rankloop.batch.training import PATH
+
+    if text == "path":
+        return PATH
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"--regularisation {text!r} is neither `path` nor numbers with commas between") from None
+
+
+def _engine(name: str, workers: int | None) -> SummingEngine:
+    from rankloop.engine import Cluster, LocalProcesses, Threads
+
+    if name not in ENGINES:
+        raise InvalidInput(f"--engine {name!r}: there is {', '.join(ENGINES)}")
+    if name == "here":
+        return Threads(workers=workers)
+    return LocalProcesses(workers=workers) if name == "local" else Cluster(workers=workers)
+
+
+def _save(result: Validated, out: Path, loss: str, tight: bool, normalise: bool) -> Path:
+    from rankloop.batch.estimator import session_of
+    from rankloop.batch.picture import validation_curve
+    from rankloop.core.files import atomic_write
+    from rankloop.core.saving import save
+
+    notes = {"loss": loss, "tight": tight, "regularisation": result.best, "normalised inside queries": normalise}
+    out.mkdir(parents=True, exist_ok=True)
+    save(session_of(result.model.weights), out / "model.rankloop", notes)
+    atomic_write(out / "validation.png", validation_curve(result))
+    return out / "model.rankloop"
+
+
+def _print(result: Validated, model: Path) -> None:
+    from rankloop.cli.show import show_table
+    from rankloop.experiments.findings import Table
+
+    rows = [
+        (fold.fold, f"{fold.regularisation:g}", *(f"{fold.test[name]:.4f}" for name in REPORT)) for fold in result.folds
+    ]
+    rows.append(("mean", f"{result.best:g}", *(f"{result.mean(name):.4f}" for name in REPORT)))
+    header = ("fold", "regularisation", *("MAP" if name == "AP" else name for name in REPORT))
+    show_table(Table("On the test queries of each fold", header, rows))
+    typer.echo(f"model: {model}\nvalidation curve: {model.with_name('validation.png')}")
+
+
+def _json(result: Validated, model: Path) -> str:
+    import msgspec
+
+    folds = [
+        {
+            "fold": fold.fold,
+            "regularisation": fold.regularisation,
+            "validation": dict(zip(map(str, result.path), fold.curve.tolist())),
+            "test": fold.test,
+            "gap": fold.fit.solution.gap,
+        }
+        for fold in result.folds
+    ]
+    mean = {name: result.mean(name) for name in REPORT}
+    answer = {"model": str(model), "regularisation": result.best, "mean": mean, "folds": folds}
+    return msgspec.json.encode(answer).decode()
