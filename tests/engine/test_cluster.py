@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -105,6 +104,4 @@ def test_an_experiment_gives_the_same_numbers_here_and_on_the_cluster(two_nodes:
     """
     experiment = read_spec_text(text, "a test", "on-the-cluster")
     here, there = (run_experiment(experiment, tmp_path / type(e).__name__, e) for e in (Here(), Cluster()))
-    assert [msgspec.structs.replace(run, seconds=0.0) for run in there] == [
-        msgspec.structs.replace(run, seconds=0.0) for run in here
-    ]
+    assert [(run.key, run.values, run.reports) for run in there] == [(run.key, run.values, run.reports) for run in here]
