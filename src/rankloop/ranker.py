@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rankloop.core.errors import IncompatibleFeedback, InvalidInput
+from rankloop.core.errors import InvalidInput
+from rankloop.core.named_feedback import named_feedback
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build
 from rankloop.core.saving import load_with_notes, save
 from rankloop.core.session import Session
-from rankloop.core.tables import Id, Table, candidates_table, named_row
-from rankloop.core.types import Clicks, Feedback, Floats, Preferred, Problem, Query, Relevances, Reward
+from rankloop.core.tables import Id, Table, candidates_table, named_row, plain_ids
+from rankloop.core.types import Floats, Problem, Query, finite_floats
 from rankloop.core.wire import decision_from_plain, decision_to_plain
 
 
@@ -31,6 +32,11 @@ class Shown:
     decision: dict[str, Any]
     missing: int  # features that were not given and counted as 0
 
+    def __post_init__(self) -> None:
+        for name in ("items", "features", "context"):
+            if not isinstance(getattr(self, name), list):
+                raise InvalidInput(f"{name} must be a list")
+
     @property
     def ids(self) -> list[Id]:
         """The items' ids, best first."""
@@ -44,14 +50,14 @@ class Shown:
 
     def to_json(self) -> str:
         """One line of JSON, from which `Shown.from_json` makes the same again."""
-        return json.dumps(asdict(self), allow_nan=False)
+        return json.dumps(vars(self), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Shown:
         """What `to_json` wrote, in this process or another."""
         try:
             return cls(**json.loads(text))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidInput(f"this is not a shown ranking: {error}") from None
 
 
@@ -81,10 +87,12 @@ class Ranker:
         max_grade: int = 1,
         seed: int = 0,
     ) -> None:
+        features, items = _distinct(features, "features"), _distinct(items, "items")
+        context = _distinct(context, "context")
         problem = Problem(
-            n_features=len(_distinct(features, "features")),
-            n_items=len(_distinct(items, "items")) or None,
-            n_context=len(_distinct(context, "context")),
+            n_features=len(features),
+            n_items=len(items) or None,
+            n_context=len(context),
             shown=shown,
             depth=depth,
             max_grade=max_grade,
@@ -154,11 +162,14 @@ class Ranker:
         named = [name for name, value in given.items() if value is not None]
         if len(named) != 1:
             raise InvalidInput(f"give one of {', '.join(given)}; got {' and '.join(named) or 'none'}")
+        if plain_ids(shown.items) != (self.items or shown.items):
+            raise InvalidInput(f"the shown items are not those of the fixed set, {self.items!r:.80}")
         query = Query.of(_rows(shown), shown.context, shown.query_id)
         decision = decision_from_plain(shown.decision, self.session.learner)
         if sorted(shown.decision["ranking"]) != list(range(len(shown.items))):
             raise InvalidInput("the shown ranking does not name each of its items once")
-        self.session.learn(query, decision, _feedback(shown, named[0], given[named[0]]))
+        feedback = named_feedback(shown.items, shown.decision["ranking"], named[0], given[named[0]])
+        self.session.learn(query, decision, feedback)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -173,39 +184,33 @@ class Ranker:
 
     def _table(self, candidates: Any, ids: Sequence[Id]) -> Table:
         if candidates is not None:
-            return candidates_table(candidates, self.features, ids)
+            return _in_order(candidates_table(candidates, self.features, ids), self.items)
         if not self.items:
             raise InvalidInput("there is nothing to rank: give candidates, or name a fixed set of items at the start")
         return Table(list(self.items), np.zeros((len(self.items), len(self.features))), 0)
 
 
+def _in_order(table: Table, items: Sequence[Id]) -> Table:
+    """The items of a fixed set are told apart by their number: always in the order in which they were named."""
+    if not items or table.ids == items:
+        return table
+    if set(table.ids) != set(items):
+        raise InvalidInput(f"the candidates are not the items of the fixed set, {items!r:.80}")
+    place = {id: row for row, id in enumerate(table.ids)}
+    return table._replace(ids=list(items), features=table.features[[place[id] for id in items]])
+
+
 def _rows(shown: Shown) -> Floats:
-    rows = np.array(shown.features, dtype=np.float64)
-    return rows.reshape(len(shown.items), -1) if rows.size == 0 else rows
+    rows = finite_floats(shown.features, 2, "features") if any(shown.features) else np.empty((len(shown.features), 0))
+    if len(rows) != len(shown.items):
+        raise InvalidInput(f"there are {len(rows)} rows of features for {len(shown.items)} shown items")
+    return rows
 
 
-def _distinct(names: Sequence[Any], what: str) -> Sequence[Any]:
-    if isinstance(names, str) or len(set(names)) != len(names):
+def _distinct(names: Any, what: str) -> list[Any]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
         raise InvalidInput(f"{what} must be a list of different names, got {names!r}")
-    return names
-
-
-def _feedback(shown: Shown, kind: str, value: Any) -> Feedback:
-    number = {id: i for i, id in enumerate(shown.items)}
-
-    def numbers(ids: Iterable[Id]) -> Any:
-        listed = list(ids)
-        unknown = [id for id in listed if id not in number]
-        if unknown:
-            raise IncompatibleFeedback(f"{kind} names {unknown[0]!r}, which was not among the shown items")
-        return np.array([number[id] for id in listed], dtype=np.int64)
-
-    if kind == "reward":
-        return Reward(float(value))
-    if kind == "preferred":
-        first = numbers(value)
-        rest = [item for item in shown.decision["ranking"] if item not in set(first.tolist())]
-        return Preferred(np.concatenate([first, np.array(rest, dtype=np.int64)]))
-    weights = value.values() if isinstance(value, Mapping) else np.ones(len(value := list(value)))
-    values = np.array(list(weights), dtype=np.float64)
-    return Relevances(numbers(value), values) if kind == "relevances" else Clicks(numbers(value), values)
+    try:
+        return plain_ids(names)
+    except InvalidInput as error:
+        raise InvalidInput(f"{what} must be a list of different names: {error}") from None

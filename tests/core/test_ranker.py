@@ -173,3 +173,46 @@ def test_names_must_differ_and_weights_must_exist():
         Ranker("random_order", features="ab")
     with pytest.raises(InvalidInput, match="no weight per feature"):
         Ranker("random_order", features=["a"]).weights  # noqa: B018
+
+
+def test_a_fixed_set_keeps_its_order_whatever_order_is_asked():
+    ranker = Ranker("ftpl", items=["x", "y", "z"], seed=1)
+    assert ranker.rank({"z": {}, "x": {}, "y": {}}).items == ["x", "y", "z"]
+    with pytest.raises(InvalidInput, match="not the items of the fixed set"):
+        ranker.rank({"x": {}, "y": {}, "other": {}})
+    elsewhere = Ranker("ftpl", items=["z", "x", "y"]).rank()
+    with pytest.raises(InvalidInput, match="not those of the fixed set"):
+        ranker.learn(elsewhere, relevances={"x": 1, "y": 0, "z": 0})
+
+
+def test_ids_of_numpy_become_plain_and_others_are_refused():
+    ranker = Ranker("online_gradient", features=["a"])
+    assert Shown.from_json(ranker.rank(np.ones((2, 1)), ids=np.array([5, 6])).to_json()).items == [5, 6]
+    for strange in (None, 1.5, (1, 2), True):
+        with pytest.raises(InvalidInput, match="ids are texts or whole numbers"):
+            ranker.rank({strange: {"a": 1}, "b": {"a": 2}})
+
+
+@pytest.mark.parametrize("row", ["ab", None, 3, [[1], 2], [True, 2], [1, "2"]])
+def test_rows_that_are_no_numbers_are_refused(row):
+    with pytest.raises(InvalidInput):
+        Ranker("online_gradient", features=["a", "b"]).rank({"x": row})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"features": "x"}, {"features": [[1.0], []]}, {"features": None}, {"items": None}, {"items": ["x"]},
+     {"items": [["x"], ["y"]]}, {"context": [1.0]}, {"decision": None}],
+)  # fmt: skip
+def test_a_shown_ranking_that_was_tampered_with_is_refused(change):
+    ranker = Ranker("online_gradient", features=["a"])
+    plain = json.loads(ranker.rank({"x": {"a": 1}, "y": {}}).to_json()) | change
+    with pytest.raises(InvalidInput):
+        ranker.learn(Shown.from_json(json.dumps(plain)), relevances={"x": 1, "y": 0})
+
+
+@pytest.mark.parametrize("relevances", [["x", "y"], "xy", {"x": "a", "y": 0}, {"x": None, "y": 0}, {"x": 10**400}])
+def test_grades_that_are_no_numbers_by_id_are_refused(relevances):
+    ranker = Ranker("online_gradient", features=["a"])
+    with pytest.raises(IncompatibleFeedback):
+        ranker.learn(ranker.rank({"x": {"a": 1}, "y": {}}), relevances=relevances)

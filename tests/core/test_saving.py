@@ -109,6 +109,7 @@ def rewritten(path, change, arrays=None):
         (lambda h: h.update(learned="x"), "learned is a whole number from 0"),
         (lambda h: h.update(refused=-1), "refused is a whole number from 0"),
         (lambda h: h["state"].update(steps=2**70), "too large"),
+        (lambda h: h["state"].update(shown=77), "by the problem it is"),
     ],
 )
 def test_a_header_that_lies_is_refused(saved, change, message):

@@ -18,9 +18,11 @@ from rankloop.experiments import reproducing
 from rankloop.experiments.charts import Line, band, chart, spread
 from rankloop.experiments.findings import Finding, Table
 from rankloop.experiments.html import page
+from rankloop.experiments.plan import Task
 from rankloop.experiments.reading import read_spec, read_spec_text
 from rankloop.experiments.report import write_report
 from rankloop.experiments.reproducing import Setting, reproduction
+from rankloop.experiments.run import run_one
 from rankloop.experiments.running import run_experiment
 from rankloop.experiments.summary import finding_of
 
@@ -173,3 +175,15 @@ def test_ids_do_not_repeat_and_titles_are_there() -> None:
         assert item.id == id
         assert re.fullmatch(r"[A-Za-z0-9.-]+", id)
         assert item.title
+
+
+def test_refused_updates_are_told_by_arm() -> None:
+    wild = {"kind": "online_gradient", "surrogate": "squared", "learning_rate": 1e200}
+    changes = {"stream": "linear_gaussian", "regret": False, "seeds": 2, "floor": False, "ceiling": False}
+    arms = [{"name": "wild", "learner": wild}, {"name": "calm", "learner": "online_gradient"}]
+    experiment = small(**changes, arms=arms, horizon=10, checkpoints=[10])
+    runs = [run_one(Task(experiment, experiment.name, arm, seed)) for arm in ("wild", "calm") for seed in (0, 1)]
+    assert [run.refused for run in runs] == [9, 9, 0, 0]
+    facts = dict(finding_of(experiment, runs).facts)
+    assert facts["unstable updates of wild"] == "18 refused"
+    assert "unstable updates of calm" not in facts

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from experiment_cases import small
 
-from rankloop.core.errors import Conflict, InvalidInput
+from rankloop.core.errors import Conflict, IncompatibleFeedback, InvalidInput
 from rankloop.core.registry import build
 from rankloop.engine import Here, LocalProcesses
 from rankloop.experiments.plan import Task
@@ -186,3 +186,27 @@ def test_log_spaced_rounds_grow_by_a_factor() -> None:
     ratios = [later / earlier for earlier, later in pairwise(run.checkpoints)]
     assert max(ratios) < 3.5
     assert min(ratios) > 2.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arms": [{"name": "odd", "learner": "ftpl"}], "stream": "separable"}, "arm 'odd': .*fixed set"),
+        (
+            {"arms": [{"name": "deaf", "learner": "ftpl", "feedback": "first_relevant"}]},
+            "arm 'deaf': .*not from Clicks",
+        ),
+    ],
+)
+def test_arms_that_do_not_fit_are_found_before_anything_is_written(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((InvalidInput, IncompatibleFeedback), match=message):
+        run_experiment(small(regret=False, **changes), tmp_path / "results", Here())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("change", [{"horizon": 10**12}, {"seeds": 10**10}, {"checkpoints": 10**11}])
+def test_astronomic_experiments_are_refused(change: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(change))):
+        small(**change)

@@ -73,9 +73,11 @@ def test_learns_within_its_bound() -> None:
 
 def test_small_games_only() -> None:
     learner = GenericForecaster()
-    with pytest.raises(InvalidInput, match=r"720 rankings of 6 items.*stops at 5 items.*rtopk"):
+    with pytest.raises(InvalidInput, match=r"all rankings of 6 items.*stops at 5 items.*rtopk"):
         learner.init(Problem(0, 6, depth=1))
-    with pytest.raises(InvalidInput, match="3,125 relevances"):
+    with pytest.raises(InvalidInput, match="200000 items"):
+        learner.init(Problem(0, 200_000, depth=1))
+    with pytest.raises(InvalidInput, match=r"grades 0\.\.4.*1,024 relevances"):
         learner.init(Problem(0, 5, depth=1, max_grade=4))
     with pytest.raises(InvalidInput, match="sublinear"):
         GenericForecaster(measure="nDCG").init(Problem(0, 3, depth=1))  # type: ignore[arg-type]

@@ -11,11 +11,12 @@ from measure_cases import CLASSES, measures
 from measure_twins import GRADES, twin
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.rankings import COUNTED as MANY
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import entry_of
 from rankloop.measures import parse_measure
 from rankloop.measures.base import EVERYWHERE, RankedMeasure
-from rankloop.measures.lists import FEW, MANY, descending, rankings_of
+from rankloop.measures.lists import FEW, descending, rankings_of
 
 LISTS = st.lists(st.lists(st.tuples(st.integers(-3, 3), GRADES), max_size=14), min_size=1, max_size=5)
 

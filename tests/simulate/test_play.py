@@ -127,3 +127,10 @@ def test_repeated_feedback_arrives_twice():
 def test_impossible_deliveries_are_refused(spec):
     with pytest.raises(InvalidInput):
         build(spec, "delivery")
+
+
+def test_refused_updates_are_counted_in_the_rounds():
+    wild = build({"kind": "online_gradient", "surrogate": "squared", "learning_rate": 1e200})
+    rounds = list(play(wild, Coins(), FULL, horizon=5, seed=0))
+    assert [played.refused for played in rounds] == [0, 1, 2, 3, 4]
+    assert all(played.learned is played.state for played in rounds[1:])

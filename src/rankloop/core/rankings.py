@@ -19,7 +19,7 @@ def ranking_of(scores: Floats) -> Ints:
         return np.argsort(-scores, kind="mergesort")
     places = np.zeros(n_items, np.int64)
     for item in range(n_items):
-        score, n_above = scores[item], 0
+        score, n_above = scores[item], np.int64(0)
         for earlier in range(item):  # no branches, so it runs in vectors
             above = np.int64(scores[earlier] >= score)
             n_above += above

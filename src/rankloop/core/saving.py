@@ -138,6 +138,8 @@ def _filled(outline: Any, example: Any, array: Any, where: str) -> Any:
         raise InvalidInput(f"{where} must be of type {type(example).__name__}, got {outline!r:.60}")
     if type(example) is int and abs(outline) >= 2**63:
         raise InvalidInput(f"{where} is too large a number")
+    if where.rpartition(".")[2] in Problem._fields and outline != example:
+        raise InvalidInput(f"{where} is {outline!r}, by the problem it is {example!r}")
     return type(example)(outline)
 
 

@@ -64,12 +64,12 @@ class Session:
     """
 
     def __init__(self, learner: AnyLearner, problem: Problem, seed: int = 0) -> None:
-        if seed < 0:
-            raise InvalidInput(f"a seed is a whole number from 0, got {seed}")
+        if not isinstance(seed, int | np.integer) or seed < 0:
+            raise InvalidInput(f"a seed is a whole number from 0, got {seed!r}")
         _check(problem)
         self.learner = learner
         self.problem = problem
-        self.seed = seed
+        self.seed = int(seed)
         self.learned = 0
         self.refused = 0
         self._accepts = frozenset(learner.accepts)

@@ -12,8 +12,6 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-import numpy as np
-
 from rankloop.core.errors import InvalidInput
 
 ASTRONOMIC = 2**63

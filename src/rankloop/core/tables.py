@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,10 +36,10 @@ def candidates_table(candidates: Any, names: Sequence[str], ids: Sequence[Id] = 
 def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float], int]:
     """The values in the order of `names`, and how many were missing; a name that nobody announced is refused."""
     if not isinstance(values, Mapping):
-        row = list(values)
+        row = list(values) if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else [values]
         if len(row) != len(names):
             raise InvalidInput(f"{where} has {len(row)} numbers for {len(names)} features")
-        return row, 0
+        values = dict(zip(names, row))
     unknown = [name for name in values if name not in names]
     if unknown:
         known = ", ".join(map(str, names)) or "none"
@@ -49,6 +50,18 @@ def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float
     return [float(values.get(name, 0.0)) for name in names], len(names) - len(values)
 
 
+def plain_ids(ids: Iterable[Any]) -> list[Id]:
+    """Ids as JSON gives them back: texts and whole numbers, each once."""
+    plain = [id.item() if isinstance(id, np.generic) else id for id in ids]
+    strange = [id for id in plain if type(id) not in (str, int)]
+    if strange:
+        raise InvalidInput(f"ids are texts or whole numbers, got {strange[0]!r}")
+    if len(set(plain)) != len(plain):
+        repeated = next(id for id, count in Counter(plain).items() if count > 1)
+        raise InvalidInput(f"the item {repeated!r} is given twice")
+    return plain
+
+
 def _is_finite(value: Any) -> bool:
     try:
         return bool(np.isfinite(float(value)))
@@ -56,10 +69,8 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
-def _from_rows(ids: list[Id], rows: Sequence[Any], names: Sequence[str]) -> Table:
-    repeated = {id for id in ids if ids.count(id) > 1} if len(set(ids)) != len(ids) else ()
-    if repeated:
-        raise InvalidInput(f"the item {next(iter(repeated))!r} is given twice")
+def _from_rows(given_ids: Iterable[Any], rows: Sequence[Any], names: Sequence[str]) -> Table:
+    ids = plain_ids(given_ids)
     if not ids:
         raise InvalidInput("there are no items to rank; give at least one")
     named = [named_row(row, names, f"item {id!r}") for id, row in zip(ids, rows)]
@@ -69,7 +80,7 @@ def _from_rows(ids: list[Id], rows: Sequence[Any], names: Sequence[str]) -> Tabl
 
 def _from_records(records: Sequence[Any], names: Sequence[str]) -> Table:
     for i, record in enumerate(records):
-        if not isinstance(record, Mapping) or not isinstance(record.get("id"), str | int):
+        if not isinstance(record, Mapping) or "id" not in record:
             raise InvalidInput(f"item {i} of the list lacks its id, as in {{'id': 'a', …}}")
     rows = [{name: value for name, value in record.items() if name != "id"} for record in records]
     return _from_rows([record["id"] for record in records], rows, names)
@@ -82,7 +93,7 @@ def _from_frame(frame: Any, names: Sequence[str]) -> Table:
     given = [column for column in columns if not (by_column and column == "id")]
     values = [list(frame[column]) for column in given]
     rows = [dict(zip(given, row)) for row in zip(*values)] if given else [{} for _ in ids]
-    return _from_rows([id.item() if isinstance(id, np.generic) else id for id in ids], rows, names)
+    return _from_rows(ids, rows, names)
 
 
 def _from_array(rows: Any, names: Sequence[str], ids: Sequence[Id]) -> Table:
@@ -92,9 +103,7 @@ def _from_array(rows: Any, names: Sequence[str], ids: Sequence[Id]) -> Table:
         raise InvalidInput("candidates are {id: {feature: value}}, a list of dicts, an array or a DataFrame") from None
     if array.ndim != 2 or array.shape[1] != len(names):
         raise InvalidInput(f"an array of candidates has one row per item and {len(names)} columns, got {array.shape}")
-    listed: list[Id] = list(ids) if len(ids) else list(range(len(array)))
+    listed = plain_ids(ids if len(ids) else range(len(array)))
     if len(listed) != len(array):
         raise InvalidInput(f"{len(listed)} ids for {len(array)} rows")
-    if len(set(listed)) != len(listed):
-        raise InvalidInput("an id is given twice")
     return Table(listed, array, 0)

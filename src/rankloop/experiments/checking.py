@@ -15,6 +15,7 @@ from rankloop.experiments.predicates import Claim, Exponent
 from rankloop.experiments.regret import BRUTE_FORCE_UP_TO
 from rankloop.experiments.spec import CEILING, FLOOR, Experiment
 
+MOST_ROUNDS, MOST_RUNS = 10**9, 10**6
 NO_REGRET = (
     "the best fixed ranking is known for a fixed set of items only, and there for measures that add up over items, "
     f"or up to {BRUTE_FORCE_UP_TO} items"
@@ -46,8 +47,11 @@ def _check_name(name: str) -> None:
 
 
 def _check_numbers(experiment: Experiment) -> None:
-    if experiment.horizon < 1:
-        raise InvalidInput(f"horizon = {experiment.horizon}: at least one round has to be played")
+    if not 1 <= experiment.horizon <= MOST_ROUNDS:
+        raise InvalidInput(f"horizon = {experiment.horizon}: from 1 to {MOST_ROUNDS:,} rounds can be played")
+    for name, value in (("seeds", experiment.seeds), ("checkpoints", experiment.checkpoints)):
+        if isinstance(value, int) and value > MOST_RUNS:
+            raise InvalidInput(f"{name} = {value}: at most {MOST_RUNS:,} can be kept")
     seeds = seeds_of(experiment)
     if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise InvalidInput(f"seeds = {experiment.seeds}: a number of seeds from 1, or a list of different ones from 0")

@@ -48,6 +48,11 @@ class Curves:
         """Every path that some learner reports."""
         return list(dict.fromkeys(path for run in self._runs.values() for path in run.reports))
 
+    def refused(self) -> dict[str, int]:
+        """The arms of which updates were refused, and how many over all streams and seeds."""
+        counts = {arm: sum(run.refused for run in self._runs.values() if run.arm == arm) for arm in self.arms}
+        return {arm: count for arm, count in counts.items() if count}
+
     def place_of(self, round: int | None) -> int:
         """The column of a checkpoint; the last for None."""
         return -1 if round is None else int(np.searchsorted(self.rounds, round))

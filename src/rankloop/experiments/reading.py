@@ -31,7 +31,7 @@ def read_spec_text(text: str, source: str, name: str) -> Experiment:
     """The experiment in a TOML text; `source` is what errors call it, `name` what it is called unless it says so."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidInput(f"{source} is not TOML: {error}") from None
     return parse_spec(table, source, name)
 

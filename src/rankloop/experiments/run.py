@@ -43,6 +43,7 @@ class Run(Struct, frozen=True, kw_only=True):
     checkpoints: list[int]
     values: dict[str, dict[str, Series]]  # measure → quantity → series
     reports: dict[str, Series]
+    refused: int = 0  # updates that would have been unstable
     seconds: float
 
     @property
@@ -54,7 +55,7 @@ def run_one(task: Task) -> Run:
     """Play the task; whatever goes wrong names the arm."""
     started = time.perf_counter()
     try:
-        values, reports = _play(task)
+        values, reports, refused = _play(task)
     except RankloopError as error:
         raise type(error)(f"arm {task.arm!r}, seed {task.seed}: {error}") from error
     return Run(
@@ -67,25 +68,38 @@ def run_one(task: Task) -> Run:
         checkpoints=checkpoint_rounds(task.experiment).tolist(),
         values=values,
         reports=reports,
+        refused=refused,
         seconds=round(time.perf_counter() - started, 3),
     )
 
 
-def _play(task: Task) -> tuple[dict[str, dict[str, Series]], dict[str, Series]]:
+def rehearse(experiment: Experiment) -> None:
+    """Play the first round of every arm on every stream: what does not fit is found before anything is written."""
+    for table in experiment.all_streams.values():
+        stream: Stream = build(with_horizon(table, experiment.horizon), "stream")
+        for arm in experiment.all_arms:
+            learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
+            try:
+                next(_rounds(experiment, arm, learner, stream, seed=0), None)
+            except RankloopError as error:
+                raise type(error)(f"arm {arm.name!r}: {error}") from error
+
+
+def _play(task: Task) -> tuple[dict[str, dict[str, Series]], dict[str, Series], int]:
     experiment = task.experiment
     stream: Stream = build(with_horizon(experiment.all_streams[task.stream], experiment.horizon), "stream")
     if task.arm == CEILING:
-        return _ceiling(experiment, stream, task.seed), {}
+        return _ceiling(experiment, stream, task.seed), {}, 0
     arm = next(arm for arm in experiment.all_arms if arm.name == task.arm)
     learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
     book = _Book(experiment, learner, stream)
-    rounds = 0
+    rounds = refused = 0
     for round in _rounds(experiment, arm, learner, stream, task.seed):
         book.add(round)
-        rounds = round.t + 1
+        rounds, refused = round.t + 1, round.refused
     if rounds < experiment.horizon:
         raise InvalidInput(f"the stream ended after {rounds} rounds, before the horizon, {experiment.horizon}")
-    return book.values(), book.reports
+    return book.values(), book.reports, refused
 
 
 class _Book:

@@ -9,8 +9,8 @@ from typing import Any
 from rankloop.engine import Engine
 from rankloop.experiments.export import write_parquet
 from rankloop.experiments.plan import tasks_of
-from rankloop.experiments.results import open_results
-from rankloop.experiments.run import Run, run_one
+from rankloop.experiments.results import LINES, open_results
+from rankloop.experiments.run import Run, rehearse, run_one
 from rankloop.experiments.spec import Experiment
 
 Progress = Callable[[int, int], Any]  # finished, of how many
@@ -21,6 +21,8 @@ def run_experiment(
 ) -> list[Run]:
     """Every run of the experiment, in the order of its tasks; those that the folder has are not repeated."""
     tasks = tasks_of(experiment)
+    if not (folder / LINES).exists():
+        rehearse(experiment)
     with open_results(folder, experiment) as results:
         have = results.finished
         missing = [task for task in tasks if (task.stream, task.arm, task.seed) not in have]

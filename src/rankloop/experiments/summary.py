@@ -161,6 +161,7 @@ def _facts(experiment: Experiment, curves: Curves) -> tuple[tuple[str, str], ...
     missing = without_regret(experiment) if experiment.regret else []
     return (
         *((f"regret of {measure}", "not available (too many items to try all rankings)") for measure in missing),
+        *((f"unstable updates of {arm}", f"{count:,} refused") for arm, count in curves.refused().items()),
         ("rounds", f"{experiment.horizon:,}"),
         ("seeds", ", ".join(map(str, curves.seeds))),
         *([("streams", ", ".join(curves.streams))] if len(curves.streams) > 1 else []),

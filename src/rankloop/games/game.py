@@ -17,6 +17,7 @@ from rankloop.core.registry import build, entry_of
 from rankloop.core.types import Floats, Ints
 from rankloop.games.numbers import SAME, level_numbers, whole_numbers
 
+MOST_GRADES = 100
 MOST_ENTRIES = 4_000_000  # of the loss matrix: 7 items with grades 0..1, 6 with 0..3, 5 with 0..4
 RENAMINGS = 500  # pairs of ranking and relevance on which the measure is asked directly
 
@@ -37,11 +38,11 @@ class Game:
     def __post_init__(self) -> None:
         object.__setattr__(self, "measure", measure_for(self.measure, self.max_grade))
         require_items(self.n_items, self.max_grade)
-        entries = math.factorial(self.n_items) * (self.max_grade + 1) ** self.n_items
-        if entries > MOST_ENTRIES:
+        digits = (math.lgamma(self.n_items + 1) + self.n_items * math.log(self.max_grade + 1)) / math.log(10)
+        if digits > math.log10(MOST_ENTRIES) + 1e-9:
             raise InvalidInput(
-                f"{self.n_items} items with grades 0..{self.max_grade} make a matrix of {entries:.1e} entries, at most "
-                f"{MOST_ENTRIES:.0e} are possible: fewer items or grades, or a measure with a closed form"
+                f"{self.n_items} items with grades 0..{self.max_grade} make a matrix of 10^{digits:.1f} entries, at "
+                f"most {MOST_ENTRIES:.0e} are possible: fewer items or grades, or a measure with a closed form"
             )
 
     @cached_property
@@ -156,6 +157,8 @@ def require_items(n_items: int, max_grade: int) -> None:
         raise InvalidInput(f"a game needs at least 1 item, got n_items = {n_items}")
     if max_grade < 1:
         raise InvalidInput(f"grades are 0..max_grade with max_grade at least 1, got {max_grade}")
+    if max_grade > MOST_GRADES:
+        raise InvalidInput(f"grades are 0..max_grade with max_grade at most {MOST_GRADES}, got {max_grade}")
 
 
 def require_depth(depth: int) -> None:

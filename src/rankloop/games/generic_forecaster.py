@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import expect, seen_count, shown_or_all
+from rankloop.core.learning import check_receipt, expect, seen_count, shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
@@ -129,9 +129,9 @@ class GenericForecaster:
         n_items = size_of_fixed_set(problem)
         if n_items > MOST_ITEMS or (problem.max_grade + 1) ** n_items > MOST_RELEVANCES:
             raise InvalidInput(
-                f"generic_forecaster weighs all {math.factorial(n_items):,} rankings of {n_items} items against all "
-                f"{(problem.max_grade + 1) ** n_items:,} relevances; it stops at {MOST_ITEMS} items and "
-                f"{MOST_RELEVANCES:,} relevances: use rtopk (DCG, SumLoss, P@n) or precision_bandit (P@n)"
+                f"generic_forecaster weighs all rankings of {n_items} items against all relevances with grades "
+                f"0..{problem.max_grade}; it stops at {MOST_ITEMS} items and {MOST_RELEVANCES:,} relevances: use rtopk "
+                "(DCG, SumLoss, P@n) or precision_bandit (P@n)"
             )
         depth = n_items if problem.depth is None else min(problem.depth, n_items)
         if depth < 1:
@@ -152,6 +152,7 @@ class GenericForecaster:
         table = self._table(state, len(query.features))
         items, grades = expect(feedback, Relevances)
         group, chance = decision.receipt
+        check_receipt(0 <= group < len(table.members) and chance > 0.0)
         ascending = np.clip(np.rint(grades[np.argsort(items)]), 0, state.max_grade).astype(np.int64)
         signal = int(np.sum(ascending * (state.max_grade + 1) ** np.arange(state.depth)))
         losses = state.losses + table.estimates[:, group, signal] / chance

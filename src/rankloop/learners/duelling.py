@@ -9,8 +9,8 @@ from numpy.random import Generator
 from scipy.special import ndtri
 
 from rankloop.core.kernels import kernel, scores_of, stable
-from rankloop.core.learning import expect
-from rankloop.core.rankings import ranking_of
+from rankloop.core.learning import check_receipt, expect
+from rankloop.core.rankings import is_permutation, ranking_of
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Query
 from rankloop.interleaving.base import Interleaving, Mixed
 
@@ -81,5 +81,10 @@ def follow_winners(
 ) -> State:
     """Credit the clicks and move towards the winners."""
     directions, rankings, teams = decision.receipt
+    n_items = len(decision.ranking)
+    fits = directions.ndim == 2 and directions.shape[1:] == state.weights.shape
+    fits = fits and rankings.shape == (len(directions) + 1, n_items) and teams.shape == (n_items,)
+    check_receipt(fits and all(is_permutation(ranking, n_items) for ranking in rankings))
+    check_receipt(bool(np.all((teams >= -1) & (teams <= len(directions)))))
     credits = interleaving.credit(Mixed(decision.ranking, rankings, teams), expect(feedback, Clicks))
     return State(stable(step_to_winners(state.weights, directions, credits, step)), state.shown)

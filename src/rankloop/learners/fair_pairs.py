@@ -9,7 +9,15 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of, stable
-from rankloop.core.learning import best_ranking, check_finite, check_positive, expect, shown_or_all, start_weights
+from rankloop.core.learning import (
+    best_ranking,
+    check_finite,
+    check_positive,
+    check_receipt,
+    expect,
+    shown_or_all,
+    start_weights,
+)
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners.joint_features import clicked_weights, corrected
@@ -122,6 +130,8 @@ class FairPairs:
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         items, clicks = expect(feedback, Clicks)
+        scores, first = decision.receipt
+        check_receipt(scores.shape == (len(decision.ranking),) and 0 <= first <= 1)
         reach = min(state.rounds, self.memory)
         before = query.features, state.weights, state.newest, reach, self.learning_rate, self.swap
         weights, newest = _learned(*before, decision.ranking, *decision.receipt, items, clicks)

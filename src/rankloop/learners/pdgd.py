@@ -13,6 +13,7 @@ from rankloop.core.learning import (
     best_ranking,
     check_finite,
     check_positive,
+    check_receipt,
     expect,
     seen_count,
     shown_or_all,
@@ -142,6 +143,7 @@ class Pdgd:
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         items, clicks = expect(feedback, Clicks)
         scores, places, keep_first = decision.receipt
+        check_receipt(scores.shape == (len(decision.ranking),))
         rate = self.learning_rate * self.decay**state.rounds
         shown = scores, decision.ranking, state.shown, places, keep_first
         weights = _learned(query.features, state.weights, rate, *shown, items, clicks)

@@ -10,6 +10,7 @@ from rankloop.core.kernels import kernel, stable, weighted_rows
 from rankloop.core.learning import (
     best_ranking,
     check_finite,
+    check_receipt,
     expect,
     point_log_prob,
     shown_or_all,
@@ -62,6 +63,7 @@ def row_weights_of(clicks_to: str, decision: Decision[Receipt], feedback: Feedba
     if isinstance(feedback, Preferred):
         return correction(decision.ranking, feedback.ranking)
     items, click_weights = expect(feedback, Clicks)
+    check_receipt(0 <= decision.receipt.first <= 1)
     return _from_clicks(decision.ranking, items, click_weights, decision.receipt.first, clicks_to)
 
 

@@ -8,7 +8,15 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import best_ranking, check_finite, expect, finite, shown_or_all, start_weights
+from rankloop.core.learning import (
+    best_ranking,
+    check_finite,
+    check_receipt,
+    expect,
+    finite,
+    shown_or_all,
+    start_weights,
+)
 from rankloop.core.registry import Spec, register
 from rankloop.core.specs import nearest
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
@@ -126,6 +134,8 @@ class ThreePR:
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         items, clicks = expect(feedback, Clicks)
         scores, first, end, cost, swap = decision.receipt
+        n_items = len(decision.ranking)
+        check_receipt(scores.shape == (n_items,) and -1 <= first <= n_items and 0 <= end <= n_items)
         before = query.features, state.weights, state.newest, state.rounds, decision.ranking, scores, first, end
         weights, newest, confirmed = _learned(*before, self.weighting == "flat", self.averaged, items, clicks)
         affirmativeness = finite(state.affirmativeness + confirmed)

@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.learning import expect, seen_count, shown_or_all
+from rankloop.core.learning import check_receipt, expect, seen_count, shown_or_all
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 
@@ -124,6 +124,7 @@ class TopRank:
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         items, weights = expect(feedback, Clicks)
+        check_receipt(decision.receipt.block.shape == state.block.shape)
         clicked = np.zeros(len(state.block))
         clicked[items] = weights > 0
         together = decision.receipt.block * len(clicked) + state.block  # then and now: late feedback proves nothing new

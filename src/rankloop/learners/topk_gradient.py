@@ -15,6 +15,7 @@ from rankloop.core.learning import (
     best_ranking,
     check_finite,
     check_positive,
+    check_receipt,
     expect,
     seen_count,
     shown_or_all,
@@ -150,7 +151,9 @@ class TopKGradient:
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         steps, code = state.steps + 1, COMPILED.get(type(self.surrogate), -1)
         items, grades = expect(feedback, Relevances)
-        seen = (items, grades, *decision.receipt, self.floor)
+        familiar, exploration = decision.receipt
+        check_receipt(familiar.shape == items.shape and 0.0 <= exploration <= 1.0)
+        seen = (items, grades, familiar, exploration, self.floor)
         sharpness = math.pow(steps, self.smoothing_decay)
         rate = self.learning_rate * sharpness * math.pow(steps, -self.learning_rate_decay)
         radius = math.inf if self.radius is None else self.radius

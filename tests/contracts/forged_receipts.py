@@ -1,0 +1,96 @@
+"""Run as a program with NUMBA_DISABLE_JIT=1: teach every learner with forged receipts, and print what went wrong.
+
+A receipt travels through a browser. Whatever comes back in its place must be refused, or teach something harmless.
+Kernels have no bounds checks; without compilation the same code runs as Python, where every access is checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from cases import Case, assert_finite, cases_of, leaves
+from numpy.random import default_rng
+
+from rankloop.core.errors import RankloopError
+from rankloop.core.rankings import is_permutation
+from rankloop.core.registry import entries
+from rankloop.core.session import Session
+from rankloop.core.types import Query
+
+NUMBERS = (0, 1, -1, 2, -2, 7, -7, 2**31, -(2**31), 2**62, -(2**62), 2**63 - 1, 10**30)
+
+
+def forgeries(receipt: Any) -> Iterator[tuple[str, Any]]:
+    """The receipt with one leaf replaced at a time, of the right type but with any length and size."""
+    for path, value in leaves(receipt, "receipt"):
+        if isinstance(value, np.ndarray):
+            other = value.ravel() if value.ndim > 1 else value[:, None]
+            yield f"{path} in {other.ndim} dimension(s)", _with(receipt, path.split(".")[1:], other)
+        for forged in _arrays(value) if isinstance(value, np.ndarray) else _numbers(value):
+            yield f"{path} = {forged!r:.80}", _with(receipt, path.split(".")[1:], forged)
+
+
+def faults(case: Case) -> Iterator[str]:
+    """What goes wrong when a session of this learner is taught with forged receipts."""
+    rng = default_rng(20)
+    session = Session(case.learner, case.problem, seed=0)
+    for t in range(6):
+        query = case.query(2 + t % 4, rng)
+        decision = session.rank(query)
+        for feedback in case.feedbacks(decision, rng):
+            for what, receipt in forgeries(decision.receipt):
+                other = Session(case.learner, case.problem, seed=0)
+                other.restore(*session.snapshot())
+                try:
+                    other.learn(query, decision._replace(receipt=receipt), feedback)
+                    _check_sane(other, query)
+                    assert "dimension" not in what, "a kernel is compiled for arrays of its own dimensions only"
+                except RankloopError:
+                    pass
+                except Exception as error:
+                    yield f"{case.name}: {type(feedback).__name__} with {what}: {type(error).__name__}: {error}"
+            session.learn(query, decision, feedback)
+
+
+def _check_sane(session: Session, query: Query) -> None:
+    assert_finite(session.state)
+    for ranking in (session.rank(query).ranking, session.predict(query)):
+        assert is_permutation(ranking, len(query.features)), f"afterwards it shows {ranking}"
+
+
+def _arrays(value: Any) -> Iterator[Any]:
+    for length in (0, 1, len(value) - 1, len(value) + 1, 50):
+        if length >= 0:
+            yield np.resize(value, (length, *value.shape[1:])) if value.size else np.zeros(length, value.dtype)
+    if value.ndim == 2:
+        yield np.resize(value, (len(value), value.shape[1] + 1))
+        yield np.resize(value, (len(value), max(0, value.shape[1] - 1)))
+    for number in _numbers(value.dtype.type(0).item()):
+        if abs(number) < 2**63:
+            for place in {0, value.size - 1} if value.size else ():
+                forged = value.copy()
+                forged.flat[place] = number
+                yield forged
+
+
+def _numbers(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, bool):
+        return (not value,)
+    return NUMBERS if isinstance(value, int) else (*map(float, NUMBERS), 0.5, 1e308, -1e308, 5e-324)
+
+
+def _with(value: Any, path: list[str], new: Any) -> Any:
+    if not path:
+        return new
+    if hasattr(value, "_fields"):
+        return value._replace(**{path[0]: _with(getattr(value, path[0]), path[1:], new)})
+    return tuple(_with(part, path[1:], new) if str(i) == path[0] else part for i, part in enumerate(value))
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    found = {e.kind: [fault for case in cases_of(e.kind, e.cls) for fault in faults(case)] for e in entries("learner")}
+    print(json.dumps(found))
