@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankloop.cli.app import app
+from rankloop.cli.log_evaluation import LogOptions, evaluate_log
 
 if TYPE_CHECKING:
     from rankloop.evaluation.score import Scores
@@ -18,11 +19,12 @@ MEASURES = ["nDCG@10", "AP"]
 
 
 @app.command(
-    epilog="Examples: rankloop evaluate shop.rankloop test.txt -m nDCG@10 | rankloop evaluate bm25.run web.qrels"
+    epilog="Examples: rankloop evaluate shop.rankloop test.txt -m nDCG@10 | rankloop evaluate bm25.run web.qrels | "
+    "rankloop evaluate --log ads.csv --save ads.rankloop --plot ads.png"
 )
 def evaluate(
-    rankings: Annotated[Path, typer.Argument(help="A saved model, or a TREC run file.")],
-    truth: Annotated[Path, typer.Argument(help="A LETOR file for a model, TREC judgments (qrels) for a run.")],
+    rankings: Annotated[Path | None, typer.Argument(help="A saved model, or a TREC run file.")] = None,
+    truth: Annotated[Path | None, typer.Argument(help="A LETOR file for a model, TREC judgments for a run.")] = None,
     measure: Annotated[list[str], typer.Option("--measure", "-m", help="May be repeated.")] = MEASURES,
     per_query: Annotated[bool, typer.Option("--per-query", "-q", help="Each query as well.")] = False,
     every_query: Annotated[
@@ -31,13 +33,50 @@ def evaluate(
     normalise: Annotated[
         bool, typer.Option("--normalise", help="Scale a model's features from 0 to 1 inside each query.")
     ] = False,
+    log: Annotated[
+        Path | None, typer.Option("--log", help="A CSV or Parquet log of shown ads: context, ad, click, propensity.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            help="Which column is what: action=NAME, reward=, propensity=, position=, target=.",
+            metavar="ROLE=NAME",
+        ),
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", help="snips, ips, clipped, direct, doubly_robust or switch.")
+    ] = "snips",
+    bound: Annotated[str, typer.Option("--bound", help="t, bootstrap, bernstein or hoeffding.")] = "t",
+    level: Annotated[float, typer.Option("--level", help="How sure the lower bounds are.")] = 0.95,
+    limit: Annotated[
+        float, typer.Option("--limit", help="The weight at which clipped cuts and beyond which switch switches.")
+    ] = 100.0,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", help="How often the trained policy explores.", min=0.0, max=1.0)
+    ] = 0.0,
+    save: Annotated[Path | None, typer.Option("--save", help="Keep the trained policy in this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw the estimates into this file (PNG, SVG, PDF).")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Which rows teach and which judge.", min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Score the rankings of a saved model or of a TREC run file with any measures.
+    """Score rankings with any measures; with --log, estimate what a policy would earn from what another one logged.
 
     A run is judged as trec_eval judges it: ties by document id, documents without judgment are not relevant, queries
     without judgments are left out, and so are those that the run lacks unless --every-query.
+
+    With --log, a policy of AUC-optimised rankers is trained on half of the rows and judged on the other half, beside
+    the policy that made the log. A saved policy is judged on all rows, so give it a log that it has not learned from.
+    Where the log has a column of a target policy's probabilities, that policy is judged.
     """
+    if log is not None:
+        how = LogOptions(method, bound, level, limit, epsilon, seed)
+        evaluate_log(log, rankings, column or [], how, save, plot, as_json)
+        return
+    if rankings is None or truth is None:
+        raise typer.BadParameter("name the rankings and the truth, or a log: rankloop evaluate --log ads.csv")
     if _is_model(rankings):
         scores = _of_model(rankings, truth, measure, normalise)
     else:

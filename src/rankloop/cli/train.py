@@ -24,8 +24,9 @@ ENGINES = ("here", "local", "cluster")
 )
 def train(
     data: Annotated[
-        Path, typer.Argument(help="A LETOR file, or a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA).")
-    ],
+        Path | None,
+        typer.Argument(help="A LETOR file, or a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA)."),
+    ] = None,
     loss: Annotated[str, typer.Option("--loss", help="ordinal, list_net, …, or a measure: nDCG@10, P@5, ERU.")] = (
         "ordinal"
     ),
@@ -45,13 +46,27 @@ def train(
     ] = "here",
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="How many; by default all cores.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="How one file is cut into folds.")] = 0,
+    log: Annotated[Path | None, typer.Option("--log", help="Learn from a log of clicks instead of grades.")] = None,
+    position_bias: Annotated[
+        str | None, typer.Option("--position-bias", help="With --log: 1,0.5,… by place; estimated unless given.")
+    ] = None,
+    clip: Annotated[float, typer.Option("--clip", help="With --log: no click counts more than this.")] = 10.0,
     as_json: AsJson = False,
 ) -> None:
     """Train a linear ranker, choose its regularisation on held-out queries, and save it for evaluate and serve.
 
     Each fold trains along the path of regularisations, keeps the one that is best on its validation queries, and is
     judged on its test queries. The saved model is trained on all queries with the one that is best on average.
+
+    With --log, clicks take the place of grades: each counts by how unlikely its place was to be looked at.
     """
+    if (data is None) == (log is None):
+        raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
+    if log is not None:
+        from rankloop.cli.log_training import LogTraining, train_on_log
+
+        train_on_log(log, LogTraining(loss, tight, _path(regularisation), position_bias, clip, seed), out, as_json)
+        return
     from rankloop.batch.folds import Fold, read_folds
     from rankloop.batch.risk import risk_of
     from rankloop.batch.training import Settings

@@ -1,0 +1,73 @@
+"""Learning from yesterday's clicks: each counts as much as its place was unlikely to be looked at."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats, Ints, finite_floats, item_indices
+
+
+class ClickPairs(NamedTuple):
+    """Preferences for a batch risk: row (worse, better) of `pairs`, with its cost; items are numbered through."""
+
+    pairs: Ints
+    costs: Floats
+
+
+def click_weights(place: ArrayLike, looked_at: ArrayLike, clip: float = np.inf) -> Floats:
+    """min(clip, 1 / looked_at[place]) for each click; `clip` trades a little bias for much less noise.
+
+    A place that is never looked at cannot be clicked: the row is refused.
+    Reference: Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback.
+    """
+    places, chances = item_indices(place, "place"), finite_floats(looked_at, 1, "looked_at")
+    if len(places) and (places.min() < 0 or places.max() >= len(chances)):
+        raise InvalidInput(f"a place is outside 0 … {len(chances) - 1}, for which looked_at is known")
+    faults = np.flatnonzero(~(chances[places] > 0.0))
+    if len(faults):
+        row = int(faults[0])
+        raise InvalidInput(f"row {row}: place {places[row]} is looked at with probability {chances[places[row]]}")
+    return np.minimum(clip, 1.0 / chances[places])
+
+
+def weighted_relevance(
+    offsets: ArrayLike, shown: ArrayLike, clicked: ArrayLike, looked_at: ArrayLike, clip: float = np.inf
+) -> Floats:
+    """Grades for an nDCG or any other additive risk: each clicked item its weight, every other 0.
+
+    `offsets` (n_queries + 1) cut the rows into queries, `shown` is the place where each item stood. With linear gains
+    the expected risk is that of the true relevance.
+    """
+    borders, places = item_indices(offsets, "offsets"), item_indices(shown, "shown")
+    hits = finite_floats(clicked, 1, "clicked") > 0
+    if len(borders) < 2 or borders[0] != 0 or borders[-1] != len(places) or len(hits) != len(places):
+        raise InvalidInput("offsets begin at 0 and end at the number of rows; shown and clicked have an entry per row")
+    grades = np.zeros(len(places))
+    grades[hits] = click_weights(places[hits], looked_at, clip)
+    return grades
+
+
+def exponential_grades(weights: ArrayLike) -> Floats:
+    """log₂(1 + weight): the grades whose gain 2^grade − 1, as nDCG counts, is the weight."""
+    return np.log2(1.0 + finite_floats(weights, 1, "weights"))
+
+
+def clicked_pairs(offsets: ArrayLike, relevance: ArrayLike) -> ClickPairs:
+    """Counterfactual RankSVM: every clicked item above every other of its list, at the cost of its weight.
+
+    Σ over clicks i of weight_i · Σ_j max(0, 1 + score_j − score_i) bounds the weighted sum of the ranks of the clicked
+    items from above; `relevance` is that of `weighted_relevance`.
+    """
+    borders, weights = item_indices(offsets, "offsets"), finite_floats(relevance, 1, "relevance")
+    pairs: list[Ints] = []
+    for start, end in pairwise(borders.tolist()):
+        for better in np.flatnonzero(weights[start:end] > 0) + start:
+            others = np.setdiff1d(np.arange(start, end), [better])
+            pairs.append(np.column_stack([others, np.full(len(others), better)]))
+    rows = np.concatenate(pairs) if pairs else np.empty((0, 2), np.int64)
+    return ClickPairs(rows, weights[rows[:, 1]])

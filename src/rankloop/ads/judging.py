@@ -1,0 +1,194 @@
+"""From a log of shown ads to a trained policy and what it would earn: one half teaches, the other judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import default_rng
+
+from rankloop.ads.auc_ranker import AUCRanker
+from rankloop.ads.contexts import Encoding, encoding_of
+from rankloop.ads.policies import EpsilonGreedy, LinearScorer, Policy, Uniform
+from rankloop.ads.reward_model import RewardModel, fit_reward_model
+from rankloop.ads.training import AdLog, fit_rankers, joined
+from rankloop.core.errors import InvalidInput
+from rankloop.core.session import Session
+from rankloop.evaluation.estimates import Estimate, Options, concluded
+from rankloop.evaluation.impressions import Impression
+from rankloop.evaluation.learned import session_rows
+from rankloop.evaluation.log_table import LogPiece, LogTable
+from rankloop.evaluation.off_policy import SPANS, Method, check_method, series_of
+from rankloop.evaluation.overlap import FEW_REWARDS
+from rankloop.evaluation.rows import Rows, rows_of
+from rankloop.evaluation.sums import Sums
+
+Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+MOST_TAUGHT = 500_000
+CURRENT, UNIFORM = "current", "every ad alike"
+
+
+class Judgement(NamedTuple):
+    """What the judging half of a log says of the policies; `estimates` begin with the current one."""
+
+    n_rows: int
+    n_taught: int
+    n_rewarded: int
+    n_ads: int
+    estimates: dict[str, Estimate]
+
+
+class Taught(NamedTuple):
+    """A policy learned from a log, with what is needed to use it on another."""
+
+    encoding: Encoding
+    scorer: LinearScorer
+    log: AdLog
+    model: RewardModel
+
+
+def teach(table: LogTable, seed: int = 0, share: float = 0.5, ranker: AUCRanker | None = None) -> Taught:
+    """Train rankers on a random `share` of the log, up to half a million rows."""
+    encoding = encoding_of(table.pieces())
+    if len(encoding.ads) < 2:
+        raise InvalidInput(f"{table.path.name} shows only the ad {encoding.ads[0]!r}; there is nothing to choose")
+    parts: list[AdLog] = []
+    for piece, teaching in _halves(table, seed, share):
+        if sum(len(part.ads) for part in parts) < MOST_TAUGHT:
+            parts.append(_ad_log(piece, encoding, table.path.name).take(teaching))
+    log = joined(parts)
+    if not (log.rewards > 0).any():
+        raise InvalidInput(
+            f"{table.path.name}: no row of the training half was rewarded; the log is too small to learn"
+        )
+    return Taught(encoding, fit_rankers(log, ranker), log, fit_reward_model(log))
+
+
+def judge(
+    table: LogTable,
+    encoding: Encoding,
+    policies: Mapping[str, Policy],
+    *,
+    method: Method = "snips",
+    options: Options | None = None,
+    model: RewardModel | None = None,
+    seed: int = 0,
+    share: float = 0.5,
+    watch: Callable[[int], None] = lambda rows: None,
+) -> Judgement:
+    """Estimate each policy on the rows that `teach` left out with this seed and share (0: all of them).
+
+    The current policy is judged by the mean of what it earned, the others by `method`.
+    """
+    options = options or Options()
+    check_method(method)
+    rated: dict[str, Policy | None] = {CURRENT: None, **policies, UNIFORM: Uniform(n_ads=len(encoding.ads))}
+    sums = {name: Sums() for name in rated}
+    n_rows, n_taught, n_rewarded = 0, 0, 0
+    for piece, teaching in _halves(table, seed, share):
+        _refuse_propensities(piece, table.path.name)
+        n_rows, n_taught = n_rows + len(teaching), n_taught + int(teaching.sum())
+        n_rewarded += int((piece.reward > 0).sum())
+        ads, contexts = encoding.ads_of(piece, table.path.name)[~teaching], encoding.contexts_of(piece)[~teaching]
+        log = AdLog(contexts, ads, piece.reward[~teaching], piece.propensity[~teaching], len(encoding.ads))
+        for name, policy in rated.items():
+            how: Method = "ips" if policy is None else method
+            sums[name].add(series_of(policy_rows(log, policy, model), how, options.limit))
+        watch(n_rows)
+    methods: dict[str, Method] = {name: "ips" if policy is None else method for name, policy in rated.items()}
+    estimates = {name: concluded(sums[name], methods[name], options, SPANS[methods[name]]) for name in rated}
+    return Judgement(n_rows, n_taught, n_rewarded, len(encoding.ads), estimates)
+
+
+def judge_column(table: LogTable, method: Method, options: Options) -> Judgement:
+    """Judge the policy whose probabilities stand in the table's own column, on all rows."""
+    return _judge_rows(table.rows(), table.columns.target, method, options)
+
+
+def judge_rankings(
+    session: Session, log: Iterable[Impression], name: str, method: Method, options: Options
+) -> Judgement:
+    """Judge a ranker on logged rankings, by the probability with which it would show each of them now."""
+    rows = session_rows(session, (shown.arrival() for shown in log))
+    return _judge_rows(rows, name, method, options)
+
+
+def _judge_rows(log: Iterable[Rows], name: str, method: Method, options: Options) -> Judgement:
+    check_method(method)
+    current, target = Sums(), Sums()
+    for rows in log:
+        current.add(series_of(rows._replace(target=rows.propensity), "ips", options.limit))
+        target.add(series_of(rows, method, options.limit))
+    estimates = {
+        CURRENT: concluded(current, "ips", options, SPANS["ips"]),
+        name: concluded(target, method, options, SPANS[method]),
+    }
+    return Judgement(current.n, 0, current.rewarded, 0, estimates)
+
+
+def verdicts(judgement: Judgement) -> list[str]:
+    """What the log says of every policy but the current and the uniform one, in plain words, with its doubts."""
+    found = []
+    for name, one in judgement.estimates.items():
+        if name not in (CURRENT, UNIFORM):
+            told = one.overlap.effective_rewards < FEW_REWARDS  # the verdict itself gives this reason
+            found.append(verdict(name, one))
+            found += [f"Beware: {warning}." for warning in one.warnings[int(told) :]]
+    return found
+
+
+def policy_rows(log: AdLog, policy: Policy | None, model: RewardModel | None = None) -> Rows:
+    """The log with a policy's probabilities of what was shown; without a policy, those of the log itself."""
+    if policy is None:
+        return Rows(log.rewards, log.propensities, log.propensities, log.rewards, log.rewards)
+    shares, own = policy.probabilities(log.contexts), (np.arange(len(log.ads)), log.ads)
+    if model is None:
+        return Rows(log.rewards, log.propensities, shares[own])
+    values = model.predict(log.contexts)
+    return Rows(log.rewards, log.propensities, shares[own], values[own], (shares * values).sum(axis=1))
+
+
+def trained_policy(taught: Taught, epsilon: float) -> EpsilonGreedy:
+    """The ranker policy with exploration."""
+    return EpsilonGreedy(scorer=taught.scorer, epsilon=epsilon)
+
+
+def amount(value: float) -> str:
+    """A reward per row as people read it: a rate in percent, anything above 1 as it is."""
+    return f"{value:.3%}" if abs(value) <= 1.0 else f"{value:.4g}"
+
+
+def verdict(name: str, found: Estimate) -> str:
+    """One plain sentence: better, not better, or the log cannot tell."""
+    sure = f"{found.level:.0%} sure"
+    if found.overlap.effective_rewards < FEW_REWARDS:
+        return f"The log is too small to tell how good the {name} is: {found.warnings[0].split(': ', 1)[1]}."
+    if found.gain_lower > 0:
+        return f"The {name} earns at least {amount(found.gain_lower)} more per row than the current one ({sure})."
+    if found.gain <= 0:
+        return f"The {name} is not better than the current one on this log: its estimated gain is {amount(found.gain)}."
+    return (
+        f"The {name} looks better than the current one, by {amount(found.gain)} per row, but the log is too small to "
+        f"be {sure}: the gain may be as low as {amount(found.gain_lower)}."
+    )
+
+
+def _refuse_propensities(piece: LogPiece, where: str) -> None:
+    """Check before rows are left out, so that a fault is named by its row in the file."""
+    rows_of(piece.reward, piece.propensity, np.zeros(len(piece.reward)), first_row=piece.first_row, where=where)
+
+
+def _halves(
+    table: LogTable, seed: int, share: float
+) -> Iterator[tuple[LogPiece, np.ndarray[tuple[int], np.dtype[np.bool_]]]]:
+    """Every piece, and which of its rows teach: the same ones in every pass."""
+    rng = default_rng(seed)
+    for piece in table.pieces():
+        yield piece, rng.random(len(piece.reward)) < share
+
+
+def _ad_log(piece: LogPiece, encoding: Encoding, where: str) -> AdLog:
+    _refuse_propensities(piece, where)
+    people, shown = encoding.contexts_of(piece), encoding.ads_of(piece, where)
+    return AdLog(people, shown, piece.reward, piece.propensity, len(encoding.ads))

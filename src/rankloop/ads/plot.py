@@ -1,0 +1,31 @@
+"""The estimates of several policies as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rankloop.ads.judging import CURRENT, Judgement
+
+
+def plot_judgement(judgement: Judgement, path: Path) -> None:
+    """A dot for each policy's estimate and a line down to its lower bound, the current one dashed across."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    names = list(judgement.estimates)
+    figure = Figure(figsize=(7.2, 0.6 * len(names) + 1.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for place, name in enumerate(names):
+        found = judgement.estimates[name]
+        low = max(0.0, found.lower)
+        axes.plot([100 * low, 100 * found.value], [place, place], color="#2f7ed8", linewidth=2.5)
+        axes.plot([100 * low], [place], marker="|", markersize=12, color="#2f7ed8")
+        axes.plot([100 * found.value], [place], marker="o", color="#2f7ed8")
+    axes.axvline(100 * judgement.estimates[CURRENT].value, color="#8a8f98", linestyle="dashed", linewidth=1.0)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlim(left=0.0)
+    axes.set_xlabel(f"reward per 100 rows; the line ends at the {judgement.estimates[CURRENT].level:.0%} lower bound")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=160, facecolor="white")

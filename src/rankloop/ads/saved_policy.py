@@ -1,0 +1,99 @@
+"""A trained ad policy as a session that can be served and goes on learning, and the way back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rankloop.ads.auc_policy import AUCPolicy, State
+from rankloop.ads.contexts import Encoding
+from rankloop.ads.judging import Taught
+from rankloop.ads.policies import EpsilonGreedy, LinearScorer, Policy, Softmax
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.files import atomic_write
+from rankloop.core.saving import load, save
+from rankloop.core.session import Session
+from rankloop.core.types import Floats, Problem, Query
+
+
+def session_of(taught: Taught, epsilon: float, seed: int = 0) -> Session:
+    """An `auc_policy` session that shows what the trained policy shows, with examples of the log to learn on from."""
+    learner = AUCPolicy(epsilon=epsilon)
+    n_ads, n_context = taught.scorer.weights.shape
+    session = Session(learner, Problem(n_features=0, n_items=n_ads, n_context=n_context, shown=1), seed)
+    state: State = session.state
+    for ad in range(n_ads):
+        own = taught.log.ads == ad
+        for kept, counts, chosen in (
+            (state.clicked, state.n_clicked, own & (taught.log.rewards > 0)),
+            (state.unclicked, state.n_unclicked, own & (taught.log.rewards <= 0)),
+        ):
+            rows = np.flatnonzero(chosen)
+            spread = rows[np.linspace(0, len(rows) - 1, min(len(rows), learner.buffer)).astype(np.int64)]
+            kept[ad, : len(spread)], counts[ad] = taught.log.contexts[spread], len(rows)
+    trained = state._replace(weights=taught.scorer.weights.copy(), thresholds=taught.scorer.thresholds.copy())
+    _, generator, learned, refused = session.snapshot()
+    session.restore(trained, generator, learned, refused)
+    return session
+
+
+def save_policy(taught: Taught, epsilon: float, path: Path, seed: int = 0) -> None:
+    """The session, and beside it which ad and which column each number stands for."""
+    save(session_of(taught, epsilon, seed), path)
+    atomic_write(names_beside(path), json.dumps(taught.encoding.to_plain(), ensure_ascii=False, indent=1))
+
+
+def load_policy(path: Path) -> tuple[Policy, Encoding]:
+    """What `save_policy` wrote."""
+    beside = names_beside(path)
+    if not beside.exists():
+        raise NotFound(f"{beside.name} is not beside {path.name}: it tells which columns the policy's contexts are")
+    session, encoding = load(path), Encoding.from_plain(json.loads(beside.read_text(encoding="utf-8")))
+    if session.problem.n_items != len(encoding.ads) or session.problem.n_context != encoding.n_context:
+        raise InvalidInput(f"{path.name} and {beside.name} do not belong together")
+    if session.problem.shown != 1:
+        raise InvalidInput(f"{path.name} shows more than one item at a time; a log of single ads cannot judge it")
+    return _policy_of(session), encoding
+
+
+def _policy_of(session: Session) -> Policy:
+    """The session itself, or the same policy over whole arrays where that is known."""
+    learner, state = session.learner, session.state
+    if not isinstance(learner, AUCPolicy):
+        return SessionPolicy(session=session)
+    scorer = LinearScorer(state.weights, state.thresholds)
+    if learner.temperature is None:
+        return EpsilonGreedy(scorer=scorer, epsilon=learner.epsilon)
+    return Softmax(scorer=scorer, temperature=learner.temperature)
+
+
+def names_beside(path: Path) -> Path:
+    return path.with_name(path.name + ".json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionPolicy:
+    """A session over a fixed set of ads, asked for the probability of each ad to be first."""
+
+    session: Session
+
+    def probabilities(self, contexts: Floats) -> Floats:
+        n_ads = int(self.session.problem.n_items or 0)
+        found = np.empty((len(contexts), n_ads))
+        items = np.zeros((n_ads, self.session.problem.n_features))
+        for row, context in enumerate(contexts):
+            found[row] = [self._probability(Query("", items, context), ad, row) for ad in range(n_ads)]
+        return found
+
+    def _probability(self, query: Query, ad: int, row: int) -> float:
+        others = [other for other in range(len(query.features)) if other != ad]
+        log_prob = self.session.log_prob(query, np.array([ad, *others]))
+        if np.isnan(log_prob):
+            raise InvalidInput(
+                f"row {row}: {type(self.session.learner).__name__} cannot say with which probability it shows an ad "
+                "(it has no closed form), so a log cannot judge it"
+            )
+        return float(np.exp(log_prob))

@@ -1,0 +1,61 @@
+"""Whether a log can answer the question at all: how far the target policy's choices are among the logged ones."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from rankloop.evaluation.sums import Sums
+
+FEW_REWARDS, FEW_ROWS = 20, 100
+THIN_SHARE = 0.1
+HEAVY_SHARE = 0.1
+
+
+class Overlap(NamedTuple):
+    """Diagnostics of the weights w = target / propensity; on a log that covers the target they average 1."""
+
+    mean_weight: float
+    mean_weight_error: float
+    largest_weight: float
+    largest_share: float  # of the sum of all weights
+    unsupported: float  # share of rows that the target would never show
+    effective_n: float
+    effective_rewards: float  # so many rewarded rows of equal weight carry the estimate
+
+
+def overlap_of(sums: Sums) -> Overlap:
+    mean = sums.weight_sum / sums.n
+    variance = max(0.0, sums.weight_squares / sums.n - mean**2)
+    return Overlap(
+        mean,
+        math.sqrt(variance / sums.n),
+        sums.largest_weight,
+        sums.largest_weight / sums.weight_sum if sums.weight_sum else 1.0,
+        sums.unsupported / sums.n,
+        sums.effective_n,
+        sums.effective_rewards,
+    )
+
+
+def warnings_of(overlap: Overlap, n: int) -> tuple[str, ...]:
+    """In plain words, what makes the estimate doubtful; empty when nothing does."""
+    found = []
+    if overlap.effective_rewards < FEW_REWARDS:
+        found.append(
+            f"the log is too small to tell: the estimate rests on about {overlap.effective_rewards:.0f} rewarded rows, "
+            f"and needs {FEW_REWARDS} or more for a bound worth having"
+        )
+    if overlap.effective_n < min(FEW_ROWS, n) or overlap.effective_n < THIN_SHARE * n:
+        found.append(
+            f"the log's {n:,} rows count as only {overlap.effective_n:,.0f}: the target policy mostly shows what the "
+            "log seldom shows"
+        )
+    if overlap.largest_share > HEAVY_SHARE and n > 1:
+        found.append(f"a single row carries {overlap.largest_share:.0%} of the weight")
+    if abs(overlap.mean_weight - 1.0) > 4.0 * overlap.mean_weight_error + 0.01:
+        found.append(
+            f"the weights average {overlap.mean_weight:.3g} and should average 1: the propensities are wrong, or the "
+            "target policy shows what the log never shows"
+        )
+    return tuple(found)

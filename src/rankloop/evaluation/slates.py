@@ -1,0 +1,115 @@
+"""What a policy's whole rankings would earn, estimated from logged rankings and the clicks on their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats, finite_floats, item_indices
+from rankloop.evaluation.estimates import Estimate, Options, summed
+from rankloop.evaluation.rows import rows_of
+from rankloop.evaluation.sums import Series
+
+
+def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
+    """(1/n) Σ_rows Σ_p reward[p] · target[p] / propensity[p], for rewards that depend on item and place alone.
+
+    All three have a row per ranking and a column per place; the probabilities are those of this item at this place,
+    whatever stands elsewhere. Unbiased when people judge every place for itself (the position-based model).
+    Reference: Li, Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay and Wen (2018), Offline Evaluation of Ranking Policies
+    with Click Models.
+    """
+    rows = rows_of(reward, propensity, target, ndim=2)
+    weight = rows.target / rows.propensity
+    return _by_place("position_wise", rows.reward, weight, rows.propensity, options)
+
+
+def cascade(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
+    """(1/n) Σ_rows Σ_p reward[p] · Π_(q ≤ p) target[q] / propensity[q], for rewards that depend on what stands above.
+
+    Column p of the probabilities is that of the item at place p given the items above it. Unbiased when people read
+    from the top (the cascade model), with weights far smaller than those of the whole ranking.
+    Reference: McInerney, Brost, Chandar, Mehrotra and Carterette (2020), Counterfactual Evaluation of Slate
+    Recommendations with Sequential Reward Interactions.
+    """
+    rows = rows_of(reward, propensity, target, ndim=2)
+    weight: Floats = np.cumprod(rows.target / rows.propensity, axis=1, dtype=np.float64)
+    prefixes: Floats = np.cumprod(rows.propensity, axis=1, dtype=np.float64)
+    return _by_place("cascade", rows.reward, weight, prefixes, options)
+
+
+def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
+    """IPS of whole rankings: (1/n) Σ (Σ_p reward[p]) · target / propensity, with the probability of all that was seen.
+
+    Assumes nothing about people, and needs far longer logs than the others.
+    """
+    earned = finite_floats(reward, 2, "reward").sum(axis=1)
+    rows = rows_of(earned, propensity, target)
+    weight = rows.target / rows.propensity
+    series = Series(weight * rows.reward, np.ones(len(weight)), rows.reward, weight, rows.propensity.min(initial=1.0))
+    return summed([series], "whole_ranking", Options(**options))
+
+
+def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Estimate:
+    """(1/n) Σ reward · weight with the weights of `slate_weight`, for a reward of the whole ranking.
+
+    Unbiased when the reward is a sum of unknown parts, one per item and place, even though only the sum is seen.
+    Weights may be negative. The Hoeffding and Bernstein bounds need `max_weight`.
+    Reference: Swaminathan, Krishnamurthy, Agarwal, Dudík, Langford, Jose and Zitouni (2017), Off-policy Evaluation for
+    Slate Recommendation.
+    """
+    earned, weights = finite_floats(reward, 1, "reward"), finite_floats(weight, 1, "weight")
+    if earned.shape != weights.shape:
+        raise InvalidInput(f"{len(weights)} weights for {len(earned)} rewards")
+    if options.get("bound") in ("bernstein", "hoeffding") and not options.get("max_weight"):
+        raise InvalidInput("this bound needs max_weight, the largest weight that could occur")
+    series = Series(weights * earned, np.ones(len(weights)), earned, weights, 1.0)
+    return summed([series], "pseudo_inverse", Options(**options), lambda heaviest, _: 2.0 * heaviest)
+
+
+def slate_weight(
+    shown: Sequence[int], rankings: ArrayLike, logged: ArrayLike, target: ArrayLike, n_items: int
+) -> float:
+    """q_targetᵀ Γ⁺ 1_shown: the pseudo-inverse weight of one logged ranking.
+
+    `rankings` lists all rankings of the query's items that either policy can show (their seen part), `logged` and
+    `target` their probabilities. 1_y marks which item stands at which place, Γ = Σ_y logged(y) · 1_y 1_yᵀ and
+    q_target = Σ_y target(y) · 1_y.
+    """
+    marks = np.array([indicator(ranking, n_items) for ranking in np.asarray(rankings)])
+    logged_probs, target_probs = finite_floats(logged, 1, "logged"), finite_floats(target, 1, "target")
+    for name, probabilities in (("logged", logged_probs), ("target", target_probs)):
+        if len(probabilities) != len(marks) or abs(probabilities.sum() - 1.0) > 1e-6 or probabilities.min() < 0.0:
+            raise InvalidInput(f"{name} must be probabilities that sum to 1, one for each of {len(marks)} rankings")
+    second_moments = (marks * logged_probs[:, None]).T @ marks
+    return float(target_probs @ marks @ np.linalg.pinv(second_moments, rcond=1e-10) @ indicator(shown, n_items))
+
+
+def factored_slate_weight(propensity: ArrayLike, target: ArrayLike) -> Floats:
+    """1 − places + Σ_p target[p] / propensity[p]: the same weight, for logs that draw every place independently."""
+    rows = rows_of(np.zeros(np.shape(propensity)), propensity, target, ndim=2)
+    ratios = rows.target / rows.propensity
+    weights: Floats = 1.0 - ratios.shape[1] + ratios.sum(axis=1)
+    return weights
+
+
+def indicator(ranking: ArrayLike, n_items: int) -> Floats:
+    """1_y as a vector: entry place · n_items + item is 1 where this item stands at this place."""
+    items = item_indices(ranking, "ranking")
+    if len(items) and (items.min() < 0 or items.max() >= n_items):
+        raise InvalidInput(f"the ranking {items.tolist()} names an item outside 0 … {n_items - 1}")
+    mark = np.zeros(len(items) * n_items)
+    mark[np.arange(len(items)) * n_items + items] = 1.0
+    return mark
+
+
+def _by_place(name: str, reward: Floats, weight: Floats, propensity: Floats, options: dict[str, Any]) -> Estimate:
+    """A summand per ranking; its diagnostics are those of the mean weight over the places."""
+    top = (weight * reward).sum(axis=1)
+    series = Series(top, np.ones(len(top)), reward.sum(axis=1), weight.mean(axis=1), float(propensity.min(initial=1.0)))
+    places = reward.shape[1]
+    return summed([series], name, Options(**options), lambda heaviest, _: places * heaviest)

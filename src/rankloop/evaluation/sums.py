@@ -1,0 +1,121 @@
+"""A log of any length in constant memory: what an estimate and its bounds need of it, gathered piece by piece."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats
+
+N_GROUPS = 4096
+TOP, BOTTOM, REWARD = 0, 1, 2
+
+
+class Series(NamedTuple):
+    """What an estimator makes of a piece of a log, one entry per decision; the estimate is Σ top / Σ bottom."""
+
+    top: Floats
+    bottom: Floats
+    reward: Floats
+    weight: Floats  # how much likelier the target policy is to show this than the logging one was
+    least_propensity: float
+
+
+class Sums:
+    """Running moments of (top, bottom, reward), of the weights, and of groups of rows for the bootstrap.
+
+    Row i belongs to group i mod N_GROUPS: up to that many rows each is a group of its own, and the bootstrap is the
+    ordinary one; beyond, groups are resampled, which keeps every cumulant of the mean (those of a sum add up).
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.mean = np.zeros(3)
+        self.scatter = np.zeros((3, 3))  # Σ (row − mean)(row − mean)ᵀ
+        self.groups = np.zeros((N_GROUPS, 4))  # Σ top, Σ bottom, Σ reward, rows
+        self.weight_sum = self.weight_squares = self.largest_weight = 0.0
+        self.top_squares = 0.0
+        self.unsupported = self.rewarded = 0
+        self.least_propensity = 1.0
+        self.least_reward, self.largest_reward = 0.0, 0.0
+
+    def add(self, series: Series) -> None:
+        """Take in the next piece."""
+        n = len(series.top)
+        if n == 0:
+            return
+        rows = np.stack([series.top, series.bottom, series.reward])
+        self._add_moments(rows, n)
+        self._add_groups(rows, n)
+        self._add_weights(series)
+        self.n += n
+
+    def _add_moments(self, rows: Floats, n: int) -> None:
+        """Chan, Golub and LeVeque's update, which does not cancel."""
+        mean = rows.mean(axis=1)
+        centred = rows - mean[:, None]
+        step, total = mean - self.mean, self.n + n
+        self.scatter += centred @ centred.T + np.outer(step, step) * (self.n * n / total)
+        self.mean += step * (n / total)
+
+    def _add_groups(self, rows: Floats, n: int) -> None:
+        group = (np.arange(n) + self.n) % N_GROUPS
+        for column in range(3):
+            self.groups[:, column] += np.bincount(group, rows[column], N_GROUPS)
+        self.groups[:, 3] += np.bincount(group, minlength=N_GROUPS)
+
+    def _add_weights(self, series: Series) -> None:
+        self.weight_sum += float(series.weight.sum())
+        self.weight_squares += float((series.weight**2).sum())
+        self.largest_weight = max(self.largest_weight, float(series.weight.max()))
+        self.top_squares += float((series.top**2).sum())
+        self.unsupported += int((series.weight == 0.0).sum())
+        self.rewarded += int(((series.reward != 0.0) & (series.weight > 0.0)).sum())
+        self.least_reward = min(self.least_reward, float(series.reward.min()))
+        self.largest_reward = max(self.largest_reward, float(series.reward.max()))
+        self.least_propensity = min(self.least_propensity, series.least_propensity)
+
+    def checked(self) -> Sums:
+        """Itself, or why nothing can be estimated."""
+        if self.n == 0:
+            raise InvalidInput("the log has no rows; an estimate needs at least one")
+        if self.mean[BOTTOM] == 0.0:
+            raise InvalidInput(
+                "the target policy would never have shown anything that the log shows: the log says nothing about it"
+            )
+        return self
+
+    @property
+    def value(self) -> float:
+        return float(self.mean[TOP] / self.mean[BOTTOM])
+
+    @property
+    def current(self) -> float:
+        """The mean reward of the log itself."""
+        return float(self.mean[REWARD])
+
+    @property
+    def effective_n(self) -> float:
+        """(Σ w)² / Σ w²: how many rows of equal weight would say as much."""
+        return self.weight_sum**2 / self.weight_squares if self.weight_squares else 0.0
+
+    @property
+    def effective_rewards(self) -> float:
+        """The same count over the rewarded rows alone: so many clicks carry the estimate."""
+        total = float(self.mean[TOP]) * self.n
+        return total**2 / self.top_squares if self.top_squares else 0.0
+
+    def standard_error(self, gain: bool = False) -> float:
+        """Of the value, or of the gain over the log; by linearisation where the bottom varies. nan with one row."""
+        if self.n < 2:
+            return float("nan")
+        slope = np.array([1.0, -self.value, 0.0]) / self.mean[BOTTOM]
+        slope[REWARD] = -float(gain)
+        variance = max(0.0, float(slope @ self.scatter @ slope)) / (self.n - 1)
+        return float(np.sqrt(variance / self.n))
+
+    def filled_groups(self) -> Floats:
+        """The groups that have rows."""
+        return self.groups[: min(self.n, N_GROUPS)]

@@ -1,0 +1,173 @@
+"""The sorted AUC loss against the sum over all pairs, finite differences and scikit-learn's AUC."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from rankloop.ads.auc_loss import auc_loss
+from rankloop.ads.auc_ranker import AUCRanker, minimised, objective
+from rankloop.ads.pair_sampling import LOSSES, steepness
+from rankloop.ads.streaming import StreamingAUCRanker, place_for, stepped
+from rankloop.core.errors import InvalidInput
+
+sk = pytest.importorskip("sklearn.metrics")
+numbers = st.floats(-3, 3, allow_nan=False, width=16)  # coarse, so that ties and exact margins occur
+scores = arrays(np.float64, st.integers(1, 40), elements=numbers)
+
+
+def over_all_pairs(clicked, unclicked, loss):
+    """(1/nm) Σ Σ ℓ(clicked − unclicked) and its slopes, pair by pair."""
+    t = clicked[:, None] - unclicked[None, :]
+    gap = np.maximum(0.0, 1.0 - t)
+    value, slope = {
+        "hinge": (gap, -(gap > 0).astype(float)),
+        "squared_hinge": (gap**2, -2.0 * gap),
+        "logistic": (np.logaddexp(0.0, -t), -1.0 / (1.0 + np.exp(t))),
+    }[loss]
+    return value.mean(), slope.sum(axis=1) / t.size, -slope.sum(axis=0) / t.size
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@given(clicked=scores, unclicked=scores)
+def test_the_sum_over_all_pairs(loss, clicked, unclicked):
+    for found, expected in zip(
+        auc_loss(clicked, unclicked, loss), over_all_pairs(clicked, unclicked, loss), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("sizes", [(30, 3000), (3000, 30)])
+def test_large_sets_and_far_scores(loss, sizes):
+    rng = np.random.default_rng(0)
+    clicked, unclicked = rng.normal(1000.5, 1, sizes[0]), rng.normal(1000, 1, sizes[1])
+    for found, expected in zip(
+        auc_loss(clicked, unclicked, loss), over_all_pairs(clicked, unclicked, loss), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_the_hinge_of_scaled_scores_is_one_minus_auc():
+    """Scores far apart make the hinge count wrong pairs: ℓ(t) / |t| tends to the indicator."""
+    rng = np.random.default_rng(1)
+    clicked, unclicked = rng.permutation(60)[:20], rng.permutation(np.arange(0.5, 80))[:50]
+    labels = np.r_[np.ones(20), np.zeros(50)]
+    value = sum(auc_loss(clicked[i : i + 1] * 1.0, unclicked * 1.0, "hinge")[2].sum() for i in range(20)) / 20
+    near = [((clicked[:, None] - unclicked) < 1).mean(), ((clicked[:, None] - unclicked) < 0).mean()]
+    assert value == pytest.approx(near[0])
+    assert 1 - sk.roc_auc_score(labels, np.r_[clicked, unclicked]) == pytest.approx(near[1])
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_gradient_by_finite_differences(loss):
+    rng = np.random.default_rng(2)
+    clicked, unclicked, w = rng.normal(size=(7, 4)), rng.normal(size=(30, 4)), rng.normal(size=4)
+    of = objective(clicked, unclicked, loss, 0.3)
+    step = 1e-6 * np.eye(4)
+    slopes = [(of(w + s)[0] - of(w - s)[0]) / 2e-6 for s in step]
+    np.testing.assert_allclose(of(w)[1], slopes, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_steepness_is_minus_the_derivative(loss):
+    for margin in (-5.0, -0.3, 0.2, 0.9, 1.5, 40.0):
+        _, slope, _ = over_all_pairs(np.array([margin]), np.array([0.0]), loss)
+        assert steepness(margin, LOSSES[loss]) == pytest.approx(-slope[0], abs=1e-12)
+
+
+def sparse_clicks(n=4000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 6)) * [1, 2, 5, 1, 1, 1] + 7
+    w = np.array([1.0, -0.5, 0.2, 0, 0, 0])
+    return X, (rng.random(n) < 1 / (1 + np.exp(4 - (X - 7) @ w))).astype(int)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_both_solvers_reach_the_same_objective(loss):
+    X, y = sparse_clicks()
+    Z = (X - X.mean(0)) / X.std(0)
+    of = objective(Z[y == 1], Z[y == 0], loss, 0.05)
+    full = AUCRanker(loss=loss, regularisation=0.05, solver="full").fit(X, y)
+    sampled = AUCRanker(loss=loss, regularisation=0.05, solver="sgd", n_pairs=300_000).fit(X, y)
+    best, near = of(full.coef_ * X.std(0))[0], of(sampled.coef_ * X.std(0))[0]
+    assert best <= near <= best + 0.002
+    assert np.linalg.norm(of(full.coef_ * X.std(0))[1]) < (1e-3 if loss != "hinge" else 0.05)
+
+
+def test_the_ranker_ranks_and_beats_chance():
+    X, y = sparse_clicks()
+    held_out = sparse_clicks(seed=9)
+    for ranker in (AUCRanker(), AUCRanker(loss="squared_hinge", penalty="l1"), AUCRanker(solver="sgd", n_pairs=10**5)):
+        assert sk.roc_auc_score(held_out[1], ranker.fit(X, y).decision_function(held_out[0])) > 0.75
+
+
+def test_l1_makes_useless_weights_zero_and_is_optimal():
+    rng = np.random.default_rng(3)
+    clicked, unclicked = rng.normal(size=(50, 5)), rng.normal(size=(300, 5))
+    clicked[:, 0] += 1.0
+    w = minimised(clicked, unclicked, "squared_hinge", 0.0, 0.4)
+    assert w[0] > 0.05
+    assert (w[1:] == 0).all()
+    _, grad = objective(clicked, unclicked, "squared_hinge", 0.0)(w)
+    assert grad[0] == pytest.approx(-0.4, abs=1e-3)
+    assert (np.abs(grad[1:]) <= 0.4).all()
+
+
+def test_conventions_and_refusals():
+    X, y = sparse_clicks(200)
+    ranker = AUCRanker(regularisation=0.5)
+    assert ranker.get_params()["regularisation"] == 0.5
+    assert ranker.set_params(loss="hinge") is ranker
+    with pytest.raises(InvalidInput, match="did you mean 'penalty'"):
+        ranker.set_params(penalti="l1")
+    with pytest.raises(InvalidInput, match="call fit first"):
+        ranker.decision_function(X)
+    with pytest.raises(InvalidInput, match="both clicked"):
+        ranker.fit(X, np.zeros(200))
+    with pytest.raises(InvalidInput, match="loss"):
+        AUCRanker(loss="square").fit(X, y)
+    with pytest.raises(InvalidInput, match="at least one clicked"):
+        auc_loss(np.zeros(0), np.zeros(3))
+    shifted = AUCRanker(solver="full").fit(X + 100, y)
+    np.testing.assert_allclose(
+        shifted.decision_function(X + 100), AUCRanker(solver="full").fit(X, y).decision_function(X), atol=1e-4
+    )
+
+
+def test_the_streaming_step_is_a_gradient_step():
+    rng = np.random.default_rng(4)
+    w, x, others = rng.normal(size=3), rng.normal(size=3), rng.normal(size=(5, 3))
+    of = objective(x[None], others, "logistic", 0.0)
+    np.testing.assert_allclose(stepped(w, x, others, 1.0, 0.2, 0.0, 0), w - 0.2 * of(w)[1], rtol=1e-12)
+    of = objective(others, x[None], "logistic", 0.0)
+    np.testing.assert_allclose(stepped(w, x, others, -1.0, 0.2, 0.5, 0), (w - 0.2 * of(w)[1]) / 1.2, rtol=1e-12)
+
+
+def test_the_reservoir_is_a_uniform_sample():
+    rng = np.random.default_rng(5)
+    counts, repeats = np.zeros(12), 6000
+    for _ in range(repeats):
+        kept = np.full(4, -1)
+        for seen, draw in enumerate(rng.random(12)):
+            place = place_for(seen, 4, draw)
+            if place >= 0:
+                kept[place] = seen
+        counts[kept] += 1
+    error = np.sqrt(repeats * (1 / 3) * (2 / 3))
+    assert np.abs(counts - repeats / 3).max() < 4.5 * error
+
+
+def test_streaming_learns_in_batches_of_any_size():
+    X, y = sparse_clicks()
+    Z = (X - X.mean(0)) / X.std(0)
+    ranker = StreamingAUCRanker(seed=1)
+    for start in range(0, len(Z), 777):
+        ranker.partial_fit(Z[start : start + 777], y[start : start + 777])
+    whole = StreamingAUCRanker(seed=1).partial_fit(Z, y)
+    np.testing.assert_array_equal(ranker.coef_, whole.coef_)
+    test, labels = sparse_clicks(seed=9)
+    assert sk.roc_auc_score(labels, ranker.decision_function((test - X.mean(0)) / X.std(0))) > 0.75
+    with pytest.raises(InvalidInput, match="features"):
+        ranker.partial_fit(np.zeros((1, 2)), [1])

@@ -1,0 +1,176 @@
+"""Lists with clicks, read from tables and exports, and a ranker learned from them without their position bias."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rankloop.ads.click_log import read_click_log
+from rankloop.ads.click_weights import clicked_pairs, exponential_grades
+from rankloop.batch.rank_bundle import RankBundle
+from rankloop.cli import main
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import build
+from rankloop.core.saving import load, save
+from rankloop.core.session import Session
+from rankloop.core.types import Clicks, Problem, Query
+from rankloop.evaluation.impressions import holds_impressions, read_impressions
+
+LOOKED_AT = 1.0 / np.arange(1, 7) ** 1.5
+WEIGHTS = np.array([2.0, -1.0, 0.5])
+
+
+def shown_lists(n_queries=40, shows=60, seed=0):
+    """The same queries again and again, best by the first feature on top (a wrong ranker), slightly shuffled."""
+    rng = np.random.default_rng(seed)
+    for query in range(n_queries):
+        X = rng.normal(size=(6, 3))
+        X[:, 0] -= 0.8 * X[:, 1]
+        relevant = 1 / (1 + np.exp(-(X @ WEIGHTS)))
+        for _ in range(shows):
+            order = np.argsort(X[:, 0] * 2 + rng.normal(size=6))
+            yield query, order, X[order], rng.random(6) < LOOKED_AT * relevant[order]
+
+
+def write_table(path: Path) -> Path:
+    lines = ["impression,query,item,position,click,a,b,c"]
+    for impression, (query, order, X, clicked) in enumerate(shown_lists()):
+        for place in range(6):
+            cells = ",".join(f"{value:.6f}" for value in X[place])
+            lines.append(f"{impression},{query},{order[place]},{place + 1},{int(clicked[place])},{cells}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory) -> Path:
+    return write_table(tmp_path_factory.mktemp("clicks") / "clicks.csv")
+
+
+def test_a_table_becomes_lists(table):
+    log = read_click_log(table)
+    assert log.features.shape == (2400 * 6, 3)
+    assert log.feature_names == ("a", "b", "c")
+    np.testing.assert_array_equal(np.diff(log.offsets), 6)
+    np.testing.assert_array_equal(log.place[:6], np.arange(6))
+    assert log.pair.max() == 40 * 6 - 1
+
+
+def test_unbiased_learning_beats_counting_clicks(table):
+    log = read_click_log(table)
+    bias = log.position_bias()
+    np.testing.assert_allclose(bias.looked_at, LOOKED_AT, atol=0.06)
+    cosines = {}
+    for name, looked_at in (("naive", np.ones(6)), ("weighted", bias.looked_at)):
+        grades = log.relevance(looked_at, clip=20.0)
+        pairs, costs = clicked_pairs(log.offsets, grades)
+        learned = RankBundle("preferences", 1e-3, tolerance=1e-3).fit_pairs(log.features, pairs, costs).coef_
+        cosines[name] = learned @ WEIGHTS / np.linalg.norm(learned) / np.linalg.norm(WEIGHTS)
+    assert cosines["weighted"] > 0.97
+    assert cosines["weighted"] > cosines["naive"] + 0.02
+    np.testing.assert_allclose(2.0 ** exponential_grades(grades) - 1.0, grades, atol=1e-12)
+
+
+def test_lists_that_do_not_stand_together_are_refused(tmp_path):
+    path = tmp_path / "bad.csv"
+    path.write_text("qid,place,click,a\n1,0,0,1\n2,0,0,1\n1,1,0,1\n")
+    with pytest.raises(InvalidInput, match="do not stand together"):
+        read_click_log(path)
+    path.write_text("qid,click,a\n1,0,1\n")
+    with pytest.raises(InvalidInput, match="no column for the place"):
+        read_click_log(path)
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory) -> Path:
+    """Impressions of a random order, as the service writes them; the last one mixed two rankers."""
+    path = tmp_path_factory.mktemp("export") / "events.parquet"
+    session = Session(build("random_order", "learner"), Problem(n_features=2, shown=3), seed=0)
+    rng, rows = np.random.default_rng(1), []
+    for number in range(800):
+        query = Query.of(rng.normal(size=(4, 2)))
+        decision = session.rank(query)
+        clicked = [i for i in decision.ranking[:3].tolist() if rng.random() < 0.3 + 0.2 * np.sign(query.features[i, 0])]
+        rows.append(
+            {
+                "query_id": f"q{number}",
+                "ranking": [f"d{i}" for i in decision.ranking.tolist()],
+                "features": query.features[decision.ranking].tolist(),
+                "context": [],
+                "log_propensity": decision.log_propensity,
+                "evaluation": number == 799,
+                "feedback": "clicks" if clicked else None,
+                "items": [f"d{i}" for i in clicked],
+                "values": [1.0] * len(clicked),
+            }
+        )
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def test_an_export_is_recognised_and_read(export, table):
+    assert holds_impressions(export)
+    assert not holds_impressions(table)
+    shown = list(read_impressions(export))
+    assert len(shown) == 799
+    arrival = shown[0].arrival()
+    assert isinstance(arrival.feedback, Clicks)
+    assert arrival.decision.ranking.tolist() == [0, 1, 2, 3]
+    assert arrival.query.features.shape == (4, 2)
+    log = read_click_log(export)
+    assert len(log.offsets) == 800
+    assert log.clicked.sum() == sum(one.reward() for one in shown)
+
+
+def test_a_ranker_is_judged_on_an_export(export, tmp_path, capsys):
+    model = tmp_path / "new.rankloop"
+    learner = build("pdgd(start=[1.0, 0.0])", "learner")
+    save(Session(learner, Problem(n_features=2, shown=3)), model)
+    with pytest.raises(SystemExit) as leaving:
+        main(["evaluate", str(model), "--log", str(export)])
+    out = capsys.readouterr().out
+    assert not leaving.value.code
+    assert "events.parquet: 799 rows" in out
+    assert "ranker of new.rankloop" in out
+    with pytest.raises(SystemExit) as leaving:
+        main(["evaluate", "--log", str(export)])
+    assert leaving.value.code == 2
+    assert "name the saved ranker" in capsys.readouterr().err
+
+
+def trained(arguments, folder, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([*arguments, "--out", str(folder), "--json"])
+    assert end.value.code in (0, None)
+    answer = json.loads(capsys.readouterr().out)
+    weights = np.array(load(answer["model"]).learner.weights)
+    return answer, float(weights @ WEIGHTS / np.linalg.norm(weights) / np.linalg.norm(WEIGHTS))
+
+
+@pytest.mark.parametrize("loss", ["ordinal", "nDCG@5"])
+def test_the_command_learns_the_true_direction_from_biased_clicks(table, tmp_path, capsys, loss):
+    command = ["train", "--log", str(table), "--loss", loss, "--regularisation", "0.1,0.001"]
+    answer, estimated = trained(command, tmp_path / "estimated", capsys)
+    assert set(answer["held_out"]) == {"0.1", "0.001"}
+    assert answer["looked_at"][0] == 1.0
+    _, ignored = trained([*command, "--position-bias", "1,1,1,1,1,1"], tmp_path / "ignored", capsys)
+    assert estimated > 0.95
+    assert estimated > ignored
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "either DATA"),
+        (["x.txt", "--log", "y.csv"], "either DATA"),
+        (["--log", "{table}", "--position-bias", "a"], "numbers"),
+    ],
+)
+def test_what_the_command_refuses(table, arguments, message, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["train", *(argument.format(table=table) for argument in arguments)])
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,164 @@
+"""From a log to a policy, its estimate and a plain sentence; through Python and through the command."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rankloop.ads.auc_policy import AUCPolicy
+from rankloop.ads.campaign import Campaign
+from rankloop.ads.contexts import Encoding, encoding_of
+from rankloop.ads.judging import judge, teach, trained_policy, verdict
+from rankloop.ads.policies import Uniform
+from rankloop.ads.saved_policy import SessionPolicy, load_policy, save_policy, session_of
+from rankloop.cli import main
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.registry import build
+from rankloop.core.session import Session
+from rankloop.core.types import Problem
+from rankloop.evaluation import LogTable
+from rankloop.simulate.play import play
+
+CAMPAIGN = Campaign(domain="hotel", n_context=4, informative=4, taste=1.5)
+
+
+def write_log(path: Path, n: int, seed: int = 0) -> Path:
+    log = CAMPAIGN.log(Uniform(n_ads=5), n, np.random.default_rng(seed))
+    lines = ["age,income,visits,city,ad,click,propensity"]
+    for x, ad, click, p in zip(*log[:4]):
+        city = "north" if x[3] > 0 else "south"
+        lines.append(f"{x[0]:.3f},{x[1]:.3f},{x[2]:.3f},{city},ad{ad},{click:.0f},{p}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory) -> Path:
+    return write_log(tmp_path_factory.mktemp("log") / "ads.csv", 12_000)
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as leaving:
+        main(["evaluate", *arguments])
+    captured = capsys.readouterr()
+    return int(leaving.value.code or 0), captured.out, captured.err
+
+
+def test_contexts_become_numbers(log):
+    encoding = encoding_of(LogTable(log).pieces())
+    assert encoding.ads == ("ad0", "ad1", "ad2", "ad3", "ad4")
+    assert encoding.columns == ("age", "income", "visits", "city")
+    assert encoding.values[3] == ("north", "south")
+    piece = next(LogTable(log).pieces())
+    rows = encoding.contexts_of(piece)
+    assert rows.shape == (12_000, encoding.n_context) == (12_000, 6)
+    np.testing.assert_array_equal(rows[:, 3] + rows[:, 4], 1.0)
+    assert Encoding.from_plain(json.loads(json.dumps(encoding.to_plain()))) == encoding
+    with pytest.raises(InvalidInput, match="row 1: the ad 'ad"):
+        encoding._replace(ads=("other",)).ads_of(piece, "ads.csv")
+
+
+def test_the_halves_are_apart_and_the_gain_is_real(log):
+    table = LogTable(log)
+    taught = teach(table, seed=3)
+    found = judge(table, taught.encoding, {"new": trained_policy(taught, 0.0)}, seed=3)
+    assert found.n_taught == len(taught.log.ads)
+    assert found.n_taught + found.estimates["new"].n == found.n_rows == 12_000
+    assert found.estimates["new"].gain_lower > 0.02
+    assert found.estimates["every ad alike"].value == pytest.approx(found.estimates["current"].value)
+    for method in ("ips", "doubly_robust"):
+        other = judge(
+            table, taught.encoding, {"new": trained_policy(taught, 0.0)}, method=method, model=taught.model, seed=3
+        )
+        assert other.estimates["new"].value == pytest.approx(found.estimates["new"].value, rel=0.15)
+
+
+def test_a_saved_policy_shows_what_the_trained_one_shows(log, tmp_path):
+    taught = teach(LogTable(log))
+    path = tmp_path / "ads.rankloop"
+    save_policy(taught, 0.1, path)
+    policy, encoding = load_policy(path)
+    assert encoding == taught.encoding
+    people = taught.log.contexts[:20]
+    expected = trained_policy(taught, 0.1).probabilities(people)
+    np.testing.assert_allclose(policy.probabilities(people), expected)
+    np.testing.assert_allclose(SessionPolicy(session=session_of(taught, 0.1)).probabilities(people), expected)
+    path.with_name("ads.rankloop.json").unlink()
+    with pytest.raises(NotFound, match=r"ads.rankloop.json is not beside"):
+        load_policy(path)
+
+
+def test_a_session_without_closed_form_is_refused():
+    session = Session(build("linear_thompson", "learner"), Problem(n_features=1, n_items=3, shown=1))
+    with pytest.raises(InvalidInput, match="row 0: LinearThompson cannot say"):
+        SessionPolicy(session=session).probabilities(np.zeros((1, 0)))
+
+
+def test_the_command(log, tmp_path, capsys):
+    saved, plot = tmp_path / "ads.rankloop", tmp_path / "ads.png"
+    code, out, _ = run(capsys, "--log", str(log), "--save", str(saved), "--plot", str(plot))
+    assert code == 0
+    assert "ads.csv: 12,000 rows" in out
+    assert "more per row than the current one (95% sure)" in out
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    code, out, _ = run(capsys, str(saved), "--log", str(write_log(tmp_path / "new.csv", 3000, 1)), "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["n_rows"] == answer["estimates"]["policy of ads.rankloop"]["n"] == 3000
+    assert answer["estimates"]["policy of ads.rankloop"]["lower"] > answer["estimates"]["current"]["value"]
+    assert answer["verdicts"]
+
+
+def test_the_command_says_when_the_log_is_too_small(tmp_path, capsys):
+    code, out, _ = run(capsys, "--log", str(write_log(tmp_path / "few.csv", 300)))
+    assert code == 0
+    assert "too small to tell" in out
+
+
+def test_the_command_refuses_in_one_line(tmp_path, capsys):
+    path = tmp_path / "bad.csv"
+    path.write_text("ad,click,propensity\na,1,0.5\nb,0,0\n")
+    code, _, err = run(capsys, "--log", str(path))
+    assert code == 2
+    assert "bad.csv, row 2: the propensity is 0.0" in err
+    code, _, err = run(capsys, "--log", str(path), "--column", "clicks=click")
+    assert code == 2
+    assert "--column" in err
+    code, _, err = run(capsys)
+    assert code == 2
+    assert "--log" in err
+
+
+def test_a_target_column_is_judged_as_it_is(tmp_path, capsys):
+    path = tmp_path / "log.csv"
+    path.write_text("ad,click,propensity,target\n" + "a,1,0.5,0.25\nb,0,0.25,0.5\n" * 100)
+    code, out, _ = run(capsys, "--log", str(path), "--method", "ips", "--json")
+    assert code == 0
+    assert json.loads(out)["estimates"]["target"]["value"] == pytest.approx(0.25)
+
+
+def test_sentences():
+    found = judge_of(gain=0.02, gain_lower=0.01)
+    assert verdict("new policy", found) == (
+        "The new policy earns at least 1.000% more per row than the current one (95% sure)."
+    )
+    assert "not better" in verdict("new policy", judge_of(gain=-0.02, gain_lower=-0.1))
+    assert "looks better" in verdict("new policy", judge_of(gain=0.02, gain_lower=-0.01))
+
+
+def judge_of(**changed):
+    from rankloop.evaluation import ips
+
+    return ips(np.ones(200), np.full(200, 0.5), np.full(200, 0.5))._replace(**changed)
+
+
+def test_the_learner_finds_the_better_ads():
+    """Over its last rounds it earns clearly more than showing ads at random, from rewards of shown ads alone."""
+    stream, people = CAMPAIGN, build("first_item_reward", "feedback")
+
+    def earned(learner):
+        rounds = play(learner, stream, people, horizon=6000, seed=0)
+        return np.mean([r.relevance[r.decision.ranking[0]] for r in rounds if r.t > 3000])
+
+    assert earned(AUCPolicy(epsilon=0.1)) > 1.3 * earned(build("random_order", "learner"))

@@ -1,0 +1,91 @@
+"""Logs as tables: columns by name, CSV and Parquet alike, faults by row, the Open Bandit layout."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rankloop.core.errors import InvalidInput
+from rankloop.data.folder import data_folder
+from rankloop.evaluation import LogTable, estimate
+from rankloop.evaluation import log_table as module
+
+TEXT = "ad,click,propensity,target,age,city\na,1,0.5,0.25,31,x\nb,0,0.25,0.5,,y\na,1,0.1,0.2,44,\n"
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    path = tmp_path / "log.csv"
+    path.write_text(TEXT)
+    return path
+
+
+def test_columns_are_recognised_and_read(csv):
+    table = LogTable(csv)
+    assert table.columns == ("ad", "click", "propensity", "target", "", ("age", "city"))
+    (piece,) = table.pieces()
+    assert piece.first_row == 1
+    assert piece.action.tolist() == ["a", "b", "a"]
+    assert piece.reward.tolist() == [1, 0, 1]
+    np.testing.assert_array_equal(piece.context["age"], [31, np.nan, 44])
+    assert piece.context["city"].tolist() == ["x", "y", None]
+    assert estimate(table.rows()).value == pytest.approx((0.5 + 2) / 3)
+
+
+def test_packed_csv_and_parquet_say_the_same(csv, tmp_path):
+    packed = tmp_path / "log.csv.gz"
+    packed.write_bytes(gzip.compress(TEXT.encode()))
+    parquet = tmp_path / "log.parquet"
+    columns = {"ad": ["a", "b", "a"], "click": [1, 0, 1], "propensity": [0.5, 0.25, 0.1], "target": [0.25, 0.5, 0.2]}
+    pq.write_table(pa.table(columns), parquet)
+    for path in (packed, parquet):
+        assert estimate(LogTable(path).rows()) == estimate(LogTable(csv).rows())
+
+
+def test_columns_may_be_named(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("what,gain,p\n7,1,0.5\n")
+    with pytest.raises(InvalidInput, match="no column that is clearly the action"):
+        LogTable(path)
+    with pytest.raises(InvalidInput, match="no column 'gian'; did you mean 'gain'"):
+        LogTable(path, action="what", reward="gian")
+    assert LogTable(path, action="what", reward="gain", propensity="p").columns[:3] == ("what", "gain", "p")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a,1,0,0.2,1,x", "log.csv, row 4: the propensity is 0.0"),
+        ("a,1,,0.2,1,x", "log.csv, row 4: the propensity is missing"),
+        ("a,1,many,0.2,1,x", "many"),
+        ("a,,0.5,0.2,1,x", "row 4: the reward is nan"),
+    ],
+)
+def test_faults_name_their_row(csv, line, message):
+    csv.write_text(TEXT + line + "\n")
+    with pytest.raises(InvalidInput, match=message):
+        estimate(LogTable(csv).rows())
+
+
+def test_rows_are_counted_over_all_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PIECE_ROWS", 10)
+    path = tmp_path / "log.parquet"
+    propensity = np.full(35, 0.5)
+    propensity[33] = 0.0
+    pq.write_table(pa.table({"ad": [1] * 35, "click": [0] * 35, "propensity": propensity, "target": [0.5] * 35}), path)
+    assert [piece.first_row for piece in LogTable(path).pieces()] == [1, 11, 21, 31]
+    with pytest.raises(InvalidInput, match="row 34: the propensity is 0"):
+        estimate(LogTable(path).rows())
+
+
+@pytest.mark.skipif(data_folder() is None, reason="the Open Bandit Dataset is not on this machine (RANKLOOP_DATA)")
+def test_the_open_bandit_layout():
+    table = LogTable("clicks/obd/random/men.csv.gz")
+    assert table.columns[:5] == ("item_id", "click", "propensity_score", "", "position")
+    assert len(table.columns.context) == 4 + 34
+    n_rows = sum(len(piece.reward) for piece in table.pieces())
+    assert n_rows == 10_000
+    assert {float(p) for piece in table.pieces() for p in piece.propensity} == {1 / 34}

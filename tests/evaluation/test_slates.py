@@ -1,0 +1,169 @@
+"""Estimators of whole rankings: unbiased by enumeration under the behaviour that each assumes."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import build
+from rankloop.core.session import Session
+from rankloop.core.types import Arrival, Clicks, Decision, Preferred, Problem, Query, Reward
+from rankloop.evaluation import (
+    cascade,
+    estimate,
+    factored_slate_weight,
+    place_probabilities,
+    position_wise,
+    prefix_probabilities,
+    pseudo_inverse,
+    session_rows,
+    slate_weight,
+    whole_ranking,
+)
+
+N_ITEMS, PLACES = 4, 2
+SLATES = list(itertools.permutations(range(N_ITEMS), PLACES))
+LOGGED = np.random.default_rng(0).dirichlet(np.ones(len(SLATES)))
+TARGET = np.random.default_rng(1).dirichlet(np.ones(len(SLATES)) / 3)
+WORTH = np.random.default_rng(2).random((PLACES, N_ITEMS))  # of an item at a place
+
+
+def place_reward(slate, place):
+    return WORTH[place, slate[place]]
+
+
+def prefix_reward(slate, place):
+    """Depends on the item and on everything above it."""
+    return WORTH[place, slate[place]] * (1.0 - 0.5 * WORTH[0, slate[0]] if place else 1.0)
+
+
+def tangled_reward(slate, place):
+    return WORTH[place, slate[1 - place]] * WORTH[1 - place, slate[place]]
+
+
+def truth(reward):
+    return sum(p * sum(reward(slate, k) for k in range(PLACES)) for p, slate in zip(TARGET, SLATES))
+
+
+def marginal(probabilities, slate, place):
+    return sum(p for p, other in zip(probabilities, SLATES) if other[place] == slate[place])
+
+
+def prefix(probabilities, slate, place):
+    return sum(p for p, other in zip(probabilities, SLATES) if other[: place + 1] == slate[: place + 1])
+
+
+def conditionals(probabilities, slate):
+    chances = [1.0] + [prefix(probabilities, slate, k) for k in range(PLACES)]
+    return [chances[k + 1] / chances[k] for k in range(PLACES)]
+
+
+def expectation(estimator, reward, probabilities_of):
+    """Σ over logged slates of probability · estimate from that one row."""
+    total = 0.0
+    for p, slate in zip(LOGGED, SLATES):
+        rewards = [[reward(slate, k) for k in range(PLACES)]]
+        total += p * estimator(rewards, probabilities_of(LOGGED, slate), probabilities_of(TARGET, slate)).value
+    return total
+
+
+def by_place(probabilities, slate):
+    return [[marginal(probabilities, slate, k) for k in range(PLACES)]]
+
+
+def by_prefix(probabilities, slate):
+    return [conditionals(probabilities, slate)]
+
+
+def of_slate(probabilities, slate):
+    return [probabilities[SLATES.index(slate)]]
+
+
+@pytest.mark.parametrize("reward", [place_reward, prefix_reward, tangled_reward])
+def test_unbiased_exactly_where_promised(reward):
+    right = truth(reward)
+    assert expectation(whole_ranking, reward, of_slate) == pytest.approx(right, abs=1e-12)
+    for estimator, of, fits in (
+        (position_wise, by_place, reward is place_reward),
+        (cascade, by_prefix, reward is not tangled_reward),
+    ):
+        error = abs(expectation(estimator, reward, of) - right)
+        assert error < 1e-12 if fits else error > 1e-3
+
+
+def test_the_pseudo_inverse_needs_only_the_sum():
+    weights = [slate_weight(slate, SLATES, LOGGED, TARGET, N_ITEMS) for slate in SLATES]
+    total = 0.0
+    for p, slate, weight in zip(LOGGED, SLATES, weights):
+        reward = sum(place_reward(slate, k) for k in range(PLACES))
+        total += p * pseudo_inverse([reward], [weight]).value
+    assert total == pytest.approx(truth(place_reward), abs=1e-9)
+
+
+def test_the_factored_weight_is_the_pseudo_inverse_of_independent_places():
+    """Every place draws its item by itself, repetitions allowed."""
+    slates = list(itertools.product(range(3), repeat=2))
+    first, second = np.array([0.2, 0.3, 0.5]), np.array([0.6, 0.3, 0.1])
+    logged = np.array([first[a] * second[b] for a, b in slates])
+    target = np.random.default_rng(3).dirichlet(np.ones(9))
+    for a, b in slates:
+        wanted = [sum(t for t, s in zip(target, slates) if s[k] == (a, b)[k]) for k in range(2)]
+        fast = factored_slate_weight([[first[a], second[b]]], [wanted])
+        assert fast[0] == pytest.approx(slate_weight((a, b), slates, logged, target, 3), abs=1e-9)
+
+
+def learned(kind="pdgd", shown=3):
+    problem = Problem(n_features=2, shown=shown)
+    return Session(build(kind, "learner"), problem, seed=1), Query.of(np.random.default_rng(4).normal(size=(4, 2)))
+
+
+def test_prefix_probabilities_multiply_to_the_whole():
+    session, query = learned()
+    for ranking in itertools.permutations(range(4)):
+        steps = prefix_probabilities(session.learner, session.state, query, np.array(ranking), 3)
+        assert math.log(np.prod(steps)) == pytest.approx(session.log_prob(query, np.array(ranking)))
+
+
+def test_place_probabilities_are_those_of_a_uniform_order():
+    session, query = learned("random_order")
+    ranking, rng = np.arange(4), np.random.default_rng(0)
+    found = place_probabilities(session.learner, session.state, query, ranking, 3, rng, draws=4000)
+    assert np.abs(found - 0.25).max() < 4 * math.sqrt(0.25 * 0.75 / 4000)
+
+
+def test_a_session_is_judged_on_the_log_of_another():
+    """The log is that of the random order; the target's value is known by enumeration."""
+    logging, query = learned("random_order")
+    target, _ = learned("pdgd")
+    worth = np.array([0.9, 0.1, 0.3, 0.5])
+    rng, log = np.random.default_rng(5), []
+    for _ in range(3000):
+        decision = logging.rank(query)
+        items = decision.ranking[:1][rng.random(1) < worth[decision.ranking[:1]]]
+        log.append(Arrival(query, decision, Clicks(items, np.ones(len(items)))))
+    found = estimate(session_rows(target, log))
+    orders = [np.array(order) for order in itertools.permutations(range(4))]
+    right = sum(math.exp(target.log_prob(query, order)) * worth[order[0]] for order in orders)
+    assert found.n == 3000
+    assert abs(found.value - right) < 4 * found.standard_error
+
+
+def test_what_cannot_be_weighted_is_refused():
+    nan, query = learned("linear_thompson")
+    decision = Decision(np.arange(4), -1.0, ())
+    with pytest.raises(InvalidInput, match="row 0: LinearThompson cannot say"):
+        list(session_rows(nan, [Arrival(query, decision, Reward(1.0))]))
+    known, _ = learned()
+    unknown = Decision(np.arange(4), math.nan, ())
+    with pytest.raises(InvalidInput, match="row 0: the propensity is missing"):
+        list(session_rows(known, [Arrival(query, unknown, Reward(1.0))]))
+    with pytest.raises(InvalidInput, match="preferred order"):
+        list(session_rows(known, [Arrival(query, decision, Preferred(np.arange(4)))]))
+    with pytest.raises(InvalidInput, match="row 0: the propensity is 0"):
+        position_wise([[1.0, 0.0]], [[0.5, 0.0]], [[0.5, 0.5]])
+    with pytest.raises(InvalidInput, match="sum to 1"):
+        slate_weight((0, 1), SLATES, LOGGED * 2, TARGET, N_ITEMS)
+    with pytest.raises(InvalidInput, match="max_weight"):
+        pseudo_inverse([1.0], [2.0], bound="hoeffding")
