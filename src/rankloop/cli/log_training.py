@@ -1,4 +1,4 @@
-"""`rankloop train --log`: a linear ranker from yesterday's clicks, each counting as its place was unlikely to be seen."""
+"""`rankloop train --log`: a linear ranker from yesterday's clicks, weighted by how unlikely their places were seen."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ def train(
     Each fold trains along the path of regularisations, keeps the one that is best on its validation queries, and is
     judged on its test queries. The saved model is trained on all queries with the one that is best on average.
 
-    With --log, clicks take the place of grades: each counts by how unlikely its place was to be looked at.
+    With --log, clicks take the place of grades: each counts by how unlikely its place was to be looked at. The default
+    loss is then the weighted ranking SVM, which is unbiased; losses of normalised measures are not.
     """
     if (data is None) == (log is None):
         raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
