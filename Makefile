@@ -10,7 +10,7 @@ SOURCE := $(shell find src -name '*.py' | LC_ALL=C sort | xargs cat | cksum | cu
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.cache/numba-$(SOURCE)
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup run test check format bench reproduce serve docs soak clean
+.PHONY: help setup run test check format bench reproduce serve load soak docs clean
 
 help:
 	@echo 'make run        play the loop on a built-in stream, with a report at the end'
@@ -18,13 +18,15 @@ help:
 	@echo 'make check      format, lint, types, layers'
 	@echo 'make bench      speed, beside the peers in the same run'
 	@echo 'make reproduce  the figures and tables of the papers'
+	@echo 'make serve      the HTTP service with a page to try it'
+	@echo 'make load       requests per second beside the bare HTTP stack; make soak: the long fault tests'
 	@echo 'make docs       the documentation site'
 
 $(READY): pyproject.toml constraints.txt
 	@if [ -z '$(PYTHON)' ]; then echo 'rankloop needs Python 3.11 or newer on the PATH'; exit 2; fi
 	@echo 'set-up: installing into $(VENV) (once)'
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	@$(PIP) -e '.[data,test]'
+	@$(PIP) -e '.[data,serve,test]'
 	@touch $@
 
 $(NUMBA_CACHE_DIR)/.warm: $(READY)
@@ -60,9 +62,14 @@ docs: $(READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo 'the site is in site/index.html'
 
-serve soak:
-	@echo 'make $@: the HTTP service is not part of this version yet; see the status table in README.md'
-	@exit 2
+serve: setup
+	@$(BIN)/rankloop serve --demo
+
+load: setup
+	@$(BIN)/python -m benchmarks.load
+
+soak: setup
+	@$(BIN)/python -m benchmarks.soak
 
 clean:
 	rm -rf .cache site results build dist

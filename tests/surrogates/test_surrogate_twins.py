@@ -121,7 +121,8 @@ def test_value_and_gradient(kind: str, case: tuple[Any, Any]):
 @given(ragged, st.integers(1, 5), st.sampled_from([0.5, 2.0]))
 def test_slam_with_cutoff_and_margin(case: tuple[Any, Any], cutoff: int, margin: float):
     scores, relevance = case
-    value, _ = build({"kind": "slam", "cutoff": cutoff, "margin": margin}, "surrogate").value_and_grad(scores, relevance)
+    slam = build({"kind": "slam", "cutoff": cutoff, "margin": margin}, "surrogate")
+    value, _ = slam.value_and_grad(scores, relevance)
     expected = hinged(scores, relevance, mean_weights(relevance, cutoff), margin)
     assert value == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
