@@ -36,6 +36,8 @@ def one_line(error: BaseException) -> str | None:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, RankloopError | OSError | UnicodeDecodeError):
         return str(error)
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory for this {error}".strip()
     format_message = getattr(error, "format_message", None)  # typer's own errors, whichever class its version uses
     return str(format_message()) if format_message else None
 

@@ -120,6 +120,12 @@ class Session:
         with self._drawing, self._writing:
             return self._state, dict(self._generator.bit_generator.state), self.learned, self.refused
 
+    @property
+    def generator(self) -> dict[str, Any]:
+        """Where the generator stands; unlike `snapshot` it does not wait for an update in progress."""
+        with self._drawing:
+            return dict(self._generator.bit_generator.state)
+
     def restore(self, state: Any, generator: dict[str, Any], learned: int, refused: int) -> None:
         """Go on from a snapshot."""
         with self._drawing, self._writing:

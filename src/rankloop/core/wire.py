@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Mapping
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -70,7 +71,7 @@ def decision_from_plain(plain: Mapping[str, Any], learner: Any) -> Decision[Any]
 
 def receipt_type(learner: Any) -> Any:
     """The receipt that a learner hands out: X of `rank(...) -> Decision[X]`; a wrapper's may stand for its inner's."""
-    (annotation,) = get_args(get_type_hints(type(learner).rank)["return"])
+    (annotation,) = get_args(_hints_of(type(learner).rank)["return"])
     if isinstance(annotation, TypeVar):
         return receipt_type(learner.inner)
     if any(isinstance(argument, TypeVar) for argument in get_args(annotation)):
@@ -78,10 +79,15 @@ def receipt_type(learner: Any) -> Any:
     return annotation
 
 
+@functools.cache
+def _hints_of(annotated: Any) -> dict[str, Any]:
+    return get_type_hints(annotated)
+
+
 def _named_tuple(plain: Any, annotation: Any, where: str) -> Any:
     cls = get_origin(annotation) or annotation
     parameters = dict(zip(getattr(cls, "__parameters__", ()), get_args(annotation)))
-    hints = get_type_hints(cls)
+    hints = _hints_of(cls)
     if not isinstance(plain, Mapping) or set(plain) != set(cls._fields):
         raise InvalidInput(f"{where} must be a table with {', '.join(cls._fields)}")
     return cls(

@@ -1,0 +1,119 @@
+"""Keep-alive connections that ask as fast as they are answered, or at a given rate; times of every call."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import Any, NamedTuple
+
+import msgspec
+
+N_ITEMS, N_FEATURES = 50, 20
+FEEDBACK_PER_SECOND = 1500  # impressions prepared; when they run out, the clock stops
+
+
+class Times(NamedTuple):
+    """What was measured."""
+
+    calls: int
+    seconds: float
+    each: list[float]
+
+    @property
+    def rate(self) -> float:
+        return self.calls / self.seconds
+
+    def percentile(self, share: float) -> float:
+        ordered = sorted(self.each)
+        return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+
+
+class Connection:
+    """One HTTP/1.1 connection, with as little work on this side as possible."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+        )
+        self.writer.write(head.encode() + b"\r\n\r\n" + body)
+        headers = await self.reader.readuntil(b"\r\n\r\n")
+        length = int(headers.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        return int(headers[9:12]), await self.reader.readexactly(length)
+
+
+def bodies(n: int = 64, seed: int = 0) -> list[bytes]:
+    """Requests to rank with 50 items and 20 features each."""
+    rng = random.Random(seed)
+    return [
+        msgspec.json.encode(
+            {
+                "items": [
+                    {"id": f"item-{i}", "features": [round(rng.uniform(-1, 1), 4) for _ in range(N_FEATURES)]}
+                    for i in range(N_ITEMS)
+                ]
+            }
+        )
+        for _ in range(n)
+    ]
+
+
+async def hammer(port: int, seconds: float, connections: int, mode: str, rate: float | None = None) -> Times:
+    """`mode` is rank, feedback (of impressions asked for before the clock runs) or mixed."""
+    opened = [Connection(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(connections)]
+    requests = bodies()
+    stores: list[list[bytes]] = [[] for _ in opened]
+    if mode == "feedback":
+        n = int(FEEDBACK_PER_SECOND * seconds / connections)
+        await asyncio.gather(*(_fill(c, s, requests, n) for c, s in zip(opened, stores)))
+    each: list[float] = []
+    begun = time.perf_counter()
+    until = begun + seconds
+    pause = connections / rate if rate else 0.0
+    await asyncio.gather(*(_ask(c, s, requests, until, mode, each, pause) for c, s in zip(opened, stores)))
+    spent = time.perf_counter() - begun
+    for connection in opened:
+        connection.writer.close()
+    return Times(len(each), spent, each)
+
+
+async def _fill(connection: Connection, answers: list[bytes], requests: list[bytes], n: int) -> None:
+    for i in range(n):
+        answers.append((await connection.post("/rankers/load/rank", requests[i % len(requests)]))[1])
+
+
+async def _ask(
+    connection: Connection,
+    answers: list[bytes],
+    requests: list[bytes],
+    until: float,
+    mode: str,
+    each: list[float],
+    pause: float,
+) -> None:
+    turn, due = random.randrange(len(requests)), time.perf_counter() + random.random() * pause
+    while time.perf_counter() < until:
+        if pause:
+            await asyncio.sleep(max(due - time.perf_counter(), 0.0))
+            due += pause
+        feeding = (mode == "feedback" and bool(answers)) or (mode == "mixed" and bool(answers))
+        if mode == "feedback" and not feeding:
+            return
+        path, body = ("/rankers/load/feedback", _clicks(answers.pop())) if feeding else ("/rankers/load/rank", b"")
+        body = body or requests[turn % len(requests)]
+        begun = time.perf_counter()
+        status, answer = await connection.post(path, body)
+        each.append(time.perf_counter() - begun)
+        if status != 200:
+            raise RuntimeError(f"{path} answered {status}: {answer[:300]!r}")
+        if mode == "mixed" and not feeding:
+            answers.append(answer)
+        turn += 1
+
+
+def _clicks(answer: bytes) -> bytes:
+    shown: dict[str, Any] = msgspec.json.decode(answer)
+    return msgspec.json.encode({"impression": shown["impression"], "clicks": shown["ranking"][:2], "final": True})

@@ -1,0 +1,141 @@
+"""Requests and answers, as they travel: unknown fields are refused, so that a typing error is not silently ignored."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Id = str | int
+Name = str
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """The base of every request."""
+
+
+class ProblemBody(Strict):
+    """What is known before the first ranking; `items` names a fixed set."""
+
+    n_features: int | None = None  # may be left out where `feature_names` say it
+    items: list[Id] | None = None
+    n_context: int = 0
+    shown: int | None = None
+    depth: int | None = None
+    max_grade: int = 1
+    feature_names: list[str] | None = None
+
+
+class BaseBody(Strict):
+    """Today's ranker: the feature that holds its score, or its weights (then its score is added as a last feature)."""
+
+    feature: str | int | None = None
+    weights: list[float] | None = None
+
+
+class CreateBody(Strict):
+    """A ranker."""
+
+    learner: dict[str, Any] | str
+    problem: ProblemBody
+    seed: int = 0
+    window: float = 1800.0  # seconds in which the feedback of an impression may come
+    default_feedback: Literal["none", "not_clicked"] = "none"  # when none has come by then
+    snapshot_every: int = 1000  # updates
+    base: BaseBody | None = None
+    shadow: bool = False  # rank and learn, but show the base order
+    evaluation_share: float = 0.0  # of the rankings, mixed with the base order to compare the two; they teach nobody
+    guard: bool = False  # freeze and go back when that comparison is lost
+
+
+class Item(Strict):
+    """A candidate: features in order, or by name."""
+
+    id: Id
+    features: list[float] | dict[str, float] = []
+
+
+class RankBody(Strict):
+    """One request to rank."""
+
+    items: list[Item] = []
+    query_id: str = ""
+    context: list[float] = []
+    pinned: list[Id] = []  # these stand first, in this order
+    excluded: list[Id] = []  # these are not shown
+
+
+class FeedbackBody(Strict):
+    """What came back for an impression: one of four kinds."""
+
+    impression: str
+    clicks: list[Id] | dict[str, float] | None = None
+    relevances: dict[str, float] | None = None
+    preferred: list[Id] | None = None
+    reward: float | None = None
+    final: bool = False
+
+
+class RankBatch(Strict):
+    """Many requests to rank."""
+
+    requests: list[RankBody]
+
+
+class FeedbackBatch(Strict):
+    """Feedback for many impressions."""
+
+    feedback: list[FeedbackBody]
+
+
+class RollbackBody(Strict):
+    """Which snapshot to go back to, by its state number; the newest when left out."""
+
+    state: int | None = None
+
+
+class CloneBody(Strict):
+    """The name of the new ranker."""
+
+    name: Name
+
+
+class FreezeBody(Strict):
+    """Why learning stops."""
+
+    reason: str = ""
+
+
+class SideBody(Strict):
+    """One side of an experiment: a ranker, or fixed weights."""
+
+    ranker: Name | None = None
+    weights: list[float] | None = None
+
+
+class ExperimentBody(Strict):
+    """Two rankers whose predictions are shown as one list."""
+
+    a: SideBody
+    b: SideBody
+    method: dict[str, Any] | str = "team_draft"
+    seed: int = 0
+    window: float = 1800.0
+
+
+class RankAnswer(msgspec.Struct):
+    """What to show, best first."""
+
+    impression: str
+    ranking: list[Id]
+    state: int
+    log_propensity: float | None
+
+
+class FeedbackAnswer(msgspec.Struct):
+    """What became of the feedback: taken, closed (the impression is), or repeated (it was there already)."""
+
+    impression: str
+    verdict: Literal["taken", "closed", "repeated"]
+    state: int

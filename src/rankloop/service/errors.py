@@ -1,0 +1,42 @@
+"""What can go wrong only in a service; each has its HTTP status in `problems`."""
+
+from __future__ import annotations
+
+from rankloop.core.errors import InvalidInput, RankloopError
+
+
+class Rejected(InvalidInput):
+    """A request that cannot be served, with the field that is wrong."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
+class Late(RankloopError):
+    """The window of the impression has closed; nothing is learned from what comes now."""
+
+
+class TooLarge(RankloopError):
+    """More bytes or items than the limits allow."""
+
+
+class TooMany(RankloopError):
+    """More requests per second than the limits allow."""
+
+
+class Unauthorised(RankloopError):
+    """No key, or one that nobody gave out."""
+
+
+class Forbidden(RankloopError):
+    """A key whose role does not cover this call."""
+
+
+class Unavailable(RankloopError):
+    """The log cannot be written now; nothing of the request was kept."""
+
+
+class Full(Unavailable):
+    """The disk of the log is full; nothing of the request was kept."""

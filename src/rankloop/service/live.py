@@ -1,0 +1,188 @@
+"""A ranker in service: rankings from the newest published state, lessons on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import numpy as np
+from numpy.random import PCG64
+
+from rankloop.core.rankings import discounts, ranking_of
+from rankloop.core.session import Session
+from rankloop.core.types import Ints
+from rankloop.core.wire import decision_to_plain, to_plain
+from rankloop.interleaving import interleave
+from rankloop.service.asking import Asked, is_plain, shown_order
+from rankloop.service.events import Entry, Ranked, Snapshot, Snapshotted
+from rankloop.service.learning import Decided, Learning, Published, Step
+from rankloop.service.plan import Plan
+from rankloop.service.states import digest, position_of, positioned, session_bytes, session_from
+from rankloop.service.stores.port import Store
+from rankloop.service.view import TEAM_DRAFT, View
+
+
+class Live:
+    """One ranker. Everything but `_teach` runs on the event loop, so a ranking and its state number belong together."""
+
+    def __init__(
+        self, stream: str, plan: Plan, start: bytes, store: Store, due: asyncio.Queue[Entry], slot: int = 0
+    ) -> None:
+        self.stream = stream
+        self.plan = plan
+        self.store = store
+        self.slot = slot
+        self.view = View(plan)
+        self.learning = Learning(plan, start)
+        self.learns = True  # false where another process holds the lease
+        self.waits = False  # true while this process, new to the lease, is still reading what was learned
+        self.serving = Session(plan.learner, plan.problem, plan.body.seed)
+        self.published = self.learning.published()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"learn {stream}")
+        self._steps: list[tuple[Step, asyncio.Future[None]]] = []
+        self._busy: asyncio.Task[None] | None = None
+        self.deciding: dict[str, Decided] = {}  # until they are in the log
+        self._due = due  # snapshots, to be written to the log
+        self._lottery = np.random.default_rng([plan.body.seed, time.time_ns()])
+        self.start_serving()
+
+    def start_serving(self) -> None:
+        """Take up the newest state, and the generator where the last logged decision left it."""
+        generator = self.serving.snapshot()[1]
+        if self.slot in self.view.positions:
+            generator = positioned(generator, self.view.positions[self.slot])
+        elif self.slot:
+            jumping = PCG64()
+            jumping.state = cast(Any, generator)
+            generator = dict(jumping.jumped(self.slot).state)
+        self.publish(self.learning.published(), generator)
+
+    def publish(self, published: Published, generator: dict[str, Any] | None = None) -> None:
+        here = self.serving.snapshot()[1] if generator is None else generator
+        self.serving.restore(published.state, here, published.learned, published.refused)
+        self.published = published
+
+    def rank(self, asked: Asked, impression: str) -> Ranked:
+        """A decision as an event; it counts once it is in the log."""
+        body = self.plan.body
+        if body.evaluation_share and self._lottery.random() < body.evaluation_share:
+            return self._compare(asked, impression)
+        decision = self.serving.rank(asked.query)
+        self.deciding[impression] = Decided(asked.query, decision)
+        order, plain = decision.ranking, is_plain(asked, self.plan)
+        propensity = float(decision.log_propensity)
+        if body.shadow:
+            order, propensity = base_ranking(asked, self.plan), 0.0
+        known = plain and bool(np.isfinite(propensity))
+        return self._event(
+            asked,
+            impression,
+            order,
+            decision=decision_to_plain(decision),
+            teaches=plain,
+            log_propensity=propensity if known else None,
+            explored=explored(decision.ranking, self.serving.predict(asked.query), self.plan.problem.shown),
+            position=position_of(self.serving),
+            slot=self.slot,
+        )
+
+    def _compare(self, asked: Asked, impression: str) -> Ranked:
+        """Prediction and base order as one list: it shows what the ranker knows, and teaches nobody."""
+        predicted, base = self.serving.predict(asked.query), base_ranking(asked, self.plan)
+        mixed = interleave(TEAM_DRAFT, predicted, base, self._lottery)
+        return self._event(asked, impression, mixed.ranking, mixed=to_plain(mixed), teaches=False)
+
+    def _event(self, asked: Asked, impression: str, order: Ints, **more: Any) -> Ranked:
+        return Ranked(
+            impression=impression,
+            ids=asked.ids,
+            features=asked.features.tobytes(),
+            shown=shown_order(asked, order),
+            query_id=asked.query.id,
+            context=asked.query.context.tolist(),
+            asked=asked.asked,
+            state=self.published.number,
+            **more,
+        )
+
+    def teach(self, step: Step) -> asyncio.Future[None]:
+        """Learn from this after everything before it; the future is done when the new state is served."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self.learns:
+            done.set_result(None)
+            return done
+        self._steps.append((step, done))
+        self._go_on()
+        return done
+
+    def take_over(self, learning: Learning) -> None:
+        """Learn from here on, beginning with the steps that have come meanwhile."""
+        self.learning, self.waits = learning, False
+        self.publish(learning.published())
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not self.waits and (self._busy is None or self._busy.done()):
+            self._busy = asyncio.create_task(self._learn())
+
+    async def drained(self) -> None:
+        while self._busy is not None and not self._busy.done():
+            await self._busy
+
+    async def _learn(self) -> None:
+        while self._steps:
+            steps, self._steps = self._steps, []
+            loop = asyncio.get_running_loop()
+            published, snapshots = await loop.run_in_executor(self._thread, self._teach, [step for step, _ in steps])
+            self.publish(published)
+            for entry in snapshots:
+                self._due.put_nowait(entry)
+            for _, done in steps:
+                done.set_result(None)
+
+    def _teach(self, steps: list[Step]) -> tuple[Published, list[Entry]]:
+        snapshots = []
+        for step in steps:
+            self.learning.take(step, self.state_at)
+            if step.mark is not None:
+                snapshots.append(self.snapshot(step.mark.view, step.mark.oldest_open))
+        return self.learning.published(), snapshots
+
+    def snapshot(self, view: bytes, oldest_open: int) -> Entry:
+        learning = self.learning
+        seq, number = learning.seq, learning.number
+        kept = Snapshot(self.stream, number, seq, session_bytes(learning.session), view, learning.unfit, oldest_open)
+        return Entry(self.stream, Snapshotted(number, seq, digest(learning.session.state)), None, kept)
+
+    def state_at(self, number: int) -> Any:
+        """The state of a snapshot."""
+        if number == 0:
+            return self.learning.first
+        found = self.store.snapshot(self.stream, number)
+        return session_from(found.session).state if found else self.learning.first
+
+    def stop(self) -> None:
+        self._thread.shutdown(wait=True)
+
+
+def base_ranking(asked: Asked, plan: Plan) -> Ints:
+    """Today's order."""
+    return ranking_of(np.ascontiguousarray(asked.query.features[:, plan.base_column]))
+
+
+def explored(ranking: Ints, predicted: Ints, shown: int | None) -> float:
+    """The share of the seen places, weighted by their DCG discount, at which another than the predicted item stands."""
+    seen = len(ranking) if shown is None else min(shown, len(ranking))
+    weights = discounts(seen)
+    return float(weights[ranking[:seen] != predicted[:seen]].sum() / weights.sum())
+
+
+def new_impression(key: str | None) -> str:
+    """A name for an impression that sorts by time; for a request with a key always the same one."""
+    if key is not None:
+        return f"k{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    return f"{time.time_ns():016x}{secrets.token_hex(8)}"

@@ -1,0 +1,102 @@
+// Three curves over time, drawn by uPlot in the colours of the style sheet.
+
+import { formatted, make, write } from "./format.js";
+
+const MEASURED_HERE = ["pace", "refusals"]; // from the difference of two events
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const CHARTS = {
+  "chart-quality": {
+    axis: "percent",
+    range: [0, 1],
+    lines: [
+      ["ctr_recent", "clicks of late", "share", "--one"],
+      ["ctr", "clicks, all", "share", "--three", [4, 4]],
+      ["ndcg", "nDCG@10", "number", "--two"],
+    ],
+  },
+  "chart-exploration": {
+    axis: "percent",
+    range: [0, 1],
+    lines: [
+      ["exploration_cost", "exploration cost", "share", "--one"],
+      ["swap_probability", "swap probability", "share", "--two"],
+    ],
+  },
+  "chart-learning": {
+    axis: null,
+    range: null,
+    lines: [
+      ["pace", "updates", "number", "--one"],
+      ["refusals", "refused", "number", "--two"],
+    ],
+  },
+};
+
+function options({ axis: form, range, lines }, box) {
+  const axis = {
+    stroke: () => css("--muted"),
+    grid: { stroke: () => css("--line"), width: 1 },
+    ticks: { show: false },
+  };
+  const written = (values) => values.map((value) => (form ? `${formatted(value, form)} %` : value));
+  return {
+    width: box.clientWidth,
+    height: 190,
+    padding: [10, 8, 0, 0],
+    cursor: { drag: { x: false, y: false }, points: { size: 6 } },
+    legend: { show: false },
+    scales: { y: { range: range ?? ((_, low, high) => [0, Math.max(1, high * 1.1)]) } },
+    axes: [
+      {
+        ...axis,
+        size: 30,
+        space: 80,
+        values: (_, times) => times.map((time) => new Date(time * 1000).toLocaleTimeString("en-GB")),
+      },
+      { ...axis, size: 48, values: (_, values) => written(values) },
+    ],
+    series: [
+      {},
+      ...lines.map(([, , , colour, dash]) => ({
+        stroke: () => css(colour),
+        width: 2,
+        dash,
+        spanGaps: true,
+        points: { show: false },
+      })),
+    ],
+  };
+}
+
+export class Charts {
+  constructor() {
+    this.plots = Object.entries(CHARTS).map(([id, chart]) => this.plot(document.getElementById(id), chart));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
+  }
+
+  plot(box, chart) {
+    const keys = chart.lines.map(([name, label, form, colour]) => {
+      const value = make("b");
+      if (!MEASURED_HERE.includes(name)) value.dataset.path = `health.${name}`;
+      const key = make("span", { className: "key" }, make("i"), `${label} `, value);
+      key.firstChild.style.background = `var(${colour})`;
+      return { name, label, form, value, key };
+    });
+    box.before(make("p", { className: "legend" }, ...keys.map(({ key }) => key)));
+    const plot = new window.uPlot(options(chart, box), [[], ...chart.lines.map(() => [])], box);
+    new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: 190 })).observe(box);
+    return { box, plot, keys };
+  }
+
+  show(history) {
+    for (const { box, plot, keys } of this.plots) {
+      plot.setData([history.time, ...keys.map(({ name }) => history.values[name])]);
+      for (const { name, form, value } of keys) write(value, history.values[name].at(-1), form);
+      box.setAttribute("aria-label", keys.map(({ label, value }) => `${label}: ${value.textContent}`).join("; "));
+    }
+  }
+
+  redraw() {
+    for (const { plot } of this.plots) plot.redraw(false, true);
+  }
+}

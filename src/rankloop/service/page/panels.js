@@ -1,0 +1,89 @@
+// Numbers, clicks by place and experiments: what a report says, written down.
+
+import { at, make, write } from "./format.js";
+
+const SURE = 0.05;
+
+export function showNumbers(report, pace) {
+  for (const element of document.querySelectorAll("#tiles [data-path]")) {
+    write(element, at(report, element.dataset.path), element.dataset.form);
+  }
+  document.getElementById("pace").textContent = pace.toFixed(1);
+  const frozen = document.getElementById("frozen");
+  frozen.hidden = !report.frozen;
+  frozen.textContent = `Learning is frozen${report.reason ? `: ${report.reason}` : "."}`;
+}
+
+export function showPositions(rates) {
+  const list = document.getElementById("positions");
+  document.getElementById("positions-none").hidden = rates.length > 0;
+  while (list.children.length > rates.length) list.lastChild.remove();
+  while (list.children.length < rates.length) {
+    list.append(make("li", {}, make("i"), make("span"), make("b", {}, String(list.children.length + 1))));
+  }
+  const highest = Math.max(...rates, 0.01);
+  rates.forEach((rate, place) => {
+    const [bar, value] = list.children[place].children;
+    bar.style.height = `${(70 * rate) / highest}px`;
+    value.dataset.position = place;
+    write(value, rate, "percent");
+  });
+}
+
+function side({ ranker, weights }) {
+  return ranker ?? `fixed weights (${weights.join(", ")})`;
+}
+
+function verdict({ wins, losses, p_value: chance }) {
+  if (wins + losses === 0) return "Nothing decided yet.";
+  if (chance >= SURE) return "Could be chance.";
+  return wins > losses ? "a is better." : "b is better.";
+}
+
+const FIELDS = [
+  ["wins", "a won", "count"],
+  ["ties", "ties", "count"],
+  ["losses", "b won", "count"],
+  ["win_ratio", "wins per loss", "number"],
+  ["p_value", "p-value", "chance"],
+];
+
+function block(name, title) {
+  const numbers = FIELDS.map(([field, label]) => {
+    const value = make("dd");
+    value.dataset.field = field;
+    return make("div", {}, make("dt", {}, label), value);
+  });
+  const balance = make("div", { className: "balance" }, make("i"), make("i"), make("i"));
+  const made = make("article", {}, make("h3", {}, title), make("p"), balance, make("dl", {}, ...numbers), make("p"));
+  made.dataset.experiment = name;
+  return made;
+}
+
+function fill(made, result, words) {
+  made.children[1].textContent = words;
+  [...made.querySelectorAll(".balance i")].forEach((part, i) => {
+    part.style.flexGrow = result[["wins", "ties", "losses"][i]];
+  });
+  for (const [field, , form] of FIELDS) write(made.querySelector(`[data-field=${field}]`), result[field], form);
+  made.lastChild.textContent = verdict(result);
+}
+
+export function showExperiments(experiments, report) {
+  const box = document.getElementById("experiments");
+  const shown = experiments.map((result) => [
+    result.name,
+    result,
+    `a: ${side(result.spec.a)}. b: ${side(result.spec.b)}.`,
+  ]);
+  if (report.spec.base) shown.unshift(["/base", report.comparison, `a: ${report.name}. b: the order of its base.`]);
+  document.getElementById("experiments-none").hidden = shown.length > 0;
+  const before = new Map([...box.children].map((made) => [made.dataset.experiment, made]));
+  const blocks = shown.map(([name, result, words]) => {
+    const made = before.get(name) ?? block(name, name === "/base" ? "With its base" : name);
+    fill(made, result, words);
+    return made;
+  });
+  if (blocks.length !== box.children.length || blocks.some((made, i) => box.children[i] !== made))
+    box.replaceChildren(...blocks);
+}

@@ -1,0 +1,47 @@
+"""Request bodies, read within limits and decoded by msgspec; answers, encoded by it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rankloop.service.bodies import NAME_PATTERN
+from rankloop.service.errors import Rejected, TooLarge
+
+T = TypeVar("T")
+_NAME = re.compile(NAME_PATTERN)
+_encode = msgspec.json.Encoder().encode
+
+
+def decoder(body: type[T]) -> Callable[[bytes], T]:
+    return msgspec.json.Decoder(body).decode
+
+
+async def content(request: Request, most: int) -> bytes:
+    """The whole body, or `TooLarge` as soon as it is."""
+    kind = request.headers.get("content-type", "")
+    if kind and not kind.startswith("application/json"):
+        raise Rejected("Content-Type", "must be application/json")
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise TooLarge(f"the body is larger than the limit of {most} bytes")
+        parts.append(part)
+    return b"".join(parts) if len(parts) != 1 else parts[0]
+
+
+def json(value: Any, status: int = 200) -> Response:
+    return Response(_encode(value), status, media_type="application/json")
+
+
+def checked_name(name: str) -> str:
+    """Letters, digits, dot, dash and underscore: a name that is safe in an address and in a file name."""
+    if not _NAME.match(name):
+        raise Rejected("name", "must be 1 to 64 letters, digits, dots, dashes or underscores, and not begin with a dot")
+    return name

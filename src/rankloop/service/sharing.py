@@ -1,0 +1,110 @@
+"""Several workers on one log: who learns, and how the others hear of it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rankloop.core.session import Session
+from rankloop.service.errors import Unavailable
+from rankloop.service.learning import Published
+from rankloop.service.live import Live
+from rankloop.service.starting import restored
+from rankloop.service.states import session_bytes, session_from
+from rankloop.service.stores.port import Publication, SharedStore
+
+if TYPE_CHECKING:
+    from rankloop.service.service import Service
+
+LEASE_EVERY = 0.5  # seconds
+PUBLISH_EVERY = 0.05
+
+
+class Sharing:
+    """Takes the lease when it is free, publishes states while it is held, and follows those of others otherwise."""
+
+    def __init__(self, service: Service, store: SharedStore) -> None:
+        self.service = service
+        self.store = store
+        self._published: dict[str, int] = {}
+
+    async def work(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def tell(news: str) -> None:
+            loop.call_soon_threadsafe(self._heard, news)
+
+        self.store.listen(tell)
+        for live in self.service.rankers.values():
+            await self._follow(live)
+        follow_up = LEASE_EVERY
+        while True:
+            follow_up += PUBLISH_EVERY
+            if follow_up >= LEASE_EVERY:
+                follow_up = 0.0
+                await self._keep_lease()
+            if self.service.leads:
+                for live in list(self.service.rankers.values()):
+                    await self._publish(live)
+            await asyncio.sleep(PUBLISH_EVERY)
+
+    def _heard(self, news: str) -> None:
+        if news == "log":
+            self.service.log.look()
+        elif not self.service.leads:
+            live = self.service.rankers.get(news.partition("/")[2])
+            if live is not None:
+                self.service.spawn(self._follow(live))
+
+    async def _keep_lease(self) -> None:
+        leads = await asyncio.to_thread(self.store.lead)
+        if leads and not self.service.leads:
+            await self._take_over()
+        elif not leads and self.service.leads:
+            self.service.leads = False
+            for live in self.service.rankers.values():
+                live.learns = False
+
+    async def _take_over(self) -> None:
+        """Fold the log up to now once more, learning this time; steps that come meanwhile wait for it."""
+        with suppress(Unavailable):
+            await self.service.log.append(None)
+            self.service.leads = True
+            until = self.service.log.last
+            taken = list(self.service.rankers.values())
+            for live in taken:
+                live.learns = live.waits = True
+            for live in taken:
+                due = asyncio.Queue()  # type: ignore[var-annotated]
+                fresh = await asyncio.to_thread(restored, live.stream, self.store, due, until, live.slot)
+                live.take_over(fresh.learning)
+                fresh.stop()
+
+    async def _publish(self, live: Live) -> None:
+        published = live.published
+        if live.waits or self._published.get(live.stream) == published.number:
+            return
+        with suppress(Unavailable):
+            session = await asyncio.to_thread(_session, live, published)
+            publication = Publication(live.stream, published.number, published.seq, published.unfit, session)
+            await asyncio.to_thread(self.store.publish, publication)
+            self._published[live.stream] = published.number
+
+    async def _follow(self, live: Live) -> None:
+        with suppress(Unavailable):
+            found = await asyncio.to_thread(self.store.publication, live.stream)
+            if found is None or self.service.leads or found.number <= live.published.number:
+                return
+            session = await asyncio.to_thread(session_from, found.session)
+            newer = Published(found.number, session.state, session.learned, session.refused, found.unfit, found.seq)
+            if found.number > live.published.number:
+                live.publish(newer)
+
+
+def _session(live: Live, published: Published) -> bytes:
+    """The published state as a saved session."""
+    session = Session(live.plan.learner, live.plan.problem, live.plan.body.seed)
+    _, generator, _, _ = session.snapshot()
+    session.restore(published.state, generator, published.learned, published.refused)
+    return session_bytes(session)

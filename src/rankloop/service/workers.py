@@ -1,0 +1,49 @@
+"""Several worker processes behind one socket; one that dies is replaced."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from types import FrameType
+
+from rankloop.service.settings import Settings
+
+PAUSE = 0.2  # seconds between looks at the workers
+PATIENCE = 30  # seconds for a worker to finish
+
+
+def serve_with_workers(settings: Settings, arguments: list[str]) -> None:
+    """Run `settings.workers` processes until told to stop; `arguments` is the command line of one of them."""
+    with socket.create_server((settings.host, settings.port), backlog=1024) as shared:
+        shared.set_inheritable(True)
+        stopping: list[int] = []
+
+        def stop(sig: int, frame: FrameType | None) -> None:
+            stopping.append(sig)
+
+        for sig in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(sig, stop)
+        number, port = shared.fileno(), shared.getsockname()[1]
+        print(f"{settings.workers} workers running on http://{settings.host}:{port} ", file=sys.stderr, flush=True)
+        command = [sys.executable, "-m", "rankloop.cli", *arguments, "--socket", str(number)]
+        workers = [subprocess.Popen(command, pass_fds=[number]) for _ in range(settings.workers)]
+        while not stopping:
+            time.sleep(PAUSE)
+            for place, worker in enumerate(workers):
+                if worker.poll() is not None:
+                    workers[place] = subprocess.Popen(command, pass_fds=[number])
+        _finish(workers)
+
+
+def _finish(workers: list[subprocess.Popen[bytes]]) -> None:
+    for worker in workers:
+        if worker.poll() is None:
+            worker.send_signal(signal.SIGTERM)
+    for worker in workers:
+        try:
+            worker.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            worker.kill()

@@ -1,0 +1,81 @@
+"""Real `rankloop serve` processes, and visitors who note only what was answered."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from threading import Event as Flag
+from threading import Thread
+from typing import Any
+
+import httpx
+from service_cases import SHOP, Place, items
+
+Told = list[tuple[str, str]]
+
+
+def serving(place: Place, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+    """A service in a process of its own, ready for calls, with the ranker `shop`."""
+    log = place.data / f"stderr-{time.time_ns()}"
+    command = [sys.executable, "-m", "rankloop.cli", "serve", "--port", "0", "--data", str(place.data), *arguments]
+    with open(log, "wb") as stderr:
+        process = subprocess.Popen(command, stderr=stderr, env=os.environ | {"RANKLOOP_STORE": place.store})
+    while process.poll() is None:
+        started = log.read_bytes().split(b"running on http://127.0.0.1:")
+        if len(started) >= 2:
+            port = int(started[1].split()[0].rstrip(b'"'))
+            httpx.put(f"http://127.0.0.1:{port}/rankers/shop", json=SHOP | {"snapshot_every": 20}, timeout=60)
+            return process, port
+        time.sleep(0.02)
+    raise RuntimeError(f"the service did not start: {log.read_text()}")
+
+
+class Visitors:
+    """People who rank and click until the service is gone, or until they are told to stop."""
+
+    def __init__(self, port: int, told: Told, n: int = 4, persistent: bool = False) -> None:
+        self.port, self.told, self.persistent = port, told, persistent
+        self._stopping = Flag()
+        self._threads = [Thread(target=self._visit, args=(shift,)) for shift in range(n)]
+        for thread in self._threads:
+            thread.start()
+
+    def until(self, n: int, patience: float = 60.0) -> None:
+        deadline = time.monotonic() + patience
+        while len(self.told) < n:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"only {len(self.told)} answers")
+            time.sleep(0.01)
+
+    def leave(self) -> None:
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _visit(self, shift: int) -> None:
+        while not self._stopping.is_set():
+            with httpx.Client(base_url=f"http://127.0.0.1:{self.port}/rankers/shop", timeout=30) as client:
+                try:
+                    while not self._stopping.is_set():
+                        self._turn(client, shift)
+                except httpx.TransportError:
+                    if not self.persistent:
+                        return
+                    time.sleep(0.05)
+
+    def _turn(self, client: httpx.Client, shift: int) -> None:
+        shown = self._answered(client.post("/rank", json={"items": items(shift=shift)}))
+        if shown is None:
+            return
+        self.told.append(("ranked", shown["impression"]))
+        body = {"impression": shown["impression"], "clicks": shown["ranking"][1:2], "final": True}
+        if self._answered(client.post("/feedback", json=body)) is not None:
+            self.told.append(("fed", shown["impression"]))
+
+    def _answered(self, response: httpx.Response) -> Any:
+        """The answer; None where the service said that it could not, which is allowed while something is broken."""
+        if response.status_code in (503, 507):
+            return None
+        return response.raise_for_status().json()

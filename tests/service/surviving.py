@@ -1,0 +1,46 @@
+"""What has to be true of a log after any crash."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from service_cases import Place
+
+from rankloop.service.events import Fed, Ranked
+from rankloop.service.replaying import replayed
+from rankloop.service.service import Service
+from rankloop.service.settings import Settings
+from rankloop.service.states import digest
+from rankloop.service.stores.opening import open_store
+
+
+def check_survived(place: Place, acknowledged: Iterable[tuple[str, str]]) -> int:
+    """Every acknowledged event is there, and a restart has the state of an uninterrupted run; how many were learned."""
+    records = place.records()
+    ranked = {record.event.impression for record in records if isinstance(record.event, Ranked)}
+    fed = {record.event.impression for record in records if isinstance(record.event, Fed)}
+    told = list(acknowledged)
+    assert {name for what, name in told if what == "ranked"} <= ranked
+    assert {name for what, name in told if what == "fed"} <= fed
+    assert len(fed) == sum(isinstance(record.event, Fed) for record in records)  # nothing is there twice
+    results = replayed(records)
+    for result in results:
+        assert result.differing == ()
+        assert result.learned == len(fed)
+    digests = asyncio.run(_restarted(place))
+    assert digests == {result.stream: (result.state, result.digest) for result in results}
+    return len(fed)
+
+
+async def _restarted(place: Place) -> dict[str, tuple[int, str]]:
+    settings = Settings(data=place.data, store=place.store)
+    service = Service(open_store(settings), settings)
+    await service.open()
+    while not service.leads:
+        await asyncio.sleep(0.01)
+    found = {live.stream: (live.published.number, digest(live.serving.state)) for live in service.rankers.values()}
+    for live in service.rankers.values():
+        assert live.learning.digest() == found[live.stream][1]
+    await service.close()
+    return found

@@ -1,0 +1,93 @@
+"""Closed by default: loopback, keys, roles, hosts, limits, headers; what is open says little."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import httpx
+import pytest
+from service_cases import SHOP, Place, items, running
+
+from rankloop.core.errors import Conflict, InvalidInput
+from rankloop.service.settings import Settings, keys_from
+from rankloop.service.stores.sqlite import SqliteStore
+
+KEYS = "rank:ranking-key,admin:admin-key-1"
+
+
+def test_another_address_than_loopback_needs_a_key() -> None:
+    with pytest.raises(InvalidInput, match="RANKLOOP_KEYS"):
+        Settings(host="0.0.0.0")
+    assert Settings(host="0.0.0.0", keys=keys_from(KEYS)).host == "0.0.0.0"
+    assert "ranking-key" not in repr(Settings(keys=keys_from(KEYS)))
+    for wrong in ("rank", "rank:short", "cook:long-enough"):
+        with pytest.raises(InvalidInput):
+            keys_from(wrong)
+
+
+def test_keys_have_roles(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG), running(Place(tmp_path), keys=keys_from(KEYS)) as client:
+        ranking, admin = ({"Authorization": f"Bearer {key}"} for _, key in keys_from(KEYS))
+        assert client.put("/rankers/shop", json=SHOP).status_code == 401
+        assert client.put("/rankers/shop", json=SHOP, headers={"X-API-Key": "wrong-key"}).status_code == 401
+        assert client.put("/rankers/shop", json=SHOP, headers=ranking).status_code == 403
+        assert client.put("/rankers/shop", json=SHOP, headers=admin).status_code == 201
+        body = {"items": items()}
+        assert client.post("/rankers/shop/rank", json=body).status_code == 401
+        assert client.post("/rankers/shop/rank", json=body, headers=ranking).status_code == 200
+        assert client.get("/log/shop.jsonl", headers=ranking).status_code == 403
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/metrics").status_code == 401
+    assert not any(key in caplog.text for _, key in keys_from(KEYS))
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> httpx.Client:
+    with running(Place(tmp_path_factory.mktemp("closed")), rate=200.0) as client:
+        yield client
+
+
+def test_a_page_elsewhere_cannot_reach_it_under_another_name(client: httpx.Client) -> None:
+    assert client.get("/rankers", headers={"Host": "evil.example"}).status_code == 403
+    assert client.get("/rankers", headers={"Host": "localhost:8080"}).status_code == 200
+    form = {"Content-Type": "text/plain"}
+    assert client.post("/rankers/shop/rank", content=b"{}", headers=form).status_code == 422
+
+
+def test_every_answer_carries_the_security_headers(client: httpx.Client) -> None:
+    for path in ("/", "/docs", "/rankers", "/nowhere"):
+        headers = client.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert "server" not in headers
+
+
+def test_the_reference_needs_no_internet(client: httpx.Client) -> None:
+    page = client.get("/docs").text
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "/rankers/{name}/rank" in page
+
+
+def test_the_openapi_document_names_every_call(client: httpx.Client) -> None:
+    document = client.get("/openapi.json").json()
+    calls = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert {
+        ("PUT", "/rankers/{name}"),
+        ("POST", "/rankers/{name}/rank"),
+        ("POST", "/experiments/{name}/feedback"),
+    } <= calls
+    assert document["components"]["schemas"]["RankBody"]["properties"].keys() >= {"items", "pinned", "excluded"}
+
+
+def test_a_rate_limit_answers_429(client: httpx.Client) -> None:
+    statuses = {client.get("/healthz").status_code for _ in range(400)}
+    assert statuses == {200, 429}
+
+
+def test_two_processes_cannot_share_a_file(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "rankloop.db")
+    with pytest.raises(Conflict, match="another process"):
+        SqliteStore(tmp_path / "rankloop.db")
+    store.close()

@@ -1,0 +1,90 @@
+"""Several workers on PostgreSQL: the learner is killed, the database restarts; nothing is lost or learned twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+from processes import Told, Visitors, serving
+from service_cases import SHOP, Place, feed, items, rank, report, running, until
+from surviving import check_survived
+
+from rankloop.service.stores.postgres import LEARNING
+
+LEADER = """SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+            WHERE locktype = 'advisory' AND objid = %s AND granted"""
+
+
+def _leader(store: str) -> int | None:
+    with psycopg.connect(store) as connection:
+        row = connection.execute(LEADER, [LEARNING]).fetchone()
+        return int(row[0].split()[1]) if row else None
+
+
+@pytest.mark.slow
+def test_when_the_learner_is_killed_another_worker_takes_over(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    place = Place(tmp_path, postgres())
+    told: Told = []
+    process, port = serving(place, "--workers", "3")
+    try:
+        until(lambda: _leader(place.store) is not None)
+        visitors = Visitors(port, told, persistent=True)
+        for kill in (1, 2):
+            visitors.until(60 * kill)
+            killed = _leader(place.store)
+            assert killed is not None
+            os.kill(killed, signal.SIGKILL)
+            until(lambda killed=killed: _leader(place.store) not in (None, killed))  # type: ignore[misc]
+        visitors.until(180)
+        visitors.leave()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    check_survived(place, told)
+
+
+def test_workers_share_impressions_and_states(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    place = Place(tmp_path, postgres())
+    with running(place) as first:
+        assert first.put("/rankers/shop", json=SHOP).status_code == 201
+        with running(place, follower=True) as second:
+            for turn in range(10):
+                here, there = (first, second) if turn % 2 else (second, first)
+                shown = rank(here, items=items(shift=turn))
+                assert feed(there, shown["impression"], clicks=shown["ranking"][1:2], final=True).status_code == 200
+            until(lambda: report(second)["state"] == report(first)["state"] == 10)
+            assert report(first)["weights"] == report(second)["weights"]
+            assert second.put("/rankers/shop", json=SHOP | {"seed": 9}).status_code == 409
+    check_survived(place, [])
+
+
+def test_workers_draw_different_rankings(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    place = Place(tmp_path, postgres())
+    with running(place) as first, running(place, follower=True) as second:
+        first.put("/rankers/shop", json=SHOP)
+        until(lambda: second.get("/rankers/shop").status_code == 200)
+        shown = [[tuple(rank(client, items=items(8))["ranking"]) for _ in range(6)] for client in (first, second)]
+        assert shown[0] != shown[1]
+
+
+@pytest.mark.slow
+def test_a_restart_of_the_database_is_survived(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    place, told = Place(tmp_path, postgres()), []  # type: ignore[var-annotated]
+    with running(place) as client:
+        client.put("/rankers/shop", json=SHOP)
+        visitors = Visitors(int(str(client.base_url).split(":")[2].strip("/")), told, n=2, persistent=True)
+        visitors.until(20)
+        with psycopg.connect(place.store, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = "
+                "current_database()"
+            )
+        time.sleep(0.2)
+        visitors.until(len(told) + 40)
+        visitors.leave()
+    check_survived(place, told)
