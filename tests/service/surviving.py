@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from service_cases import Place
 
@@ -28,7 +29,8 @@ def check_survived(place: Place, acknowledged: Iterable[tuple[str, str]]) -> int
     for result in results:
         assert result.differing == ()
         assert result.learned == len(fed)
-    digests = asyncio.run(_restarted(place))
+    with ThreadPoolExecutor(max_workers=1) as thread:  # a browser test in this process may hold its own event loop
+        digests = thread.submit(asyncio.run, _restarted(place)).result()
     assert digests == {result.stream: (result.state, result.digest) for result in results}
     return len(fed)
 
