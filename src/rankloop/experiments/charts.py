@@ -78,7 +78,7 @@ def chart(
         axes.set_xlim(rounds[0], rounds[-1])
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         _label(axes, lines)
-        return Chart(name, title, caption, _svg(figure), _png(figure))
+        return Chart(name, title, caption, svg_of(figure), png_of(figure))
 
 
 def band(rows: Floats) -> tuple[Floats, Floats]:
@@ -140,7 +140,7 @@ def _top(group: list[float], gap: float) -> float:
     return _bottom(group, gap) + gap * (len(group) - 1)
 
 
-def _svg(figure: Figure) -> str:
+def svg_of(figure: Figure) -> str:
     """Only the picture, with the page's own text colour and font."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
@@ -150,7 +150,7 @@ def _svg(figure: Figure) -> str:
     return svg.replace("'DejaVu Sans'", "inherit")
 
 
-def _png(figure: Figure) -> bytes:
+def png_of(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=160, bbox_inches="tight", facecolor="white")
     return buffer.getvalue()

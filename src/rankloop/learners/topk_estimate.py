@@ -13,12 +13,9 @@ from rankloop.core.protocols import Surrogate
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Floats, Ints
 from rankloop.learners.steps import moved
-from rankloop.surrogates.kl import KL
-from rankloop.surrogates.kl import _terms as kl_terms
-from rankloop.surrogates.rank_svm import RankSVM
-from rankloop.surrogates.rank_svm import _terms as rank_svm_terms
-from rankloop.surrogates.squared import Squared
-from rankloop.surrogates.squared import _terms as squared_terms
+from rankloop.surrogates.kl import KL, kl_terms
+from rankloop.surrogates.rank_svm import RankSVM, rank_svm_terms
+from rankloop.surrogates.squared import Squared, squared_terms
 
 SQUARED, KULLBACK_LEIBLER, RANK_SVM = range(3)
 COMPILED: dict[type, int] = {Squared: SQUARED, KL: KULLBACK_LEIBLER, RankSVM: RANK_SVM}  # estimated in one kernel

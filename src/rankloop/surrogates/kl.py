@@ -24,7 +24,7 @@ def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
 
 
 @kernel
-def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
+def kl_terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
     terms = np.zeros(len(scores))
     for place in range(len(items)):
         terms[items[place]] = np.exp(scores[items[place]]) - np.exp(grades[place])
@@ -49,4 +49,4 @@ class KL:
         return _value_and_grad(scores, relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        return _terms(scores, items, grades)
+        return kl_terms(scores, items, grades)

@@ -42,7 +42,7 @@ def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
 
 
 @kernel
-def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
+def rank_svm_terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
     terms = np.zeros(len(scores))
     if len(items) > 1:
         terms[items] = _value_and_grad(scores[items], grades)[1]
@@ -66,4 +66,4 @@ class RankSVM:
         return _value_and_grad(scores, relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        return _terms(scores, items, grades)
+        return rank_svm_terms(scores, items, grades)

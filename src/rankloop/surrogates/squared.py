@@ -24,7 +24,7 @@ def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
 
 
 @kernel
-def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
+def squared_terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
     terms = np.zeros(len(scores))
     for place in range(len(items)):
         terms[items[place]] = 2.0 * (scores[items[place]] - grades[place])
@@ -48,4 +48,4 @@ class Squared:
         return _value_and_grad(scores, relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        return _terms(scores, items, grades)
+        return squared_terms(scores, items, grades)

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rankloop.core.types import Floats
-from rankloop.experiments.charts import INK, PALETTE, SIZE, STYLE, _png, _svg
+from rankloop.experiments.charts import INK, PALETTE, SIZE, STYLE, png_of, svg_of
 from rankloop.experiments.findings import Chart
 
 WIDTH = 0.6  # of a data set, which its policies share
@@ -43,4 +43,4 @@ def dots(
         axes.set(ylabel=y_label)
         axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        return Chart(name, title, caption, _svg(figure), _png(figure))
+        return Chart(name, title, caption, svg_of(figure), png_of(figure))
