@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,6 +36,15 @@ def postgres() -> Iterator[Callable[[], str]]:
     yield database
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def broken_connections_end_here() -> Iterator[None]:
+    """What a test broke on purpose is collected with it, and not as somebody's warning later on."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -59,7 +59,11 @@ class PostgresStore:
             _migrate(self._connected("write"))
             self.slot = self._taken_slot()
         except psycopg.OperationalError as error:
+            self.close()
             raise Unavailable(f"the PostgreSQL of RANKLOOP_STORE cannot be reached: {error}") from None
+        except Conflict:
+            self.close()
+            raise
 
     def append(self, entries: Sequence[Entry], after: int) -> Written:
         try:
@@ -201,6 +205,8 @@ class PostgresStore:
     def _connected(self, purpose: str) -> psycopg.Connection[Any]:
         connection = self._connections.get(purpose)
         if connection is None or connection.closed:
+            if self._stopping.is_set():
+                raise psycopg.OperationalError("the store is closed")
             name = f"rankloop {os.getpid()} {purpose}"
             connection = psycopg.connect(self.address, autocommit=True, connect_timeout=5, application_name=name)
             self._connections[purpose] = connection
