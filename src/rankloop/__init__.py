@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
     from rankloop.measures.base import parse_measure
-    from rankloop.ranker import Ranker, Shown
+    from rankloop.ranker import Ranker
+    from rankloop.shown import Shown
     from rankloop.simulate.play import Round, play
 
 # Imported when first used: numba alone takes longer to import than the rest of a short command.
@@ -38,7 +39,8 @@ _HOMES = {
     "rankloop.core.session": ("Session",),
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
     "rankloop.measures.base": ("parse_measure",),
-    "rankloop.ranker": ("Ranker", "Shown"),
+    "rankloop.ranker": ("Ranker",),
+    "rankloop.shown": ("Shown",),
     "rankloop.simulate.play": ("Round", "play"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

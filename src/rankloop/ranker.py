@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,48 +15,9 @@ from rankloop.core.registry import Spec, build
 from rankloop.core.saving import load_with_notes, save
 from rankloop.core.session import Session
 from rankloop.core.tables import Id, Table, candidates_table, named_row, plain_ids
-from rankloop.core.types import Floats, Problem, Query, finite_floats
+from rankloop.core.types import Problem, Query
 from rankloop.core.wire import decision_from_plain, decision_to_plain
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shown:
-    """What a `Ranker` showed: plain data that survives JSON, another process and a long wait."""
-
-    items: list[Id]  # as they were given; item i is items[i]
-    features: list[list[float]]
-    context: list[float]
-    query_id: str
-    decision: dict[str, Any]
-    missing: int  # features that were not given and counted as 0
-
-    def __post_init__(self) -> None:
-        for name in ("items", "features", "context"):
-            if not isinstance(getattr(self, name), list):
-                raise InvalidInput(f"{name} must be a list")
-
-    @property
-    def ids(self) -> list[Id]:
-        """The items' ids, best first."""
-        return [self.items[item] for item in self.decision["ranking"]]
-
-    @property
-    def log_propensity(self) -> float | None:
-        """The log-probability with which this was shown; None where it has no closed form."""
-        propensity: float | None = self.decision["log_propensity"]
-        return propensity
-
-    def to_json(self) -> str:
-        """One line of JSON, from which `Shown.from_json` makes the same again."""
-        return json.dumps(vars(self), allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Shown:
-        """What `to_json` wrote, in this process or another."""
-        try:
-            return cls(**json.loads(text))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidInput(f"this is not a shown ranking: {error}") from None
+from rankloop.shown import Shown
 
 
 class Ranker:
@@ -164,7 +123,7 @@ class Ranker:
             raise InvalidInput(f"give one of {', '.join(given)}; got {' and '.join(named) or 'none'}")
         if plain_ids(shown.items) != (self.items or shown.items):
             raise InvalidInput(f"the shown items are not those of the fixed set, {self.items!r:.80}")
-        query = Query.of(_rows(shown), shown.context, shown.query_id)
+        query = shown.query()
         decision = decision_from_plain(shown.decision, self.session.learner)
         if sorted(shown.decision["ranking"]) != list(range(len(shown.items))):
             raise InvalidInput("the shown ranking does not name each of its items once")
@@ -198,13 +157,6 @@ def _in_order(table: Table, items: Sequence[Id]) -> Table:
         raise InvalidInput(f"the candidates are not the items of the fixed set, {items!r:.80}")
     place = {id: row for row, id in enumerate(table.ids)}
     return table._replace(ids=list(items), features=table.features[[place[id] for id in items]])
-
-
-def _rows(shown: Shown) -> Floats:
-    rows = finite_floats(shown.features, 2, "features") if any(shown.features) else np.empty((len(shown.features), 0))
-    if len(rows) != len(shown.items):
-        raise InvalidInput(f"there are {len(rows)} rows of features for {len(shown.items)} shown items")
-    return rows
 
 
 def _distinct(names: Any, what: str) -> list[Any]:

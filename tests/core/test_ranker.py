@@ -52,6 +52,20 @@ def test_all_forms_of_candidates_mean_the_same(ranker):
     assert ranker.rank(np.array(rows)).items == [0, 1, 2]
 
 
+def test_an_arrow_table_is_a_table(ranker):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"id": ["a", "b"], "age_days": [3, 1], "title_match": [0.9, 0.2]})
+    shown = ranker.rank(table)
+    assert (shown.items, shown.features) == (["a", "b"], [[0.9, 3.0], [0.2, 1.0]])
+
+
+def test_a_feature_called_id_is_not_taken_for_the_name_of_the_item():
+    ranker = Ranker("online_gradient", features=["id", "age"])
+    assert ranker.rank({"a": {"id": 7, "age": 1}}).features == [[7.0, 1.0]]
+    with pytest.raises(InvalidInput, match="a feature called 'id'"):
+        ranker.rank([{"id": 7, "age": 1}])
+
+
 def test_missing_features_are_zero_and_counted(ranker):
     assert ranker.rank(CANDIDATES).missing == 1
     assert ranker.rank({"a": {}, "b": {}}).missing == 4

@@ -80,6 +80,12 @@ def check_positive(name: str, value: float) -> None:
         raise InvalidInput(f"{name} = {value} must be a finite number above 0")
 
 
+def check_horizon(horizon: int | None) -> None:
+    """Refuse a number of rounds below 1; None is an open end."""
+    if horizon is not None and horizon < 1:
+        raise InvalidInput(f"horizon = {horizon} must be a number of rounds from 1")
+
+
 def expect(feedback: Feedback, kind: type[K]) -> K:
     """`feedback`, known to be of this kind; the session has already refused others."""
     if not isinstance(feedback, kind):

@@ -26,8 +26,11 @@ def candidates_table(candidates: Any, names: Sequence[str], ids: Sequence[Id] = 
     """`{id: {feature: value}}`, a list of dicts with an `id`, an array with `ids`, or a DataFrame, as one table."""
     if isinstance(candidates, Mapping):
         return _from_rows(list(candidates), list(candidates.values()), names)
-    if hasattr(candidates, "columns"):
-        return _from_frame(candidates, names)
+    if hasattr(candidates, "to_pydict"):  # an Arrow table
+        return _from_columns(candidates.to_pydict(), range(len(candidates)), names)
+    if hasattr(candidates, "columns"):  # pandas, polars
+        columns = {str(column): list(candidates[column]) for column in candidates.columns}
+        return _from_columns(columns, getattr(candidates, "index", range(len(candidates))), names)
     if isinstance(candidates, Sequence) and candidates and isinstance(candidates[0], Mapping):
         return _from_records(candidates, names)
     return _from_array(candidates, names, ids)
@@ -79,6 +82,8 @@ def _from_rows(given_ids: Iterable[Any], rows: Sequence[Any], names: Sequence[st
 
 
 def _from_records(records: Sequence[Any], names: Sequence[str]) -> Table:
+    if "id" in names:
+        raise InvalidInput("with a feature called 'id' give {id: {feature: value}}: in a list, id names the item")
     for i, record in enumerate(records):
         if not isinstance(record, Mapping) or "id" not in record:
             raise InvalidInput(f"item {i} of the list lacks its id, as in {{'id': 'a', …}}")
@@ -86,13 +91,11 @@ def _from_records(records: Sequence[Any], names: Sequence[str]) -> Table:
     return _from_rows([record["id"] for record in records], rows, names)
 
 
-def _from_frame(frame: Any, names: Sequence[str]) -> Table:
-    columns = [str(column) for column in frame.columns]
+def _from_columns(columns: Mapping[str, Sequence[Any]], index: Iterable[Any], names: Sequence[str]) -> Table:
     by_column = "id" in columns and "id" not in names
-    ids = list(frame["id"]) if by_column else list(getattr(frame, "index", range(len(frame))))
-    given = [column for column in columns if not (by_column and column == "id")]
-    values = [list(frame[column]) for column in given]
-    rows = [dict(zip(given, row)) for row in zip(*values)] if given else [{} for _ in ids]
+    given = {name: values for name, values in columns.items() if not (by_column and name == "id")}
+    ids = list(columns["id"] if by_column else index)
+    rows = [dict(zip(given, row)) for row in zip(*given.values())] if given else [{} for _ in ids]
     return _from_rows(ids, rows, names)
 
 

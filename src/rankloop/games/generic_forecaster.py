@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import check_receipt, expect, seen_count, shown_or_all
+from rankloop.core.learning import check_horizon, check_receipt, expect, seen_count, shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
@@ -122,8 +122,7 @@ class GenericForecaster:
     reports: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        if self.horizon is not None and self.horizon < 1:
-            raise InvalidInput(f"horizon = {self.horizon} must be a number of rounds from 1")
+        check_horizon(self.horizon)
 
     def init(self, problem: Problem) -> State:
         n_items = size_of_fixed_set(problem)

@@ -10,9 +10,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import check_positive, expect
+from rankloop.core.learning import check_horizon, check_positive, expect
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
@@ -86,8 +85,7 @@ class FTPL:
 
     def __post_init__(self) -> None:
         gain_for(self.measure)
-        if self.horizon is not None and self.horizon < 1:
-            raise InvalidInput(f"horizon = {self.horizon} must be a number of rounds from 1")
+        check_horizon(self.horizon)
         if self.epsilon is not None:
             check_positive("epsilon", self.epsilon)
 

@@ -10,9 +10,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import check_positive, expect, seen_count, shown_or_all
+from rankloop.core.learning import check_horizon, check_positive, expect, seen_count, shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
@@ -108,8 +107,7 @@ class MirrorDescent:
 
     def __post_init__(self) -> None:
         gain_for(self.measure)
-        if self.horizon is not None and self.horizon < 1:
-            raise InvalidInput(f"horizon = {self.horizon} must be a number of rounds from 1")
+        check_horizon(self.horizon)
         if self.learning_rate is not None:
             check_positive("learning_rate", self.learning_rate)
 

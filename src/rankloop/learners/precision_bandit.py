@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import check_positive, check_receipt, expect
+from rankloop.core.learning import check_horizon, check_positive, check_receipt, expect
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
@@ -146,8 +146,7 @@ class PrecisionBandit:
     def __post_init__(self) -> None:
         if self.n < 1:
             raise InvalidInput(f"n = {self.n} must be at least 1")
-        if self.horizon is not None and self.horizon < 1:
-            raise InvalidInput(f"horizon = {self.horizon} must be a number of rounds from 1")
+        check_horizon(self.horizon)
         check_positive("relevant_from", self.relevant_from)
         if self.learning_rate is not None:
             check_positive("learning_rate", self.learning_rate)

@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.learning import check_receipt, expect, seen_count, shown_or_all
+from rankloop.core.learning import check_horizon, check_receipt, expect, seen_count, shown_or_all
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 
@@ -108,8 +108,7 @@ class TopRank:
     reports: ClassVar[tuple[str, ...]] = ("block",)
 
     def __post_init__(self) -> None:
-        if self.horizon < 1:
-            raise InvalidInput(f"horizon = {self.horizon} must be a number of rounds from 1")
+        check_horizon(self.horizon)
 
     def init(self, problem: Problem) -> State:
         if problem.n_items is None:
