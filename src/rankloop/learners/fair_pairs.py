@@ -98,9 +98,9 @@ class FairPairs:
     Acceleration of Stochastic Approximation by Averaging.
     """
 
-    swap: float = 0.35
-    learning_rate: float = 0.05
-    memory: int = 2000
+    swap: float = 0.3
+    learning_rate: float = 0.1
+    memory: int = 3000
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)

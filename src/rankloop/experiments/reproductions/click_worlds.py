@@ -113,7 +113,7 @@ def compared(plan: Plan, wanted: tuple[ClickWorld, ...], setting: Setting) -> tu
 
 
 def compared_once(
-    name: str, stream: Thing, arms: list[dict[str, Any]], horizon: int, seeds: int, setting: Setting
+    name: str, stream: Thing, arms: list[dict[str, Any]], horizon: int, seeds: tuple[int, ...], setting: Setting
 ) -> Curves:
     """The curves of one experiment."""
     experiment = _experiment(name, stream, arms, horizon, seeds, {})
@@ -121,7 +121,12 @@ def compared_once(
 
 
 def _experiment(
-    name: str, stream: Thing, arms: list[dict[str, Any]], horizon: int, seeds: int, more: dict[str, Any]
+    name: str,
+    stream: Thing,
+    arms: list[dict[str, Any]],
+    horizon: int,
+    seeds: int | tuple[int, ...],
+    more: dict[str, Any],
 ) -> Experiment:
     table = {"stream": stream, "arms": arms, "measures": [MEASURE], "horizon": horizon, "seeds": seeds}
     return parse_spec(table | {"ceiling": False, "figures": {"quantities": ["recent"]}} | more, name, name)
