@@ -52,14 +52,14 @@ format: $(READY)
 
 bench: setup
 	@$(PIP) -e '.[bench]'
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks $(BENCH)
 
 reproduce: setup
 	@$(BIN)/rankloop reproduce --all
 
 docs: $(READY)
 	@$(PIP) -e '.[docs]'
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo 'the site is in site/index.html'
 
 serve: setup

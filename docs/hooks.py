@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+from importlib import import_module
 from typing import Any, get_type_hints
 
 from mkdocs.structure.files import File, Files
@@ -18,7 +19,11 @@ PAGES = {
     "risks": "risk",
     "feedback": "feedback",
     "streams": "stream",
+    "deliveries": "delivery",
+    "interleaving": "interleaving",
 }
+PACKAGES = ("data", "measures", "evaluation", "interleaving", "batch", "games", "ads", "engine")
+BOUNDS = ("fixed_items", "perceptrons", "topk_regret", "coactive", "generalisation", "generalisation_table")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -27,7 +32,28 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, f"reference/{page}.md", content=text))
     api = "\n\n".join(["# Python API", *(f"::: rankloop.{name}" for name in rankloop.__all__)])
     files.append(File.generated(config, "reference/api.md", content=api))
+    files.append(File.generated(config, "reference/packages.md", content=packages()))
     return files
+
+
+def packages() -> str:
+    """The public names of the packages behind the front door, and the modules of the bounds."""
+    parts = ["# Packages"]
+    for name in PACKAGES:
+        package = import_module(f"rankloop.{name}")
+        parts += [f"## `rankloop.{name}`", package.__doc__ or ""]
+        parts += [reference(f"rankloop.{name}.{member}") for member in package.__all__]
+    parts += ["## `rankloop.bounds`", "What the theory promises, as functions.", *map(bounds_reference, BOUNDS)]
+    parts += ["## `rankloop.client`", "The service from Python.", reference("rankloop.client.Client")]
+    return "\n\n".join(parts)
+
+
+def bounds_reference(module: str) -> str:
+    return reference(f"rankloop.bounds.{module}")
+
+
+def reference(name: str) -> str:
+    return f"::: {name}\n    options: {{heading_level: 3}}"
 
 
 def section(entry: Entry) -> str:

@@ -6,45 +6,54 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop import Decision, Problem, Query, Relevances, build, parse_measure, play, register
+from rankloop import Decision, InvalidInput, Problem, Query, Relevances, build, parse_measure, play, register
+from rankloop.core.kernels import stable
+from rankloop.core.learning import check_positive, expect, point_log_prob, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Feedback, Floats, Ints
 
 
 class State(NamedTuple):
-    """How often each item was graded, and the sum of its grades."""
+    """How often each item was graded, the sum of its grades, and how many places people see."""
 
     counts: Floats
     sums: Floats
+    shown: int
 
 
 @register("mean_grade")
 @dataclass(frozen=True, kw_only=True)
 class MeanGrade:
-    """Sorts a fixed set of items by their mean grade so far, with a bonus for the rarely graded."""
+    """Sorts a fixed set by (sum of grades + `bonus`) / (times graded + 1): a bonus for the rarely graded."""
 
     accepts: ClassVar = (Relevances,)
     reports: ClassVar = ()
     bonus: float = 1.0
 
+    def __post_init__(self) -> None:
+        check_positive("bonus", self.bonus)
+
     def init(self, problem: Problem) -> State:
-        return State(np.zeros(problem.n_items or 1), np.zeros(problem.n_items or 1))
+        if problem.n_items is None:
+            raise InvalidInput("mean_grade ranks a fixed set of items: say how many there are (n_items)")
+        return State(np.zeros(problem.n_items), np.zeros(problem.n_items), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(self.predict(state, query), 0.0, ())
+        return Decision(self.predict(state, query), 0.0, ())  # it draws nothing, so its ranking has probability 1
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        assert isinstance(feedback, Relevances)
-        counts, sums = state.counts.copy(), state.sums.copy()
-        counts[feedback.items] += 1
-        sums[feedback.items] += feedback.grades
-        return State(counts, sums)
+        items, grades = expect(feedback, Relevances)
+        counts, sums = state.counts.copy(), state.sums.copy()  # states are values: never changed in place
+        counts[items] += 1.0
+        with np.errstate(over="ignore"):  # stable refuses what is not finite
+            sums[items] += grades
+        return State(counts, stable(sums), state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
-        return ranking_of((state.sums + self.bonus) / (state.counts + 1))
+        return ranking_of((state.sums + self.bonus) / (state.counts + 1.0))
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return 0.0 if np.array_equal(ranking, self.predict(state, query)) else float("-inf")
+        return point_log_prob(self.predict(state, query), ranking, state.shown)
 
 
 stream, people = build("flipped_relevance", "stream"), build("top_k(depth=3)", "feedback")

@@ -1,4 +1,4 @@
-"""Every Python block of the README and the docs runs, page by page, and so does every example."""
+"""Every Python block of the README and the docs runs, page by page, and prints what it says; so does every example."""
 
 import re
 import shutil
@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 BLOCK = re.compile(r"(<!-- not run: .*? -->\n+)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PROMISE = re.compile(r"^ *print\(.*\)  # (True|False|None|\d[\d.]*)(?=$|[ ,:;])", re.MULTILINE)
 LETOR = "".join(f"{grade} qid:{query} 1:0.{grade}5 2:{query}\n" for query in (1, 2) for grade in (0, 2, 1))
 
 pytestmark = pytest.mark.slow
@@ -26,13 +27,23 @@ def blocks_of(page: Path) -> list[str]:
     return [code for excuse, code in BLOCK.findall(page.read_text(encoding="utf-8")) if not excuse]
 
 
+def broken_promise(code: str, printed: str) -> str | None:
+    """The first value that a comment after `print` promises and that was not printed, in their order."""
+    lines = iter(printed.splitlines())
+    for value in PROMISE.findall(code):
+        if not any(value in re.split(r"[\s,()\[\]%]+", line) for line in lines):
+            return value
+    return None
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=lambda page: page.stem)
 def test_a_page(page, tmp_path):
     (tmp_path / "Fold1").mkdir()
     (tmp_path / "Fold1" / "train.txt").write_text(LETOR)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    (tmp_path / "page.py").write_text("\n".join(blocks_of(page)), encoding="utf-8")
-    run(["page.py"], tmp_path)
+    code = "\n".join(blocks_of(page))
+    (tmp_path / "page.py").write_text(code, encoding="utf-8")
+    assert broken_promise(code, run(["page.py"], tmp_path)) is None
 
 
 @pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.py")), ids=lambda path: path.stem)
@@ -46,3 +57,10 @@ def test_blocks_are_found_and_excuses_need_a_reason():
         (False, "print(1)\n"),
         (True, "print(2)\n"),
     ]
+
+
+def test_a_promise_is_kept_or_found():
+    code = "print(a)  # 0.49\nprint(b, c)  # True: as it should\nprint(d)  # prose is no promise\n"
+    assert broken_promise(code, "today 0.49\nTrue 3\n") is None
+    assert broken_promise(code, "today 0.48\nTrue 3\n") == "0.49"
+    assert broken_promise(code, "0.49\n") == "True"

@@ -70,7 +70,7 @@ class Ordinal:
 
     (1/M) Σ over pairs with relevance[i] < relevance[j] of C(i, j) · max(0, 1 + scores[i] − scores[j]), M their number.
     The cost C is 1 (`costs` = "equal"), the difference of the grades ("difference") or of their gains 2^grade − 1
-    ("gain"), or a matrix: costs[a][b] for putting an item of grade a above one of grade b > a.
+    ("gain"), or a matrix: `costs[a][b]` for putting an item of grade a above one of grade b > a.
 
     The loss to begin with: it learns where the direct bounds on a measure give up.
     References: Herbrich, Graepel and Obermayer (2000), Large Margin Rank Boundaries for Ordinal Regression; Joachims

@@ -1,0 +1,118 @@
+"""Which learner for which feedback: the one table behind `rankloop advise` and a page of the documentation."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from rankloop.core.errors import InvalidInput
+
+FEEDBACK = {
+    "clicks": "clicks on the list",
+    "order": "a better order of the list",
+    "grades": "grades of all items",
+    "top_grades": "grades of the first k items",
+    "reward": "a click, or none, on the one thing shown",
+    "files": "files of queries with grades",
+    "log": "a log of lists and clicks",
+    "ad_log": "a log of ads, each with its chance to be shown",
+}
+ITEMS = {"features": "with features", "fixed": "a fixed set"}
+ANSWERS = {
+    "clicks": "clicks=shown.ids[:1]",
+    "order": 'preferred=["b", "a"]',
+    "grades": "relevances={item: float(item == shown.ids[0]) for item in shown.ids}",
+    "top_grades": "relevances={item: 1 for item in shown.ids[:%d]}",
+    "reward": "reward=1.0",
+}
+
+
+class Choice(NamedTuple):
+    """A row of the table: `when` is empty for the first choice, `use` is a learner's spec or a command."""
+
+    feedback: str
+    items: str
+    use: str
+    why: str
+    page: str
+    when: str = ""
+
+    @property
+    def learner(self) -> str | None:
+        return None if self.use.startswith("rankloop ") else self.use
+
+
+class Size(NamedTuple):
+    """What a first program has to be told beside the learner; `depth` is for top_grades, the rest for fixed sets."""
+
+    n_items: int | None = None
+    depth: int = 1
+    max_grade: int = 1
+
+
+USUAL = Size()
+
+
+@cache
+def table() -> tuple[Choice, ...]:
+    """Every row, as `choices.toml` has them."""
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return tuple(Choice(**row) for row in tomllib.loads(text)["choices"])
+
+
+def choices(feedback: str, items: str | None = None) -> tuple[Choice, ...]:
+    """The rows for this feedback and these items, the first choice first; None stands for the usual items."""
+    if feedback not in FEEDBACK:
+        raise InvalidInput(f"feedback is one of {', '.join(FEEDBACK)}; got {feedback!r}")
+    rows = [row for row in table() if row.feedback == feedback]
+    items = items or rows[0].items
+    if items not in ITEMS:
+        raise InvalidInput(f"items are 'features', or 'fixed' or a number for a fixed set; got {items!r}")
+    found = tuple(row for row in rows if row.items == items)
+    if not found:
+        raise InvalidInput(f"for {FEEDBACK[feedback]} there is an answer for items {rows[0].items!r} only")
+    return found
+
+
+def start(choice: Choice, size: Size = USUAL) -> str:
+    """A program of a few lines that runs as it stands, or a command."""
+    if choice.learner is None:
+        return choice.use
+    problem, asked = _problem(choice, size)
+    return "\n".join(
+        [
+            "from rankloop import Ranker",
+            "",
+            f"ranker = Ranker({json.dumps(choice.use)}, {problem})",
+            f"shown = ranker.rank({asked})",
+            "print(shown.ids)  # show these, best first",
+            f"ranker.learn(shown, {_answer(choice, size)})",
+        ]
+    )
+
+
+def _problem(choice: Choice, size: Size) -> tuple[str, str]:
+    """What a `Ranker` has to know beforehand, and what it is asked."""
+    names = f'[f"item {{i}}" for i in range({size.n_items})]' if size.n_items else '["a", "b", "c", "d"]'
+    depth = f", depth={size.depth}" if choice.feedback == "top_grades" else ""
+    candidates = '{"a": {"price": 0.3}, "b": {"price": 0.5, "rating": 4.5}}'
+    if choice.items == "features":
+        shown = ", shown=1" if choice.feedback == "reward" else ""
+        return f'features=["price", "rating"]{depth}{shown}', candidates
+    if choice.feedback == "order":
+        return 'features=["a", "b"]', '{"a": {"a": 1}, "b": {"b": 1}}'
+    if choice.feedback == "reward":
+        return f'items={names}, context=["age"]', 'context={"age": 0.4}'
+    grades = f", max_grade={size.max_grade}" if size.max_grade != 1 else ""
+    return f"items={names}{depth}{grades}", ""
+
+
+def _answer(choice: Choice, size: Size) -> str:
+    """What came back, as an argument of `Ranker.learn`; a reward of items with features is a click on the first."""
+    if choice.feedback == "top_grades":
+        return ANSWERS["top_grades"] % size.depth
+    click = choice.feedback == "reward" and choice.items == "features"
+    return ANSWERS["clicks" if click else choice.feedback]

@@ -1,0 +1,40 @@
+"""The learner of the guide and that of the example keep every contract: nobody should copy one that does not."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from rankloop.core.registry import unregister
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "contracts"))
+
+from cases import cases_of  # noqa: E402
+from learner_contracts import LEARNER_CONTRACTS  # noqa: E402
+
+
+def from_guide(folder: Path) -> type:
+    page = (ROOT / "docs" / "guides" / "add-a-learner.md").read_text(encoding="utf-8")
+    code = re.search(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert code is not None
+    file = folder / "mean_grade.py"
+    file.write_text(code[1], encoding="utf-8")
+    return runpy.run_path(str(file))["MeanGrade"]
+
+
+def from_example(folder: Path) -> type:
+    return runpy.run_path(str(ROOT / "examples" / "03_add_a_learner.py"))["MeanGrade"]
+
+
+@pytest.mark.parametrize("found", [from_guide, from_example])
+def test_it_keeps_every_contract(found, tmp_path):
+    cls = found(tmp_path)
+    try:
+        for contract in LEARNER_CONTRACTS:
+            for case in cases_of("mean_grade", cls):
+                contract(case)
+    finally:
+        unregister("mean_grade", "learner")

@@ -1,0 +1,97 @@
+"""The tables that pages show of results are those of the results that are kept."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rankloop.experiments.charts import Line
+from rankloop.experiments.small_multiples import small_multiples
+
+FOLDER = Path(__file__).parents[2] / "docs" / "results"
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+update = script("update")
+ONLINE = {
+    "id": "online-rankers",
+    "claims": [
+        {
+            "text": "web search, simulated, perfect: fair pairs is above PDGD",
+            "word": "holds",
+            "because": "0.7 ± 0.1 against 0.6 ± 0.1: difference 0.0081, 95 % interval 4.1e−04 to 0.0101",
+        },
+        {"text": "web search, simulated, perfect: MGD is above DBGD", "word": "holds", "because": ""},
+    ],
+    "tables": [
+        {
+            "title": "web search, simulated: nDCG(empty='skip')@5",
+            "header": ["", "perfect"],
+            "rows": [["all items graded", "0.7021 ± 0.0010"], ["fair pairs", "0.6996 ± 0.001"], ["PDGD", "0.6964"]],
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("page", update.PAGES, ids=lambda page: page.stem)
+def test_a_page_shows_what_is_kept(page):
+    text = page.read_text(encoding="utf-8")
+    assert {found[1] for found in update.RESULT.findall(text)} == set(update.PARTS)
+    assert update.filled(text) == text, "run docs/results/update.py"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.setattr(update, "HERE", tmp_path)
+    update.keep([ONLINE])
+    return tmp_path
+
+
+def test_findings_are_kept_by_their_id(here):
+    assert json.loads((here / "online-rankers.json").read_text(encoding="utf-8")) == ONLINE
+
+
+def test_comparisons_say_the_difference_and_its_interval(here):
+    assert update.comparisons().splitlines() == [
+        "| data set | people | above PDGD |",
+        "| --- | --- | --- |",
+        "| web search, simulated | perfect | holds, +0.008 (0.000 to 0.010) |",
+    ]
+
+
+def test_the_best_learner_from_clicks_is_bold(here):
+    assert update.qualities().splitlines()[2] == "| web search, simulated | perfect | .702 | **.700** | .696 |"
+
+
+def test_sections_without_results_stay(here):
+    page = "<!-- result: {} -->\nold\n<!-- end of result -->"
+    assert update.filled(page.format("coactive-claims")) == page.format("coactive-claims")
+    assert "**.700**" in update.filled(page.format("online-rankers-qualities"))
+    twice = update.filled(update.filled(page.format("online-rankers-qualities")))
+    assert twice == update.filled(page.format("online-rankers-qualities"))
+
+
+def test_negative_differences_have_a_minus():
+    assert update.difference("difference −0.0503, 95 % interval −0.0600 to −0.0400 over 10 seeds") == (
+        "−0.050 (−0.060 to −0.040)"
+    )
+
+
+def test_small_multiples_have_a_cell_for_each_pair():
+    rounds, rows = np.array([10, 100, 1000]), np.array([[0.1, 0.2, 0.3], [0.2, 0.3, 0.4]])
+    lines = [Line("one", rows), Line("random order", rows, 1, "floor")]
+    cells = {(row, column): (rounds, lines) for row in ("MQ2007", "web, simulated") for column in ("a", "b", "c")}
+    chart = small_multiples("test", "Test", cells, y_label="nDCG@5")
+    assert chart.png.startswith(b"\x89PNG")
+    assert chart.svg.count("axes_") == 6
+    assert all(text in chart.svg for text in ("MQ2007", "simulated", "random order", "nDCG@5"))

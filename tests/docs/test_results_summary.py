@@ -1,0 +1,46 @@
+"""The page of reproductions is made from what is kept, and keeping is one command."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rankloop.experiments.record import Record, Told, write_record
+
+FILE = Path(__file__).parents[2] / "docs" / "results" / "summary.py"
+REFUTED = Told("It is so.", "cannot hold", "at most 6.6", "section 4: 9.36", "It recovers sooner.")
+
+
+@pytest.fixture
+def summary(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("results_summary", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "results_summary", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_finished_experiments_are_kept_and_shown(summary: ModuleType, tmp_path: Path) -> None:
+    claims = (Told("A.", "holds", "1 against 0"), REFUTED)
+    write_record(tmp_path / "r" / "a", Record(id="a", title="A | B", seconds=61.25, data="simulated", claims=claims))
+    write_record(tmp_path / "r" / "b", Record(id="b", title="B", seconds=1.0, finished=False))
+    kept = tmp_path / "summary.json"
+    summary.main([str(tmp_path / "r"), "--out", str(kept)])
+    text = summary.shown(kept)
+    assert "| `a` | A \\| B | 1 hold, 1 cannot hold as printed | simulated | 61.2 s |" in text
+    assert "- **It is so.** (section 4: 9.36). It recovers sooner. Here: at most 6.6. (`a`)" in text
+    assert "`b`" not in text
+
+
+def test_the_mark_is_replaced_on_the_page(summary: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summary, "KEPT", tmp_path / "none.json")
+    page = (FILE.parents[1] / "reproductions.md").read_text(encoding="utf-8")
+    assert summary.MARK in page
+    assert "No results are kept here yet" in summary.on_page_markdown(page, page=None, config=None, files=None)
+    assert summary.on_page_markdown("text", page=None) == "text"
