@@ -1,75 +1,73 @@
-"""Runs every `bench_*.py` here, prints ratios beside their targets, and compares them with the last run."""
+"""Runs every `bench_*.py` here, each in a process of its own, and compares the ratios with those of the last run.
+
+python -m benchmarks                                       everything
+python -m benchmarks letor measures                        some of it
+python -m benchmarks --against docs/results/bench.json     compared with the published results
+python -m benchmarks --save docs/results/bench.json        published anew
+"""
 
 from __future__ import annotations
 
-import importlib
-import json
-import os
+import argparse
 import pkgutil
-import platform
 import sys
 from pathlib import Path
-from typing import Any
+from time import perf_counter
 
 from rich.console import Console
-from rich.table import Table
 
 import benchmarks
-import rankloop
+from benchmarks import history, showing
+from benchmarks.peers import machine, versions
+from benchmarks.rows import Row
+from benchmarks.running import measured
+from rankloop.data import data_folder
 
-KEPT = Path(".cache/bench.json")
-
-
-def main(chosen: list[str]) -> None:
-    console = Console()
-    names = [module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name.startswith("bench_")]
-    before = json.loads(KEPT.read_text())["rows"] if KEPT.exists() else {}
-    rows: dict[str, Any] = {}
-    console.print(f"rankloop {rankloop.__version__}, {machine()}", highlight=False)
-    for name in names:
-        if not chosen or name.removeprefix("bench_") in chosen:
-            with console.status(f"measuring {name.removeprefix('bench_')}"):
-                found = importlib.import_module(f"benchmarks.{name}").run()
-            console.print(table(name.removeprefix("bench_"), found, before))
-            rows |= {row["name"]: row for row in found}
-    KEPT.parent.mkdir(exist_ok=True)
-    KEPT.write_text(
-        json.dumps({"machine": machine(), "version": rankloop.__version__, "rows": before | rows}, indent=1)
-    )
+WIDE = 160  # columns of a log file
 
 
-def machine() -> str:
-    return f"Python {platform.python_version()} on {platform.machine()}, {os.cpu_count()} cores"
+def main() -> None:
+    modules = [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]
+    known = [name.removeprefix("bench_") for name in modules if name.startswith("bench_")]
+    options = parsed(known)
+    console = Console(width=None if sys.stdout.isatty() else WIDE)
+    start, rows = perf_counter(), dict[str, Row]()
+    before = history.read(options.against)
+    introduce(console, before.get("machine"))
+    for name in options.names or known:
+        with console.status(f"measuring {name}"):
+            found = measured(name)
+        console.print(showing.of_benchmark(name, found, before["rows"]))
+        rows |= {row["name"]: row for row in found}
+    for path in filter(None, (history.KEPT, options.save)):
+        history.write(path, rows, whole=not options.names)
+    console.print(showing.of_peers(rows, before["rows"]))
+    n_fallen = sum(bool(history.fallen(row, before["rows"].get(name))) for name, row in rows.items())
+    console.print(f"{len(rows)} rows in {perf_counter() - start:.0f} s; {n_fallen} fell by more than their spread.")
 
 
-def table(title: str, rows: list[dict[str, Any]], before: dict[str, Any]) -> Table:
-    grid = Table("what", "ours", "peer", "ratio", "target", "last ratio", "note", title=title, title_justify="left")
-    for row in rows:
-        last = before.get(row["name"], {}).get("ratio")
-        grid.add_row(
-            row["name"],
-            seconds(row["ours_seconds"]),
-            seconds(row.get("peer_seconds")),
-            ratio(row.get("ratio")),
-            str(row.get("target") or ""),
-            ratio(last),
-            str(row.get("note") or ""),
-        )
-    return grid
+def introduce(console: Console, last_machine: dict[str, str] | None) -> None:
+    for facts in (machine(), versions()):
+        console.print(", ".join(f"{name} {value}" for name, value in facts.items()), highlight=False)
+    if data_folder() is None:
+        console.print("No data folder (RANKLOOP_DATA): everything runs on synthetic data, and the rows say so.")
+    if last_machine not in (None, machine()):
+        console.print("The last results are of another machine: a ratio may differ for that reason alone.")
 
 
-def seconds(value: float | None) -> str:
-    if value is None:
-        return ""
-    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
-        if value * scale >= 1:
-            return f"{value * scale:.3g} {unit}"
-    return f"{value * 1e9:.3g} ns"
-
-
-def ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}×"
+def parsed(known: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("benchmarks", epilog=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"all unless given: {', '.join(known)}")
+    parser.add_argument("--against", type=Path, help="results to compare with; the last ones unless given")
+    parser.add_argument("--save", type=Path, help="keep the results here as well")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in known]
+    if unknown:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(known)}")
+    if options.against and not options.against.exists():
+        parser.error(f"there are no results at {options.against}")
+    return options
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.rows import Row, alone, best_of, row, seconds_of, timed
 from rankloop.ads.auc_ranker import objective
 from rankloop.ads.pair_sampling import sampled_weights
 from rankloop.core.kernels import scores_of
@@ -23,51 +23,40 @@ N_PAIRS = 2_000_000
 N_ROWS, ROW_GROUP = 10_000_000, 1_000_000
 
 
-def run() -> list[dict[str, Any]]:
+def run() -> list[Row]:
     rng = np.random.default_rng(0)
     features, clicked = rng.normal(size=(N_EXAMPLES, N_FEATURES)), rng.random(N_EXAMPLES) < CLICK_RATE
     positive, negative = features[clicked], features[~clicked]
     return [*_objective(features, positive, negative), _descent(positive, negative), _streamed()]
 
 
-def _objective(features: Any, positive: Any, negative: Any) -> list[dict[str, Any]]:
+def _objective(features: Any, positive: Any, negative: Any) -> list[Row]:
     weights = np.random.default_rng(1).normal(size=N_FEATURES)
-    one_pass = _best(lambda: scores_of(features, weights))
     scores = scores_of(features, weights)
-    one_sort = _best(lambda: np.sort(scores))
-    allowed = 3.0 * one_pass + one_sort
     rows = []
     for loss in ("hinge", "squared_hinge"):
-        of = objective(positive, negative, loss, 0.01)  # type: ignore[arg-type]
-        ours = _best(lambda of=of: of(weights))  # type: ignore[misc]
-        rows.append(
-            {
-                "name": f"AUC {loss} and gradient, 10⁶ × {N_FEATURES}",
-                "ours_seconds": ours,
-                "peer_seconds": allowed,
-                "ratio": allowed / ours,
-                "target": "≥ 1×",
-                "note": f"beside 3 passes of {one_pass * 1e3:.0f} ms and a sort of {one_sort * 1e3:.0f} ms",
-            }
-        )
+        of = objective(positive, negative, loss, 0.01)
+        calls = (lambda of=of: of(weights)), (lambda: scores_of(features, weights)), (lambda: np.sort(scores))
+        of(weights)  # compiles
+        repeats = np.array([[seconds_of(call) for call in calls] for _ in range(5)])
+        ours, one_pass, one_sort = repeats.T
+        note = f"beside 3 passes of {1e3 * np.median(one_pass):.0f} ms and a sort of {1e3 * np.median(one_sort):.0f} ms"
+        found = timed(list(zip(ours, 3.0 * one_pass + one_sort)))
+        rows.append(row(f"AUC {loss} and gradient, 10⁶ × {N_FEATURES}", found, target="≥ 1×", note=note))
     return rows
 
 
-def _descent(positive: Any, negative: Any) -> dict[str, Any]:
+def _descent(positive: Any, negative: Any) -> Row:
     def go() -> Any:
         rng = np.random.default_rng(2)
         return sampled_weights(positive, negative, loss="logistic", ridge=0.01, lasso=0.0, n_pairs=N_PAIRS, rng=rng)
 
-    seconds = _best(go)
-    return {
-        "name": f"pair-sampling descent, {N_PAIRS:,} pairs, d = {N_FEATURES}",
-        "ours_seconds": seconds,
-        "target": "≥ 10⁶ pairs/s",
-        "note": f"{N_PAIRS / seconds:,.0f} pairs per second",
-    }
+    seconds = best_of(go)
+    name = f"pair-sampling descent, {N_PAIRS:,} pairs, d = {N_FEATURES}"
+    return alone(name, seconds, target="≥ 10⁶ pairs/s", note=f"{N_PAIRS / seconds:,.0f} pairs per second")
 
 
-def _streamed() -> dict[str, Any]:
+def _streamed() -> Row:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         _write(path)
@@ -76,12 +65,8 @@ def _streamed() -> dict[str, Any]:
         found = estimate(LogTable(path).rows(), "ips", Options(bound="bootstrap"))
         seconds = perf_counter() - start
     grown = (_peak() - before) / 1024
-    return {
-        "name": f"IPS with bootstrap, {found.n:,} rows of Parquet",
-        "ours_seconds": seconds,
-        "target": "constant memory",
-        "note": f"{found.n / seconds:,.0f} rows per second, peak memory grew by {grown:.0f} MB",
-    }
+    note = f"{found.n / seconds:,.0f} rows per second, peak memory grew by {grown:.0f} MB"
+    return alone(f"IPS with bootstrap, {found.n:,} rows of Parquet", seconds, target="constant memory", note=note)
 
 
 def _write(path: Path) -> None:
@@ -98,13 +83,3 @@ def _write(path: Path) -> None:
 def _peak() -> int:
     """The largest memory of this process so far, in kB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def _best(call: Callable[[], Any], repeats: int = 5) -> float:
-    call()
-    times = []
-    for _ in range(repeats):
-        start = perf_counter()
-        call()
-        times.append(perf_counter() - start)
-    return min(times)

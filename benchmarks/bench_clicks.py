@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import cycle
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator, default_rng
 
+from benchmarks.rows import Row, alone, best_of, row, seconds_of, timed
 from rankloop import Problem, Query, build, play
 from rankloop.core.types import Clicks, Floats, Ints
 
 N_ITEMS, N_FEATURES, N_QUERIES, SHOWN = 20, 46, 500, 10
-ROUNDS, PEER_ROUNDS, REPEATS = 20_000, 500, 5
+ROUNDS, OWN_ROUNDS, PEER_ROUNDS, REPEATS = 20_000, 5_000, 500, 5
 
 
 class Cheap:
@@ -73,7 +73,7 @@ class PlainPdgd:
         return float(np.prod(strengths[ranking] / (strengths.sum() - gone)))
 
 
-def run() -> list[dict[str, Any]]:
+def run() -> list[Row]:
     """One row per learner: seconds for one round, the best of several repetitions."""
     stream = Cheap()
     rows = [
@@ -82,25 +82,25 @@ def run() -> list[dict[str, Any]]:
     return [*rows, _pdgd(stream)]
 
 
-def _rounds_per_second(stream: Cheap, spec: str, target: int) -> dict[str, Any]:
+def _rounds_per_second(stream: Cheap, spec: str, target: int) -> Row:
     learner, people = build(spec, "learner"), build("noisy_reader", "feedback")
 
     def loop() -> None:
         for _ in play(learner, stream, people, horizon=ROUNDS, seed=0):
             pass
 
-    seconds = _best(loop) / ROUNDS
+    seconds = best_of(loop, REPEATS) / ROUNDS
     note = f"{1 / seconds:,.0f} rounds/s through play, {N_ITEMS} items × {N_FEATURES} features"
-    return _row(f"{spec} round", seconds, None, f"≥ {target:,} rounds/s", note)
+    return alone(f"{spec} round", seconds, target=f"≥ {target:,} rounds/s", note=note)
 
 
-def _pdgd(stream: Cheap) -> dict[str, Any]:
+def _pdgd(stream: Cheap) -> Row:
     """Both sides rank and learn from the same kind of clicks: relevant items among the first ten."""
     learner, rng = build("pdgd", "learner"), default_rng(0)
 
     def ours() -> None:
         state = learner.init(Problem(n_features=N_FEATURES, shown=SHOWN))
-        for (query, relevance), _ in zip(cycle(stream.queries), range(ROUNDS // 4)):
+        for (query, relevance), _ in zip(cycle(stream.queries), range(OWN_ROUNDS)):
             decision = learner.rank(state, query, rng)
             seen = decision.ranking[:SHOWN]
             hits = seen[relevance[seen] > 0]
@@ -113,8 +113,10 @@ def _pdgd(stream: Cheap) -> dict[str, Any]:
             peer.learn(query.features, ranking, relevance[ranking] > 0)
 
     _same_step(stream)
-    seconds, peer_seconds = _best(ours) / (ROUNDS // 4), _best(theirs, 3) / PEER_ROUNDS
-    return _row("pdgd, rank and learn", seconds, peer_seconds, "≥ 20×", "peer: plain NumPy transcription of the paper")
+    ours()  # compiles
+    pairs = [(seconds_of(ours) / OWN_ROUNDS, seconds_of(theirs) / PEER_ROUNDS) for _ in range(REPEATS)]
+    note = "peer: plain NumPy transcription of the paper"
+    return row("pdgd, rank and learn", timed(pairs), target="≥ 20×", note=note)
 
 
 def _same_step(stream: Cheap) -> None:
@@ -130,25 +132,3 @@ def _same_step(stream: Cheap) -> None:
     learned = learner.learn(state, query, decision, Clicks(hits, np.ones(len(hits))))
     if not len(hits) or not np.allclose(peer.weights, learned.weights, rtol=1e-9):
         raise AssertionError("the two sides do not compute the same step")
-
-
-def _best(job: Callable[[], None], repeats: int = REPEATS) -> float:
-    job()  # compiles
-    times = []
-    for _ in range(repeats):
-        begin = perf_counter()
-        job()
-        times.append(perf_counter() - begin)
-    return min(times)
-
-
-def _row(name: str, seconds: float, peer: float | None, target: str, note: str) -> dict[str, Any]:
-    ratio = None if peer is None else peer / seconds
-    return {
-        "name": name,
-        "ours_seconds": seconds,
-        "peer_seconds": peer,
-        "ratio": ratio,
-        "target": target,
-        "note": note,
-    }

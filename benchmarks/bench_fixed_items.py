@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
+from benchmarks.rows import Row, alone, seconds_of
 from rankloop.core.registry import build
 from rankloop.simulate.play import play
 from rankloop.simulate.whole_run import whole_run
@@ -21,7 +21,7 @@ RUNS = (  # learner, feedback, items, rounds, budget in µs per round
 )
 
 
-def run() -> list[dict[str, Any]]:
+def run() -> list[Row]:
     """One row per learner, seconds per round, the best of several runs."""
     rows = []
     for learner, people, n_items, rounds, budget in RUNS:
@@ -31,19 +31,17 @@ def run() -> list[dict[str, Any]]:
             build(people, "feedback"),
         )
         whole_run(*things, horizon=200, seed=0)  # compiles
-        target = None if budget is None else f"≤ {budget:g} µs"
+        name = f"{learner.split('(')[0]}, m = {n_items}" + (", random filler" if "random" in learner else "")
+        target = "" if budget is None else f"≤ {budget:g} µs"
         note = f"whole run, {n_items} items, {rounds:,} rounds"
-        rows.append(_row(f"{learner.split('(')[0]}, m = {n_items}", _whole(things, rounds), target, note))
-        rows[-1]["name"] += ", random filler" if "random" in learner else ""
+        rows.append(alone(name, _whole(things, rounds), target=target, note=note))
     things = build("rtopk(horizon=10000)"), build("flipped_relevance"), build("top_k")
-    rows.append(
-        _row("rtopk through play, m = 20", _played(things, 10_000), None, "one round at a time, as a service does")
-    )
-    return rows
+    note = "one round at a time, as a service does"
+    return [*rows, alone("rtopk through play, m = 20", _played(things, 10_000), note=note)]
 
 
 def _whole(things: tuple[Any, Any, Any], rounds: int) -> float:
-    return min(_seconds(lambda: whole_run(*things, horizon=rounds, seed=0)) for _ in range(REPEATS)) / rounds
+    return min(seconds_of(lambda: whole_run(*things, horizon=rounds, seed=0)) for _ in range(REPEATS)) / rounds
 
 
 def _played(things: tuple[Any, Any, Any], rounds: int) -> float:
@@ -51,21 +49,4 @@ def _played(things: tuple[Any, Any, Any], rounds: int) -> float:
         for _ in play(*things, horizon=rounds, seed=0):
             pass
 
-    return min(_seconds(rest) for _ in range(REPEATS)) / rounds
-
-
-def _seconds(call: Any) -> float:
-    start = perf_counter()
-    call()
-    return perf_counter() - start
-
-
-def _row(name: str, seconds: float, target: str | None, note: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "ours_seconds": seconds,
-        "peer_seconds": None,
-        "ratio": None,
-        "target": target,
-        "note": note,
-    }
+    return min(seconds_of(rest) for _ in range(REPEATS)) / rounds

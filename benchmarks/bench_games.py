@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
 
+from benchmarks.rows import Row, alone
 from rankloop.core.registry import entries
 from rankloop.games import Game, analyse_depths
 from rankloop.games.analysis import thresholds
@@ -14,7 +14,7 @@ from rankloop.games.game import measure_for
 LIMITS = {4: 5.0, 5: 15.0, 6: 60.0}  # seconds for the slowest measure
 
 
-def run() -> list[dict[str, Any]]:
+def run() -> list[Row]:
     """One row per size: the slowest of all registered measures."""
     measures = [entry.kind for entry in entries("measure")]
     for measure in measures:
@@ -40,12 +40,5 @@ def _seconds(measure: str, n_items: int, closed_forms: bool) -> float:
     return perf_counter() - start
 
 
-def _row(name: str, seconds: float, limit: float, note: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "ours_seconds": seconds,
-        "peer_seconds": None,
-        "ratio": None,
-        "target": f"< {limit:g} s",
-        "note": note,
-    }
+def _row(name: str, seconds: float, limit: float, note: str) -> Row:
+    return alone(name, seconds, target=f"< {limit:g} s", note=note)
