@@ -119,6 +119,34 @@ def test_radius_bounds_every_ranking():
         assert np.linalg.norm(joint) <= radius_of(query) + 1e-12
 
 
+def test_swaps_change_non_negative_features_by_no_more_than_the_dynamic_bound_says():
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        rows = rng.random((6, 3)) * rng.random((6, 1)) ** 3
+        predicted, first = rng.permutation(6), int(rng.integers(2))
+        shown = predicted.copy()
+        for j in range(first, 5, 2):
+            if rng.random() < 0.5:
+                shown[[j, j + 1]] = shown[[j + 1, j]]
+        joint = [sum(rows[d] / math.log2(p + 2) for p, d in enumerate(order)) for order in (predicted, shown)]
+        assert np.linalg.norm(joint[0] - joint[1]) <= FIRST_DROP * radius_of(Query.of(rows)) + 1e-12
+
+
+def test_the_smallest_radius_would_not_do():
+    shorter, longer = 1 / math.log2(3), 1.0
+    change = math.sqrt(2) * (longer - shorter)  # rows (1, 0) and (0, 1), swapped
+    assert change > FIRST_DROP * math.hypot(longer, shorter)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
+def test_weights_that_grow_as_fast_as_corollary_4_allows_stay_below_it(beta):
+    length = 0.0
+    for t in range(1, 400):
+        length = math.sqrt(length**2 + 2 * beta * R * length + 4 * R**2)
+        assert length <= beta * R * t + math.sqrt(2 * (4 - beta**2)) * R * math.sqrt(t) + 1e-9
+        assert length * W / (A * t) <= approximate_regret(t, R, W, A, beta=beta) + 1e-9
+
+
 def test_impossible_arguments_are_refused():
     for wrong in (
         lambda: preference_perceptron_regret(0, R, W, A),

@@ -8,9 +8,17 @@ from rankloop.experiments.reproducing import Setting, everything
 from rankloop.experiments.reproductions import click_worlds as worlds_module
 from rankloop.experiments.reproductions import coactive_figures as figures
 from rankloop.experiments.reproductions import coactive_study as study_module
+from rankloop.experiments.reproductions import coactive_swaps as swaps
 from rankloop.experiments.reproductions import online_rankers as rankers
 from rankloop.experiments.reproductions.click_worlds import CLEAN_GRADER, GRADER, LETOR, ClickWorld, click_worlds
-from rankloop.experiments.reproductions.coactive_toy import highest_possible_rank, ranks
+from rankloop.experiments.reproductions.coactive_toy import (
+    PRINTED,
+    TOP_TWO,
+    _as_printed,
+    highest_possible_rank,
+    highest_rank_with_swaps,
+    ranks,
+)
 from rankloop.experiments.reproductions.verdicts import is_above
 
 IDS = {"coactive-toy", "coactive-table-1", "online-rankers", *(f"coactive-{figure}" for figure in range(1, 8))}
@@ -39,14 +47,22 @@ def test_worlds_that_are_missing_are_named(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "figure", ["learning_curves", "swap_probabilities", "swap_over_time", "noise", "presented_and_predicted"]
+    "figure",
+    [
+        figures.learning_curves,
+        figures.noise,
+        figures.presented_and_predicted,
+        swaps.swap_probabilities,
+        swaps.swap_over_time,
+    ],
 )
 def test_figures_on_a_small_world(figure, setting):
-    finding = getattr(figures, figure)(setting)
+    finding = figure(setting)
     assert finding.claims
     assert finding.charts
     assert {claim.word for claim in finding.claims} <= {"holds", "partly", "does not hold"}
     assert all(claim.text.startswith("small: ") for claim in finding.claims)
+    assert len({claim.text for claim in finding.claims}) == len(finding.claims)
 
 
 def test_online_rankers_on_a_small_world(setting, monkeypatch):
@@ -72,9 +88,81 @@ def test_the_toy_oscillates_within_what_is_possible():
     assert 3 < np.mean(found) < 8.5
 
 
+def test_swapping_the_first_two_is_a_random_walk_with_a_lead_of_three_steps():
+    ever_lost = (0.02 / 0.32) ** 3
+    assert highest_rank_with_swaps() == pytest.approx(1.5 * (1 - ever_lost) + 10 * ever_lost)
+    assert set(ranks((TOP_TWO, 0))) == {1, 2}
+
+
+def test_what_is_printed_can_hold_be_missed_or_be_impossible():
+    printed, found = PRINTED[TOP_TWO], np.array([1.49, 1.5, 1.52])
+    assert _as_printed(TOP_TWO, found, limit=1.502).word == "cannot hold"
+    assert "at most 1.502" in _as_printed(TOP_TWO, found, limit=1.502).argument
+    assert _as_printed(TOP_TWO, found, limit=9.0)[1:] == ("does not hold", "1.503 ± 0.009", "section 5: 2.08", "")
+    assert _as_printed(TOP_TWO, np.full(3, printed), limit=9.0).word == "holds"
+
+
+def test_moving_the_clicked_item_up_instead_gives_the_same_mean_rank():
+    """The other reading of section 5, played by hand: the lead changes by twice the difference of two discounts."""
+    rng, discounts = np.random.default_rng(0), 1 / np.log2(np.arange(10) + 2)
+    means = []
+    for _ in range(60):
+        lead, places = 2.0, []
+        for draws in rng.random((1000, 11)):
+            shown = np.arange(10) if lead > 0 else np.arange(9, -1, -1)  # item 0 is the relevant one
+            if draws[10] < 0.5:
+                shown[[0, 1]] = shown[[1, 0]]
+            places.append(int(np.argmin(shown)) + 1)
+            clicked = np.flatnonzero((draws[:10] < 0.8) == (shown == 0))[:1]
+            for place in clicked:
+                gain = int(shown[place] == 0) - int(shown[0] == 0)
+                lead += 2 * gain * (discounts[0] - discounts[place])
+        means.append(np.mean(places))
+    assert np.mean(means) == pytest.approx(1.51, abs=4 * np.std(means) / np.sqrt(60))
+
+
+class Told:
+    """Curves that say what a test wants."""
+
+    def __init__(self, **finals):
+        self.finals, self.streams, self.seeds = finals, ["stream"], [0, 1, 2]
+
+    def of(self, stream, arm, measure, quantity):
+        return np.full((3, 1), self.finals[arm.replace(" ", "_").replace(".", "_")]) + np.array([[0.0], [1e-4], [2e-4]])
+
+
+def test_the_dynamic_probability_is_held_against_the_best_fixed_one():
+    fixed = {"swap_0": 0.3, "swap_0_25": 0.6, "swap_0_5": 0.5, "swap_0_75": 0.4, "swap_1": 0.2}
+    near = swaps._near_the_best("here", Told(**fixed, **{"3PR,_dynamic": 0.595}))
+    far = swaps._near_the_best("here", Told(**fixed, **{"3PR,_dynamic": 0.585}))
+    assert (near.word, far.word) == ("holds", "does not hold")
+    assert "the best is swap 0.25" in near.because
+
+
+def test_rising_and_falling_are_told_apart():
+    rounds = np.array(swaps.checkpoints_for(20_000))
+    assert rounds[:20].tolist() == list(range(1, 21))
+    assert rounds[-1] == 20_000
+    shape = np.where(rounds <= 20, 0.2, np.where(rounds <= 1000, 0.6, 0.4)) + np.array([[0.0], [0.01], [0.02]])
+    swapped = {("here", swaps.NOISY): shape, ("here", swaps.CLEAN): 0.9 - shape}
+    rises, falls, upside_down, later_up, higher = swaps._about_swaps("here", rounds, swapped)
+    assert [rises.word, falls.word] == ["holds", "holds"]
+    assert [upside_down.word, later_up.word] == ["does not hold", "does not hold"]
+    assert higher.word == "does not hold"
+    assert rises.because.startswith("0.6100 ± 0.0058 against 0.2100 ± 0.0058: difference 0.4000")
+
+
+def test_short_runs_have_all_three_windows():
+    for horizon in (30, 200, 2000):
+        rounds = np.array(swaps.checkpoints_for(horizon))
+        assert all(np.isfinite(part).all() for part in swaps.windows(rounds, np.ones((2, len(rounds)))))
+
+
 def test_a_verdict_flips_with_the_data():
     more, less = np.array([0.5, 0.52, 0.51]), np.array([0.4, 0.41, 0.43])
     assert is_above("", more, less).word == "holds"
     assert is_above("", less, more).word == "does not hold"
     assert is_above("", np.array([0.5, 0.1, 0.6]), np.array([0.4, 0.2, 0.3])).word == "partly"
+    assert is_above("", less, more, by=-0.2).word == "holds"
+    assert is_above("", more, less, by=0.2, paper="table 1").word == "does not hold"
     assert is_above("", np.array([np.nan, 0.5]), np.array([0.1, 0.2])).word == "holds"

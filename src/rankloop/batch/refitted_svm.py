@@ -67,7 +67,7 @@ class RefittedSVM:
 
     Use it to compare: it is what retraining in batches gives. Its examples come from the lists that it showed itself,
     so it often stays behind learners that explore.
-    Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, table 1.
+    Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, figure 4.
     """
 
     regularisation: float = 0.01

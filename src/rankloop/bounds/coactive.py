@@ -80,7 +80,8 @@ def dynamic_regret(
 ) -> float:
     """Propositions 6 and 7: slack / α + ‖w*‖ / (α √T) · √(4 R² + 2 Δ + 2 Γ √((4 R² + 2 Δ) / T)), for dynamic swaps.
 
-    Δ is the `budget`, and Γ = (γ₁ − γ₂) R where the features are non-negative, 2 R otherwise.
+    Δ is the `budget`, and Γ = (γ₁ − γ₂) R where the features are non-negative, 2 R otherwise. R has
+    to come from `radius_of`: Γ can be too small for the least possible R.
     """
     if budget < 0:
         raise InvalidInput(f"budget = {budget} must not be negative")

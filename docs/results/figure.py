@@ -1,0 +1,69 @@
+"""Draw the comparison of online rankers: `python docs/results/figure.py results/reproduce/online-rankers`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from rankloop.core.types import Ints
+from rankloop.experiments.charts import Line
+from rankloop.experiments.curves import Curves
+from rankloop.experiments.findings import Chart
+from rankloop.experiments.reproductions.click_worlds import LETOR, MEASURE, SIMULATED
+from rankloop.experiments.reproductions.online_rankers import CONDITIONS, FULL, OURS, PDGD, TOP_1, TUNED
+from rankloop.experiments.results import read_runs
+from rankloop.experiments.small_multiples import small_multiples
+from rankloop.experiments.spec import FLOOR
+
+FIRST = 10  # single rounds say nothing
+FIGURE = Path(__file__).parents[1] / "images" / "online-rankers"
+ARMS = (OURS, "3PR", PDGD, TUNED, "MGD", "DBGD", TOP_1, FULL, FLOOR)
+ROLES: dict[str, Literal["ceiling", "floor"]] = {FULL: "ceiling", FLOOR: "floor"}
+
+
+def drawn(folder: Path) -> Chart:
+    """A row for each data set, a column for each kind of people."""
+    cells = {}
+    for world in (*LETOR, SIMULATED):
+        for place, people in enumerate(CONDITIONS):
+            part = folder / f"online-rankers-{world.label}-{place}"
+            if part.exists():
+                cells[world.name, people] = cell(part)
+    return small_multiples("online-rankers", "Online rankers from clicks", cells, y_label="nDCG@5")
+
+
+def cell(folder: Path) -> tuple[Ints, list[Line]]:
+    runs = read_runs(folder)
+    seeds = [run.seed for run in runs]
+    complete = {seed for seed in seeds if seeds.count(seed) == max(map(seeds.count, seeds))}
+    runs = [run for run in runs if run.seed in complete]
+    curves = Curves(runs[0].experiment, runs)
+    later = curves.rounds >= FIRST
+    return curves.rounds[later], [line._replace(rows=line.rows[:, later]) for line in lines(curves)]
+
+
+def lines(curves: Curves) -> Iterator[Line]:
+    for colour, arm in enumerate(ARMS):
+        rows = curves.of(curves.streams[0], arm, MEASURE, "recent") if arm in curves.arms else None
+        if rows is not None:
+            yield Line(arm, rows, colour, ROLES.get(arm, "arm"))
+
+
+def for_any_page(svg: str) -> str:
+    """A picture of its own has no page to take its colours and its font from."""
+    svg = svg.replace("currentColor", "#1f2328").replace("inherit", "sans-serif")
+    return svg.replace("<svg ", '<svg style="background:#fff" ', 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", type=Path)
+    chart = drawn(parser.parse_args().runs)
+    FIGURE.with_suffix(".svg").write_text(for_any_page(chart.svg), encoding="utf-8")
+    FIGURE.with_suffix(".png").write_bytes(chart.png)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Keep what reproductions found: `python docs/results/summary.py results/reproduce`; also the hook that shows it.
+
+The command writes summary.json beside this file, from everything that is finished in a results folder. As a hook of
+MkDocs, the file puts the table in the place of `<!-- reproductions -->`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rankloop.core.files import atomic_write
+from rankloop.experiments.claims import Verdict
+from rankloop.experiments.front_page import duration, told
+from rankloop.experiments.record import Record, finished_records, summary_json
+
+KEPT = Path(__file__).parent / "summary.json"
+MARK = "<!-- reproductions -->"
+NOTHING = "*No results are kept here yet: `rankloop reproduce --all` makes them.*"
+
+
+class Summary(msgspec.Struct):
+    """What summary.json holds."""
+
+    seconds: float
+    experiments: list[Record]
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """MkDocs calls this with every page."""
+    return markdown.replace(MARK, shown(KEPT)) if MARK in markdown else markdown
+
+
+def shown(path: Path) -> str:
+    """One row per experiment, then every claim that cannot hold as printed, as Markdown."""
+    if not path.exists():
+        return NOTHING
+    records = msgspec.json.decode(path.read_bytes(), type=Summary).experiments
+    return "\n".join([*_table(records), "", *_impossible(records)])
+
+
+def _table(records: Sequence[Record]) -> list[str]:
+    head = ["| experiment | what it shows | claims | data | time |", "|---|---|---|---|---|"]
+    rows = [
+        f"| `{record.id}` | {_cell(record.title)} | {told(_verdicts(record))} | {_cell(record.data) or '–'} "
+        f"| {duration(record.seconds)}{' (quick)' if record.quick else ''} |"
+        for record in records
+    ]
+    whole = told(verdict for record in records for verdict in _verdicts(record))
+    versions = ", ".join(sorted({record.version for record in records}))
+    seconds = duration(sum(record.seconds for record in records))
+    return [*head, *rows, "", f"Together: {whole}; {seconds} of computing, rankloop {versions}."]
+
+
+def _impossible(records: Sequence[Record]) -> Iterable[str]:
+    for record in records:
+        for verdict in _verdicts(record):
+            if verdict.word == "cannot hold":
+                said = f"**{verdict.text}** ({verdict.paper}). {verdict.argument}"
+                yield f"- {said} Here: {verdict.because}. (`{record.id}`)"
+
+
+def _verdicts(record: Record) -> list[Verdict]:
+    return [Verdict(*msgspec.structs.astuple(claim)) for claim in record.claims]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, help="the folder that `rankloop reproduce` wrote")
+    parser.add_argument("--out", type=Path, default=KEPT)
+    asked = parser.parse_args(arguments)
+    records = finished_records(asked.results)
+    atomic_write(asked.out, summary_json(records))
+    print(f"{len(records)} experiments are kept in {asked.out}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

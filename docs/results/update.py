@@ -1,0 +1,145 @@
+"""Bring the pages up to date with results: `python docs/results/update.py FOUND.json …`.
+
+FOUND.json is what `rankloop reproduce ID … --json` printed. Each finding is kept here as ID.json, and the tables
+between `<!-- result: NAME -->` and `<!-- end of result -->` are written again from all that is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGES = (HERE.parent / "learners" / "clicks.md",)
+RESULT = re.compile(r"(<!-- result: (\S+) -->\n)(.*?)(<!-- end of result -->)", re.DOTALL)
+DIFFERENCE = re.compile(r"difference (\S+), 95 % interval (\S+) to (\S+?)(?: |,|$)")
+WORLDS = ("web search, simulated", "MQ2007", "20 Newsgroups", "Reuters")
+FIGURES = ("coactive-4", "coactive-5", "coactive-6", "coactive-7", "coactive-table-1")
+STUDY = ("coactive-1", "coactive-2", "coactive-3", "coactive-toy")
+OURS, NOT_FROM_CLICKS = "fair pairs", ("all items graded", "first item graded", "random order")
+Finding = dict[str, Any]
+
+
+def kept(id: str) -> Finding:
+    found: Finding = json.loads((HERE / f"{id}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def keep(findings: Iterable[Finding]) -> None:
+    for finding in findings:
+        text = json.dumps(finding, ensure_ascii=False, indent=1)
+        (HERE / f"{finding['id']}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def filled(page: str) -> str:
+    """The page with its tables written again; one whose results are not kept stays as it is."""
+    return RESULT.sub(_section, page)
+
+
+def _section(found: re.Match[str]) -> str:
+    start, name, before, end = found.groups()
+    part, needed = PARTS[name]
+    there = all((HERE / f"{id}.json").exists() for id in needed)
+    return f"{start}\n{part()}\n\n{end}" if there else f"{start}{before}{end}"
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = list(header)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def comparisons() -> str:
+    """Fair pairs against each form of PDGD, data set by data set."""
+    told: dict[tuple[str, str], dict[str, str]] = {}
+    for claim in kept("online-rankers")["claims"]:
+        where, _, what = claim["text"].partition(": ")
+        ours, _, other = what.partition(" is above ")
+        if ours == OURS:
+            world, _, people = where.rpartition(", ")
+            told.setdefault((world, people), {})[other] = f"{claim['word']}, {difference(claim['because'])}"
+    others = list(next(iter(told.values())))
+    rows = ([*where, *(row[other] for other in others)] for where, row in told.items())
+    return table(["data set", "people", *(f"above {other}" for other in others)], rows)
+
+
+def qualities() -> str:
+    """Every learner, data set and kind of people; the best learner from clicks in bold."""
+    header: list[str] = []
+    rows = []
+    for found in kept("online-rankers")["tables"]:
+        world = found["title"].rpartition(": ")[0]
+        header = [row[0] for row in found["rows"]]
+        for place, people in enumerate(found["header"][1:], start=1):
+            cells = {row[0]: short(row[place]) for row in found["rows"]}
+            best = max(cell for arm, cell in cells.items() if arm not in NOT_FROM_CLICKS)
+            marked = (f"**{c}**" if c == best and a not in NOT_FROM_CLICKS else c for a, c in cells.items())
+            rows.append([world, people, *marked])
+    return table(["data set", "people", *header], rows)
+
+
+def claims() -> str:
+    """What the paper claims of its figures, a column for each data set."""
+    told: dict[str, dict[str, str]] = {}
+    papers: dict[str, list[str]] = {}
+    for id in FIGURES:
+        for claim in kept(id)["claims"]:
+            world, _, what = claim["text"].partition(": ")
+            text = f"{what[0].upper()}{what[1:]} (`{id}`)"
+            told.setdefault(text, {})[world] = f"{claim['word']}, {difference(claim['because'])}"
+            papers.setdefault(text, []).append(claim.get("paper", ""))
+    rows = (
+        [text, "; ".join(dict.fromkeys(filter(None, papers[text]))), *(row.get(world, "") for world in WORLDS)]
+        for text, row in told.items()
+    )
+    return table(["claim", "the paper", *WORLDS], rows)
+
+
+def study() -> str:
+    """The claims that are about one simulated world alone."""
+    rows = (
+        [f"{claim['text']} (`{id}`)", claim.get("paper", ""), claim["word"], claim["because"]]
+        for id in STUDY
+        for claim in kept(id)["claims"]
+    )
+    return table(["claim", "the paper", "here", "numbers"], rows)
+
+
+def difference(because: str) -> str:
+    """`+0.050 (0.044 to 0.056)` from the words of a verdict."""
+    found = DIFFERENCE.search(because)
+    if not found:
+        return because
+    mean, low, high = (float(part.replace("−", "-")) for part in found.groups())
+    return f"{mean:+.3f} ({low:.3f} to {high:.3f})".replace("-", "−")
+
+
+def short(estimate: str) -> str:
+    """`.530` from `0.5297 ± 0.0011`."""
+    mean = estimate.split(" ")[0]
+    return f"{float(mean):.3f}".removeprefix("0") if mean != "–" else mean
+
+
+PARTS = {
+    "online-rankers-comparisons": (comparisons, ("online-rankers",)),
+    "online-rankers-qualities": (qualities, ("online-rankers",)),
+    "coactive-claims": (claims, FIGURES),
+    "coactive-study": (study, STUDY),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("found", nargs="*", type=Path)
+    for path in parser.parse_args().found:
+        keep(json.loads(path.read_text(encoding="utf-8"))["findings"])
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
