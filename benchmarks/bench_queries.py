@@ -6,20 +6,21 @@ import itertools
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
+from benchmarks.rows import Row, Timed, alone, best_of, in_turn, row
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Problem, Query
-from rankloop.data.dataset import Dataset
+from rankloop.data.letor_stream import Letor
 from rankloop.simulate.play import play
 from rankloop.simulate.whole_queries import whole_queries
 
-REPEATS, ROUNDS, WHOLE_ROUNDS, PEER_ROUNDS = 5, 20_000, 100_000, 4000
+ROUNDS, WHOLE_ROUNDS, PEER_ROUNDS, PYTHON_ROUNDS = 20_000, 100_000, 4000, 500
 WANTED = 60_000  # rounds per second through `play`
 LEARNERS = (
     ("ranking_perceptron", "full"),
@@ -44,65 +45,107 @@ class Prepared:
         grades = np.clip(np.floor(1.5 * latent + 1.0), 0.0, 4.0)
         self.problem = Problem(n_features, max_grade=4)
         self.queries = [(Query.of(rows), marks) for rows, marks in zip(features, grades)]
-        table, offsets = features.reshape(-1, n_features), np.arange(n_queries + 1) * n_items
-        self.table = Dataset.of(table, grades.reshape(-1), offsets)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
         return itertools.cycle(self.queries)
 
-    def dataset(self, rng: Generator) -> Dataset:
-        return self.table
 
-
-def run() -> list[dict[str, Any]]:
+def run() -> list[Row]:
     web = Prepared(20, 46, 500)
     rows = [_budget(learner, people, web) for learner, people in LEARNERS]
-    rows += _beside_vowpal_wabbit()
-    for n_items, n_features in ((100, 136), (25, 700)):
-        rows += _beside_one_pass(Prepared(n_items, n_features, 600))
+    with tempfile.TemporaryDirectory() as folder:
+        rows += _beside_vowpal_wabbit(Prepared(20, 46, PEER_ROUNDS), Path(folder))
+        for n_items, n_features in ((100, 136), (25, 700)):
+            rows += _beside_one_pass(_as_letor(Prepared(n_items, n_features, 200), Path(folder)))
     return rows
 
 
-def _budget(learner: str, people: str, stream: Prepared) -> dict[str, Any]:
-    seconds = _played(learner, people, stream, ROUNDS)
+def _budget(learner: str, people: str, stream: Prepared) -> Row:
+    """Round by round, as with any stream that compiled code does not know."""
+    seconds = best_of(_played(learner, people, stream, ROUNDS)) / ROUNDS
     note = f"{1 / seconds:,.0f} rounds/s through play, 20 × 46"
-    return _row(f"{learner}, 20 × 46", seconds, None, f"≥ {WANTED:,} rounds/s", note)
+    return alone(f"{learner}, 20 × 46", seconds, target=f"≥ {WANTED:,} rounds/s", note=note)
 
 
-def _beside_one_pass(stream: Prepared) -> list[dict[str, Any]]:
-    """The peer is the time that reading all features once takes."""
-    n_rows, n_features = stream.table.features.shape
-    size = f"{n_rows // stream.table.n_queries} × {n_features}"
-    once = _best(lambda: stream.table.features.sum()) / stream.table.n_queries
+def _beside_one_pass(stream: Letor) -> list[Row]:
+    """The peer is the time that reading all features of the rounds once takes."""
+    features, n_queries = stream.dataset().features, stream.dataset().n_queries
+    size, passes = f"{len(features) // n_queries} × {features.shape[1]}", 3000 // n_queries
+
+    def read() -> None:
+        for _ in range(passes):
+            features.sum()
+
     rows = []
     for learner, people in (("ranking_perceptron", "full"), BANDIT):
-        for how, seconds in (
-            ("play", _played(learner, people, stream, 3000)),
-            ("whole run", _whole(learner, people, stream, 3000)),
-        ):
-            note = f"{seconds / once:.1f} passes over the features"
-            rows.append(_row(f"{learner}, {size}, {how}", seconds, once, "≥ 0.33 (3 passes)", note))
+        for how, work in (("play", _played), ("whole run", _whole)):
+            found = in_turn(work(learner, people, stream, 3000), read)
+            note = f"{1 / found.ratio:.1f} passes over the features"
+            rows.append(row(f"{learner}, {size}, {how}", found, target="≥ 0.33 (3 passes)", note=note))
     return rows
 
 
-def _beside_vowpal_wabbit() -> list[dict[str, Any]]:
-    stream = Prepared(20, 46, PEER_ROUNDS)
-    ours, whole = _played(*BANDIT, stream, PEER_ROUNDS), _whole(*BANDIT, stream, WHOLE_ROUNDS)
+def _beside_vowpal_wabbit(prepared: Prepared, folder: Path) -> list[Row]:
+    """VowpalWabbit reads its cache in a thread of its own: it is measured with all cores, and on one as we are."""
+    stream = _as_letor(prepared, folder)
+    play_once, play_all = _played(*BANDIT, stream, PEER_ROUNDS), _whole(*BANDIT, stream, WHOLE_ROUNDS)
     try:
         import vowpalwabbit
     except ImportError:
         note = "VowpalWabbit is not installed: pip install vowpalwabbit"
-        return [_row("beside VowpalWabbit, play", ours, None, 3.0, note)]
-    lines = _as_text(stream)
-    with tempfile.TemporaryDirectory() as folder:
-        cached = _cached(vowpalwabbit, Path(folder), lines)
-    python = _python(vowpalwabbit, lines)
+        return [alone("beside VowpalWabbit, play", best_of(play_once) / PEER_ROUNDS, target="3×", note=note)]
+    lines = _as_text(prepared)
+    cached, python = _cached(vowpalwabbit, folder, lines), _python(vowpalwabbit, lines)
     version = f"vowpalwabbit {vowpalwabbit.__version__}, --cb_explore_adf, 20 × 46"
-    return [
-        _row("play, VW from its cache", ours, cached, 3.0, version),
-        _row("play, VW from Python", ours, python, 10.0, f"{version}, predict and learn, text made beforehand"),
-        _row("whole run, VW from its cache", whole, cached, 10.0, version),
-    ]
+    rows = []
+    for cores, where in ((None, ""), (1, ", one core")):
+        note = f"{version}, " + ("VW on two threads" if cores is None else "both on one core")
+        with _on(cores):
+            for how, work, n_rounds, target in (
+                ("play", play_once, PEER_ROUNDS, "≥ 3×"),
+                ("whole run", play_all, WHOLE_ROUNDS, "≥ 10×"),
+            ):
+                name, sizes = f"{how}, VW from its cache{where}", (n_rounds, PEER_ROUNDS)
+                rows.append(_each(name, sizes, work, cached, target, note))
+    sizes, note = (PEER_ROUNDS, PYTHON_ROUNDS), f"{version}, predict and learn, text made beforehand"
+    return [*rows, _each("play, VW from Python", sizes, play_once, python, "≥ 10×", note)]
+
+
+def _each(
+    name: str, n_rounds: tuple[int, int], ours: Callable[[], object], peer: Callable[[], object], target: str, note: str
+) -> Row:
+    """Seconds per round, where the two sides play so many of them."""
+    found, (our_rounds, peer_rounds) = in_turn(ours, peer), n_rounds
+    scale = our_rounds / peer_rounds
+    seconds = found.ours / our_rounds, found.peer / peer_rounds
+    return row(
+        name, Timed(*seconds, found.ratio * scale, found.spread * scale), peer="VowpalWabbit", target=target, note=note
+    )
+
+
+@contextmanager
+def _on(cores: int | None) -> Iterator[None]:
+    """Keep this process and its threads on so many cores, where the system can."""
+    if cores is None or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(allowed)[:cores])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def _as_letor(prepared: Prepared, folder: Path) -> Letor:
+    """The same queries as a file: a stream that `play` knows, which shuffles the items and draws the queries."""
+    pattern = " ".join(f"{j + 1}:%.5f" for j in range(prepared.problem.n_features))
+    path = folder / f"{len(prepared.queries)}x{prepared.problem.n_features}.txt"
+    with path.open("w") as file:
+        for name, (query, grades) in enumerate(prepared.queries):
+            for grade, features in zip(grades, query.features):
+                file.write(f"{grade:.0f} qid:{name} {pattern % tuple(features.tolist())}\n")
+    return Letor(path=str(path))
 
 
 def _as_text(stream: Prepared) -> list[str]:
@@ -117,59 +160,40 @@ def _as_text(stream: Prepared) -> list[str]:
     return rounds
 
 
-def _cached(vowpalwabbit: Any, folder: Path, lines: list[str]) -> float:
+def _cached(vowpalwabbit: Any, folder: Path, lines: list[str]) -> Callable[[], None]:
     text, cache = folder / "rounds.txt", folder / "rounds.cache"
     text.write_text("\n\n".join(lines) + "\n\n")
     os.utime(text, (0, 0))  # a cache of the same second counts as stale, and the text would be parsed again
     common = f"--cb_explore_adf --epsilon 0.1 --quiet -d {text} --cache_file {cache}"
     vowpalwabbit.Workspace(f"{common} -k").finish()  # writes the cache
-    return _best(lambda: vowpalwabbit.Workspace(common).finish()) / len(lines)
+    return lambda: vowpalwabbit.Workspace(common).finish()
 
 
-def _python(vowpalwabbit: Any, lines: list[str]) -> float:
+def _python(vowpalwabbit: Any, lines: list[str]) -> Callable[[], None]:
     workspace = vowpalwabbit.Workspace("--cb_explore_adf --epsilon 0.1 --quiet")
-    some = [round.split("\n") for round in lines[:1000]]
-    asked = [[item[item.index("|") :] for item in items] for items in some]  # before the reward is known
+    graded = [round.split("\n") for round in lines[:PYTHON_ROUNDS]]
+    asked = [[item[item.index("|") :] for item in items] for items in graded]  # before the reward is known
 
     def learn() -> None:
-        for items, graded in zip(asked, some):
+        for items, answered in zip(asked, graded):
             workspace.predict(items)
-            workspace.learn(graded)
+            workspace.learn(answered)
 
-    return _best(learn) / len(some)
+    return learn
 
 
-def _played(learner: str, people: str, stream: Any, rounds: int) -> float:
+def _played(learner: str, people: str, stream: Any, rounds: int) -> Callable[[], float]:
+    """Looks at what was shown and how good it was in every round."""
     recipe, crowd = build(learner, "learner"), build(people, "feedback")
 
-    def rest(horizon: int) -> None:
-        for _ in play(recipe, stream, crowd, horizon=horizon, seed=0):
-            pass
+    def go() -> float:
+        played = play(recipe, stream, crowd, horizon=rounds, seed=0)
+        return sum(float(round.relevance[round.decision.ranking[0]]) for round in played)
 
-    rest(100)  # compiles
-    return _best(lambda: rest(rounds)) / rounds
+    return go
 
 
-def _whole(learner: str, people: str, stream: Any, rounds: int) -> float:
+def _whole(learner: str, people: str, stream: Any, rounds: int) -> Callable[[], object]:
     recipe, crowd = build(learner, "learner"), build(people, "feedback")
-
-    def rest(horizon: int) -> None:
-        whole_queries(recipe, stream, crowd, horizon=horizon, seed=0, measure=None)  # as the peer, which judges nothing
-
-    rest(100)  # compiles
-    return _best(lambda: rest(rounds)) / rounds
-
-
-def _best(work: Callable[[], object]) -> float:
-    """The shortest of several times."""
-    times = []
-    for _ in range(REPEATS):
-        start = perf_counter()
-        work()
-        times.append(perf_counter() - start)
-    return min(times)
-
-
-def _row(name: str, ours: float, peer: float | None, target: float | str | None, note: str) -> dict[str, Any]:
-    ratio = None if peer is None else peer / ours
-    return {"name": name, "ours_seconds": ours, "peer_seconds": peer, "ratio": ratio, "target": target, "note": note}
+    # judges nothing, as the peer
+    return lambda: whole_queries(recipe, stream, crowd, horizon=rounds, seed=0, measure=None)

@@ -11,8 +11,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Problem, Query, Relevances
-from rankloop.learners.topk_estimate import Seen, compiled_gradient, estimated_gradient, inclusion
+from rankloop.learners.topk_estimate import Seen, estimated_gradient, inclusion
 from rankloop.learners.topk_gradient import Receipt, TopKGradient
+from rankloop.learners.topk_gradient_step import compiled_step
 from rankloop.surrogates.smooth_dcg import SmoothDCG
 
 GENERATOR = np.random.Generator(np.random.PCG64(7))
@@ -78,13 +79,16 @@ def test_the_mean_step_of_learn_is_the_gradient_in_the_weights(n_items):
 
 
 @pytest.mark.parametrize(("code", "kind"), [(0, "squared"), (1, "kl"), (2, "rank_svm")])
-def test_the_compiled_estimate_is_the_general_one(code, kind):
+@pytest.mark.parametrize("depth", [2, 3, 6])
+def test_the_compiled_step_goes_along_the_general_estimate(code, kind, depth):
     scores, grades = GENERATOR.normal(size=6), GENERATOR.integers(0, 3, 6).astype(float)
+    rows = GENERATOR.permutation(6)
+    features = np.eye(6)[np.argsort(rows)]  # item i, row rows[i], has feature i only: the weights move by its slope
     for _ in range(30):
-        items, best = GENERATOR.permutation(6)[:3], GENERATOR.permutation(6)[:3]
+        items, best = GENERATOR.permutation(6)[:depth], GENERATOR.permutation(6)[:depth]
         seen = Seen(items, grades[items], best, 0.3, 0.0)
         general = estimated_gradient(build(kind, "surrogate"), scores, seen)
-        assert np.array_equal(compiled_gradient(code, scores, seen), general)
+        assert np.array_equal(-compiled_step(np.zeros(6), features, rows, scores, seen, code, 1.0, np.inf), general)
 
 
 def test_annealing_is_the_gradient_of_the_sharper_surrogate():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from numpy.random import Generator
 
@@ -21,8 +21,8 @@ from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.data.whole_pool import Pool, more_rounds, next_query, write_round
-from rankloop.learners.steps import cutoff_and_kind, is_mistake, moved, slam_slope
+from rankloop.data.whole_pool import Pool, keep, more_rounds, next_query, write_round
+from rankloop.learners.steps import cutoff_and_kind, is_mistake, is_mistaken_order, moved, slam_slope
 from rankloop.measures.dcg import NDCG
 
 
@@ -35,27 +35,21 @@ class State(NamedTuple):
 
 
 @kernel
-def _corrected(
+def _learned(
     weights: Floats,
     features: Floats,
-    rows: Ints,
-    scores: Floats,
+    items: Ints,
     grades: Floats,
     cutoff: int,
     binary: bool,
     margin: float,
     rate: float,
 ) -> tuple[Floats, bool]:
-    """The weights after the round, and whether there was a mistake; `rows` are the graded items, the list at hand."""
+    """The weights after the round, and whether there was a mistake; the graded items are the list at hand."""
+    scores = scores_of(features, weights)[items]
     if not is_mistake(scores, grades, cutoff, binary):
         return weights, False
-    slope = slam_slope(scores, grades, cutoff, binary, margin)
-    return moved(weights, features, rows, slope, rate), True
-
-
-@kernel
-def _learned(weights: Floats, features: Floats, items: Ints, *rest: Any) -> tuple[Floats, bool]:
-    return _corrected(weights, features, items, scores_of(features, weights)[items], *rest)
+    return moved(weights, features, items, slam_slope(scores, grades, cutoff, binary, margin), rate), True
 
 
 @kernel
@@ -63,17 +57,27 @@ def _many_queries(
     weights: Floats, mistakes: int, pool: Pool, cutoff: int, binary: bool, margin: float, rate: float
 ) -> tuple[Floats, int]:
     """Rounds over a pool of queries until its draws are used up, exactly as `play` would go through them."""
+    refused, keeps = 0, len(pool.history) > 0
     while more_rounds(pool, False):
-        features, order, relevance = next_query(pool)
+        start, end, first = next_query(pool)
+        size, features = end - start, pool.features[start:end]
+        order = pool.order[first : first + size]
         scores = scores_of(features, weights)[order]
         ranking = ranking_of(scores)
-        items = ranking[: seen_count(pool.depth, len(ranking))].copy()
-        after, mistaken = _corrected(
-            weights, features, order[items], scores[items], relevance[items], cutoff, binary, margin, rate
-        )
-        if mistaken and all_finite(after):
-            weights, mistakes = after, mistakes + 1
-        write_round(pool, ranking, relevance)
+        if keeps:
+            keep(pool, (start, mistakes, refused, 0.0, 0.0), weights)
+        write_round(pool, ranking)
+        items = ranking[: seen_count(pool.depth, size)]
+        shown, grades = scores[items], pool.grades[first : first + size][items]
+        if is_mistaken_order(shown, grades, cutoff, binary):
+            slope = slam_slope(shown, grades, cutoff, binary, margin)
+            after = moved(weights, features, order[items], slope, rate)
+            if all_finite(after):
+                weights, mistakes = after, mistakes + 1
+            else:
+                refused += 1
+    if keeps:
+        keep(pool, (0, mistakes, refused, 0.0, 0.0), weights)
     return weights, mistakes
 
 
@@ -97,6 +101,7 @@ class RankingPerceptron:
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ("mistakes",)
+    compiled: ClassVar[bool] = True  # many_queries knows every measure that is allowed here
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"measure": "AP"}, {"measure": "nDCG@2", "margin": 0.5})
 
     def __post_init__(self) -> None:
@@ -118,6 +123,10 @@ class RankingPerceptron:
             state.weights, query.features, items, grades, cutoff, binary, self.margin, self.learning_rate
         )
         return State(stable(weights), state.mistakes + 1, state.shown) if mistaken else state
+
+    def kept_decision(self, ranking: Ints, numbers: list[float], familiar: Ints) -> Decision[tuple[()]]:
+        """The decision of a round of `many_queries`, from what its pool kept."""
+        return Decision(ranking, 0.0, ())
 
     def many_queries(self, state: State, pool: Pool) -> State:
         """All rounds that the pool has draws for, see `whole_queries`."""

@@ -18,18 +18,24 @@ from rankloop.surrogates.slam import hinges, ndcg_weights
 
 @kernel
 def is_mistake(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
-    """Whether nDCG@cutoff (`binary`: AP) of the order by `scores` is below its best, ties broken against the learner.
-
-    So it is when an item in, or tied with, the places before the cutoff is followed by, or tied with, a better one.
-    """
+    """Whether nDCG@cutoff (`binary`: AP) of the order by `scores` is below its best, ties broken for the worst."""
     order = ranking_of(scores)
+    return is_mistaken_order(scores[order], grades[order], cutoff, binary)
+
+
+@kernel
+def is_mistaken_order(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
+    """`is_mistake` for items that stand by descending score.
+
+    It is one when an item in, or tied with, the places before the cutoff is followed by, or tied with, a better one.
+    """
     best_from_here, group_worst, group_best = 0.0, np.inf, 0.0
-    for place in range(len(order) - 1, -1, -1):
-        grade = max(grades[order[place]], 0.0)
+    for place in range(len(scores) - 1, -1, -1):
+        grade = max(grades[place], 0.0)
         if binary:
             grade = 1.0 if grade >= 1.0 else 0.0
         group_worst, group_best = min(group_worst, grade), max(group_best, grade)
-        if place > 0 and scores[order[place - 1]] == scores[order[place]]:
+        if place > 0 and scores[place - 1] == scores[place]:
             continue  # the group of equal scores begins further up
         best_from_here = max(best_from_here, group_best)
         if place < cutoff and group_worst < best_from_here:

@@ -13,12 +13,6 @@ from rankloop.core.protocols import Surrogate
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Floats, Ints
 from rankloop.learners.steps import moved
-from rankloop.surrogates.kl import KL, kl_terms
-from rankloop.surrogates.rank_svm import RankSVM, rank_svm_terms
-from rankloop.surrogates.squared import Squared, squared_terms
-
-SQUARED, KULLBACK_LEIBLER, RANK_SVM = range(3)
-COMPILED: dict[type, int] = {Squared: SQUARED, KL: KULLBACK_LEIBLER, RankSVM: RANK_SVM}  # estimated in one kernel
 
 
 class Seen(NamedTuple):
@@ -62,59 +56,50 @@ def inclusion(n_items: int, depth: int, span: int, gamma: float, familiar: bool)
 
 
 @kernel
-def _chances(seen: Seen, n_items: int, span: int) -> tuple[bool, float, float]:
-    """Whether all graded items are familiar, and P of a familiar set and of another, none below the floor."""
-    depth, n_familiar = len(seen.items), 0
-    if depth < n_items:
-        for item in seen.items:
-            for known in seen.familiar:
-                n_familiar += item == known
-    likely = max(inclusion(n_items, depth, span, seen.exploration, True), seen.floor)
-    unlikely = max(inclusion(n_items, depth, span, seen.exploration, False), seen.floor)
-    return depth == n_items or n_familiar == depth, likely, unlikely
+def holds(items: Ints, item: int) -> bool:
+    found = False
+    for other in items:
+        found |= other == item
+    return found
 
 
 @kernel
-def _familiar_part(seen: Seen) -> tuple[Ints, Floats]:
+def all_familiar(seen: Seen, n_items: int) -> bool:
+    if len(seen.items) < n_items:
+        for item in seen.items:
+            if not holds(seen.familiar, item):
+                return False
+    return True
+
+
+@kernel
+def chances(seen: Seen, n_items: int, span: int) -> tuple[float, float]:
+    """P of a familiar set and of another, none below the floor."""
+    depth = len(seen.items)
+    likely = max(inclusion(n_items, depth, span, seen.exploration, True), seen.floor)
+    return likely, max(inclusion(n_items, depth, span, seen.exploration, False), seen.floor)
+
+
+@kernel
+def familiar_part(seen: Seen) -> tuple[Ints, Floats]:
     """The graded items that the best ranking would have had graded too, with their grades."""
     kept, n_kept = np.empty(len(seen.items), np.int64), 0
     for place in range(len(seen.items)):
-        if np.any(seen.familiar == seen.items[place]):
+        if holds(seen.familiar, seen.items[place]):
             kept[n_kept] = place
             n_kept += 1
     return seen.items[kept[:n_kept]], seen.grades[kept[:n_kept]]
 
 
 @kernel
-def _weighed(terms: Floats, shared: Floats, likely: float, unlikely: float) -> Floats:
+def weighed(terms: Floats, shared: Floats, likely: float, unlikely: float) -> Floats:
     """The share of the familiar sets divided by their probability, and that of all other sets by theirs."""
     return shared / likely + (terms - shared) / unlikely
 
 
 @kernel
-def _divided(terms: Floats, chance: float) -> Floats:
+def divided(terms: Floats, chance: float) -> Floats:
     return terms / chance
-
-
-@kernel
-def compiled_gradient(surrogate: int, scores: Floats, seen: Seen) -> Floats:
-    """`estimated_gradient` for the surrogates in COMPILED, by their number there."""
-    span = min(2 if surrogate == RANK_SVM else 1, len(scores))
-    all_familiar, likely, unlikely = _chances(seen, len(scores), span)
-    terms = _terms(surrogate, scores, seen.items, seen.grades)
-    if all_familiar:
-        return _divided(terms, likely)
-    kept, kept_grades = _familiar_part(seen)
-    return _weighed(terms, _terms(surrogate, scores, kept, kept_grades), likely, unlikely)
-
-
-@kernel
-def _terms(surrogate: int, scores: Floats, items: Ints, grades: Floats) -> Floats:
-    if surrogate == KULLBACK_LEIBLER:
-        return kl_terms(scores, items, grades)
-    if surrogate == RANK_SVM:
-        return rank_svm_terms(scores, items, grades)
-    return squared_terms(scores, items, grades)
 
 
 def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: Seen) -> Floats:
@@ -125,11 +110,11 @@ def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: Seen) -> Floa
     """
     n_items = len(scores)
     span = n_items if surrogate.span is None else min(surrogate.span, n_items)
-    all_familiar, likely, unlikely = _chances(seen, n_items, span)
+    likely, unlikely = chances(seen, n_items, span)
     terms = surrogate.terms(scores, seen.items, seen.grades)
-    if all_familiar:
-        return _divided(terms, likely)
-    return _weighed(terms, surrogate.terms(scores, *_familiar_part(seen)), likely, unlikely)
+    if all_familiar(seen, n_items):
+        return divided(terms, likely)
+    return weighed(terms, surrogate.terms(scores, *familiar_part(seen)), likely, unlikely)
 
 
 @kernel
@@ -138,7 +123,7 @@ def sharpened(features: Floats, weights: Floats, sharpness: float) -> Floats:
 
 
 @kernel
-def _step(weights: Floats, features: Floats, rows: Ints, slope: Floats, rate: float, radius: float) -> Floats:
+def projected_step(weights: Floats, features: Floats, rows: Ints, slope: Floats, rate: float, radius: float) -> Floats:
     after = moved(weights, features, rows, slope, rate)
     project(after, radius)
     return after
@@ -147,38 +132,4 @@ def _step(weights: Floats, features: Floats, rows: Ints, slope: Floats, rate: fl
 @kernel
 def step_on_all(weights: Floats, features: Floats, slope: Floats, rate: float, radius: float) -> Floats:
     """Π(w − rate · Σ_i slope[i] · features[i])."""
-    return _step(weights, features, np.arange(len(slope)), slope, rate, radius)
-
-
-@kernel
-def compiled_step(
-    weights: Floats,
-    features: Floats,
-    rows: Ints,
-    scores: Floats,
-    seen: Seen,
-    surrogate: int,
-    rate: float,
-    radius: float,
-) -> Floats:
-    """Estimate and step in one, for the surrogates in COMPILED; item i is the row rows[i] of the features."""
-    return _step(weights, features, rows, compiled_gradient(surrogate, scores, seen), rate, radius)
-
-
-@kernel
-def compiled_learn(
-    weights: Floats,
-    features: Floats,
-    items: Ints,
-    grades: Floats,
-    familiar: Ints,
-    exploration: float,
-    floor: float,
-    surrogate: int,
-    rate: float,
-    radius: float,
-) -> Floats:
-    """`compiled_step` on a query; a tuple would cost more to hand over than the step takes."""
-    seen = Seen(items, grades, familiar, exploration, floor)
-    scores, rows = scores_of(features, weights), np.arange(len(features))
-    return compiled_step(weights, features, rows, scores, seen, surrogate, rate, radius)
+    return projected_step(weights, features, np.arange(len(slope)), slope, rate, radius)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import all_finite, kernel, scores_of, stable
+from rankloop.core.kernels import kernel, scores_of, stable
 from rankloop.core.learning import (
     ALL,
     best_ranking,
@@ -24,18 +24,16 @@ from rankloop.core.learning import (
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.data.whole_pool import Pool, more_rounds, next_own, next_query, write_round
+from rankloop.data.whole_pool import EXPLORATION, LOG_PROPENSITY, Pool
 from rankloop.learners.topk_estimate import (
-    COMPILED,
     Seen,
-    compiled_learn,
-    compiled_step,
     draw_ranking,
     estimated_gradient,
     prefix_log_prob,
     sharpened,
     step_on_all,
 )
+from rankloop.learners.topk_gradient_step import COMPILED, compiled_learn, many_queries
 from rankloop.surrogates.squared import Squared
 
 
@@ -63,28 +61,6 @@ def _draw(
     ranking, best = draw_ranking(scores_of(features, weights), draws, gamma)
     familiar = best[: seen_count(depth, len(best))].copy()
     return ranking, familiar, prefix_log_prob(best, ranking, gamma, shown)
-
-
-@kernel
-def _many_queries(
-    weights: Floats, steps: int, pool: Pool, surrogate: int, floor: float, schedule: Floats, radius: float
-) -> tuple[Floats, int]:
-    """Rounds over a pool of queries until its draws are used up, exactly as `play` would go through them."""
-    exploration, exploration_decay, learning_rate, learning_rate_decay = schedule
-    while more_rounds(pool, True):
-        features, order, relevance = next_query(pool)
-        gamma = min(0.5, exploration * math.pow(steps + 1, -exploration_decay))
-        scores, draws = scores_of(features, weights)[order], next_own(pool, len(order) + 1)
-        ranking, best = draw_ranking(scores, draws, gamma)
-        n_graded = seen_count(pool.depth, len(order))
-        items = ranking[:n_graded]
-        seen = Seen(items, relevance[items], best[:n_graded], gamma, floor)
-        rate = learning_rate * math.pow(steps + 1, -learning_rate_decay)
-        after = compiled_step(weights, features, order, scores, seen, surrogate, rate, radius)
-        if all_finite(after):
-            weights, steps = after, steps + 1
-        write_round(pool, ranking, relevance)
-    return weights, steps
 
 
 @register("topk_gradient")
@@ -164,16 +140,25 @@ class TopKGradient:
             weights = step_on_all(state.weights, query.features, slope, rate, radius)
         return State(stable(weights), steps, state.depth, state.shown)
 
+    @property
+    def compiled(self) -> bool:
+        """Whether `many_queries` knows the surrogate."""
+        return type(self.surrogate) in COMPILED
+
+    def kept_decision(self, ranking: Ints, numbers: list[float], familiar: Ints) -> Decision[Receipt]:
+        """The decision of a round of `many_queries`, from what its pool kept."""
+        return Decision(ranking, numbers[LOG_PROPENSITY], Receipt(familiar, numbers[EXPLORATION]))
+
     def many_queries(self, state: State, pool: Pool) -> State:
         """All rounds that the pool has draws for, for squared, kl and rank_svm; see `whole_queries`."""
-        if type(self.surrogate) not in COMPILED:
+        if not self.compiled:
             raise InvalidInput(
                 f"whole runs know squared, kl and rank_svm, not {entry_of(self.surrogate).kind}: use play"
             )
         rates = (self.exploration, self.exploration_decay, self.learning_rate, self.learning_rate_decay)
         radius = math.inf if self.radius is None else self.radius
         code, schedule = COMPILED[type(self.surrogate)], np.array(rates)
-        weights, steps = _many_queries(state.weights, state.steps, pool, code, self.floor, schedule, radius)
+        weights, steps = many_queries(*state[:2], state.shown, pool, code, self.floor, schedule, radius)
         return State(weights, steps, state.depth, state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:

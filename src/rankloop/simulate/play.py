@@ -4,34 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
 from rankloop.core.session import Session, generators
-from rankloop.core.types import Arrival, Decision, Feedback, Floats, Query
+from rankloop.core.types import Arrival
 from rankloop.simulate.delivery import Delivery
+from rankloop.simulate.played import can_be_compiled, compiled_rounds
+from rankloop.simulate.rounds import Round
 
-
-class _Fields(NamedTuple):
-    t: int
-    query: Query
-    relevance: Floats
-    state: Any  # before
-    decision: Decision[Any]
-    arrived: tuple[Arrival, ...]
-    learned: Any  # the state after
-
-
-class Round(_Fields):
-    """One turn of the loop.
-
-    `feedback` is that of this round's own decision, whether or not it arrived; `refused` counts the updates so far that
-    would have been unstable.
-    """
-
-    feedback: Feedback
-    refused: int
+__all__ = ["Round", "play"]
 
 
 def play(
@@ -46,12 +28,16 @@ def play(
     """Show `horizon` rankings to simulated people and learn from what they reveal.
 
     Two learners with the same seed meet the same queries and the same people. An update that would be unstable is
-    refused and counted in `refused` of the rounds; the loop goes on.
+    refused and counted in `refused` of the rounds; the loop goes on. Compiled code plays many rounds at a time where
+    that changes nothing but the speed.
     """
     if horizon < 0:
         raise InvalidInput(f"the horizon is a number of rounds from 0, got {horizon}")
     problem = stream.problem._replace(shown=people.shown, depth=people.depth)
     session = Session(learner, problem, seed)
+    if delivery is None and can_be_compiled(learner, stream, people):
+        yield from compiled_rounds(learner, stream, people, session.state, horizon, seed)
+        return
     of_stream, of_people, _, of_delivery = generators(seed)
     on_the_way: dict[int, list[Arrival]] = {}
     for t, (query, relevance) in enumerate(islice(stream.rounds(of_stream), horizon)):
@@ -66,9 +52,7 @@ def play(
             arrived = tuple(on_the_way.pop(t, ()))
         for arrival in arrived:
             _teach(session, arrival)
-        round = Round(t, query, grades, state, decision, arrived, session.state)
-        round.feedback, round.refused = feedback, session.refused
-        yield round
+        yield Round(t, query, grades, state, decision, arrived, session.state, feedback, session.refused)
 
 
 def _teach(session: Session, arrival: Arrival) -> None:

@@ -14,12 +14,12 @@ from rankloop.core.session import generators
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
 from rankloop.data.letor_stream import Letor
-from rankloop.data.whole_pool import DRAWN, OWN, ROUNDS, WRITTEN, Pool, pool_of
+from rankloop.data.whole_pool import ROUNDS, WRITTEN, Pool, pool_of, refill
 from rankloop.feedback.full import Full
 from rankloop.feedback.top_k import TopK
 from rankloop.measures.base import RankedMeasure, parse_measure
 
-CHUNK = 2**18  # numbers drawn at a time
+CHUNK = 2**15  # numbers drawn at a time
 
 
 @runtime_checkable
@@ -68,22 +68,14 @@ def whole_queries(
     of_stream, _, of_learner, _ = generators(seed)
     dataset = stream.dataset() if isinstance(stream, Letor) else stream.dataset(of_stream)
     state = learner.init(stream.problem._replace(shown=people.shown, depth=people.depth))
-    chunk = max(CHUNK, 2 * (int(dataset.sizes.max()) + 1))
-    draws, own_draws, values = np.empty(0), np.empty(0), np.full(horizon, np.nan)
-    done = 0
+    size, depth = max(CHUNK, 2 * (int(dataset.sizes.max()) + 1)), ALL if people.depth is None else people.depth
+    pool, values, done = pool_of(dataset, size, depth), np.full(horizon, np.nan), 0
     while done < horizon:
-        draws, own_draws = _filled(draws, chunk, of_stream), _filled(own_draws, chunk, of_learner)
-        pool = pool_of(dataset, draws, own_draws, ALL if people.depth is None else people.depth, horizon - done)
+        refill(pool, of_stream, of_learner, horizon - done)
         state = learner.many_queries(state, pool)
         n_rounds, n_items = int(pool.counts[ROUNDS]), int(pool.counts[WRITTEN])
         if judge is not None:
-            shown = pool.rankings[:n_items], pool.grades[:n_items], pool.ends[: n_rounds + 1].copy()
+            shown = pool.rankings[:n_items], pool.grades[:n_items], pool.ends[: n_rounds + 1]
             values[done : done + n_rounds] = judge.of_rankings(*shown)
-        draws, own_draws = draws[pool.counts[DRAWN] :], own_draws[pool.counts[OWN] :]
         done += n_rounds
     return WholeQueries(values, state)
-
-
-def _filled(rest: Floats, size: int, rng: Generator) -> Floats:
-    """What is left of the draws, with new ones behind, as they would have come one by one."""
-    return np.concatenate((rest, rng.random(size - len(rest))))
