@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rankloop.ads.auc_policy import CRITERIA, AUCPolicy, Receipt, _threshold
+from rankloop.ads.auc_policy import AUCPolicy, Receipt
 from rankloop.ads.auc_ranker import objective
 from rankloop.ads.first_item import drawn_ranking, first_log_prob, shares_of
+from rankloop.ads.kept_thresholds import CRITERIA, kept_threshold
 from rankloop.ads.policies import EpsilonGreedy, LinearScorer, Softmax
 from rankloop.ads.thresholds import threshold
 from rankloop.core.errors import InvalidInput
@@ -24,8 +25,8 @@ def test_the_threshold_counts_every_kept_example_for_all_it_stands_for(criterion
     scores = np.concatenate([np.repeat(clicked, own), np.repeat(unclicked, other)])
     labels = np.concatenate([np.ones(own * len(clicked)), np.zeros(other * len(unclicked))])
     n_clicked, n_unclicked = float(own * len(clicked)), float(other * len(unclicked))
-    found = _threshold(clicked, unclicked, n_clicked, n_unclicked, CRITERIA[criterion])
-    assert found == pytest.approx(threshold(scores, labels, criterion), abs=1e-12)
+    found = kept_threshold(clicked, unclicked, n_clicked, n_unclicked, CRITERIA[criterion])
+    assert found == pytest.approx(threshold(scores, labels, criterion), abs=1e-8)
 
 
 def test_exploration_is_that_of_the_policies():
@@ -68,6 +69,15 @@ def test_one_step_of_learning_by_hand():
     np.testing.assert_array_equal(state.clicked[1, 0], visitors[2])
     np.testing.assert_array_equal(state.unclicked[1, :3], visitors[[0, 1, 3]])
     assert state.thresholds[1] == pytest.approx(threshold(visitors @ state.weights[1], [0, 0, 1, 0]))
+
+
+def test_with_click_rate_an_ad_that_nobody_clicks_sinks():
+    learner = AUCPolicy(criterion="click_rate")
+    state, visitor = learner.init(PROBLEM), Query.of(np.zeros((3, 0)), [1.0, -1.0])
+    for n in range(1, 6):
+        state = learner.learn(state, visitor, Decision(np.array([1, 0, 2]), 0.0, Receipt(0.5)), Reward(0.0))
+        assert state.thresholds.tolist() == pytest.approx([0.0, np.log((n - 0.5) / 0.5), 0.0])
+    assert learner.predict(state, visitor).tolist() == [0, 2, 1]
 
 
 def test_problems_it_cannot_have_are_refused():

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop.ads.click_log import read_click_log
+from rankloop.ads.click_log import ClickLog, merged, read_click_log
 from rankloop.ads.click_weights import clicked_pairs, exponential_grades
 from rankloop.batch.rank_bundle import RankBundle
+from rankloop.batch.risk import risk_of
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
@@ -164,7 +165,24 @@ def test_the_command_takes_the_loss_of_a_measure(table, tmp_path, capsys):
     command = ["train", "--log", str(table), "--regularisation", "0.01", "--loss", "nDCG@5", "--tight"]
     answer, direction = trained(command, tmp_path, capsys)
     assert answer["regularisation"] == 0.01
-    assert direction > 0.5  # normalising by the clicks of a list is not unbiased: the default is
+    assert direction > 0.95
+
+
+def test_the_weight_of_a_single_click_cancels_in_a_normalised_loss_but_not_after_merging():
+    risk, scores, alone = risk_of("nDCG"), np.array([0.1, 0.4, -0.2]), np.array([0.0, 1.0, 0.0])
+    one, ten = (risk.of_lists(scores, exponential_grades(w * alone), np.array([0, 3])) for w in (1.0, 10.0))
+    assert one[0] == pytest.approx(ten[0])
+    np.testing.assert_allclose(one[1], ten[1])
+    rows = np.eye(3)[[0, 1, 2, 1, 0, 2]]
+    log = ClickLog(
+        rows, np.array([0, 3, 6]), np.array([0, 1, 2] * 2), np.zeros(6), np.array([7, 3, 5, 3, 7, 5]), np.zeros(6, int)
+    )
+    both = merged(log, np.array([0.0, 10.0, 0.0, 0.0, 1.0, 0.0]))
+    np.testing.assert_array_equal(both.offsets, [0, 3])
+    np.testing.assert_array_equal(both.features, np.eye(3)[[1, 2, 0]])  # by the number of the pair
+    np.testing.assert_allclose(both.weights, [10 / 2, 0, 1 / 2])
+    with pytest.raises(InvalidInput, match="row 4: the features of an item differ"):
+        merged(log._replace(features=rows + np.arange(6)[:, None] // 3), np.ones(6))
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,10 @@ def test_the_command(log, tmp_path, capsys):
     assert code == 0
     assert "ads.csv: 12,000 rows" in out
     assert "more per row than the current one (95% sure)" in out
+    assert out.splitlines()[-2:] == [
+        f"The trained policy is in {saved}, its ads and columns in {saved}.json.",
+        f"The plot is in {plot}.",
+    ]
     assert plot.read_bytes().startswith(b"\x89PNG")
     code, out, _ = run(capsys, str(saved), "--log", str(write_log(tmp_path / "new.csv", 3000, 1)), "--json")
     answer = json.loads(out)
@@ -114,6 +118,42 @@ def test_the_command_says_when_the_log_is_too_small(tmp_path, capsys):
     code, out, _ = run(capsys, "--log", str(write_log(tmp_path / "few.csv", 300)))
     assert code == 0
     assert "too small to tell" in out
+    assert "times as long might do" in out
+    path = tmp_path / "none.csv"
+    path.write_text("Shown Ad,clicked,prob\n" + "a,0,0.5\nb,0,0.5\n" * 20)
+    code, _, err = run(capsys, "--log", str(path))
+    assert code == 2
+    assert "rows to learn from was rewarded; the log is too small" in err
+
+
+@pytest.mark.parametrize("method", ["direct", "doubly_robust", "switch"])
+def test_a_saved_policy_is_judged_with_a_reward_model_of_half_the_rows(log, tmp_path, capsys, method):
+    saved = tmp_path / "ads.rankloop"
+    save_policy(teach(LogTable(log)), 0.0, saved)
+    fresh = write_log(tmp_path / "new.csv", 12_000, 7)
+    _, out, _ = run(capsys, str(saved), "--log", str(fresh), "--method", "ips", "--json")
+    plain = json.loads(out)
+    code, out, err = run(capsys, str(saved), "--log", str(fresh), "--method", method, "--json")
+    assert code == 0, err
+    answer = json.loads(out)
+    assert 0 < answer["n_taught"] < answer["n_rows"] == 12_000
+    known, found = plain["estimates"]["policy of ads.rankloop"], answer["estimates"]["policy of ads.rankloop"]
+    assert found["n"] == 12_000 - answer["n_taught"]
+    slack = 4 * np.hypot(known["standard_error"], found["standard_error"])
+    assert abs(found["value"] - known["value"]) < slack + 0.1 * known["value"]  # a linear model is not the truth
+
+
+def test_the_largest_reward_is_for_bounds_that_need_a_range(tmp_path, capsys):
+    path = tmp_path / "log.csv"
+    path.write_text("ad,reward,propensity,target\n" + "a,3,0.5,0.25\nb,0,0.25,0.5\n" * 100)
+    arguments = ["--log", str(path), "--method", "ips", "--bound", "hoeffding", "--json"]
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert "max_reward" in err
+    code, out, _ = run(capsys, *arguments, "--max-reward", "3")
+    found = json.loads(out)["estimates"]["target"]
+    # Summands from 0 to 3 / 0.25 in 200 rows: Hoeffding's width is 12 · √(ln 20 / 400).
+    assert found["lower"] == pytest.approx(0.75 - 12 * np.sqrt(np.log(20) / 400))
 
 
 def test_the_command_refuses_in_one_line(tmp_path, capsys):
@@ -144,7 +184,9 @@ def test_sentences():
         "The new policy earns at least 1.000% more per row than the current one (95% sure)."
     )
     assert "not better" in verdict("new policy", judge_of(gain=-0.02, gain_lower=-0.1))
-    assert "looks better" in verdict("new policy", judge_of(gain=0.02, gain_lower=-0.01))
+    unsure = verdict("new policy", judge_of(gain=0.02, gain_lower=-0.01))
+    assert "looks better" in unsure
+    assert unsure.endswith("A log 2.2 times as long might do.")  # (0.03 / 0.02)²
 
 
 def judge_of(**changed):

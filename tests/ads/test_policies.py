@@ -56,6 +56,10 @@ def test_thresholds_by_brute_force(criterion, data):
 
 def test_midpoint_and_the_warning():
     assert threshold([1.0, 3.0, 8.0], [0, 0, 1], "midpoint") == (2 + 8) / 2
+    steady = threshold([-1.0, 0.0, 2.0, 3.0], [0, 0, 0, 1], "click_rate")
+    assert np.mean(1 / (1 + np.exp(steady - np.array([-1.0, 0.0, 2.0, 3.0])))) == pytest.approx(1 / 4)
+    assert threshold(np.zeros(8), np.arange(8) < 2, "click_rate") == pytest.approx(np.log(6 / 2))  # −logit(2/8)
+    assert threshold(np.zeros(4), np.ones(4), "click_rate") == pytest.approx(-np.log(3.5 / 0.5))
     with pytest.warns(DegenerateThreshold, match="recall"):
         assert threshold([1.0, 3.0, 8.0], [0, 0, 1], "recall") == 1.0
     with pytest.raises(InvalidInput, match="did you mean 'f1'"):
@@ -171,14 +175,15 @@ def test_ads_without_clicks_or_always_clicked():
     rewards = np.where(ads == 0, 0.0, np.where(ads == 1, 1.0, (contexts[:, 0] > 0).astype(float)))
     scorer = fit_rankers(ad_log(contexts, ads, rewards))
     assert scorer.thresholds[0] == NEVER
-    assert scorer.thresholds[1] == 0
+    assert scorer.thresholds[1] == pytest.approx(0, abs=1e-8)
     assert 0 not in np.argmax(scorer.scores(contexts), axis=1)
 
 
-def test_without_a_context_the_ad_of_the_best_click_rate_is_shown():
+@pytest.mark.parametrize("criterion", ["f1", "midpoint", "click_rate"])
+def test_without_a_context_the_ad_of_the_best_click_rate_is_shown(criterion):
     ads = np.repeat([0, 1, 2], 100)
     clicks = np.concatenate([np.arange(100) < share for share in (10, 30, 20)]).astype(float)
-    scorer = fit_rankers(ad_log(np.ones((300, 1)), ads, clicks))
+    scorer = fit_rankers(ad_log(np.ones((300, 1)), ads, clicks), criterion=criterion)
     assert np.argmax(scorer.scores(np.ones((1, 1)))[0]) == 1
 
 

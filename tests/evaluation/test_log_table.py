@@ -48,7 +48,7 @@ def test_packed_csv_and_parquet_say_the_same(csv, tmp_path):
 def test_columns_may_be_named(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("what,gain,p\n7,1,0.5\n")
-    with pytest.raises(InvalidInput, match="no column that is clearly the action"):
+    with pytest.raises(InvalidInput, match="no column that is clearly the shown ad"):
         LogTable(path)
     with pytest.raises(InvalidInput, match="no column 'gian'; did you mean 'gain'"):
         LogTable(path, action="what", reward="gian")

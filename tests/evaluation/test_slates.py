@@ -14,9 +14,7 @@ from rankloop.evaluation import (
     cascade,
     estimate,
     factored_slate_weight,
-    place_probabilities,
     position_wise,
-    prefix_probabilities,
     pseudo_inverse,
     session_rows,
     slate_weight,
@@ -117,20 +115,6 @@ def test_the_factored_weight_is_the_pseudo_inverse_of_independent_places():
 def learned(kind="pdgd", shown=3):
     problem = Problem(n_features=2, shown=shown)
     return Session(build(kind, "learner"), problem, seed=1), Query.of(np.random.default_rng(4).normal(size=(4, 2)))
-
-
-def test_prefix_probabilities_multiply_to_the_whole():
-    session, query = learned()
-    for ranking in itertools.permutations(range(4)):
-        steps = prefix_probabilities(session.learner, session.state, query, np.array(ranking), 3)
-        assert math.log(np.prod(steps)) == pytest.approx(session.log_prob(query, np.array(ranking)))
-
-
-def test_place_probabilities_are_those_of_a_uniform_order():
-    session, query = learned("random_order")
-    ranking, rng = np.arange(4), np.random.default_rng(0)
-    found = place_probabilities(session.learner, session.state, query, ranking, 3, rng, draws=4000)
-    assert np.abs(found - 0.25).max() < 4 * math.sqrt(0.25 * 0.75 / 4000)
 
 
 def test_a_session_is_judged_on_the_log_of_another():

@@ -6,7 +6,13 @@ import pytest
 from rankloop.data.folder import data_folder
 from rankloop.evaluation import ips
 from rankloop.experiments.findings import Table
-from rankloop.experiments.reproductions import ads_campaigns, ads_labelled, open_bandit
+from rankloop.experiments.reproductions import (
+    ads_campaign_findings,
+    ads_campaigns,
+    ads_labelled,
+    ads_tables,
+    open_bandit,
+)
 
 needs_data = pytest.mark.skipif(data_folder() is None, reason="the data sets are not on this machine (RANKLOOP_DATA)")
 NAMES = ("one", "two")
@@ -53,20 +59,21 @@ def test_the_finding_has_its_tables_and_charts():
     assert all(chart.svg.startswith("<svg") for chart in finding.charts)
 
 
-def campaign(ranker, forest, truth=0.5):
-    """(repeat, what, policy) with a little noise."""
+def campaign(ranker, others, above=1.5):
+    """(repeat, what, policy) with a little noise; the lower bounds are 0.9 times the truth, times `above`."""
     rng = np.random.default_rng(0)
-    values = np.full((8, 3, 5), 0.1)
-    values[:, 0, 0], values[:, 0, 2] = ranker, forest
-    values[:, 0] *= 1 + 0.01 * rng.normal(size=(8, 5))
-    values[:, 1], values[:, 2] = values[:, 0] * 0.9, truth
+    values = np.full((8, 3, len(ads_campaigns.POLICIES)), others)
+    values[:, 2, : len(ads_campaigns.CRITERIA)] = ranker
+    values[:, 2] *= 1 + 0.01 * rng.normal(size=(8, len(ads_campaigns.POLICIES)))
+    values[:, 1] = values[:, 2] * 0.6 * above
     return values
 
 
 def test_verdicts_on_campaigns_turn_with_the_numbers():
-    assert words(ads_campaigns.claims([campaign(0.12, 0.1), campaign(0.14, 0.1)])) == ["holds"] * 4
-    assert words(ads_campaigns.claims([campaign(0.08, 0.1), campaign(0.08, 0.1, truth=0.01)])) == ["does not hold"] * 4
-    assert words(ads_campaigns.claims([campaign(0.12, 0.1), campaign(0.11, 0.1)]))[1] == "partly"
+    assert words(ads_campaign_findings.claims([campaign(0.12, 0.1), campaign(0.14, 0.1)])) == ["holds"] * 10
+    turned = [campaign(0.08, 0.1, above=2.0), campaign(0.08, 0.1, above=2.0)]
+    assert words(ads_campaign_findings.claims(turned)) == ["does not hold"] * 10
+    assert words(ads_campaign_findings.claims([campaign(0.12, 0.1), campaign(0.11, 0.1)]))[1] == "partly"
 
 
 def test_the_open_bandit_verdict_turns_with_the_numbers():
@@ -83,7 +90,7 @@ def test_a_small_campaign_runs_from_end_to_end():
     result = ads_campaigns.judged(ads_campaigns.Task("hotel", 0, 0.03, 5))
     assert len(result.estimates) == len(ads_campaigns.POLICIES) == len(result.truths)
     assert sum(result.impressions) == round(0.03 * sum(ads_campaigns.IMPRESSIONS["hotel"]))
-    finding = ads_campaigns.finding([[result, result]] * 2)
+    finding = ads_campaign_findings.finding([[result, result]] * 2)
     assert len(finding.tables) == 3
 
 
@@ -101,3 +108,16 @@ def test_the_open_bandit_dataset_is_compared():
     assert compared.own.effective_n == pytest.approx(10_000)
     finding = open_bandit.finding([compared])
     assert len(finding.tables[0].rows) == 4
+
+
+def test_verdicts_on_the_printed_tables_turn_with_the_numbers():
+    as_printed = list(ads_tables.PRINTED.values())
+    assert words(ads_tables.shape_claims(as_printed)) == ["holds"] * 4
+    wrong = [shape._replace(size=1000, classes=2) for shape in as_printed]
+    assert words(ads_tables.shape_claims(wrong)) == ["does not hold", "holds", "does not hold", "holds"]
+    unclicked = [shape._replace(clicked=0.01) for shape in as_printed]
+    assert ads_tables.shape_claims(unclicked)[3].word == "does not hold"
+    assert ads_tables.shape_claims([wrong[0], *as_printed[1:]])[0].word == "partly"
+    shown, rates = list(ads_campaigns.IMPRESSIONS["bank"]), list(ads_tables.CLICK_RATES["bank"])
+    assert ads_tables.rate_claim("bank", shown, rates).word == "holds"
+    assert ads_tables.rate_claim("bank", shown, [2 * rate for rate in rates]).word == "does not hold"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rankloop.ads.policies import EpsilonGreedy, LinearScorer, Softmax, Thompson, Uniform
     from rankloop.ads.streaming import StreamingAUCRanker
     from rankloop.ads.thresholds import threshold
-    from rankloop.ads.training import AdLog, ad_log, fit_rankers, fit_resampled
+    from rankloop.ads.training import AdLog, ad_log, fit_rankers, fit_resampled, fit_thresholds
 
 # Imported when first used: the registry imports this package to list its learners, most commands need no more.
 _HOMES = {
@@ -24,7 +24,7 @@ _HOMES = {
     "policies": ("EpsilonGreedy", "LinearScorer", "Softmax", "Thompson", "Uniform"),
     "streaming": ("StreamingAUCRanker",),
     "thresholds": ("threshold",),
-    "training": ("AdLog", "ad_log", "fit_rankers", "fit_resampled"),
+    "training": ("AdLog", "ad_log", "fit_rankers", "fit_resampled", "fit_thresholds"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "fit_logistic",
     "fit_rankers",
     "fit_resampled",
+    "fit_thresholds",
     "judge",
     "teach",
     "threshold",

@@ -11,6 +11,7 @@ from numpy.random import Generator
 
 from rankloop.ads.auc_loss import Loss
 from rankloop.ads.first_item import drawn_ranking, first_log_prob
+from rankloop.ads.kept_thresholds import CLICK_RATE, CRITERIA, kept_threshold
 from rankloop.ads.pair_sampling import LOSSES
 from rankloop.ads.streaming import NOT_KEPT, place_for, stepped
 from rankloop.core.errors import InvalidInput
@@ -19,8 +20,6 @@ from rankloop.core.learning import check_positive, expect, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Reward
-
-CRITERIA = {"f1": 0, "accuracy": 1, "midpoint": 2}
 
 
 class State(NamedTuple):
@@ -39,31 +38,6 @@ class Receipt(NamedTuple):
     """A number from 0 to 1 that decides whether this visitor is kept as an example."""
 
     draw: float
-
-
-@kernel
-def _threshold(clicked: Floats, unclicked: Floats, n_clicked: float, n_unclicked: float, criterion: int) -> float:
-    """The best cut between the kept examples' scores, each standing for as many as were seen of its kind."""
-    own, other = n_clicked / len(clicked), n_unclicked / max(len(unclicked), 1)
-    if len(unclicked) == 0:
-        return float(clicked.min())
-    if criterion == 2:
-        return 0.5 * float(clicked.mean() + unclicked.mean())
-    scores = np.concatenate((clicked, unclicked))
-    order = ranking_of(scores)
-    hits, taken, best, cut = 0.0, 0.0, -np.inf, len(scores) - 1
-    for place in range(len(scores)):
-        is_click = order[place] < len(clicked)
-        hits += own if is_click else 0.0
-        taken += own if is_click else other
-        last = place == len(scores) - 1
-        if last or scores[order[place + 1]] < scores[order[place]]:
-            quality = 2.0 * hits / (taken + n_clicked) if criterion == 0 else 2.0 * hits - taken
-            if quality >= best:
-                best, cut = quality, place
-    if cut == len(scores) - 1:
-        return float(scores[order[cut]])
-    return 0.5 * float(scores[order[cut]] + scores[order[cut + 1]])
 
 
 @kernel
@@ -102,10 +76,10 @@ def _updated(
             unclicked = unclicked.copy()
             unclicked[ad, place] = context
         n_unclicked[ad] += 1
-    if n_clicked[ad] > 0:  # before, an ad without a threshold competes, which is how it is tried
+    if n_clicked[ad] > 0 or criterion == CLICK_RATE:  # before, an ad without a threshold competes: it is tried
         own = scores_of(clicked[ad, : min(n_clicked[ad], size)], weights[ad])
         other = scores_of(unclicked[ad, : min(n_unclicked[ad], size)], weights[ad])
-        thresholds[ad] = _threshold(own, other, float(n_clicked[ad]), float(n_unclicked[ad]), criterion)
+        thresholds[ad] = kept_threshold(own, other, float(n_clicked[ad]), float(n_unclicked[ad]), criterion)
     return weights, thresholds, clicked, unclicked, n_clicked, n_unclicked
 
 
@@ -116,7 +90,8 @@ class AUCPolicy:
 
     For each ad, w_a learns to put those who clicked it above those who did not: every visitor is compared with up to
     `buffer` kept ones of the other kind, w_a ← (w_a − `learning_rate` · ∇ mean ℓ(w·x⁺ − w·x⁻)) / (1 + 2 · rate ·
-    `regularisation`). s_a is the threshold of best `criterion` (f1, accuracy, midpoint) among the kept ones.
+    `regularisation`). s_a is the threshold of best `criterion` among the kept ones (f1, accuracy, midpoint, click_rate;
+    see `rankloop.ads.threshold`); with click_rate an ad that nobody clicks sinks the more it is shown.
     Exploration: the best ad with probability 1 − `epsilon`, each other with epsilon / (n_ads − 1); with `temperature`
     ads are first with probability ∝ exp((w_a · x − s_a) / temperature) instead. The others follow by score.
 
@@ -130,7 +105,7 @@ class AUCPolicy:
     learning_rate: float = 0.05
     regularisation: float = 1e-4
     buffer: int = 64
-    criterion: Literal["f1", "accuracy", "midpoint"] = "f1"
+    criterion: Literal["f1", "accuracy", "midpoint", "click_rate"] = "f1"
     epsilon: float = 0.2
     temperature: float | None = None
 
@@ -140,6 +115,7 @@ class AUCPolicy:
         {},
         {"loss": "hinge", "criterion": "midpoint", "buffer": 2, "epsilon": 0.0},
         {"loss": "squared_hinge", "criterion": "accuracy", "temperature": 0.5, "buffer": 3},
+        {"criterion": "click_rate", "buffer": 4},
     )
     example_problem: ClassVar[Problem] = Problem(n_features=0, n_items=4, n_context=3)
 

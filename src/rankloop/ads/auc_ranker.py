@@ -15,7 +15,7 @@ from rankloop.ads.estimator import Estimator
 from rankloop.ads.pair_sampling import sampled_weights
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
-from rankloop.core.types import Floats, finite_floats
+from rankloop.core.types import Floats, finite_floats, real_numbers, whole_number
 
 FEW_PAIRS = 1_000_000  # so many pairs are visited one and all in less time than a descent takes
 
@@ -64,7 +64,8 @@ class AUCRanker(Estimator):
         return scores_of(features, self.coef_) + self.intercept_
 
     def _weights(self, clicked: Floats, unclicked: Floats) -> Floats:
-        ridge, lasso = (self.regularisation, 0.0) if self.penalty == "l2" else (0.0, self.regularisation)
+        strength = float(self.regularisation)
+        ridge, lasso = (strength, 0.0) if self.penalty == "l2" else (0.0, strength)
         few = self.loss != "logistic" or len(clicked) * len(unclicked) <= FEW_PAIRS
         if self.solver == "full" or (self.solver == "auto" and few):
             return minimised(clicked, unclicked, self.loss, ridge, lasso)
@@ -79,9 +80,10 @@ class AUCRanker(Estimator):
         ):
             if getattr(self, name) not in get_args(choices):
                 raise InvalidInput(f"{name} = {getattr(self, name)!r} must be one of {', '.join(get_args(choices))}")
-        if not 0.0 <= self.regularisation < np.inf or self.n_pairs < 2:
-            raise InvalidInput(f"regularisation = {self.regularisation} and n_pairs = {self.n_pairs} must be from 0, 2")
-        features, clicked = finite_floats(X, 2, "X"), np.asarray(y) > 0
+        whole_number(self.n_pairs, "n_pairs", 2)
+        if not 0.0 <= self.regularisation < np.inf:
+            raise InvalidInput(f"regularisation = {self.regularisation} must be a finite number from 0")
+        features, clicked = finite_floats(X, 2, "X"), real_numbers(y, "y") > 0
         if clicked.shape != (len(features),):
             raise InvalidInput(f"y has shape {clicked.shape} for {len(features)} rows of X")
         if clicked.all() or not clicked.any():

@@ -28,6 +28,7 @@ class ClickLog(NamedTuple):
     place: Ints  # where the item stood, from 0
     clicked: Floats  # 1 or 0
     pair: Ints  # the number of its (query, item) pair
+    query: Ints  # the number of its query
     feature_names: tuple[str, ...] = ()
 
     def impressions(self) -> Impressions:
@@ -43,6 +44,34 @@ class ClickLog(NamedTuple):
         return weighted_relevance(self.offsets, self.place, self.clicked, looked_at, clip)
 
 
+class MergedLists(NamedTuple):
+    """One list per query, of all items that were ever shown for it."""
+
+    features: Floats
+    offsets: Ints
+    weights: Floats  # what an item's clicks weighed, by the times that it was shown
+
+
+def merged(log: ClickLog, weights: Floats) -> MergedLists:
+    """All impressions of a query as one list, in which an item has its mean weight: an estimate of its relevance.
+
+    A measure that is normalised inside a list needs this. A list with one click has the same nDCG loss whatever that
+    click weighs, so over single impressions the weights would cancel. Items whose features change from one impression
+    to the next cannot be merged: refused.
+    """
+    keys = log.query * (int(log.pair.max()) + 1) + log.pair  # sorted, they stand by query
+    _, first, row_pair = np.unique(keys, return_index=True, return_inverse=True)
+    changed = np.flatnonzero((log.features != log.features[first][row_pair]).any(axis=1))
+    if len(changed):
+        raise InvalidInput(
+            f"row {changed[0] + 1}: the features of an item differ from those it had before in the same query, so its "
+            "impressions cannot be merged, which a normalised measure needs; use the default loss"
+        )
+    mean = np.bincount(row_pair, weights) / np.bincount(row_pair)
+    sizes = np.unique(log.query[first], return_counts=True)[1]
+    return MergedLists(log.features[first], np.concatenate(([0], np.cumsum(sizes))), mean)
+
+
 def read_click_log(path: Path) -> ClickLog:
     """A table with columns for the list, the place, the click and the features, or an export of impressions.
 
@@ -55,10 +84,12 @@ def read_click_log(path: Path) -> ClickLog:
 
 def _of_impressions(path: Path) -> ClickLog:
     pairs: dict[tuple[str, str], int] = {}
-    features, place, clicked, pair, sizes = [], [], [], [], []
+    queries: dict[str, int] = {}
+    features, place, clicked, pair, query, sizes = [], [], [], [], [], []
     for shown in read_impressions(path):
         features.append(shown.features)
         sizes.append(len(shown.ranking))
+        query += [queries.setdefault(shown.query_id or f"impression {len(sizes)}", len(queries))] * sizes[-1]
         for position, item in enumerate(shown.ranking):
             place.append(position)
             clicked.append(float(shown.values.get(item, 0.0) > 0.0))
@@ -66,7 +97,8 @@ def _of_impressions(path: Path) -> ClickLog:
     if not sizes:
         raise InvalidInput(f"{path.name} has no impressions")
     offsets = np.concatenate(([0], np.cumsum(sizes)))
-    return ClickLog(np.concatenate(features), offsets, np.array(place), np.array(clicked), np.array(pair))
+    places, clicks = np.array(place), np.array(clicked)
+    return ClickLog(np.concatenate(features), offsets, places, clicks, np.array(pair), np.array(query))
 
 
 def _of_table(path: Path) -> ClickLog:
@@ -85,7 +117,8 @@ def _of_table(path: Path) -> ClickLog:
     clicked = (finite_floats(columns[names["click"]], 1, names["click"]) > 0).astype(np.float64)
     pair = np.arange(len(lists)) if item is None else _numbered(columns[query], columns[item])
     offsets = np.append(starts, len(lists)).astype(np.int64)
-    return ClickLog(features, offsets, place - place.min(), clicked, pair.astype(np.int64), feature_names)
+    queries = np.unique(lists if item is None else np.asarray(columns[query]).astype(str), return_inverse=True)[1]
+    return ClickLog(features, offsets, place - place.min(), clicked, pair.astype(np.int64), queries, feature_names)
 
 
 def _numbered(queries: Any, items: Any) -> Ints:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
@@ -14,29 +14,18 @@ from rankloop.ads.policies import EpsilonGreedy, LinearScorer, Policy, Uniform
 from rankloop.ads.reward_model import RewardModel, fit_reward_model
 from rankloop.ads.training import AdLog, fit_rankers, joined
 from rankloop.core.errors import InvalidInput
-from rankloop.core.session import Session
-from rankloop.evaluation.estimates import Estimate, Options, concluded
-from rankloop.evaluation.impressions import Impression
-from rankloop.evaluation.learned import session_rows
+from rankloop.evaluation.estimates import Options, concluded
+from rankloop.evaluation.judgement import CURRENT, UNIFORM, Judgement
+from rankloop.evaluation.judgement import verdict as verdict
+from rankloop.evaluation.judgement import verdicts as verdicts
 from rankloop.evaluation.log_table import LogPiece, LogTable
-from rankloop.evaluation.off_policy import SPANS, Method, check_method, series_of
-from rankloop.evaluation.overlap import FEW_REWARDS
+from rankloop.evaluation.off_policy import MODELLED, SPANS, Method, check_method, series_of
 from rankloop.evaluation.rows import Rows, rows_of
 from rankloop.evaluation.sums import Sums
 
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 MOST_TAUGHT = 500_000
-CURRENT, UNIFORM = "current", "every ad alike"
-
-
-class Judgement(NamedTuple):
-    """What the judging half of a log says of the policies; `estimates` begin with the current one."""
-
-    n_rows: int
-    n_taught: int
-    n_rewarded: int
-    n_ads: int
-    estimates: dict[str, Estimate]
+CRITERION: Literal["click_rate"] = "click_rate"  # steady where an ad has few clicks
 
 
 class Taught(NamedTuple):
@@ -53,16 +42,28 @@ def teach(table: LogTable, seed: int = 0, share: float = 0.5, ranker: AUCRanker 
     encoding = encoding_of(table.pieces())
     if len(encoding.ads) < 2:
         raise InvalidInput(f"{table.path.name} shows only the ad {encoding.ads[0]!r}; there is nothing to choose")
+    log = _teaching_rows(table, encoding, seed, share)
+    if not (log.rewards > 0).any():
+        raise InvalidInput(
+            f"{table.path.name}: none of the {len(log.ads):,} rows to learn from was rewarded; the log is too small to "
+            "train a policy, let alone to tell how good it is"
+        )
+    return Taught(encoding, fit_rankers(log, ranker, CRITERION), log, fit_reward_model(log))
+
+
+def reward_model_of(
+    table: LogTable, encoding: Encoding, method: Method, seed: int = 0, share: float = 0.5
+) -> RewardModel | None:
+    """A reward model from a random `share` of the rows, for the methods that need one."""
+    return fit_reward_model(_teaching_rows(table, encoding, seed, share)) if method in MODELLED else None
+
+
+def _teaching_rows(table: LogTable, encoding: Encoding, seed: int, share: float) -> AdLog:
     parts: list[AdLog] = []
     for piece, teaching in _halves(table, seed, share):
         if sum(len(part.ads) for part in parts) < MOST_TAUGHT:
             parts.append(_ad_log(piece, encoding, table.path.name).take(teaching))
-    log = joined(parts)
-    if not (log.rewards > 0).any():
-        raise InvalidInput(
-            f"{table.path.name}: no row of the training half was rewarded; the log is too small to learn"
-        )
-    return Taught(encoding, fit_rankers(log, ranker), log, fit_reward_model(log))
+    return joined(parts)
 
 
 def judge(
@@ -101,43 +102,6 @@ def judge(
     return Judgement(n_rows, n_taught, n_rewarded, len(encoding.ads), estimates)
 
 
-def judge_column(table: LogTable, method: Method, options: Options) -> Judgement:
-    """Judge the policy whose probabilities stand in the table's own column, on all rows."""
-    return _judge_rows(table.rows(), table.columns.target, method, options)
-
-
-def judge_rankings(
-    session: Session, log: Iterable[Impression], name: str, method: Method, options: Options
-) -> Judgement:
-    """Judge a ranker on logged rankings, by the probability with which it would show each of them now."""
-    rows = session_rows(session, (shown.arrival() for shown in log))
-    return _judge_rows(rows, name, method, options)
-
-
-def _judge_rows(log: Iterable[Rows], name: str, method: Method, options: Options) -> Judgement:
-    check_method(method)
-    current, target = Sums(), Sums()
-    for rows in log:
-        current.add(series_of(rows._replace(target=rows.propensity), "ips", options.limit))
-        target.add(series_of(rows, method, options.limit))
-    estimates = {
-        CURRENT: concluded(current, "ips", options, SPANS["ips"]),
-        name: concluded(target, method, options, SPANS[method]),
-    }
-    return Judgement(current.n, 0, current.rewarded, 0, estimates)
-
-
-def verdicts(judgement: Judgement) -> list[str]:
-    """What the log says of every policy but the current and the uniform one, in plain words, with its doubts."""
-    found = []
-    for name, one in judgement.estimates.items():
-        if name not in (CURRENT, UNIFORM):
-            told = one.overlap.effective_rewards < FEW_REWARDS  # the verdict itself gives this reason
-            found.append(verdict(name, one))
-            found += [f"Beware: {warning}." for warning in one.warnings[int(told) :]]
-    return found
-
-
 def policy_rows(log: AdLog, policy: Policy | None, model: RewardModel | None = None) -> Rows:
     """The log with a policy's probabilities of what was shown; without a policy, those of the log itself."""
     if policy is None:
@@ -152,26 +116,6 @@ def policy_rows(log: AdLog, policy: Policy | None, model: RewardModel | None = N
 def trained_policy(taught: Taught, epsilon: float) -> EpsilonGreedy:
     """The ranker policy with exploration."""
     return EpsilonGreedy(scorer=taught.scorer, epsilon=epsilon)
-
-
-def amount(value: float) -> str:
-    """A reward per row as people read it: a rate in percent, anything above 1 as it is."""
-    return f"{value:.3%}" if abs(value) <= 1.0 else f"{value:.4g}"
-
-
-def verdict(name: str, found: Estimate) -> str:
-    """One plain sentence: better, not better, or the log cannot tell."""
-    sure = f"{found.level:.0%} sure"
-    if found.overlap.effective_rewards < FEW_REWARDS:
-        return f"The log is too small to tell how good the {name} is: {found.warnings[0].split(': ', 1)[1]}."
-    if found.gain_lower > 0:
-        return f"The {name} earns at least {amount(found.gain_lower)} more per row than the current one ({sure})."
-    if found.gain <= 0:
-        return f"The {name} is not better than the current one on this log: its estimated gain is {amount(found.gain)}."
-    return (
-        f"The {name} looks better than the current one, by {amount(found.gain)} per row, but the log is too small to "
-        f"be {sure}: the gain may be as low as {amount(found.gain_lower)}."
-    )
 
 
 def _refuse_propensities(piece: LogPiece, where: str) -> None:

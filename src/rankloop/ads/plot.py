@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rankloop.ads.judging import CURRENT, Judgement
+from rankloop.evaluation.judgement import CURRENT, Judgement
 
 
 def plot_judgement(judgement: Judgement, path: Path) -> None:

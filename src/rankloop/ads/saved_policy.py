@@ -10,7 +10,7 @@ import numpy as np
 
 from rankloop.ads.auc_policy import AUCPolicy, State
 from rankloop.ads.contexts import Encoding
-from rankloop.ads.judging import Taught
+from rankloop.ads.judging import CRITERION, Taught
 from rankloop.ads.policies import EpsilonGreedy, LinearScorer, Policy, Softmax
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
@@ -21,7 +21,7 @@ from rankloop.core.types import Floats, Problem, Query
 
 def session_of(taught: Taught, epsilon: float, seed: int = 0) -> Session:
     """An `auc_policy` session that shows what the trained policy shows, with examples of the log to learn on from."""
-    learner = AUCPolicy(epsilon=epsilon)
+    learner = AUCPolicy(epsilon=epsilon, criterion=CRITERION)
     n_ads, n_context = taught.scorer.weights.shape
     session = Session(learner, Problem(n_features=0, n_items=n_ads, n_context=n_context, shown=1), seed)
     state: State = session.state

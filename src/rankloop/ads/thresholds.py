@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.specs import nearest
-from rankloop.core.types import Floats, finite_floats
+from rankloop.core.types import Floats, finite_floats, real_numbers
 
-Criterion = Literal["f1", "accuracy", "midpoint", "precision", "recall"]
+Criterion = Literal["f1", "accuracy", "midpoint", "click_rate", "precision", "recall"]
 
 
 class DegenerateThreshold(UserWarning):
@@ -22,17 +22,23 @@ class DegenerateThreshold(UserWarning):
 def threshold(scores: ArrayLike, clicked: ArrayLike, criterion: Criterion = "f1") -> float:
     """The s that maximises the criterion of "score ≥ s means click"; ties go to the smallest s.
 
-    Candidates are the lowest score and the middles between neighbouring scores. `midpoint` is halfway between the mean
-    scores of clicked and unclicked examples instead. `precision` and `recall` are degenerate: the first is perfect when
-    only the top example is taken, if that was clicked, the second when everything is; they warn.
+    Candidates are the lowest score and the middles between neighbouring scores. Where clicks are rare the best cut for
+    `f1` or `accuracy` is far above most people's scores, so that of several ads the one whose scores vary least, having
+    learned least, comes nearest to its own and is shown to most. Two criteria look at all examples instead, and have no
+    such fault: `midpoint` is halfway between the mean scores of clicked and unclicked examples, and `click_rate` is
+    where the mean of 1 / (1 + e^(s − score)) is the share of clicks, so that an ad that more people click stands higher
+    (for scores of the logistic loss). `precision` and `recall` are degenerate: the first is perfect when only the top
+    example is taken, if that was clicked, the second when everything is; they warn.
     """
     if criterion not in get_args(Criterion):
         raise InvalidInput(f"criterion = {criterion!r} is not known{nearest(criterion, get_args(Criterion))}")
-    values, positive = finite_floats(scores, 1, "scores"), np.asarray(clicked) > 0
+    values, positive = finite_floats(scores, 1, "scores"), real_numbers(clicked, "clicked") > 0
     if positive.shape != values.shape or not len(values):
-        raise InvalidInput(f"{len(positive)} labels for {len(values)} scores; at least one of each is needed")
+        raise InvalidInput(f"{positive.size} labels for {len(values)} scores; at least one of each is needed")
     if criterion == "midpoint":
         return _midpoint(values, positive)
+    if criterion == "click_rate":
+        return _at_click_rate(values, int(positive.sum()))
     if criterion in ("precision", "recall"):
         warnings.warn(
             f"the threshold of best {criterion} is degenerate: it keeps nearly nothing or everything; use f1",
@@ -66,3 +72,15 @@ def _midpoint(values: Floats, positive: np.ndarray[tuple[int, ...], np.dtype[np.
     if positive.all() or not positive.any():
         return float(values.mean())
     return 0.5 * float(values[positive].mean() + values[~positive].mean())
+
+
+def _at_click_rate(values: Floats, hits: int) -> float:
+    """Between the thresholds of the lowest and the highest score alone; all or no clicks count as half a one off."""
+    from scipy.optimize import brentq
+    from scipy.special import expit, logit
+
+    rate = min(max(hits, 0.5), len(values) - 0.5) / len(values)
+    low, high = (float(end - logit(rate)) for end in (values.min(), values.max()))
+    if low == high:
+        return low
+    return float(brentq(lambda s: float(expit(values - s).mean()) - rate, low - 1e-9, high + 1e-9))

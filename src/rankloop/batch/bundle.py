@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.batch.cuts import BallModel, Model, RidgeModel
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats
+from rankloop.core.types import Floats, whole_number
 
 RiskFunction = Callable[[Floats], tuple[float, Floats]]  # weights to value and sub-gradient
 LEVEL = 0.5  # how far up the gap the next point is aimed at
@@ -63,6 +63,7 @@ def minimise(
     Sonnenburg (2009), Optimized Cutting Plane Algorithm for Large-Scale Risk Minimization; Lemaréchal, Nemirovskii and
     Nesterov (1995), New Variants of Bundle Methods.
     """
+    whole_number(max_iterations, "max_iterations", 1)
     first = np.array(start, dtype=np.float64)
     model = _model(first, regularisation, tolerance, l1_radius)
     search = _Search(risk, model, regularisation, tolerance, callback)
@@ -116,7 +117,9 @@ class _Search:
     def look_at(self, weights: Floats) -> tuple[float, Floats]:
         """Evaluate the risk, keep the cut, and return objective and its sub-gradient."""
         value, slope = self.risk(weights)
-        if not np.isfinite(value) or not np.all(np.isfinite(slope)):
+        with np.errstate(over="ignore"):
+            size = slope @ slope
+        if not np.isfinite(value) or not np.isfinite(size):
             raise InvalidInput("the risk is not finite; are the features scaled?")
         self.evaluations += 1
         self.model.add(value, slope, weights)

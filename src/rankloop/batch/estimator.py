@@ -17,7 +17,7 @@ from rankloop.core.kernels import scores_of
 from rankloop.core.saving import save
 from rankloop.core.session import Session
 from rankloop.core.specs import nearest
-from rankloop.core.types import Floats, Problem, finite_floats
+from rankloop.core.types import Floats, Problem, finite_floats, real_numbers
 from rankloop.data.dataset import Dataset
 from rankloop.learners.fixed_weights import FixedWeights
 from rankloop.measures.base import mean_of, parse_measure
@@ -142,14 +142,15 @@ def matrix_of(X: ArrayLike) -> Floats:
     """Rows of features, refused in words that scikit-learn's tools look for."""
     if hasattr(X, "toarray"):
         raise InvalidInput("sparse input is not supported; pass X.toarray()")
-    if np.asarray(X).dtype.kind == "c":
-        raise InvalidInput("Complex data not supported: features are real numbers")
-    if np.ndim(X) == 1:
-        raise InvalidInput("X has one dimension. Reshape your data: X.reshape(-1, 1) is one feature, (1, -1) one row")
     try:
-        return finite_floats(X, 2, "X")
+        rows = real_numbers(X, "X")
+        if rows.ndim == 1:
+            raise InvalidInput("X has 1 dimension. Reshape your data: X.reshape(-1, 1) is one feature, (1, -1) one row")
+        return finite_floats(rows, 2, "X")
     except InvalidInput as error:
-        raise InvalidInput(f"{error}; X must be a table of numbers without NaN or inf") from None
+        raise InvalidInput(
+            f"{error}; X must be a table of real numbers without NaN or inf (Complex data not supported)"
+        ) from None
 
 
 def as_dataset(X: ArrayLike, y: ArrayLike, qid: Groups | None) -> Dataset:
@@ -160,8 +161,7 @@ def as_dataset(X: ArrayLike, y: ArrayLike, qid: Groups | None) -> Dataset:
     for count, what in zip(features.shape, ("sample(s)", "feature(s)")):
         if count == 0:
             raise InvalidInput(f"X has 0 {what} (shape={features.shape}) while a minimum of 1 is required.")
-    names = [0] * len(features) if qid is None else np.asarray(qid).tolist()
-    return Dataset.of_rows(features, grades, names)
+    return Dataset.of_rows(features, grades, [0] * len(features) if qid is None else qid)
 
 
 def _not_fitted(message: str) -> Exception:

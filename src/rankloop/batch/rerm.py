@@ -16,7 +16,7 @@ from rankloop.batch.training import Fit, Settings, fit
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.session import Session
-from rankloop.core.types import Floats, Problem, Relevances
+from rankloop.core.types import Floats, Problem, Relevances, whole_number
 from rankloop.data.dataset import Dataset
 from rankloop.learners.fixed_weights import FixedWeights
 
@@ -30,8 +30,9 @@ def online_to_batch(learner: Any, dataset: Dataset, *, passes: int = 1, seed: in
     `online_gradient(surrogate="list_net")`.
     """
     recipe = build(learner, "learner")
-    if Relevances not in recipe.accepts or passes < 1 or dataset.n_queries == 0:
-        raise InvalidInput("online_to_batch needs a learner that learns from grades, a query and at least one pass")
+    whole_number(passes, "passes", 1)
+    if Relevances not in recipe.accepts or dataset.n_queries == 0:
+        raise InvalidInput("online_to_batch needs a learner that learns from grades, and a query")
     problem = Problem(dataset.n_features, max_grade=max(1, math.ceil(dataset.relevance.max(initial=0.0))))
     session = Session(recipe, problem, seed)
     rng = Generator(np.random.PCG64(SeedSequence(seed).spawn(5)[4]))

@@ -34,7 +34,12 @@ def evaluate(
         bool, typer.Option("--normalise", help="Scale a model's features from 0 to 1 inside each query.")
     ] = False,
     log: Annotated[
-        Path | None, typer.Option("--log", help="A CSV or Parquet log of shown ads: context, ad, click, propensity.")
+        str | None,
+        typer.Option(
+            "--log",
+            help="A CSV or Parquet log of shown ads: context, ad, click, propensity; or the folder or export of a "
+            "service.",
+        ),
     ] = None,
     column: Annotated[
         list[str] | None,
@@ -45,13 +50,25 @@ def evaluate(
         ),
     ] = None,
     method: Annotated[
-        str, typer.Option("--method", help="snips, ips, clipped, direct, doubly_robust or switch.")
+        str,
+        typer.Option(
+            "--method",
+            help="snips, ips, clipped, direct, doubly_robust or switch; for rankings of a service also cascade, "
+            "position_wise or pseudo_inverse.",
+        ),
     ] = "snips",
     bound: Annotated[str, typer.Option("--bound", help="t, bootstrap, bernstein or hoeffding.")] = "t",
     level: Annotated[float, typer.Option("--level", help="How sure the lower bounds are.")] = 0.95,
     limit: Annotated[
         float, typer.Option("--limit", help="The weight at which clipped cuts and beyond which switch switches.")
     ] = 100.0,
+    max_reward: Annotated[
+        float, typer.Option("--max-reward", help="The largest possible reward, for bernstein and hoeffding.")
+    ] = 1.0,
+    ranker: Annotated[str, typer.Option("--ranker", help="Which ranker of a service, where it has several.")] = "",
+    places: Annotated[
+        int, typer.Option("--places", help="Of rankings, only what so many first places earned counts.", min=1)
+    ] = 10,
     epsilon: Annotated[
         float, typer.Option("--epsilon", help="How often the trained policy explores.", min=0.0, max=1.0)
     ] = 0.0,
@@ -69,10 +86,11 @@ def evaluate(
 
     With --log, a policy of AUC-optimised rankers is trained on half of the rows and judged on the other half, beside
     the policy that made the log. A saved policy is judged on all rows, so give it a log that it has not learned from.
-    Where the log has a column of a target policy's probabilities, that policy is judged.
+    Where the log has a column of a target policy's probabilities, that policy is judged. On the log of a service a
+    saved ranker is judged; the probabilities with which each ranking was drawn come from learning the log again.
     """
     if log is not None:
-        how = LogOptions(method, bound, level, limit, epsilon, seed)
+        how = LogOptions(method, bound, level, limit, max_reward, epsilon, ranker, places, seed)
         evaluate_log(log, rankings, column or [], how, save, plot, as_json)
         return
     if rankings is None or truth is None:

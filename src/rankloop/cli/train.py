@@ -59,7 +59,8 @@ def train(
     judged on its test queries. The saved model is trained on all queries with the one that is best on average.
 
     With --log, clicks take the place of grades: each counts by how unlikely its place was to be looked at. The default
-    loss is then the weighted ranking SVM, which is unbiased; losses of normalised measures are not.
+    loss is then the weighted ranking SVM, which is unbiased. For the loss of a measure (--loss nDCG@10) all lists of a
+    query are merged into one first, so it needs queries that come again.
     """
     if (data is None) == (log is None):
         raise InvalidInput("give either DATA with grades, or --log with a log of clicks")

@@ -1,10 +1,11 @@
 """Judging what was learned: scores of rankings, what a policy would earn, comparisons, stability."""
 
 from rankloop.evaluation.estimates import Estimate, Options
-from rankloop.evaluation.learned import place_probabilities, prefix_probabilities, session_rows
+from rankloop.evaluation.learned import session_rows
 from rankloop.evaluation.log_table import Columns, LogTable
 from rankloop.evaluation.off_policy import clipped, direct, doubly_robust, estimate, ips, snips, switch
 from rankloop.evaluation.overlap import Overlap
+from rankloop.evaluation.propensities import RankingPolicy, place_probabilities, prefix_probabilities, shown_parts
 from rankloop.evaluation.rows import Rows, rows_of
 from rankloop.evaluation.score import Scores, score_rankings, score_scores, score_session
 from rankloop.evaluation.slates import (
@@ -23,6 +24,7 @@ __all__ = [
     "LogTable",
     "Options",
     "Overlap",
+    "RankingPolicy",
     "Rows",
     "Scores",
     "cascade",
@@ -44,6 +46,7 @@ __all__ = [
     "score_scores",
     "score_session",
     "session_rows",
+    "shown_parts",
     "slate_weight",
     "snips",
     "switch",

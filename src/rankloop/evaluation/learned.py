@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
 
 import numpy as np
-from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.protocols import AnyLearner
 from rankloop.core.session import Session
-from rankloop.core.types import Arrival, Clicks, Feedback, Floats, Ints, Preferred, Query, Relevances
+from rankloop.core.types import Arrival, Clicks, Feedback, Preferred, Relevances
 from rankloop.evaluation.rows import Rows, rows_of
 
 PIECE = 4096
@@ -53,31 +50,3 @@ def _probability(session: Session, arrival: Arrival, row: int) -> float:
             "the log cannot be weighted; evaluate a learner that can, such as 3pr, pdgd or auc_policy"
         )
     return math.exp(log_prob)
-
-
-def prefix_probabilities(learner: AnyLearner, state: Any, query: Query, ranking: Ints, places: int) -> Floats:
-    """The probability of each place's item given those above it: a row for `cascade`.
-
-    P(first p + 1 items) / P(first p items), from `log_prob` of a state in which only so many places are seen.
-    """
-    if not hasattr(state, "shown"):
-        raise InvalidInput(f"{type(learner).__name__} does not keep `shown` in its state: its prefixes are unknown")
-    logs = [0.0] + [learner.log_prob(state._replace(shown=p + 1), query, ranking) for p in range(places)]
-    if any(math.isnan(value) for value in logs):
-        raise InvalidInput(f"{type(learner).__name__} has no closed form for its probabilities")
-    possible = np.isfinite(logs)
-    steps = np.diff(np.where(possible, logs, 0.0))
-    probabilities: Floats = np.where(possible[1:], np.exp(np.minimum(steps, 0.0)), 0.0)
-    return probabilities
-
-
-def place_probabilities(
-    learner: AnyLearner, state: Any, query: Query, ranking: Ints, places: int, rng: Generator, draws: int = 1000
-) -> Floats:
-    """How often each of these items stands at its place, over `draws` rankings: a row for `position_wise`."""
-    if draws < 1:
-        raise InvalidInput(f"draws = {draws} must be at least 1")
-    hits = np.zeros(places)
-    for _ in range(draws):
-        hits += learner.rank(state, query, rng).ranking[:places] == ranking[:places]
-    return hits / draws

@@ -18,12 +18,25 @@ from rankloop.evaluation.rows import Rows, rows_of
 PIECE_ROWS = 1 << 16
 BLOCK_BYTES = 8 << 20
 GUESSES = {
-    "action": ("action", "ad", "item", "item_id", "offer", "arm"),
-    "reward": ("reward", "click", "clicked", "clicks"),
-    "propensity": ("propensity", "propensity_score", "pscore", "probability"),
+    "action": (
+        "action",
+        "ad",
+        "item",
+        "offer",
+        "arm",
+        "shown_ad",
+        "ad_shown",
+        "ad_id",
+        "item_id",
+        "offer_id",
+        "banner",
+    ),
+    "reward": ("reward", "click", "clicked", "clicks", "is_click"),
+    "propensity": ("propensity", "propensity_score", "pscore", "probability", "prob"),
     "target": ("target", "target_probability", "evaluation_probability"),
     "position": ("position", "place", "slot"),
 }
+ROLES = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
 NOT_CONTEXT = ("", "timestamp", "time", "date", "id")
 
 
@@ -137,15 +150,20 @@ def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Co
     for role in ("action", "reward", "propensity"):
         if not found[role]:
             raise InvalidInput(
-                f"{where} has no column that is clearly the {role} ({', '.join(GUESSES[role])}); it has "
-                f"{', '.join(names)}: name it with {role}="
+                f"{where} has no column that is clearly the {ROLES[role]} (such as {', '.join(GUESSES[role][:3])}); it "
+                f"has {', '.join(names)}: say which one, as in {role}={names[0]} (rankloop evaluate: --column)"
             )
     used = {*found.values(), *NOT_CONTEXT}
     return Columns(**found, context=tuple(name for name in names if name not in used))
 
 
 def _guess(names: Sequence[str], usual: Sequence[str]) -> str:
-    return next((name for guess in usual for name in names if name.lower() == guess), "")
+    return next((name for guess in usual for name in names if _plain(name) == guess), "")
+
+
+def _plain(name: str) -> str:
+    """So that "Shown Ad" and "shown-ad" are known as shown_ad."""
+    return name.lower().replace(" ", "_").replace("-", "_")
 
 
 def _csv(file: Any, wanted: list[str], columns: Columns) -> Iterator[Any]:

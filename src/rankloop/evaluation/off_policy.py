@@ -16,6 +16,7 @@ from rankloop.evaluation.rows import Rows, rows_of
 from rankloop.evaluation.sums import Series
 
 Method = Literal["ips", "clipped", "snips", "direct", "doubly_robust", "switch"]
+MODELLED = ("direct", "doubly_robust", "switch")  # these need a reward model
 
 
 def estimate(pieces: Iterable[Rows], method: Method = "ips", options: Options | None = None) -> Estimate:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats
+from rankloop.core.types import Floats, real_numbers
 
 
 class Rows(NamedTuple):
@@ -62,10 +62,7 @@ FROM_ZERO = "it must be a probability from 0 to 1"
 
 
 def _floats(values: ArrayLike, name: str, place: str, ndim: int) -> Floats:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{place}{name} must be numbers") from None
+    array = real_numbers(values, f"{place}{name}")
     if array.ndim != ndim:
         raise InvalidInput(f"{place}{name} must have {ndim} dimension(s), got shape {array.shape}")
     return array

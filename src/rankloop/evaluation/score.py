@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
-from rankloop.core.types import Floats, finite_floats
+from rankloop.core.types import Floats, finite_floats, rows_in
 from rankloop.data.dataset import Dataset
 from rankloop.measures.base import EVERYWHERE, RankedMeasure, mean_of, parse_measure
 from rankloop.measures.lists import checked_offsets, rankings_of
@@ -79,14 +79,14 @@ def score_rankings(
     """
     judges = judges_of(measures)
     columns = [judge.of_rankings(rankings, relevance, offsets, shown) for judge in judges]
-    if len(query_ids) != len(columns[0]):
+    if len(rows_in(query_ids, "query_ids")) != len(columns[0]):
         raise InvalidInput(f"{len(query_ids)} query ids for {len(columns[0])} queries")
     return Scores(tuple(map(str, judges)), tuple(query_ids), np.column_stack(columns))
 
 
 def judges_of(measures: Measures) -> list[RankedMeasure]:
     """The measures of these names, each once."""
-    judges = list(dict.fromkeys(parse_measure(measure) for measure in measures))
+    judges = list(dict.fromkeys(parse_measure(measure) for measure in rows_in(measures, "measures")))
     if not judges:
         raise InvalidInput("name at least one measure, such as nDCG@10")
     for judge in judges:

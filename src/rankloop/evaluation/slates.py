@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats, finite_floats, item_indices
+from rankloop.core.types import Floats, finite_floats, item_indices, real_numbers, rows_in, whole_number
 from rankloop.evaluation.estimates import Estimate, Options, summed
-from rankloop.evaluation.rows import rows_of
+from rankloop.evaluation.rows import Rows, rows_of
 from rankloop.evaluation.sums import Series
+
+Span = Callable[[float, float], float]  # of the heaviest weight and the limit, as in `concluded`
+
+MOST_ITEMS = 10_000
 
 
 def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -24,8 +28,7 @@ def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *
     with Click Models.
     """
     rows = rows_of(reward, propensity, target, ndim=2)
-    weight = rows.target / rows.propensity
-    return _by_place("position_wise", rows.reward, weight, rows.propensity, options)
+    return summed([position_series(rows)], "position_wise", Options(**options), per_place(rows.reward.shape[1]))
 
 
 def cascade(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -37,9 +40,7 @@ def cascade(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **optio
     Recommendations with Sequential Reward Interactions.
     """
     rows = rows_of(reward, propensity, target, ndim=2)
-    weight: Floats = np.cumprod(rows.target / rows.propensity, axis=1, dtype=np.float64)
-    prefixes: Floats = np.cumprod(rows.propensity, axis=1, dtype=np.float64)
-    return _by_place("cascade", rows.reward, weight, prefixes, options)
+    return summed([cascade_series(rows)], "cascade", Options(**options), per_place(rows.reward.shape[1]))
 
 
 def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -67,8 +68,7 @@ def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Esti
         raise InvalidInput(f"{len(weights)} weights for {len(earned)} rewards")
     if options.get("bound") in ("bernstein", "hoeffding") and not options.get("max_weight"):
         raise InvalidInput("this bound needs max_weight, the largest weight that could occur")
-    series = Series(weights * earned, np.ones(len(weights)), earned, weights, 1.0)
-    return summed([series], "pseudo_inverse", Options(**options), lambda heaviest, _: 2.0 * heaviest)
+    return summed([weighted_series(earned, weights)], "pseudo_inverse", Options(**options), either_sign)
 
 
 def slate_weight(
@@ -80,18 +80,24 @@ def slate_weight(
     `target` their probabilities. 1_y marks which item stands at which place, Γ = Σ_y logged(y) · 1_y 1_yᵀ and
     q_target = Σ_y target(y) · 1_y.
     """
-    marks = np.array([indicator(ranking, n_items) for ranking in np.asarray(rankings)])
+    if whole_number(n_items, "n_items", 1) > MOST_ITEMS:
+        raise InvalidInput(f"n_items = {n_items} is more than the {MOST_ITEMS} that a matrix of all places can hold")
+    listed = [indicator(ranking, n_items) for ranking in rows_in(rankings, "rankings")]
+    mark = indicator(shown, n_items)
+    if any(len(one) != len(mark) for one in listed):
+        raise InvalidInput("the shown part of every ranking must be as long as what was shown")
+    marks = np.array(listed)
     logged_probs, target_probs = finite_floats(logged, 1, "logged"), finite_floats(target, 1, "target")
     for name, probabilities in (("logged", logged_probs), ("target", target_probs)):
         if len(probabilities) != len(marks) or abs(probabilities.sum() - 1.0) > 1e-6 or probabilities.min() < 0.0:
             raise InvalidInput(f"{name} must be probabilities that sum to 1, one for each of {len(marks)} rankings")
     second_moments = (marks * logged_probs[:, None]).T @ marks
-    return float(target_probs @ marks @ np.linalg.pinv(second_moments, rcond=1e-10) @ indicator(shown, n_items))
+    return float(target_probs @ marks @ np.linalg.pinv(second_moments, rcond=1e-10) @ mark)
 
 
 def factored_slate_weight(propensity: ArrayLike, target: ArrayLike) -> Floats:
     """1 − places + Σ_p target[p] / propensity[p]: the same weight, for logs that draw every place independently."""
-    rows = rows_of(np.zeros(np.shape(propensity)), propensity, target, ndim=2)
+    rows = rows_of(np.zeros(real_numbers(propensity, "propensity").shape), propensity, target, ndim=2)
     ratios = rows.target / rows.propensity
     weights: Floats = 1.0 - ratios.shape[1] + ratios.sum(axis=1)
     return weights
@@ -107,9 +113,33 @@ def indicator(ranking: ArrayLike, n_items: int) -> Floats:
     return mark
 
 
-def _by_place(name: str, reward: Floats, weight: Floats, propensity: Floats, options: dict[str, Any]) -> Estimate:
+def position_series(rows: Rows) -> Series:
+    """The summands of `position_wise`, one per ranking."""
+    return _by_place(rows.reward, rows.target / rows.propensity, rows.propensity)
+
+
+def cascade_series(rows: Rows) -> Series:
+    """The summands of `cascade`, one per ranking."""
+    weight: Floats = np.cumprod(rows.target / rows.propensity, axis=1, dtype=np.float64)
+    return _by_place(rows.reward, weight, np.cumprod(rows.propensity, axis=1, dtype=np.float64))
+
+
+def weighted_series(reward: Floats, weight: Floats) -> Series:
+    """The summands of `pseudo_inverse`, one per ranking."""
+    return Series(weight * reward, np.ones(len(weight)), reward, weight, 1.0)
+
+
+def per_place(places: int) -> Span:
+    """The range of a summand that adds up so many places."""
+    return lambda heaviest, _: places * heaviest
+
+
+def either_sign(heaviest: float, _: float) -> float:
+    """The range of a summand whose weight may be negative."""
+    return 2.0 * heaviest
+
+
+def _by_place(reward: Floats, weight: Floats, propensity: Floats) -> Series:
     """A summand per ranking; its diagnostics are those of the mean weight over the places."""
     top = (weight * reward).sum(axis=1)
-    series = Series(top, np.ones(len(top)), reward.sum(axis=1), weight.mean(axis=1), float(propensity.min(initial=1.0)))
-    places = reward.shape[1]
-    return summed([series], name, Options(**options), lambda heaviest, _: places * heaviest)
+    return Series(top, np.ones(len(top)), reward.sum(axis=1), weight.mean(axis=1), float(propensity.min(initial=1.0)))
