@@ -86,7 +86,7 @@ def test_what_holds_on_one_stream_of_two_holds_partly() -> None:
 
 def test_one_seed_says_so() -> None:
     verdict = judge(_claim("above", right="still"), _curves(HIGH[:1], LOW[:1]))
-    assert (verdict.word, verdict.because) == ("holds", "difference 0.4000, from one seed")
+    assert (verdict.word, verdict.because) == ("holds", "0.9000 against 0.5000: difference 0.4000, from one seed")
 
 
 def test_near_counts_standard_errors() -> None:

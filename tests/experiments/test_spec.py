@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from experiment_cases import small, table
@@ -12,6 +13,7 @@ from experiment_cases import small, table
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.experiments.plan import checkpoint_rounds, fingerprint, quick_version, tasks_of, window_of
 from rankloop.experiments.reading import parse_spec, read_spec
+from rankloop.experiments.spec import Experiment
 
 ABOVE = {"text": "t", "check": "above", "left": "leader", "right": "still", "measure": "DCG"}
 
@@ -90,6 +92,12 @@ def test_every_arm_meets_every_seed_and_the_floor_and_the_ceiling_are_among_them
     ]
     assert len(tasks) == 8
     assert len(tasks_of(small(floor=False, ceiling=False))) == 4
+
+
+def test_the_fingerprint_survives_the_way_to_the_disk_and_to_another_process() -> None:
+    experiment = small()
+    assert fingerprint(msgspec.json.decode(msgspec.json.encode(experiment), type=Experiment)) == fingerprint(experiment)
+    assert fingerprint(small(window=0.1)) == fingerprint(small())
 
 
 def test_only_what_changes_the_numbers_changes_the_fingerprint() -> None:

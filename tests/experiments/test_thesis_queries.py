@@ -36,24 +36,26 @@ def test_all_four_figures_can_be_reproduced():
 def test_the_step_size_with_the_best_average_is_chosen(setting):
     bad, good = 1e-9, 0.1  # after a start that points away, a tiny step learns nothing
     who = Contender("ListNet", {"kind": "online_gradient", "start": [5.0, 5.0, 5.0, 5.0]}, "full", (bad, good))
-    arms, table = with_chosen_rates((who,), SMALL, "choice", 300, setting)
+    [(arms, table)] = with_chosen_rates((who,), {"choice": SMALL}, 300, setting)
     assert arms[0].learner["learning_rate"] == good
     assert float(table.rows[0][2]) > float(table.rows[0][1])
     assert table.rows[0][-1] == "0.1"
 
 
 def test_step_sizes_are_chosen_on_other_draws_than_the_comparison(setting):
-    plan = Plan("figure", PERCEPTRONS, [_claim("above", "learns", SLAM, right="random order")], 200, 200, 2)
-    finding, experiment, runs = _compared(plan, World("small", SMALL, SMALL), "figure", setting)
-    assert not {run.seed for run in runs} & set(TUNING_SEEDS)
+    plan = Plan("figure", PERCEPTRONS, [_claim("above", "learns", "figure 0", SLAM, right="random order")], 200, 200, 2)
+    [(finding, curves)] = _compared(plan, {"figure": World("small", SMALL, SMALL)}, setting)
+    assert not set(curves.seeds) & set(TUNING_SEEDS)
     assert finding.claims[0].word in ("holds", "partly")
-    assert [arm.name for arm in experiment.arms] == [who.name for who in PERCEPTRONS]
+    assert finding.claims[0].paper == "figure 0"
+    assert [arm.name for arm in curves.experiment.arms] == [who.name for who in PERCEPTRONS]
 
 
 def test_every_top_k_arm_runs(setting):
     plan = Plan("figure", TOP_K, [], 120, 120, 2)
-    _, _, runs = _compared(plan, World("small", SMALL, SMALL), "figure", setting)
-    assert len(runs) == 2 * (len(TOP_K) + 1)
+    [(_, curves)] = _compared(plan, {"figure": World("small", SMALL, SMALL)}, setting)
+    assert curves.arms == [*(who.name for who in TOP_K), "random order"]
+    assert curves.seeds == [0, 1]
 
 
 class Curves:
@@ -106,7 +108,7 @@ def test_the_bounds_are_drawn_above_what_is_lost(setting, monkeypatch):
         stream={"kind": "separable", "n_queries": 50}, tuning={"kind": "separable", "n_queries": 50}
     )
     plan = Plan("figure", PERCEPTRONS, [], 200, 200, 2)
-    _, experiment, runs = _compared(plan, world, "figure", setting)
-    perceptron_bounds.bounds_chart(experiment, runs, SLAM, "max-pair perceptron")
+    [(_, curves)] = _compared(plan, {"figure": world}, setting)
+    perceptron_bounds.bounds_chart(curves, SLAM, "max-pair perceptron")
     lost, bounds = drawn[:2], drawn[2:]
     assert max(line.rows.max() for line in lost) < min(line.rows.min() for line in bounds)

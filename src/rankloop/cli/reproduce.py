@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rankloop.experiments.reproducing import Reproduction
 
 
+TITLE = "The papers, computed again"
+
+
 @app.command(epilog="Example: rankloop reproduce --all --quick")
 def reproduce(
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="What to reproduce.")] = None,
@@ -29,9 +32,12 @@ def reproduce(
 ) -> None:
     """Compute figures and tables of the papers again and say which of their claims hold.
 
-    `rankloop list experiments` shows what there is. Results go to results/reproduce unless --out says otherwise.
+    `rankloop list experiments` shows what there is. Results go to results/reproduce unless --out says otherwise: one
+    report, and summary.json over everything that is finished there. Interrupted, the same command goes on.
     """
+    from rankloop.core.files import atomic_write
     from rankloop.experiments import reproducing
+    from rankloop.experiments.record import finished_records, summary_json
     from rankloop.experiments.report import write_report
 
     if not ids and not everything:
@@ -42,7 +48,8 @@ def reproduce(
     with interruptible():
         for item in chosen:
             findings.append(_finding(item, folder, engine_of(engine, workers), quick, forgiving=everything))
-    report = write_report(folder, "Reproductions", findings)
+    report = write_report(folder, TITLE, findings)
+    atomic_write(folder / "summary.json", summary_json(finished_records(folder)))
     if as_json:
         _print_json(findings, report)
     else:
@@ -53,25 +60,29 @@ def _finding(item: Reproduction, folder: Path, engine: Engine, quick: bool, forg
     """What was found; where all are wanted, one that cannot be done says why and the others go on."""
     from rankloop.cli.progress import progress_bar
     from rankloop.experiments.findings import Finding
-    from rankloop.experiments.reproducing import Setting
+    from rankloop.experiments.reproducing import Setting, reproduce
 
     try:
         with progress_bar(item.id) as progress:
-            return item.work(Setting(folder / item.id, engine, progress, quick))
+            return reproduce(item, Setting(folder / item.id, engine, progress, quick))
     except RankloopError as error:
         if not forgiving:
             raise
-        return Finding(item.id, item.title, text=f"Not reproduced: {error}")
+        return Finding(item.id, item.title, text=f"Not reproduced: {error}", missing=(str(error),))
 
 
 def _print(findings: list[Finding], report: Path) -> None:
     from rankloop.cli.show import show_claims
+    from rankloop.experiments.front_page import duration, told
 
     for finding in findings:
         typer.echo(f"{finding.id}: {finding.title}")
         show_claims(finding.claims)
         if finding.text.startswith("Not reproduced"):
             typer.echo(finding.text)
+    if len(findings) > 1:
+        whole = duration(sum(finding.seconds or 0.0 for finding in findings))
+        typer.echo(f"{told(claim for finding in findings for claim in finding.claims)}; {whole}")
     typer.echo(f"report: {report}")
 
 
@@ -83,6 +94,9 @@ def _print_json(findings: list[Finding], report: Path) -> None:
             "id": finding.id,
             "title": finding.title,
             "text": finding.text,
+            "seconds": finding.seconds,
+            "facts": dict(finding.facts),
+            "missing": finding.missing,
             "claims": [verdict._asdict() for verdict in finding.claims],
             "tables": [table._asdict() for table in finding.tables],
         }

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rankloop.experiments.findings import Table
 
 WIDE = 160  # where the output is a file or a pipe
-COLOURS = {"holds": "green", "partly": "yellow", "does not hold": "red"}
+COLOURS = {"holds": "green", "partly": "yellow", "does not hold": "red", "cannot hold": "red"}
 
 
 def show_table(table: Table) -> None:
@@ -39,5 +39,6 @@ def show_claims(claims: Iterable[Verdict]) -> None:
 
     console = Console(soft_wrap=True)
     for claim in claims:
-        line = Text.assemble((f"{claim.word:<14}", COLOURS[claim.word]), claim.text, (f"  {claim.because}", "dim"))
-        console.print(line)
+        told = [claim.because, f"paper: {claim.paper}" if claim.paper else "", claim.argument]
+        numbers = " | ".join(part for part in told if part)
+        console.print(Text.assemble((f"{claim.word:<14}", COLOURS[claim.word]), claim.text, (f"  {numbers}", "dim")))

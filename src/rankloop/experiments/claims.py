@@ -14,15 +14,20 @@ from rankloop.experiments.comparisons import paired
 from rankloop.experiments.curves import Curves, estimate, number
 from rankloop.experiments.predicates import Above, Below, Claim, Exponent, Near
 
-Word = Literal["holds", "partly", "does not hold"]
+Word = Literal["holds", "partly", "does not hold", "cannot hold"]
 
 
 class Verdict(NamedTuple):
-    """A claim, what the results say of it, and why."""
+    """A claim, what the results say of it, and why: our numbers beside the paper's.
+
+    "cannot hold" is for a claim that is refuted by computation, not only missed; `argument` then says why.
+    """
 
     text: str
     word: Word
-    because: str
+    because: str  # our numbers
+    paper: str = ""  # what the paper prints, and where: "table 3.1: 9.36"
+    argument: str = ""  # why a claim cannot hold as printed
 
 
 def judge(claim: Claim, curves: Curves) -> Verdict:
@@ -32,7 +37,7 @@ def judge(claim: Claim, curves: Curves) -> Verdict:
     overall: Word = words.pop() if len(words) == 1 else "partly"
     several = len(found) > 1
     reasons = [f"{stream}: {word}, {because}" if several else because for stream, word, because in found]
-    return Verdict(claim.text, overall, "; ".join(reasons))
+    return Verdict(claim.text, overall, "; ".join(reasons), claim.paper)
 
 
 @singledispatch
@@ -44,11 +49,12 @@ def _on(claim: Claim, curves: Curves, stream: str) -> tuple[Word, str]:
 @_on.register(Below)
 def _(claim: Above | Below, curves: Curves, stream: str) -> tuple[Word, str]:
     """It holds when the interval of the paired difference is above `by`, partly when only its mean is."""
-    difference = paired(*_sides(claim, curves, stream))
+    left, right = _sides(claim, curves, stream)
+    difference = paired(left, right)
     sign = 1.0 if isinstance(claim, Above) else -1.0
     mean, nearest_end = sign * difference.mean, sign * (difference.low if sign > 0 else difference.high)
     beyond = f" of {number(claim.by)}" if claim.by else ""
-    told = f"difference {number(difference.mean)}"
+    told = f"{_both(left, right)}: difference {number(difference.mean)}"
     if difference.n < 2:
         return ("holds" if mean > claim.by else "does not hold"), f"{told}, from one seed"
     told += f", 95 % interval {number(difference.low)} to {number(difference.high)} over {difference.n} seeds"
@@ -63,7 +69,7 @@ def _(claim: Near, curves: Curves, stream: str) -> tuple[Word, str]:
     differences = np.asarray(left - right)
     mean, error = estimate(differences)
     allowed = claim.within + claim.standard_errors * (0.0 if math.isnan(error) else error)
-    told = f"difference {number(mean)}, allowed {number(allowed)}"
+    told = f"{_both(left, right)}: difference {number(mean)}, allowed {number(allowed)}"
     if abs(mean) <= allowed:
         return "holds", told
     close = int(np.sum(np.abs(differences) <= allowed))
@@ -82,6 +88,17 @@ def _(claim: Exponent, curves: Curves, stream: str) -> tuple[Word, str]:
         return "holds", told
     inside = int(np.sum((claim.low <= slopes) & (slopes <= claim.high)))
     return ("partly", f"{told}; in {inside} of {len(slopes)} seeds") if inside else ("does not hold", told)
+
+
+def _both(left: Floats, right: Floats | float) -> str:
+    """What is compared, before the difference: "0.277 ± 0.004 against 0.501 ± 0.003"."""
+    other = number(right) if isinstance(right, float) else str(estimate(right))
+    return f"{estimate(left)} against {other}"
+
+
+def refutable(text: str, refuted: bool, because: str, *, paper: str, argument: str) -> Verdict:
+    """A printed statement that a computed number can refute: it holds, or cannot hold, and then `argument` says why."""
+    return Verdict(text, "cannot hold" if refuted else "holds", because, paper, argument if refuted else "")
 
 
 def growth(rounds: Ints, averages: Floats, since: int = 1) -> float:

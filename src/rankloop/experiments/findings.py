@@ -39,3 +39,5 @@ class Finding(NamedTuple):
     inside: tuple[Chart, ...] = ()  # what learners report of themselves, for those who ask
     facts: tuple[tuple[str, str], ...] = ()
     spec: str = ""
+    missing: tuple[str, ...] = ()  # data that this machine lacks, and what was done without it
+    seconds: float | None = None  # how long it took, all sittings together

@@ -8,11 +8,14 @@ from importlib import resources
 
 from rankloop.experiments.claims import Verdict
 from rankloop.experiments.findings import Chart, Finding, Table
+from rankloop.experiments.front_page import front_page
 from rankloop.experiments.plan import VERSION
+
+UNFOLDED = 6  # charts, and tables, of a finding that are open at once
 
 
 def page(title: str, findings: Sequence[Finding], introduction: str = "") -> str:
-    """The report over one or more findings."""
+    """The report over one or more findings; several have a first page that sums up."""
     style = resources.files("rankloop.experiments").joinpath("report.css").read_text(encoding="utf-8")
     several = len(findings) > 1
     body = "".join(_finding(finding, heading=several) for finding in findings)
@@ -20,26 +23,22 @@ def page(title: str, findings: Sequence[Finding], introduction: str = "") -> str
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{style}</style></head><body><main>"
-        f"<h1>{escape(title)}</h1>{_paragraphs(introduction)}{_contents(findings) if several else ''}{body}"
+        f'<h1 id="top">{escape(title)}</h1>{_paragraphs(introduction)}{front_page(findings) if several else ""}{body}'
         f"<footer>Made by rankloop {VERSION}.</footer></main></body></html>\n"
     )
 
 
-def _contents(findings: Sequence[Finding]) -> str:
-    links = (f'<a href="#{escape(finding.id)}">{escape(finding.title)}</a>' for finding in findings)
-    return f"<nav>{''.join(links)}</nav>"
-
-
 def _finding(finding: Finding, heading: bool) -> str:
-    title = f"<h2>{escape(finding.title)}</h2>" if heading else ""
+    title = f"<h2><small>{escape(finding.id)}</small> {escape(finding.title)}</h2>" if heading else ""
     parts = [
         _paragraphs(finding.text),
         _claims(finding.claims),
-        *map(_chart, finding.charts),
-        *map(_table, finding.tables),
+        _some("figures", [_chart(chart) for chart in finding.charts]),
+        _some("tables", [_table(table) for table in finding.tables]),
         _folded("What the learners report of themselves", "".join(map(_chart, finding.inside))),
         _facts(finding.facts),
         _folded("The experiment as data", f"<pre>{escape(finding.spec)}</pre>" if finding.spec else ""),
+        '<p class="note"><a href="#top">To the first page</a></p>' if heading else "",
     ]
     return f'<section id="{escape(finding.id)}">{title}{"".join(parts)}</section>'
 
@@ -47,12 +46,24 @@ def _finding(finding: Finding, heading: bool) -> str:
 def _claims(claims: Sequence[Verdict]) -> str:
     if not claims:
         return ""
-    items = (
-        f'<li><span class="verdict {verdict.word.replace(" ", "-")}">{verdict.word}</span>'
-        f"<span>{escape(verdict.text)}</span><small>{escape(verdict.because)}</small></li>"
-        for verdict in claims
-    )
-    return f'<ul class="claims">{"".join(items)}</ul>'
+    return f'<ul class="claims">{"".join(map(_claim, claims))}</ul>'
+
+
+def _claim(verdict: Verdict) -> str:
+    told = [("here", verdict.because), ("paper", verdict.paper), ("why", verdict.argument)]
+    lines = (f"<small><b>{name}</b> {escape(words)}</small>" for name, words in told if words)
+    return f"<li>{badge(verdict.word)}<span>{escape(verdict.text)}</span>{''.join(lines)}</li>"
+
+
+def badge(word: str) -> str:
+    """A verdict in its colour."""
+    return f'<span class="verdict {word.replace(" ", "-")}">{word}</span>'
+
+
+def _some(what: str, parts: Sequence[str]) -> str:
+    """The first few open, the others folded."""
+    more = parts[UNFOLDED:]
+    return "".join(parts[:UNFOLDED]) + _folded(f"{len(more)} more {what}", "".join(more))
 
 
 def _chart(chart: Chart) -> str:

@@ -16,6 +16,7 @@ from rankloop.experiments.spec import CEILING, Experiment, Thing
 
 QUICK_SHARE = 20
 VERSION = metadata.version("rankloop")
+NOT_NUMBERS = ("seeds", "title", "description", "figures", "claims", "quick")  # fields that change none
 
 
 class Task(NamedTuple):
@@ -74,10 +75,15 @@ def quick_version(experiment: Experiment) -> Experiment:
 
 
 def fingerprint(experiment: Experiment) -> str:
-    """Identifies what determines the numbers: not the seeds, the wording, the figures or the claims."""
+    """Identifies what determines the numbers: not the seeds, the wording, the figures or the claims.
+
+    A field at its default is left out by comparing values: `omit_defaults` goes by identity, which does not survive the
+    way to another process.
+    """
     table = msgspec.to_builtins(experiment)
-    for field in ("seeds", "title", "description", "figures", "claims", "quick"):
-        table.pop(field, None)
+    for field in msgspec.structs.fields(experiment):
+        if field.name in NOT_NUMBERS or getattr(experiment, field.name) == field.default:
+            table.pop(field.name, None)
     return hashlib.sha256(msgspec.json.encode(table, order="sorted")).hexdigest()[:16]
 
 

@@ -17,6 +17,7 @@ class _About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
     measure: str
     quantity: Quantity = "average"
     at: int | None = None  # the checkpoint; None: the last
+    paper: str = ""  # what the paper prints, and where, for the report
 
 
 class Above(_About, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="above"):

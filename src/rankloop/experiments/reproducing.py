@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import time
 import tomllib
 from collections.abc import Callable
 from functools import partial
@@ -17,9 +18,11 @@ from rankloop.core.specs import nearest
 from rankloop.engine import Engine
 from rankloop.experiments import reproductions
 from rankloop.experiments.findings import Finding
-from rankloop.experiments.plan import quick_version
+from rankloop.experiments.plan import VERSION, quick_version
 from rankloop.experiments.reading import read_spec_text
+from rankloop.experiments.record import Record, read_record, record_of, write_record
 from rankloop.experiments.running import Progress, run_experiment
+from rankloop.experiments.spec import Experiment
 from rankloop.experiments.summary import finding_of
 
 
@@ -80,6 +83,30 @@ def find(id: str) -> Reproduction:
     return known[id]
 
 
+def reproduce(item: Reproduction, setting: Setting) -> Finding:
+    """The finding with its small print; what it took is kept in the folder, also when it is interrupted."""
+    kept, started = read_record(setting.folder), time.perf_counter()
+    spent = kept.seconds if kept is not None else 0.0
+    try:
+        finding = item.work(setting)
+    except KeyboardInterrupt:
+        seconds = round(spent + time.perf_counter() - started, 1)
+        write_record(setting.folder, Record(id=item.id, title=item.title, finished=False, seconds=seconds))
+        raise
+    now = time.perf_counter() - started
+    again = kept is not None and kept.finished  # nothing but the summary was left to do
+    finding = _with_small_print(finding, max(spent, now) if again else spent + now)
+    write_record(setting.folder, record_of(finding, setting.quick))
+    return finding
+
+
+def _with_small_print(finding: Finding, seconds: float) -> Finding:
+    facts = dict(finding.facts)
+    facts["rankloop"] = VERSION
+    facts["time"] = f"{seconds:.1f} s"
+    return finding._replace(seconds=seconds, facts=tuple(facts.items()))
+
+
 def _catalogue() -> list[Traversable]:
     folder = resources.files("rankloop.experiments").joinpath("catalogue")
     return [file for file in folder.iterdir() if file.name.endswith(".toml")] if folder.is_dir() else []
@@ -98,5 +125,11 @@ def _run(file: Traversable, setting: Setting) -> Finding:
     experiment = read_spec_text(file.read_text(encoding="utf-8"), f"catalogue/{file.name}", id)
     if setting.quick:
         experiment = quick_version(experiment)
-    runs = run_experiment(experiment, setting.folder, setting.engine, setting.progress)
-    return finding_of(experiment, runs)._replace(id=id)
+    finding = finding_of(experiment, run_experiment(experiment, setting.folder, setting.engine, setting.progress))
+    return finding._replace(id=id, facts=(*finding.facts, ("data", _data(experiment))))
+
+
+def _data(experiment: Experiment) -> str:
+    """The files that its streams read."""
+    streams = (stream for stream in experiment.all_streams.values() if isinstance(stream, dict))
+    return ", ".join(str(stream["path"]) for stream in streams if "path" in stream) or "simulated"

@@ -78,8 +78,9 @@ def _decoded(content: bytes, path: Path) -> list[Run]:
 
 def _check_same(runs: list[Run], experiment: Experiment, folder: Path) -> None:
     """Runs of another experiment, or of another version, must not be mixed with new ones."""
+    ours = fingerprint(experiment)
     for run in runs:
-        if run.fingerprint != fingerprint(experiment):
+        if fingerprint(run.experiment) != ours:
             differs = _difference(run.experiment, experiment)
             raise Conflict(
                 f"{folder} holds results of a different {run.experiment.name!r} ({differs}); "

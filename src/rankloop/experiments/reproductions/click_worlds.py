@@ -6,13 +6,18 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rankloop.core.errors import NotFound
+from rankloop.core.types import Floats
 from rankloop.data.folder import absence_notice, data_path
 from rankloop.experiments.curves import Curves
 from rankloop.experiments.findings import Finding
+from rankloop.experiments.plan import window_of
 from rankloop.experiments.reading import parse_spec
 from rankloop.experiments.reproducing import Setting
-from rankloop.experiments.running import run_experiment
+from rankloop.experiments.run import Run
+from rankloop.experiments.running import run_experiments
 from rankloop.experiments.spec import Experiment, Thing
 from rankloop.experiments.summary import finding_of
 
@@ -91,33 +96,45 @@ class Plan(NamedTuple):
     more: Mapping[str, Any] = NOTHING
 
 
+def size_of(plan: Plan, setting: Setting) -> tuple[int, int]:
+    """How many rounds and seeds."""
+    return (plan.horizon // QUICK_SHARE, QUICK_SEEDS) if setting.quick else (plan.horizon, plan.seeds)
+
+
 def compared(plan: Plan, wanted: tuple[ClickWorld, ...], setting: Setting) -> tuple[Finding, dict[str, Curves]]:
     """One experiment per world under one title, and the curves of each."""
     found, notice = click_worlds(wanted)
-    whole, curves = Finding(id=plan.id, title=plan.title, text=notice + plan.text), {}
-    horizon, seeds = (plan.horizon // QUICK_SHARE, QUICK_SEEDS) if setting.quick else (plan.horizon, plan.seeds)
-    for world in found:
-        name = f"{plan.id}-{world.label}"
-        more = {"claims": plan.claims} | dict(plan.more)
-        experiment = _experiment(name, world.stream, plan.arms(world), horizon, seeds, more)
-        runs = run_experiment(experiment, setting.folder / name, setting.engine, setting.progress)
+    lacking = (notice.strip(),) if notice else ()
+    whole, curves = Finding(id=plan.id, title=plan.title, text=notice + plan.text, missing=lacking), {}
+    data = "data", "; ".join(world.name for world in found)
+    horizon, seeds = size_of(plan, setting)
+    more = {"claims": plan.claims} | dict(plan.more)
+    experiments = [
+        _experiment(f"{plan.id}-{world.label}", world.stream, plan.arms(world), horizon, seeds, more) for world in found
+    ]
+    for world, experiment, runs in zip(found, experiments, _played(experiments, setting)):
         part, curves[world.name] = finding_of(experiment, runs), Curves(experiment, runs)
         whole = whole._replace(
             claims=whole.claims + tuple(v._replace(text=f"{world.name}: {v.text}") for v in part.claims),
             charts=whole.charts + tuple(c._replace(title=f"{world.name}: {c.title}") for c in part.charts),
             tables=whole.tables + tuple(t._replace(title=f"{world.name}: {t.title}") for t in part.tables),
             inside=whole.inside + tuple(c._replace(title=f"{world.name}: {c.title}") for c in part.inside),
-            facts=part.facts,
+            facts=(*part.facts, data),
         )
     return whole, curves
 
 
-def compared_once(
-    name: str, stream: Thing, arms: list[dict[str, Any]], horizon: int, seeds: tuple[int, ...], setting: Setting
-) -> Curves:
-    """The curves of one experiment."""
-    experiment = _experiment(name, stream, arms, horizon, seeds, {})
-    return Curves(experiment, run_experiment(experiment, setting.folder / name, setting.engine, setting.progress))
+def curves_of(
+    named: Mapping[str, tuple[Thing, list[dict[str, Any]]]], horizon: int, seeds: tuple[int, ...], setting: Setting
+) -> list[Curves]:
+    """The curves of several experiments, each a stream and its arms, played together so that no core waits for one."""
+    experiments = [_experiment(name, stream, arms, horizon, seeds, {}) for name, (stream, arms) in named.items()]
+    return [Curves(experiment, runs) for experiment, runs in zip(experiments, _played(experiments, setting))]
+
+
+def _played(experiments: list[Experiment], setting: Setting) -> list[list[Run]]:
+    folders = [(experiment, setting.folder / experiment.name) for experiment in experiments]
+    return run_experiments(folders, setting.engine, setting.progress)
 
 
 def _experiment(
@@ -135,3 +152,28 @@ def _experiment(
 def claim(check: str, text: str, left: str, **more: Any) -> dict[str, Any]:
     """A claim about the last tenth of the rounds."""
     return {"check": check, "text": text, "left": left, "measure": MEASURE, "quantity": "recent"} | more
+
+
+def arm(name: str, learner: Thing, people: Thing) -> dict[str, Any]:
+    """A learner with the people whom it meets."""
+    return {"name": name, "learner": learner, "feedback": people}
+
+
+def at_the_end(curves: Curves, name: str, quantity: str = "recent") -> Floats:
+    """What an arm reached, one value per seed."""
+    return _at(curves, name, quantity, -1)
+
+
+def at_start(curves: Curves, name: str) -> Floats:
+    """Its quality in the first tenth of the rounds."""
+    return _at(curves, name, "recent", curves.place_of(window_of(curves.experiment)))
+
+
+def after_a_quarter(curves: Curves, name: str) -> Floats:
+    """Its quality in the tenth of the rounds that ends with the first quarter."""
+    return _at(curves, name, "recent", curves.place_of(curves.experiment.horizon // 4))
+
+
+def _at(curves: Curves, name: str, quantity: str, place: int) -> Floats:
+    rows = curves.of(curves.streams[0], name, MEASURE, quantity)
+    return np.full(len(curves.seeds), np.nan) if rows is None else rows[:, place]

@@ -20,6 +20,7 @@ from rankloop.experiments.charts import Line, chart
 from rankloop.experiments.claims import Verdict, Word
 from rankloop.experiments.curves import estimate, number
 from rankloop.experiments.findings import Finding, Table
+from rankloop.experiments.kept import kept_map
 from rankloop.experiments.reproducing import Setting, reproduction
 
 LENGTHS, SEEDS = (10, 30, 100, 300, 1000), 10
@@ -27,6 +28,7 @@ QUICK_LENGTHS, QUICK_SEEDS = (10, 30, 100), 4
 N_TRAIN, N_NEW, N_FEATURES, RADIUS, DELTA = 50, 300, 5, 5.0, 0.05
 TITLE = "Does the length of the lists matter?"
 CLAIM = "The excess risk of regularised risk minimisation does not grow with the length of the lists"
+PAPER = "chapter IV: bounds with no explicit dependence on the length, m^0; the bound of Chapelle and Wu grows as √m"
 GROWTH_OF_THE_OLD_BOUND = 0.5  # √m
 
 
@@ -65,13 +67,7 @@ def excess_risk(task: Task) -> float:
 def list_length(setting: Setting) -> Finding:
     lengths, n_seeds = (QUICK_LENGTHS, QUICK_SEEDS) if setting.quick else (LENGTHS, SEEDS)
     tasks = [Task(length, seed) for length in lengths for seed in range(n_seeds)]
-    finished: list[int] = []
-
-    def count(index: int, _: float) -> None:
-        finished.append(index)
-        setting.progress(len(finished), len(tasks))
-
-    found = np.reshape(setting.engine.map(tasks, excess_risk, count), (len(lengths), n_seeds))
+    found = np.reshape(kept_map(setting, tasks, excess_risk), (len(lengths), n_seeds))
     return finding(np.array(lengths), found.T)
 
 
@@ -106,6 +102,7 @@ def finding(lengths: Ints, excess: Floats) -> Finding:
         claims=(verdict(lengths, excess),),
         charts=(picture,),
         tables=(Table("Excess risk", ("items", "measured", *bounds), rows),),
+        facts=(("seeds", ", ".join(map(str, range(len(excess))))), ("data", "simulated")),
     )
 
 
@@ -121,4 +118,4 @@ def verdict(lengths: Ints, excess: Floats) -> Verdict:
     elif mean <= GROWTH_OF_THE_OLD_BOUND / 2:
         word = "partly"
     because = f"excess risk ∝ m^a with a = {estimate(slopes)} over {len(slopes)} seeds; the older bound grows as m^½"
-    return Verdict(CLAIM, word, because)
+    return Verdict(CLAIM, word, because, PAPER)

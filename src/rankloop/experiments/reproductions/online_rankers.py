@@ -12,7 +12,7 @@ from rankloop.experiments.claims import Verdict
 from rankloop.experiments.curves import Curves, estimate
 from rankloop.experiments.findings import Chart, Finding, Table
 from rankloop.experiments.reproducing import Setting, reproduction
-from rankloop.experiments.reproductions.click_worlds import LETOR, MEASURE, ClickWorld, click_worlds, compared_once
+from rankloop.experiments.reproductions.click_worlds import LETOR, MEASURE, ClickWorld, click_worlds, curves_of
 from rankloop.experiments.reproductions.verdicts import is_above
 from rankloop.experiments.spec import FLOOR
 
@@ -45,13 +45,17 @@ def online_rankers(setting: Setting) -> Finding:
     """Every learner, world and condition; claims: fair pairs against PDGD, and the published order of the others."""
     found, notice = click_worlds(LETOR)
     horizon, seeds = (QUICK_HORIZON, SEEDS[:QUICK_SEEDS]) if setting.quick else (HORIZON, SEEDS)
-    whole = Finding(id="online-rankers", title=TITLE, text=notice + TEXT)
+    missing = (notice.strip(),) if notice else ()
+    facts = (("seeds", ", ".join(map(str, seeds))), ("data", "; ".join(world.name for world in found)))
+    whole = Finding(id="online-rankers", title=TITLE, text=notice + TEXT, missing=missing, facts=facts)
+    setups = {
+        f"online-rankers-{world.label}-{place}": _setup(world, condition, horizon)
+        for world in found
+        for place, condition in enumerate(CONDITIONS)
+    }
+    played = iter(curves_of(setups, horizon, seeds, setting))
     for world in found:
-        curves = {
-            condition: compared_once(f"online-rankers-{world.label}-{place}", stream, arms, horizon, seeds, setting)
-            for place, condition in enumerate(CONDITIONS)
-            for stream, arms in [_setup(world, condition, horizon)]
-        }
+        curves = {condition: next(played) for condition in CONDITIONS}
         whole = whole._replace(
             tables=(*whole.tables, _table(world, curves)),
             charts=(*whole.charts, *(_figure(world, name, curves[name]) for name in CONDITIONS)),

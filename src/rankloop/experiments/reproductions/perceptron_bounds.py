@@ -10,13 +10,11 @@ from rankloop.core.session import generators
 from rankloop.experiments.charts import Line, chart
 from rankloop.experiments.curves import Curves
 from rankloop.experiments.findings import Chart
-from rankloop.experiments.run import Run
 from rankloop.experiments.spec import Experiment
 
 
-def bounds_chart(experiment: Experiment, runs: list[Run], slam: str, pair: str) -> Chart:
+def bounds_chart(curves: Curves, slam: str, pair: str) -> Chart:
     """Summed 1 − nDCG@10 of both perceptrons, and their bounds on this stream as flat lines."""
-    curves = Curves(experiment, runs)
     stream = curves.streams[0]
     lines = []
     for colour, arm in enumerate((slam, pair)):
@@ -24,7 +22,7 @@ def bounds_chart(experiment: Experiment, runs: list[Run], slam: str, pair: str) 
         if average is not None:
             lines.append(Line(arm, np.maximum(curves.rounds * (1.0 - average), 1e-3), colour))
     flat = np.ones((1, len(curves.rounds)))
-    for place, (name, bound) in enumerate(_bounds(experiment).items()):
+    for place, (name, bound) in enumerate(_bounds(curves.experiment).items()):
         lines.append(Line(name, flat * bound, 2 + place))
     caption = "The bounds hold for ever and are far above what is lost, as worst cases are."
     return chart(

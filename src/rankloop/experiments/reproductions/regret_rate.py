@@ -15,6 +15,7 @@ from rankloop.experiments.charts import Line, chart
 from rankloop.experiments.claims import Verdict, Word, growth
 from rankloop.experiments.curves import estimate, number
 from rankloop.experiments.findings import Chart, Finding, Table
+from rankloop.experiments.kept import kept_map
 from rankloop.experiments.reproducing import Setting, reproduction
 from rankloop.simulate.whole_run import whole_run
 
@@ -34,6 +35,7 @@ class Rate(NamedTuple):
     low: float
     high: float
     claim: str
+    paper: str
     bound: Callable[[int], Bound]
 
 
@@ -43,21 +45,25 @@ RATES = (
     Rate(
         "rtopk, first item", {"kind": "rtopk"}, FIRST_ITEM, "DCG", 0.6, 0.73,
         "With feedback on the first item the regret grows as T^(2/3)",
+        "thesis, section 3.2.8: the minimax regret of DCG is Θ(T^(2/3))",
         lambda horizon: rtopk_regret("DCG", N_ITEMS, 1, horizon),
     ),
     Rate(
         "ftpl, all items", {"kind": "ftpl"}, {"kind": "full"}, "DCG", 0.4, 0.55,
         "With full feedback it grows as T^(1/2)",
+        "thesis, section 3.4.1: O(T^(1/2))",
         lambda horizon: ftpl_regret("DCG", N_ITEMS, horizon),
     ),
     Rate(
         "rtopk, first item", {"kind": "rtopk", "measure": PRECISION}, FIRST_ITEM, PRECISION, 0.6, 0.73,
         f"For {PRECISION} the same learner has T^(2/3) as well",
+        "thesis, Corollary 22: O(n·m^(2/3)·T^(2/3))",
         lambda horizon: rtopk_regret(PRECISION, N_ITEMS, 1, horizon),
     ),
     Rate(
         "precision_bandit, first item", {"kind": "precision_bandit", "n": N_FIRST}, FIRST_ITEM, PRECISION, 0.4, 0.55,
         f"and precision_bandit T^(1/2): feedback on the first item is enough for {PRECISION}",
+        "left open there (Chaudhuri and Tewari 2015, section 11): can Precision@k have O(T^(1/2))?",
         lambda horizon: precision_bandit_regret(N_FIRST, N_ITEMS, 1, horizon),
     ),
 )  # fmt: skip
@@ -84,13 +90,7 @@ def regret_of(task: Task) -> float:
 def regret_rate(setting: Setting) -> Finding:
     horizons, n_seeds = (QUICK_HORIZONS, QUICK_SEEDS) if setting.quick else (HORIZONS, SEEDS)
     tasks = [Task(i, horizon, seed) for horizon in horizons for i in range(len(RATES)) for seed in range(n_seeds)]
-    finished: list[int] = []
-
-    def count(index: int, _: float) -> None:
-        finished.append(index)
-        setting.progress(len(finished), len(tasks))
-
-    regrets = np.reshape(setting.engine.map(tasks, regret_of, count), (len(horizons), len(RATES), n_seeds))
+    regrets = np.reshape(kept_map(setting, tasks, regret_of), (len(horizons), len(RATES), n_seeds))
     return finding(np.array(horizons), regrets.transpose(1, 2, 0))
 
 
@@ -108,6 +108,7 @@ def finding(horizons: Ints, regrets: Floats) -> Finding:
         claims=tuple(verdict(rate, found) for rate, found in zip(RATES, slopes)),
         charts=tuple(_chart(measure, horizons, regrets) for measure in dict.fromkeys(rate.measure for rate in RATES)),
         tables=(_measured(horizons, regrets, slopes), _bounds(horizons, regrets)),
+        facts=(("seeds", ", ".join(map(str, range(regrets.shape[1])))), ("data", "simulated")),
     )
 
 
@@ -118,7 +119,7 @@ def verdict(rate: Rate, slopes: Floats) -> Verdict:
     if rate.low <= slopes.mean() <= rate.high:
         word = "holds"
     because = f"{rate.measure}, fitted exponent {estimate(slopes)}, claimed {rate.low} to {rate.high}"
-    return Verdict(rate.claim, word, because)
+    return Verdict(rate.claim, word, because, rate.paper)
 
 
 def _chart(measure: str, horizons: Ints, regrets: Floats) -> Chart:

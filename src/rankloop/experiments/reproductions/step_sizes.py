@@ -10,7 +10,7 @@ from rankloop.experiments.curves import Curves, estimate
 from rankloop.experiments.findings import Table
 from rankloop.experiments.reading import parse_spec
 from rankloop.experiments.reproducing import Setting
-from rankloop.experiments.running import run_experiment
+from rankloop.experiments.running import run_experiments
 from rankloop.experiments.spec import Arm, Experiment, Thing
 
 TUNING_SEEDS = (1000, 1001, 1002, 1003)  # other draws than those of the comparison
@@ -26,27 +26,31 @@ class Contender(NamedTuple):
 
 
 def with_chosen_rates(
-    contenders: tuple[Contender, ...], stream: Thing, name: str, horizon: int, setting: Setting
-) -> tuple[tuple[Arm, ...], Table]:
-    """Each contender with the rate of the highest mean nDCG@10 on `stream`, and a table of what was tried."""
+    contenders: tuple[Contender, ...], streams: dict[str, Thing], horizon: int, setting: Setting
+) -> list[tuple[tuple[Arm, ...], Table]]:
+    """For each stream, the contenders with the rates of highest mean nDCG@10 on it, and a table of what was tried."""
     seeds = TUNING_SEEDS[:2] if setting.quick else TUNING_SEEDS
-    trials = [(who, rate) for who in contenders for rate in who.rates]
-    arms = [_arm(who, rate, f"{who.name}, {rate:g}") for who, rate in trials]
-    experiment = experiment_of(f"{name}-steps", stream, arms, horizon, seeds, floor=False, ceiling=False)
-    runs = run_experiment(experiment, setting.folder / experiment.name, setting.engine, setting.progress)
-    curves = Curves(experiment, runs)
-    reached = {arm["name"]: _reached(curves, arm["name"]) for arm in arms}
-    chosen, rows = [], []
+    arms = [_arm(who, rate, f"{who.name}, {rate:g}") for who in contenders for rate in who.rates]
+    experiments = [
+        experiment_of(f"{name}-steps", stream, arms, horizon, seeds, floor=False, ceiling=False)
+        for name, stream in streams.items()
+    ]
+    folders = [(experiment, setting.folder / experiment.name) for experiment in experiments]
+    found = run_experiments(folders, setting.engine, setting.progress)
+    return [_chosen(contenders, Curves(experiment, runs)) for experiment, runs in zip(experiments, found)]
+
+
+def _chosen(contenders: tuple[Contender, ...], curves: Curves) -> tuple[tuple[Arm, ...], Table]:
+    chosen, rows, most = [], [], max(len(who.rates) for who in contenders)
     for who in contenders:
-        values = [reached[f"{who.name}, {rate:g}"] for rate in who.rates]
+        values = [_reached(curves, f"{who.name}, {rate:g}") for rate in who.rates]
         best = who.rates[int(np.argmax(values))]
         chosen.append(Arm(**_arm(who, best, who.name)))
-        rows.append(
-            (who.name, *(f"{value:.4f}" for value in values), *[""] * (_most(contenders) - len(values)), f"{best:g}")
-        )
-    header = ("learner", *(f"rate {place + 1}" for place in range(_most(contenders))), "chosen")
+        rows.append((who.name, *(f"{value:.4f}" for value in values), *[""] * (most - len(values)), f"{best:g}"))
+    header = ("learner", *(f"rate {place + 1}" for place in range(most)), "chosen")
     note = (
-        f"Mean nDCG@10 over {experiment.horizon:,} rounds of another part of the stream; rates rise from left to right."
+        f"Mean nDCG@10 over {curves.experiment.horizon:,} rounds of another part of the stream; rates rise from left "
+        "to right."
     )
     return tuple(chosen), Table("How the step sizes were chosen", header, rows, note)
 
@@ -66,7 +70,3 @@ def _arm(who: Contender, rate: float, name: str) -> dict[str, Any]:
 def _reached(curves: Curves, arm: str) -> float:
     rows = curves.of(curves.streams[0], arm, "nDCG@10", "average")
     return -np.inf if rows is None else estimate(rows[:, -1]).mean
-
-
-def _most(contenders: tuple[Contender, ...]) -> int:
-    return max(len(who.rates) for who in contenders)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from rankloop.core.types import Floats
 from rankloop.experiments.claims import Verdict, Word
 from rankloop.experiments.comparisons import paired
-from rankloop.experiments.curves import number
+from rankloop.experiments.curves import estimate, number
 
 
-def is_above(text: str, more: Floats, less: Floats | float) -> Verdict:
-    """Whether `more` is above `less`: it holds beyond chance, partly in the mean alone, or not."""
+def is_above(text: str, more: Floats, less: Floats | float, by: float = 0.0, paper: str = "") -> Verdict:
+    """Whether `more` − `less` > `by`: it holds beyond chance, partly in the mean alone, or not."""
     difference = paired(more, less)
-    beyond_chance = difference.n < 2 or difference.low > 0
-    word: Word = "does not hold" if not difference.mean > 0 else "holds" if beyond_chance else "partly"
-    told = f"difference {number(difference.mean)}"
+    beyond_chance = difference.n < 2 or difference.low > by
+    word: Word = "does not hold" if not difference.mean > by else "holds" if beyond_chance else "partly"
+    other = number(less) if isinstance(less, float) else str(estimate(less))
+    told = f"{estimate(more)} against {other}: difference {number(difference.mean)}"
     if difference.n < 2:
-        return Verdict(text, word, f"{told}, from one seed")
-    return Verdict(text, word, f"{told}, 95 % interval {number(difference.low)} to {number(difference.high)}")
+        return Verdict(text, word, f"{told}, from one seed", paper)
+    return Verdict(text, word, f"{told}, 95 % interval {number(difference.low)} to {number(difference.high)}", paper)
