@@ -94,7 +94,7 @@ class Ranker:
         that is not given counts as 0; one that nobody announced is refused.
         """
         table = self._table(candidates, ids)
-        row, missing = named_row(context or {}, self.context, "context")
+        row, missing = named_row({} if context is None else context, self.context, "context")
         asked = Query.of(table.features, row, query)
         decision = self.session.rank(asked)
         self.missing += table.missing + missing

@@ -42,6 +42,15 @@ def test_a_loaded_session_goes_on_as_if_it_had_not_stopped(spec, tmp_path):
     assert repr(rest.state) == repr(whole.state)
 
 
+def test_a_session_travels_as_bytes(saved):
+    session = load(saved)
+    again = saving.loads(saving.dumps(session))
+    assert repr(again.state) == repr(session.state)
+    assert again.snapshot()[1:] == session.snapshot()[1:]
+    with pytest.raises(InvalidInput, match="this content is not a whole rankloop file"):
+        saving.loads(saved.read_bytes()[:-9])
+
+
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "model.rankloop"

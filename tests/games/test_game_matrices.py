@@ -149,11 +149,11 @@ def test_rankings_with_equal_rows_are_duplicates() -> None:
 def test_what_is_no_game_is_refused(invented: type) -> None:
     with pytest.raises(InvalidInput, match="under other names"):
         _ = Game(measure=invented(shuffled_names=True), n_items=3).values
-    with pytest.raises(InvalidInput, match="at least 1 item"):
+    with pytest.raises(InvalidInput, match="n_items must be a whole number from 1"):
         game("DCG", n_items=0)
     with pytest.raises(InvalidInput, match="max_grade"):
         game("DCG", max_grade=0)
     with pytest.raises(InvalidInput, match="entries"):
         game("DCG", n_items=9)
-    with pytest.raises(InvalidInput, match="depth must be at least 1"):
+    with pytest.raises(InvalidInput, match="depth must be a whole number from 1"):
         game("DCG").feedback(0)

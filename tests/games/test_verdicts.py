@@ -123,7 +123,7 @@ def test_edges() -> None:
     assert analyse("nDCG", 3, 7).verdict == "sqrt"
     assert analyse("nDCG", 3, None).verdict == "sqrt"
     for depth in (0, -1):
-        with pytest.raises(InvalidInput, match="depth must be at least 1"):
+        with pytest.raises(InvalidInput, match="depth must be a whole number from 1"):
             analyse("nDCG", 3, depth)
     with pytest.raises(InvalidInput, match="at least 1 item"):
         analyse("nDCG", 0, 1)

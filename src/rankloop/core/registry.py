@@ -134,7 +134,7 @@ def entry_of(thing: Any) -> Entry:
 def lookup(kind: str, category: str | None = None) -> Entry:
     """The entry of a kind; without a category the kind has to be unique."""
     _import_waiting()
-    if category is not None and category not in _categories:
+    if category is not None and (not isinstance(category, str) or category not in _categories):
         raise InvalidInput(f"no category {category!r}{nearest(category, _categories)}")
     found = [entry for entry in _entries.values() if entry.kind == kind and category in (None, entry.category)]
     if len(found) > 1:

@@ -30,6 +30,27 @@ UNREADABLE = (  # what reading a damaged or invented file can end in
 
 def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
     """Write learner, problem, state, generator and plain `notes` to one file, whole or not at all."""
+    atomic_write(Path(path), dumps(session, notes))
+
+
+def load(path: str | os.PathLike[str]) -> Session:
+    """The session that was saved; it goes on exactly as if it had not stopped, exploration included."""
+    return load_with_notes(path)[0]
+
+
+def load_with_notes(path: str | os.PathLike[str]) -> tuple[Session, dict[str, Any]]:
+    """The session and the notes that were saved beside it."""
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {os.fspath(path)!r}") from None
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{os.fspath(path)!r} cannot be read: {error}") from None
+    return _loaded(content, os.fspath(path))
+
+
+def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
+    """What `save` would write."""
     state, generator, learned, refused = session.snapshot()
     arrays: list[Any] = []
     header = {
@@ -51,47 +72,44 @@ def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any
             part = io.BytesIO()
             np.lib.format.write_array(part, array, allow_pickle=False)
             archive.writestr(f"{i}.npy", part.getvalue())
-    atomic_write(Path(path), buffer.getvalue())
+    return buffer.getvalue()
 
 
-def load(path: str | os.PathLike[str]) -> Session:
-    """The session that was saved; it goes on exactly as if it had not stopped, exploration included."""
-    return load_with_notes(path)[0]
+def loads(content: bytes) -> Session:
+    """The session of `dumps`, or of the content of a saved file."""
+    return _loaded(content, "this content")[0]
 
 
-def load_with_notes(path: str | os.PathLike[str]) -> tuple[Session, dict[str, Any]]:
-    """The session and the notes that were saved beside it."""
+def _loaded(content: bytes, where: str) -> tuple[Session, dict[str, Any]]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            _check_size(archive, path)
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            _check_size(archive, len(content))
             header = json.loads(archive.read(HEADER))
-            _check_header(header, path)
+            _check_header(header, where)
             return _restored(header, archive), dict(header["notes"])
-    except FileNotFoundError:
-        raise NotFound(f"there is no file {os.fspath(path)!r}") from None
     except UNREADABLE as error:
         if isinstance(error, InvalidInput):
-            raise InvalidInput(f"{os.fspath(path)}: {error}") from None
-        raise InvalidInput(f"{os.fspath(path)} is not a whole rankloop file: {error}") from None
+            raise InvalidInput(f"{where}: {error}") from None
+        raise InvalidInput(f"{where} is not a whole rankloop file: {error}") from None
 
 
-def _check_size(archive: zipfile.ZipFile, path: str | os.PathLike[str]) -> None:
+def _check_size(archive: zipfile.ZipFile, size: int) -> None:
     """Parts are stored as they are: one that would unfold to more than the file is not ours."""
-    if sum(part.file_size for part in archive.infolist()) > os.path.getsize(path):
+    if sum(part.file_size for part in archive.infolist()) > size:
         raise InvalidInput("its parts are larger than the file itself")
 
 
-def _check_header(header: Any, path: str | os.PathLike[str]) -> None:
+def _check_header(header: Any, where: str) -> None:
     if not isinstance(header, dict) or "format" not in header:
         raise InvalidInput("the header is not that of a rankloop file")
     if header["format"] != FORMAT:
         raise InvalidInput(f"written in format {header['format']!r}, this version reads format {FORMAT}")
     if header["cpu"] != binding.get_host_cpu_name():
         warnings.warn(
-            f"{os.fspath(path)} was written on a {header['cpu']} CPU, this is a {binding.get_host_cpu_name()}: "
+            f"{where} was written on a {header['cpu']} CPU, this is a {binding.get_host_cpu_name()}: "
             "what is learned from here on may differ in the last bits",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -9,50 +9,16 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import kernel
+from rankloop.core.feedback_checks import checked_feedback, whole_numbers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.rankings import is_permutation
-from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances
-
-FAULTS = (
-    "",
-    "the decision's ranking is not a permutation of the query's items",
-    "an item is named that was not in the part that is seen",
-    "an item is named twice",
-    "a number is not finite",
-    "items and numbers differ in length",
-    "it must name exactly the items that were seen",
-    "a weight is negative",
-)
+from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, Relevances
 
 
 def generators(seed: int) -> tuple[Generator, Generator, Generator, Generator]:
     """Stream, people, learner and delivery, each with draws of their own."""
     stream, people, learner, delivery = (Generator(PCG64(child)) for child in SeedSequence(seed).spawn(4))
     return stream, people, learner, delivery
-
-
-@kernel
-def fault_in(ranking: Ints, n_items: int, seen: int, items: Ints, values: Floats, exact: bool) -> int:
-    """Which of FAULTS the feedback has, 0 for none; `exact`: every seen item must be named, with any number."""
-    if not is_permutation(ranking, n_items):
-        return 1
-    if len(items) != len(values):
-        return 5
-    open_items = np.zeros(n_items, np.int8)
-    for position in range(seen):
-        open_items[ranking[position]] = 1
-    for i in range(len(items)):
-        if items[i] < 0 or items[i] >= n_items or open_items[items[i]] == 0:
-            return 2
-        if open_items[items[i]] == 2:
-            return 3
-        open_items[items[i]] = 2
-        if not np.isfinite(values[i]):
-            return 4
-        if values[i] < 0 and not exact:
-            return 7
-    return 6 if exact and len(items) != seen else 0
 
 
 class Session:
@@ -105,7 +71,7 @@ class Session:
     def learn(self, query: Query, decision: Decision[Any], feedback: Feedback) -> Any:
         """Take in what came back for a decision, now or long after it; returns the new state."""
         self._check_query(query)
-        self._check_feedback(len(query.features), decision.ranking, feedback)
+        decision, feedback = self._checked(len(query.features), decision, feedback)
         with self._writing:
             try:
                 self._state = self.learner.learn(self._state, query, decision, feedback)
@@ -114,6 +80,17 @@ class Session:
                 raise UnstableUpdate(str(error)) from error
             self.learned += 1
             return self._state
+
+    def _checked(self, n_items: int, decision: Decision[Any], feedback: Feedback) -> tuple[Decision[Any], Feedback]:
+        """Both as the learner wants them, once the kind is known to be one that it accepts."""
+        if type(feedback) not in self._accepts:
+            wanted = " or ".join(sorted(accepted.__name__ for accepted in self._accepts)) or "nothing"
+            raise IncompatibleFeedback(f"this learner learns from {wanted}, not from {type(feedback).__name__}")
+        ranking = whole_numbers(decision.ranking)
+        if ranking is not decision.ranking:
+            decision = decision._replace(ranking=ranking)
+        seen = self.problem.depth if type(feedback) is Relevances else self.problem.shown
+        return decision, checked_feedback(feedback, ranking, n_items, seen)
 
     def snapshot(self) -> tuple[Any, dict[str, Any], int, int]:
         """State, generator position, learned and refused, all of one moment."""
@@ -144,25 +121,6 @@ class Session:
         if len(query.context) != problem.n_context:
             raise InvalidInput(f"the query has {len(query.context)} context features, the problem {problem.n_context}")
 
-    def _check_feedback(self, n_items: int, ranking: Ints, feedback: Feedback) -> None:
-        kind = type(feedback)
-        if kind not in self._accepts:
-            wanted = " or ".join(sorted(accepted.__name__ for accepted in self._accepts)) or "nothing"
-            raise IncompatibleFeedback(f"this learner learns from {wanted}, not from {kind.__name__}")
-        if kind is Clicks or kind is Relevances:
-            items, values = feedback  # type: ignore[misc]
-            limit = self.problem.shown if kind is Clicks else self.problem.depth
-            seen = n_items if limit is None or limit > n_items else limit
-            fault = fault_in(_whole(ranking), n_items, seen, _whole(items), _real(values), kind is Relevances)
-        elif kind is Preferred:
-            better = _whole(feedback.ranking)  # type: ignore[union-attr]
-            fault = fault_in(_whole(ranking), n_items, n_items, better, np.zeros(len(better)), True)
-        else:
-            value = np.array([feedback.value], dtype=np.float64)  # type: ignore[union-attr]
-            fault = fault_in(_whole(ranking), n_items, 1, _whole(ranking[:1]), value, True)
-        if fault:
-            raise IncompatibleFeedback(f"{kind.__name__}: {FAULTS[fault]}")
-
 
 def _check(problem: Problem) -> None:
     """A problem has to make sense before anything is built on it."""
@@ -173,24 +131,3 @@ def _check(problem: Problem) -> None:
             raise InvalidInput(f"the problem's {name} must be a whole number from {smallest}, got {value!r}")
     if problem.feature_names and len(problem.feature_names) != problem.n_features:
         raise InvalidInput(f"{len(problem.feature_names)} feature names for {problem.n_features} features")
-
-
-def _whole(values: Any) -> Ints:
-    if type(values) is np.ndarray and values.dtype == np.int64 and values.ndim == 1:
-        return values
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise IncompatibleFeedback("items and rankings are lists of whole numbers")
-    return array.astype(np.int64)
-
-
-def _real(values: Any) -> Floats:
-    if type(values) is np.ndarray and values.dtype == np.float64 and values.ndim == 1:
-        return values
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise IncompatibleFeedback("grades and weights are lists of numbers") from None
-    if array.ndim != 1:
-        raise IncompatibleFeedback("grades and weights are flat lists of numbers")
-    return array

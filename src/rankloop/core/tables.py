@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats
+from rankloop.core.types import Floats, real_numbers
 
 Id = str | int
 
@@ -39,7 +39,7 @@ def candidates_table(candidates: Any, names: Sequence[str], ids: Sequence[Id] = 
 def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float], int]:
     """The values in the order of `names`, and how many were missing; a name that nobody announced is refused."""
     if not isinstance(values, Mapping):
-        row = list(values) if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else [values]
+        row = list(values) if isinstance(values, Sequence) and not isinstance(values, str) else np.ravel(values)
         if len(row) != len(names):
             raise InvalidInput(f"{where} has {len(row)} numbers for {len(names)} features")
         values = dict(zip(names, row))
@@ -55,6 +55,8 @@ def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float
 
 def plain_ids(ids: Iterable[Any]) -> list[Id]:
     """Ids as JSON gives them back: texts and whole numbers, each once."""
+    if isinstance(ids, str) or not isinstance(ids, Iterable) or (isinstance(ids, np.ndarray) and ids.ndim != 1):
+        raise InvalidInput(f"ids are a list, got {ids!r:.80}")
     plain = [id.item() if isinstance(id, np.generic) else id for id in ids]
     strange = [id for id in plain if type(id) not in (str, int)]
     if strange:
@@ -101,12 +103,12 @@ def _from_columns(columns: Mapping[str, Sequence[Any]], index: Iterable[Any], na
 
 def _from_array(rows: Any, names: Sequence[str], ids: Sequence[Id]) -> Table:
     try:
-        array = np.array(rows, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = real_numbers(rows, "candidates")
+    except InvalidInput:
         raise InvalidInput("candidates are {id: {feature: value}}, a list of dicts, an array or a DataFrame") from None
     if array.ndim != 2 or array.shape[1] != len(names):
         raise InvalidInput(f"an array of candidates has one row per item and {len(names)} columns, got {array.shape}")
-    listed = plain_ids(ids if len(ids) else range(len(array)))
+    listed = plain_ids(ids) or list(range(len(array)))
     if len(listed) != len(array):
         raise InvalidInput(f"{len(listed)} ids for {len(array)} rows")
     return Table(listed, array, 0)

@@ -105,20 +105,47 @@ def clicks(items: Sequence[int] | Ints, weights: ArrayLike | None = None) -> Cli
 
 def item_indices(values: ArrayLike, name: str) -> Ints:
     """A one-dimensional int64 array, refusing anything that is not whole numbers."""
-    array = np.asarray(values)
-    if array.size == 0:
-        array = array.astype(np.int64)
+    try:
+        array = np.asarray(values)
+        if array.size == 0:
+            array = array.astype(np.int64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must be a list of item numbers, got {values!r:.80}") from None
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise InvalidInput(f"{name} must be a list of item numbers, got shape {array.shape} of {array.dtype}")
     return np.array(array, dtype=np.int64)
 
 
+def whole_number(value: Any, name: str, least: int) -> int:
+    """An int of at least `least`, refusing what only looks like one."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
+        raise InvalidInput(f"{name} must be a whole number from {least}, got {value!r:.80}")
+    return int(value)
+
+
+def rows_in(values: Any, name: str) -> Sequence[Any]:
+    """A list of things from outside, refusing what is none."""
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+        raise InvalidInput(f"{name} must be a list, got {values!r:.80}")
+    if isinstance(values, np.ndarray) and values.ndim == 0:
+        raise InvalidInput(f"{name} must be a list, got the number {values}")
+    return values  # type: ignore[return-value]
+
+
+def real_numbers(values: Any, name: str) -> Floats:
+    """A writable C-contiguous float64 copy of any shape, refusing all but real numbers."""
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind not in "cmMV":
+            return np.array(given, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"{name} must be numbers, in rows of even length: {error}") from None
+    raise InvalidInput(f"{name} must be real numbers, got {given.dtype}")
+
+
 def finite_floats(values: ArrayLike, ndim: int, name: str) -> Floats:
     """A writable C-contiguous float64 copy, refusing wrong shapes, NaN and infinity by place."""
-    try:
-        array = np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must be numbers in {ndim} dimensions of even length: {error}") from None
+    array = real_numbers(values, name)
     if array.ndim != ndim:
         raise InvalidInput(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     bad = np.argwhere(~np.isfinite(array))

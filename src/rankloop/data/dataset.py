@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.types import Floats, Ints, Query, finite_floats
+from rankloop.core.types import Floats, Ints, Query, finite_floats, rows_in
 
 NO_CONTEXT: Floats = np.empty(0)
 
@@ -41,8 +41,10 @@ class Dataset(NamedTuple):
         return made.checked()
 
     @classmethod
-    def of_rows(cls, features: ArrayLike, relevance: ArrayLike, qid: Sequence[object] | Ints) -> Dataset:
+    def of_rows(cls, features: ArrayLike, relevance: ArrayLike, qid: Sequence[object] | ArrayLike) -> Dataset:
         """From one query id per row: rows of one query are gathered, queries stand by first appearance."""
+        if isinstance(qid, str) or not isinstance(qid, Iterable) or getattr(qid, "ndim", 1) != 1:
+            raise InvalidInput(f"qid must be a list with one query id per row, got {qid!r:.80}")
         order, offsets, names = gather([str(name) for name in qid])
         table, grades = finite_floats(features, 2, "features"), finite_floats(relevance, 1, "relevance")
         if not len(table) == len(grades) == len(order):
@@ -96,8 +98,8 @@ class Dataset(NamedTuple):
 
 def concatenate(datasets: Sequence[Dataset]) -> Dataset:
     """All queries of several data sets, one after the other; narrower ones lack the last features, which read as 0."""
-    if not datasets:
-        raise InvalidInput("nothing to concatenate: at least one data set is needed")
+    if not len(rows_in(datasets, "datasets")) or not all(isinstance(part, Dataset) for part in datasets):
+        raise InvalidInput("concatenate takes a list of one or more data sets")
     n_rows = sum(len(part.features) for part in datasets)
     features = np.zeros((n_rows, max(part.n_features for part in datasets)))
     first = 0

@@ -38,8 +38,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         file = path.open("rb")
     except FileNotFoundError:
         raise NotFound(f"there is no file {str(path)!r}") from None
-    except OSError as error:
-        raise InvalidInput(f"{str(path)!r} cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{str(path)!r} cannot be read: {error}") from None
     with file:
         magic = file.read(6)
         file.seek(0)

@@ -79,6 +79,7 @@ def analyse_depths(
     measure: Measure | str = "nDCG", n_items: int = 4, max_grade: int = 1, *, closed_forms: bool = True
 ) -> list[Analysis]:
     """The analysis for every depth from 1 to n_items; the geometry is done once."""
+    require_items(n_items, max_grade)
     return [analyse(measure, n_items, depth, max_grade, closed_forms=closed_forms) for depth in range(1, n_items + 1)]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import build, entry_of
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Floats, Ints, whole_number
 from rankloop.games.numbers import SAME, level_numbers, whole_numbers
 
 MOST_GRADES = 100
@@ -153,15 +153,12 @@ def name_of(measure: Measure) -> str:
 
 def require_items(n_items: int, max_grade: int) -> None:
     """Refuse what is no game: the number of items and the highest grade are at least 1."""
-    if n_items < 1:
-        raise InvalidInput(f"a game needs at least 1 item, got n_items = {n_items}")
-    if max_grade < 1:
-        raise InvalidInput(f"grades are 0..max_grade with max_grade at least 1, got {max_grade}")
+    whole_number(n_items, "n_items", 1)
+    whole_number(max_grade, "max_grade", 1)
     if max_grade > MOST_GRADES:
         raise InvalidInput(f"grades are 0..max_grade with max_grade at most {MOST_GRADES}, got {max_grade}")
 
 
 def require_depth(depth: int) -> None:
     """Refuse a feedback of nothing."""
-    if depth < 1:
-        raise InvalidInput(f"depth must be at least 1 (the grade of the first item), got {depth}")
+    whole_number(depth, "depth", 1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.feedback_checks import checked_feedback
 from rankloop.core.rankings import is_permutation
 from rankloop.core.registry import build as build_any
 from rankloop.core.registry import category
@@ -50,20 +51,32 @@ def interleave(method: Any, a: ArrayLike, b: ArrayLike, rng: Generator) -> Mixed
 
 def multileave(method: Any, rankings: Sequence[ArrayLike] | Ints, rng: Generator) -> Mixed:
     """Any number of rankings of the same items as one list."""
+    mixing: Interleaving = build_any(method, "interleaving")
+    return mixing.mix(_same_items(rankings), rng)
+
+
+def credit(method: Any, mixed: Mixed, clicks: Clicks) -> Floats:
+    """What each ranker earns by the clicks on a mixed list; both may have been stored and come back."""
+    crediting: Interleaving = build_any(method, "interleaving")
+    ranking, teams = item_indices(mixed.ranking, "the mixed ranking"), item_indices(mixed.teams, "teams")
+    rankings = _same_items(mixed.rankings)
+    if len(teams) != len(ranking) or np.any((teams < -1) | (teams >= len(rankings))):
+        raise InvalidInput(f"teams must name one of the {len(rankings)} rankers, or -1, for each of the items")
+    checked = checked_feedback(Clicks(*clicks), ranking, rankings.shape[1], None)
+    return crediting.credit(Mixed(ranking, rankings, teams), cast(Clicks, checked))
+
+
+def _same_items(rankings: Sequence[ArrayLike] | Ints) -> Ints:
+    """Rankings from outside as (n_rankers, n_items)."""
+    if not isinstance(rankings, Sequence | np.ndarray) or getattr(rankings, "ndim", 1) < 1:
+        raise InvalidInput(f"interleaving needs a list of rankings, got {type(rankings).__name__}")
     table = [item_indices(ranking, "a ranking") for ranking in rankings]
     if len(table) < 2:
         raise InvalidInput(f"interleaving needs at least two rankings, got {len(table)}")
     for which, ranking in enumerate(table):
         if not is_permutation(ranking, len(table[0])):
             raise InvalidInput(f"ranking {which} does not hold each of the items 0 … {len(table[0]) - 1} once")
-    mixing: Interleaving = build_any(method, "interleaving")
-    return mixing.mix(np.array(table), rng)
-
-
-def credit(method: Any, mixed: Mixed, clicks: Clicks) -> Floats:
-    """What each ranker earns by the clicks on a mixed list."""
-    crediting: Interleaving = build_any(method, "interleaving")
-    return crediting.credit(mixed, clicks)
+    return np.array(table)
 
 
 def require_two(rankings: Ints, name: str) -> None:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from scipy.stats import beta, binomtest
 
-from rankloop.core.types import Floats
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats, finite_floats, whole_number
 
 
 class Comparison(NamedTuple):
@@ -40,8 +41,15 @@ class Comparison(NamedTuple):
 
 def compare(credits: Iterable[Floats], first: int = 0, second: int = 1) -> Comparison:
     """Count, over many mixed lists, how the credit of two rankers compares."""
+    for name, ranker in (("first", first), ("second", second)):
+        whole_number(ranker, name, 0)
+    if not isinstance(credits, Iterable) or getattr(credits, "ndim", 1) < 1:
+        raise InvalidInput(f"credits are what `credit` gave for each list, got {type(credits).__name__}")
     counts = {1: 0, 0: 0, -1: 0}
-    for earned in credits:
+    for one in credits:
+        earned = finite_floats(one, 1, "the credit of a list")
+        if max(first, second) >= len(earned):
+            raise InvalidInput(f"rankers {first} and {second} are compared, but {len(earned)} earned credit")
         difference = float(earned[first] - earned[second])
         counts[(difference > 0) - (difference < 0)] += 1
     return Comparison(counts[1], counts[0], counts[-1])

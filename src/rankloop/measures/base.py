@@ -16,7 +16,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import build, entry_of
-from rankloop.core.types import Floats, Ints, finite_floats, item_indices
+from rankloop.core.types import Floats, Ints, finite_floats, item_indices, real_numbers
 from rankloop.measures.lists import checked_grades, checked_offsets, rankings_of
 
 EVERYWHERE = 2**62  # a cutoff below every list
@@ -135,7 +135,7 @@ def parse_measure(name: str | Any) -> Measure:
 
 def mean_of(values: ArrayLike) -> float:
     """The mean over queries, those that are skipped (nan) left out; nan when none is left."""
-    array = np.asarray(values, dtype=np.float64)
+    array = real_numbers(values, "values")
     counted = array[~np.isnan(array)]
     return float(counted.mean()) if len(counted) else math.nan
 

@@ -1,0 +1,176 @@
+"""A good call of every public function that takes data from outside, to be spoilt one argument at a time."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import rankloop
+from rankloop import Clicks, Problem, Query, Ranker, Relevances, Session, build
+from rankloop import data as datasets
+from rankloop.ads import (
+    AUCRanker,
+    StreamingAUCRanker,
+    ad_log,
+    fit_cost_sensitive,
+    fit_rankers,
+    fit_thresholds,
+    threshold,
+)
+from rankloop.batch import RERM, RankBundle, online_to_batch, risk_of
+from rankloop.data.dataset import Dataset
+from rankloop.evaluation import (
+    cascade,
+    clipped,
+    direct,
+    doubly_robust,
+    factored_slate_weight,
+    ips,
+    position_wise,
+    pseudo_inverse,
+    score_rankings,
+    score_run,
+    score_scores,
+    slate_weight,
+    snips,
+    switch,
+    whole_ranking,
+)
+from rankloop.games import advise, analyse, analyse_depths, twins
+from rankloop.interleaving import compare, credit, interleave, multileave
+from rankloop.measures import mean_of
+
+
+class Call(NamedTuple):
+    """A function and arguments that it accepts."""
+
+    function: Callable[..., Any]
+    arguments: dict[str, Any]
+
+
+REWARD, PROPENSITY, TARGET = [0.0, 1.0, 1.0, 0.0], [0.5, 0.5, 0.25, 0.25], [0.5, 0.25, 0.5, 0.25]
+LOGGED = {"reward": REWARD, "propensity": PROPENSITY, "target": TARGET}
+BY_PLACE = {name: [[value, value] for value in values] for name, values in LOGGED.items()}
+ROWS = np.arange(24.0).reshape(8, 3) % 5
+GRADES = np.array([0.0, 1.0, 2.0, 0.0, 1.0, 0.0, 2.0, 1.0])
+QID = np.repeat([1, 2], 4)
+CLICKED = np.array([0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0])
+SETS = Dataset(ROWS, GRADES, np.array([0, 4, 8]), ("1", "2"))
+NAMES = ["f", "g", "h"]
+
+
+def learned(ranking: Any, items: Any, grades: Any) -> Any:
+    """Ranks and learns through a session, as a program would."""
+    session = Session(build("online_gradient", "learner"), Problem(n_features=3, max_grade=2), 0)
+    query = Query.of(ROWS[:4])
+    decision = session.rank(query)._replace(ranking=ranking)
+    return session.learn(query, decision, Relevances(items, grades))
+
+
+def clicked(items: Any, weights: Any) -> Any:
+    """Clicks through a session."""
+    session = Session(build("fair_pairs", "learner"), Problem(n_features=3), 0)
+    query = Query.of(ROWS[:4])
+    return session.learn(query, session.rank(query), Clicks(items, weights))
+
+
+def ranked(candidates: Any, ids: Any, context: Any) -> Any:
+    """Ranks through the front door."""
+    return Ranker("3pr", features=NAMES, context=["hour"]).rank(candidates, ids=ids, context=context)
+
+
+def taught(clicks: Any) -> Any:
+    """Learns through the front door."""
+    ranker = Ranker("3pr", features=NAMES)
+    ranker.learn(ranker.rank(ROWS, ids=list("abcdefgh")), clicks=clicks)
+
+
+def judged(measure: Any, ranking: Any, relevance: Any) -> Any:
+    return rankloop.parse_measure(measure)(ranking, relevance)
+
+
+def mixed(method: Any, a: Any, b: Any) -> Any:
+    return interleave(method, a, b, np.random.default_rng(0))
+
+
+def many_mixed(method: Any, rankings: Any) -> Any:
+    return multileave(method, rankings, np.random.default_rng(0))
+
+
+def credited(method: Any, items: Any, weights: Any) -> Any:
+    shown = interleave("team_draft", [0, 1, 2, 3], [3, 2, 1, 0], np.random.default_rng(0))
+    return credit(method, shown, Clicks(items, weights))
+
+
+def fitted(X: Any, y: Any, qid: Any, loss: Any, regularisation: Any, max_iterations: Any) -> Any:
+    return RankBundle(loss=loss, regularisation=regularisation, max_iterations=max_iterations).fit(X, y, qid=qid)
+
+
+def auc(X: Any, y: Any, regularisation: Any, n_pairs: Any) -> Any:
+    return AUCRanker(regularisation=regularisation, n_pairs=n_pairs, solver="sgd").fit(X, y)
+
+
+def streamed(X: Any, y: Any) -> Any:
+    return StreamingAUCRanker().partial_fit(X, y)
+
+
+def logged_ads(contexts: Any, ads: Any, rewards: Any, propensities: Any, n_ads: Any) -> Any:
+    return fit_cost_sensitive(ad_log(contexts, ads, rewards, propensities, n_ads))
+
+
+LOG = ad_log(ROWS, QID - 1, CLICKED, np.full(8, 0.5))
+CALLS = {
+    "Query.of": Call(Query.of, {"features": ROWS, "context": [1.0], "id": "q"}),
+    "Ranker": Call(Ranker, {"learner": "3pr", "features": NAMES, "context": ["hour"], "shown": 3, "depth": None,
+                            "max_grade": 1, "seed": 0}),
+    "Ranker.rank": Call(ranked, {"candidates": ROWS, "ids": list("abcdefgh"), "context": {"hour": 1.0}}),
+    "Ranker.learn": Call(taught, {"clicks": ["a"]}),
+    "Session.learn": Call(learned, {"ranking": np.arange(4), "items": np.arange(4), "grades": GRADES[:4]}),
+    "Session.learn, clicks": Call(clicked, {"items": np.array([1]), "weights": np.array([1.0])}),
+    "build": Call(build, {"spec": {"kind": "3pr", "swap": 0.5}, "category": "learner"}),
+    "measure": Call(judged, {"measure": "nDCG@3", "ranking": [2, 0, 1, 3], "relevance": GRADES[:4]}),
+    "mean_of": Call(mean_of, {"values": [1.0, 2.0]}),
+    "interleave": Call(mixed, {"method": "team_draft", "a": [0, 1, 2], "b": [2, 1, 0]}),
+    "multileave": Call(many_mixed, {"method": "probabilistic", "rankings": [[0, 1, 2], [2, 1, 0]]}),
+    "credit": Call(credited, {"method": "team_draft", "items": np.array([1]), "weights": np.array([1.0])}),
+    "compare": Call(compare, {"credits": [np.array([1.0, 0.0])], "first": 0, "second": 1}),
+    **{f.__name__: Call(f, LOGGED) for f in (ips, snips)},
+    **{f.__name__: Call(f, BY_PLACE) for f in (cascade, position_wise)},
+    "whole_ranking": Call(whole_ranking, LOGGED | {"reward": BY_PLACE["reward"]}),
+    "clipped": Call(clipped, LOGGED | {"limit": 3.0}),
+    "direct": Call(direct, LOGGED | {"expected": TARGET}),
+    "doubly_robust": Call(doubly_robust, LOGGED | {"predicted": TARGET, "expected": TARGET}),
+    "switch": Call(switch, LOGGED | {"predicted": TARGET, "expected": TARGET, "limit": 1.5}),
+    "ips, options": Call(ips, LOGGED | {"level": 0.9, "bound": "bernstein", "max_reward": 1.0, "seed": 0}),
+    "pseudo_inverse": Call(pseudo_inverse, {"reward": REWARD, "weight": TARGET}),
+    "slate_weight": Call(slate_weight, {"shown": [0, 1], "rankings": [[0, 1], [1, 0]], "logged": [0.5, 0.5],
+                                        "target": [1.0, 0.0], "n_items": 2}),
+    "factored_slate_weight": Call(factored_slate_weight, {"propensity": [[0.5, 0.5]], "target": [[0.5, 0.5]]}),
+    "score_rankings": Call(score_rankings, {"rankings": [1, 0, 0, 1], "relevance": [1.0, 0.0, 0.0, 1.0],
+                                            "offsets": [0, 2, 4], "query_ids": ["1", "2"], "measures": ["AP"]}),
+    "score_scores": Call(score_scores, {"scores": [1.0, 0.5, 0.0, 1.0], "relevance": [1.0, 0.0, 0.0, 1.0],
+                                        "offsets": [0, 2, 4], "query_ids": ["1", "2"], "measures": ["AP"]}),
+    "score_run": Call(score_run, {"run": {"q": {"a": 1.0}}, "qrels": {"q": {"a": 1.0}}, "measures": ["nDCG@10"]}),
+    "analyse": Call(analyse, {"measure": "nDCG", "n_items": 3, "depth": 1, "max_grade": 1}),
+    "analyse_depths": Call(analyse_depths, {"measure": "AP", "n_items": 3, "max_grade": 1}),
+    "advise": Call(advise, {"measure": "nDCG", "n_items": 3, "depth": 1, "max_grade": 1}),
+    "twins": Call(twins, {"measure": "nDCG", "n_items": 3, "depth": 1, "max_grade": 1}),
+    "RankBundle": Call(fitted, {"X": ROWS, "y": GRADES, "qid": QID, "loss": "ordinal", "regularisation": 0.1,
+                                "max_iterations": 20}),
+    "RERM": Call(RERM(loss="list_net").fit, {"X": ROWS, "y": GRADES, "qid": QID}),
+    "risk_of": Call(risk_of, {"loss": "ordinal"}),
+    "online_to_batch": Call(online_to_batch, {"learner": "online_gradient", "dataset": SETS, "passes": 1, "seed": 0}),
+    "AUCRanker": Call(auc, {"X": ROWS, "y": CLICKED, "regularisation": 0.1, "n_pairs": 50}),
+    "StreamingAUCRanker": Call(streamed, {"X": ROWS, "y": CLICKED}),
+    "ad_log": Call(logged_ads, {"contexts": ROWS, "ads": QID - 1, "rewards": CLICKED, "propensities": np.full(8, 0.5),
+                                "n_ads": 2}),
+    "fit_rankers": Call(fit_rankers, {"log": LOG, "criterion": "f1"}),
+    "fit_thresholds": Call(fit_thresholds, {"log": LOG, "weights": np.ones((2, 3)), "criterion": "f1"}),
+    "threshold": Call(threshold, {"scores": [0.1, 0.4, 0.9], "clicked": [0, 1, 1], "criterion": "f1"}),
+    "concatenate": Call(datasets.concatenate, {"datasets": [SETS, SETS]}),
+    "normalise_queries": Call(datasets.normalise_queries, {"dataset": SETS}),
+    "read_letor": Call(datasets.read_letor, {"path": "nowhere.txt", "sizes": None, "n_features": 3}),
+    "read_corpus": Call(datasets.read_corpus, {"path": "nowhere.jsonl"}),
+    "read_labelled": Call(datasets.read_labelled, {"name": "letter", "folder": "nowhere"}),
+    "load": Call(rankloop.load, {"path": "nowhere.rankloop"}),
+}  # fmt: skip
