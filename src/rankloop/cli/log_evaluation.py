@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import typer
 
 from rankloop.cli.progress import progress_bar
+from rankloop.core.errors import InvalidInput
+
+BY_PLACE = ("cascade", "position_wise", "pseudo_inverse")
 
 if TYPE_CHECKING:
-    from rankloop.ads.judging import Judgement
     from rankloop.ads.policies import Policy
+    from rankloop.evaluation.estimates import Options
+    from rankloop.evaluation.judgement import Judgement
     from rankloop.evaluation.log_table import LogTable
 
 
@@ -24,12 +28,20 @@ class LogOptions(NamedTuple):
     bound: str
     level: float
     limit: float
+    max_reward: float
     epsilon: float
+    ranker: str
+    places: int
     seed: int
+
+    def options(self) -> Options:
+        from rankloop.evaluation.estimates import Options
+
+        return Options(self.level, self.bound, self.limit, self.max_reward, seed=self.seed)  # type: ignore[arg-type]
 
 
 def evaluate_log(
-    log: Path,
+    log: str,
     model: Path | None,
     column: list[str],
     how: LogOptions,
@@ -38,19 +50,28 @@ def evaluate_log(
     as_json: bool,
 ) -> None:
     from rankloop.ads.plot import plot_judgement
+    from rankloop.cli.service_log import is_service_log
     from rankloop.data.folder import data_path
     from rankloop.evaluation.impressions import holds_impressions
     from rankloop.evaluation.log_table import LogTable
 
-    path = data_path(str(log))
-    with progress_bar(f"judging {log.name}", "rows") as progress:
-        if holds_impressions(path):
+    name = Path(log).name
+    with progress_bar(f"judging {name}", "rows") as progress:
+        if is_service_log(log):
+            judgement = _judged_service(log, model, how)
+        elif holds_impressions(path := data_path(log)):
             judgement = _judged_rankings(path, model, how)
         else:
             judgement = _judged(LogTable(path, **_named(column)), model, how, save, lambda rows: progress(rows, rows))
     if plot is not None:
         plot_judgement(judgement, plot)
-    typer.echo(_json(judgement) if as_json else _text(path.name, judgement))
+    typer.echo(_json(judgement) if as_json else _text(name, judgement, _written(judgement, save, plot)))
+
+
+def _written(judgement: Judgement, save: Path | None, plot: Path | None) -> list[str]:
+    kept = save is not None and judgement.n_taught > 0
+    lines = [f"The trained policy is in {save}, its ads and columns in {save}.json."] if kept else []
+    return lines + ([f"The plot is in {plot}."] if plot is not None else [])
 
 
 def _named(column: list[str]) -> dict[str, str]:
@@ -65,43 +86,64 @@ def _named(column: list[str]) -> dict[str, str]:
 def _judged(
     table: LogTable, model: Path | None, how: LogOptions, save: Path | None, watch: Callable[[int], None]
 ) -> Judgement:
-    from rankloop.ads.judging import judge, judge_column, teach, trained_policy
+    from rankloop.ads.judging import judge, reward_model_of, teach, trained_policy
     from rankloop.ads.saved_policy import load_policy, save_policy
-    from rankloop.evaluation.estimates import Options
+    from rankloop.evaluation.judgement import judge_column
 
-    options = Options(level=how.level, bound=how.bound, limit=how.limit, seed=how.seed)  # type: ignore[arg-type]
-    method: Any = how.method
+    options, method = how.options(), cast("Any", how.method)
+    rest: dict[str, Any] = {"method": method, "options": options, "seed": how.seed, "watch": watch}
     if model is not None:
         policy, encoding = load_policy(model)
         rated: dict[str, Policy] = {f"policy of {model.name}": policy}
-        return judge(table, encoding, rated, method=method, options=options, share=0.0, seed=how.seed, watch=watch)
+        reward_model = reward_model_of(table, encoding, method, how.seed)
+        return judge(table, encoding, rated, model=reward_model, share=0.5 if reward_model else 0.0, **rest)
     if table.columns.target:
         return judge_column(table, method, options)
     taught = teach(table, how.seed)
     if save is not None:
         save_policy(taught, how.epsilon, save, how.seed)
     rated = {"trained policy": trained_policy(taught, how.epsilon)}
-    return judge(
-        table, taught.encoding, rated, method=method, options=options, model=taught.model, seed=how.seed, watch=watch
-    )
+    return judge(table, taught.encoding, rated, model=taught.model, **rest)
 
 
 def _judged_rankings(path: Path, model: Path | None, how: LogOptions) -> Judgement:
     """A saved ranker on an export of impressions, by the probabilities of whole rankings."""
-    from rankloop.ads.judging import judge_rankings
     from rankloop.core.saving import load
-    from rankloop.evaluation.estimates import Options
     from rankloop.evaluation.impressions import read_impressions
+    from rankloop.evaluation.judgement import judge_rankings
 
+    if how.method in BY_PLACE:
+        raise InvalidInput(
+            f"{path.name} tells the probabilities of whole rankings only, and {how.method} needs those of places: give "
+            "the folder of the service instead, in which the states are that drew the rankings"
+        )
+    ranker = _named_model(model, path.name)
+    name, method = f"ranker of {ranker.name}", cast("Any", how.method)
+    return judge_rankings(load(ranker), read_impressions(path), name, method, how.options())
+
+
+def _judged_service(log: str, model: Path | None, how: LogOptions) -> Judgement:
+    """A saved ranker on the log of a service, by the probabilities of places or of whole rankings."""
+    from rankloop.cli.service_log import logged_rankings
+    from rankloop.core.saving import load
+    from rankloop.evaluation.judgement import judge_logged
+    from rankloop.evaluation.propensities import RankingPolicy
+
+    ranker = _named_model(model, log)
+    session = load(ranker)
+    rankings, name = logged_rankings(log, how.ranker), f"ranker of {ranker.name}"
+    target = RankingPolicy(session.learner, session.state)
+    return judge_logged(target, rankings, name, cast("Any", how.method), how.options(), how.places)
+
+
+def _named_model(model: Path | None, log: str) -> Path:
     if model is None:
-        raise typer.BadParameter(f"{path.name} holds rankings: name the saved ranker to judge, before --log")
-    options = Options(level=how.level, bound=how.bound, limit=how.limit, seed=how.seed)  # type: ignore[arg-type]
-    method: Any = how.method
-    return judge_rankings(load(model), read_impressions(path), f"ranker of {model.name}", method, options)
+        raise typer.BadParameter(f"{log} holds rankings: name the saved ranker to judge, before --log")
+    return model
 
 
-def _text(name: str, judgement: Judgement) -> str:
-    from rankloop.ads.judging import amount, verdicts
+def _text(name: str, judgement: Judgement, written: list[str]) -> str:
+    from rankloop.evaluation.judgement import amount, verdicts
 
     first = next(iter(judgement.estimates.values()))
     half = f", {judgement.n_taught:,} of them to learn from" if judgement.n_taught else ""
@@ -112,13 +154,13 @@ def _text(name: str, judgement: Judgement) -> str:
     for policy, found in judgement.estimates.items():
         low = max(0.0, found.lower)
         lines.append(f"{policy:<{width}}{amount(found.value):>10}{amount(low):>18}{found.effective_n:>16,.0f}")
-    return "\n".join([*lines, "", *verdicts(judgement)])
+    return "\n".join([*lines, "", *verdicts(judgement), *written])
 
 
 def _json(judgement: Judgement) -> str:
     import msgspec
 
-    from rankloop.ads.judging import verdicts
+    from rankloop.evaluation.judgement import verdicts
 
     answer = judgement._asdict()
     answer["estimates"] = {

@@ -12,7 +12,8 @@ from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from rankloop.core.types import Floats, Ints
+    from rankloop.ads.click_log import MergedLists
+    from rankloop.core.types import Floats
 
 HELD_OUT = 5  # one list in so many chooses the regularisation
 GAIN = "DCG(gain='linear')@10"
@@ -28,10 +29,15 @@ class LogTraining(NamedTuple):
     clip: float
     seed: int
 
+    @property
+    def in_pairs(self) -> bool:
+        """Whether every click counts by itself, however often its query was asked."""
+        return self.loss in ("ordinal", "preferences")
+
 
 def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
-    """Weigh the clicks, choose the regularisation on held-out lists, train on all, save."""
-    from rankloop.ads.click_log import read_click_log
+    """Weigh the clicks, choose the regularisation on held-out lists, train on all, save; see `merged` for the lists."""
+    from rankloop.ads.click_log import MergedLists, merged, read_click_log
     from rankloop.batch.estimator import session_of
     from rankloop.core.saving import save
     from rankloop.data.folder import data_path
@@ -41,7 +47,10 @@ def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     weights = clicks.relevance(looked_at, how.clip)
     if not np.any(weights):
         raise InvalidInput(f"{log} has no click, so there is nothing to learn from")
-    held_out = np.random.default_rng(how.seed).permutation(len(clicks.offsets) - 1) % HELD_OUT == 0
+    lists = MergedLists(clicks.features, clicks.offsets, weights) if how.in_pairs else merged(clicks, weights)
+    if not how.in_pairs and len(lists.offsets) == len(clicks.offsets):
+        typer.echo(f"warning: no query came twice, so the weights of single clicks cancel in {how.loss}", err=True)
+    held_out = np.random.default_rng(how.seed).permutation(len(lists.offsets) - 1) % HELD_OUT == 0
     if held_out.all():
         raise InvalidInput(
             f"{log} has {len(held_out)} list(s); there must be at least two to choose the regularisation"
@@ -49,11 +58,11 @@ def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     gains: dict[float, float] = {}
     with progress_bar("training", unit="fits") as progress:
         for done, regularisation in enumerate(how.path, start=1):
-            model = _fitted(clicks.features, weights, clicks.offsets, ~held_out, regularisation, how)
-            gains[regularisation] = _gain(model, clicks.features, weights, clicks.offsets, held_out)
+            model = _fitted(_chosen(lists, ~held_out), regularisation, how)
+            gains[regularisation] = _gain(model, _chosen(lists, held_out))
             progress(done, len(how.path))
     best = max(gains, key=lambda regularisation: gains[regularisation])
-    model = _fitted(clicks.features, weights, clicks.offsets, np.ones(len(held_out), bool), best, how)
+    model = _fitted(lists, best, how)
     out.mkdir(parents=True, exist_ok=True)
     notes = {"loss": how.loss, "tight": how.tight, "regularisation": best, "looked_at": looked_at.tolist()}
     save(session_of(model, feature_names=clicks.feature_names), out / "model.rankloop", notes)
@@ -67,33 +76,35 @@ def _numbers(text: str) -> Floats:
         raise InvalidInput(f"--position-bias {text!r} must be numbers with commas between, one per place") from None
 
 
-def _rows(offsets: Ints, lists: Any) -> tuple[Ints, Ints]:
-    """The rows of the chosen lists, and their own offsets."""
-    chosen = [np.arange(offsets[q], offsets[q + 1]) for q in np.flatnonzero(lists)]
-    return np.concatenate(chosen), np.concatenate([[0], np.cumsum([len(rows) for rows in chosen])])
+def _chosen(lists: MergedLists, which: Any) -> MergedLists:
+    """Some of the lists."""
+    rows = [np.arange(lists.offsets[q], lists.offsets[q + 1]) for q in np.flatnonzero(which)]
+    own = np.concatenate(rows)
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in rows])])
+    return lists._replace(features=lists.features[own], offsets=offsets, weights=lists.weights[own])
 
 
-def _fitted(
-    features: Floats, weights: Floats, offsets: Ints, lists: Any, regularisation: float, how: LogTraining
-) -> Any:
+def _fitted(lists: MergedLists, regularisation: float, how: LogTraining) -> Any:
     from rankloop.ads.click_weights import clicked_pairs, exponential_grades
     from rankloop.batch import RankBundle
+    from rankloop.batch.ndcg import NDCGLoss
+    from rankloop.batch.risk import risk_of
 
-    rows, own = _rows(offsets, lists)
-    if how.loss in ("ordinal", "preferences"):
-        pairs = clicked_pairs(own, weights[rows])
-        return RankBundle("preferences", regularisation).fit_pairs(features[rows], pairs.pairs, pairs.costs).coef_
-    qid = np.repeat(np.arange(len(own) - 1), np.diff(own))
-    ranker = RankBundle(how.loss, regularisation, tight=how.tight)
-    return ranker.fit(features[rows], exponential_grades(weights[rows]), qid=qid).coef_
+    if how.in_pairs:
+        pairs = clicked_pairs(lists.offsets, lists.weights)
+        return RankBundle("preferences", regularisation).fit_pairs(lists.features, pairs.pairs, pairs.costs).coef_
+    qid = np.repeat(np.arange(len(lists.offsets) - 1), np.diff(lists.offsets))
+    exponential = isinstance(risk_of(how.loss), NDCGLoss)
+    grades = exponential_grades(lists.weights) if exponential else lists.weights
+    return RankBundle(how.loss, regularisation, tight=how.tight).fit(lists.features, grades, qid=qid).coef_
 
 
-def _gain(model: Floats, features: Floats, weights: Floats, offsets: Ints, lists: Any) -> float:
+def _gain(model: Floats, lists: MergedLists) -> float:
     from rankloop.core.kernels import scores_of
     from rankloop.measures import mean_of, parse_measure
 
-    rows, own = _rows(offsets, lists)
-    return mean_of(parse_measure(GAIN).of_scores(scores_of(features[rows], model), weights[rows], own))
+    scores = scores_of(lists.features, model)
+    return mean_of(parse_measure(GAIN).of_scores(scores, lists.weights, lists.offsets))
 
 
 def _report(gains: dict[float, float], best: float, looked_at: Floats, model: Path, as_json: bool) -> None:
