@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +20,7 @@ class Times(NamedTuple):
     calls: int
     seconds: float
     each: list[float]
+    cpu: float = 0.0  # seconds of the server's processors
 
     @property
     def rate(self) -> float:
@@ -61,8 +63,15 @@ def bodies(n: int = 64, seed: int = 0) -> list[bytes]:
     ]
 
 
-async def hammer(port: int, seconds: float, connections: int, mode: str, rate: float | None = None) -> Times:
-    """`mode` is rank, feedback (of impressions asked for before the clock runs) or mixed."""
+async def hammer(
+    port: int,
+    seconds: float,
+    connections: int,
+    mode: str,
+    rate: float | None = None,
+    cpu: Callable[[], float] = lambda: 0.0,
+) -> Times:
+    """`mode` is rank, feedback (of impressions asked for before the clock runs) or mixed; `cpu` is a clock too."""
     opened = [Connection(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(connections)]
     requests = bodies()
     stores: list[list[bytes]] = [[] for _ in opened]
@@ -70,14 +79,34 @@ async def hammer(port: int, seconds: float, connections: int, mode: str, rate: f
         n = int(FEEDBACK_PER_SECOND * seconds / connections)
         await asyncio.gather(*(_fill(c, s, requests, n) for c, s in zip(opened, stores)))
     each: list[float] = []
-    begun = time.perf_counter()
+    begun, used = time.perf_counter(), cpu()
     until = begun + seconds
     pause = connections / rate if rate else 0.0
     await asyncio.gather(*(_ask(c, s, requests, until, mode, each, pause) for c, s in zip(opened, stores)))
-    spent = time.perf_counter() - begun
+    spent, used = time.perf_counter() - begun, cpu() - used
     for connection in opened:
         connection.writer.close()
-    return Times(len(each), spent, each)
+    return Times(len(each), spent, each, used)
+
+
+async def visits(port: int, impressions: int, at_once: int = 50, n_items: int = 8) -> None:
+    """So many short lists, in batches; every second one is clicked, the others are left to their window."""
+    connection = Connection(*await asyncio.open_connection("127.0.0.1", port))
+    lists = [msgspec.json.decode(body)["items"][:n_items] for body in bodies()]
+    for begin in range(0, impressions, at_once):
+        requests = [{"items": lists[(begin + i) % len(lists)]} for i in range(at_once)]
+        shown = await _batch(connection, "/rankers/load/rank:batch", {"requests": requests})
+        clicked = [{"impression": s["impression"], "clicks": s["ranking"][:2], "final": True} for s in shown[::2]]
+        await _batch(connection, "/rankers/load/feedback:batch", {"feedback": clicked})
+    connection.writer.close()
+
+
+async def _batch(connection: Connection, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+    status, answer = await connection.post(path, msgspec.json.encode(body))
+    results: list[dict[str, Any]] = msgspec.json.decode(answer).get("results", [])
+    if status != 200 or any("impression" not in result for result in results):
+        raise RuntimeError(f"{path} answered {status}: {answer[:300]!r}")
+    return results
 
 
 async def _fill(connection: Connection, answers: list[bytes], requests: list[bytes], n: int) -> None:

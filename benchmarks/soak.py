@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
+from rich.console import Console
+from rich.table import Table
 
-from benchmarks.hammer import hammer
-from benchmarks.load import serve_command, served
+from benchmarks.hammer import visits
+from benchmarks.load import machine
+from benchmarks.servers import megabytes, serve_command, served
 
-SECONDS = 5.0
-WINDOW = 5.0  # impressions that are open when a stretch of load ends are closed in the next
-TESTS = "tests/service/test_crashes.py", "tests/service/test_bad_rows.py", "tests/service/test_fuzzed.py"
+WINDOW = 5.0  # seconds; half of the impressions get no feedback and are closed by it
+GROWTH = 1.1  # memory after all impressions, against that after a quarter of them
+TESTS = Path("tests/service")
+
+
+class Row(NamedTuple):
+    """What was tried, how it ended, how long it took."""
+
+    what: str
+    outcome: str
+    held: bool
+    minutes: float
 
 
 def main() -> None:
@@ -25,13 +42,46 @@ def main() -> None:
     arguments.add_argument("--kills", type=int, default=100)
     arguments.add_argument("--requests", type=int, default=10_000)
     arguments.add_argument("--impressions", type=int, default=1_000_000)
+    arguments.add_argument("--out", type=Path, default=Path("results/soak.json"))
     chosen = arguments.parse_args()
-    environment = os.environ | {"RANKLOOP_KILLS": str(chosen.kills), "RANKLOOP_REQUESTS": str(chosen.requests)}
-    tested = subprocess.run([sys.executable, "-m", "pytest", *TESTS], env=environment)
-    memory = memory_over(chosen.impressions)
-    first, last = memory[len(memory) // 4], memory[-1]
-    print(f"memory: {first:,.0f} MB after a quarter, {last:,.0f} MB after all {chosen.impressions:,} impressions")
-    sys.exit(tested.returncode or int(last > 1.1 * first))
+    rows: list[Row] = []
+    for what, attempt in attempts(chosen.kills, chosen.requests, chosen.impressions):
+        begun = time.monotonic()
+        held, outcome = attempt()
+        rows.append(Row(what, outcome, held, (time.monotonic() - begun) / 60))
+        print(f"{what}: {outcome}", flush=True)
+        write(rows, chosen.out)
+    Console().print(table(rows))
+    sys.exit(int(not all(row.held for row in rows)))
+
+
+def attempts(kills: int, requests: int, impressions: int) -> Iterator[tuple[str, Callable[[], tuple[bool, str]]]]:
+    """Everything that is tried, with what it is called."""
+    killed, asked = {"RANKLOOP_KILLS": str(kills)}, {"RANKLOOP_REQUESTS": str(requests)}
+    for store in ("sqlite", "postgres"):
+        yield f"{store}: crashes, {kills} × kill -9", partial(checked, "test_crashes.py", store, **killed)
+    yield "full disks, restarted database", partial(checked, "test_broken_ground.py")
+    yield "several workers, learner killed", partial(checked, "test_workers.py")
+    for store in ("sqlite", "postgres"):
+        yield f"{store}: {requests:,} mutated requests", partial(checked, "test_bad_rows.py", store, **asked)
+    yield "requests generated from the OpenAPI document", partial(checked, "test_fuzzed.py", **asked)
+    yield f"memory over {impressions:,} impressions", partial(memory_stays, impressions)
+
+
+def checked(file: str, only: str = "", **environment: str) -> tuple[bool, str]:
+    """Whether the tests of a file pass, and what pytest said last."""
+    command = [sys.executable, "-m", "pytest", str(TESTS / file), *(["-k", only] if only else [])]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    if done.returncode:
+        print(done.stdout[-8000:], done.stderr[-2000:], flush=True)
+    last = done.stdout.strip().rpartition("\n")[2]
+    return done.returncode == 0, last.partition(" in ")[0]
+
+
+def memory_stays(impressions: int) -> tuple[bool, str]:
+    found = memory_over(impressions)
+    first, last = found[len(found) // 4], found[-1]
+    return last <= GROWTH * first, f"{first:,.0f} MB after a quarter, {last:,.0f} MB after all"
 
 
 def memory_over(impressions: int, steps: int = 20) -> list[float]:
@@ -40,18 +90,23 @@ def memory_over(impressions: int, steps: int = 20) -> list[float]:
     with tempfile.TemporaryDirectory() as folder, served(serve_command, Path(folder), WINDOW) as running:
         shown = 0
         while shown < impressions:
-            asyncio.run(hammer(running.port, SECONDS, 16, "mixed"))
+            asyncio.run(visits(running.port, impressions // steps))
             shown = httpx.get(f"http://127.0.0.1:{running.port}/rankers/load").json()["counts"]["impressions"]
-            if shown >= len(found) * impressions / steps:
-                found.append(megabytes(running.pid))
-                print(f"{shown:,} impressions: {found[-1]:,.0f} MB", flush=True)
+            found.append(megabytes(running.pid))
+            print(f"{shown:,} impressions: {found[-1]:,.0f} MB", flush=True)
     return found
 
 
-def megabytes(pid: int) -> float:
-    """The resident memory of a process."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+def table(rows: list[Row]) -> Table:
+    made = Table("what was tried", "outcome", "minutes")
+    for row in rows:
+        made.add_row(row.what, row.outcome, f"{row.minutes:.1f}", style=None if row.held else "red")
+    return made
+
+
+def write(rows: list[Row], out: Path) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps({"machine": machine(), "rows": [row._asdict() for row in rows]}, indent=1))
 
 
 if __name__ == "__main__":

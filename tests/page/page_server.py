@@ -49,4 +49,4 @@ def eventually(check: Callable[[], None], seconds: float = 20.0) -> None:
 def said(address: str, path: str, key: str | None = None) -> Any:
     """What a call answers."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return httpx.get(address + path, headers=headers).raise_for_status().json()
+    return httpx.get(address + path, headers=headers, timeout=START).raise_for_status().json()

@@ -33,7 +33,7 @@ def at(report: Any, path: str) -> Any:
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A demo whose playground sixty people have used, and nobody else."""
     with page_server(tmp_path_factory.mktemp("used")) as address:
-        httpx.post(f"{address}/demo/people", json={"people": 60}).raise_for_status()
+        httpx.post(f"{address}/demo/people", json={"people": 60}, timeout=60).raise_for_status()
         while said(address, "/demo/people")["running"]:
             time.sleep(0.05)
         yield address
@@ -91,6 +91,18 @@ def test_graded_feedback_shows_as_ndcg(used: str, open_page: Any) -> None:
     assert page.input_value("#ranker") == "search"
     assert not page.is_visible("#playground")
     assert "nDCG@10: 0." in page.get_attribute("#chart-quality", "aria-label")
+
+
+def test_curves_begin_before_the_page_was_opened(used: str, open_page: Any) -> None:
+    remembered = said(used, "/rankers/playground/history")["points"]
+    assert len(remembered) >= 2
+    page = open_page(used)
+    page.wait_for_selector("#chart-quality canvas")
+
+    def check() -> None:
+        assert int(page.get_attribute("#chart-quality", "data-points")) >= len(remembered)
+
+    eventually(check, 5.0)
 
 
 def test_updates_per_second_are_the_difference_of_two_events(used: str, open_page: Any) -> None:

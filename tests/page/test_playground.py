@@ -9,6 +9,7 @@ import httpx
 import pytest
 from page_server import eventually, said
 
+CHARTS = ("#chart-quality", "#chart-exploration", "#chart-learning")
 ORDER = "all => all.map(one => one.dataset.id)"
 LIKED = {"Peach", "Dusk"}  # warm, round and quiet
 
@@ -72,6 +73,7 @@ def test_five_hundred_people(fresh: str, open_page: Any) -> None:
     page = open_page(fresh)
     page.wait_for_selector("#shelf[data-impression]")
     before = said(fresh, "/rankers/playground")["counts"]["learned"]
+    drawn = [page.eval_on_selector(f"{chart} canvas", "one => one.toDataURL()") for chart in CHARTS]
     page.click("#let-loose")
     expect(page.locator("#let-loose")).to_be_disabled()
     expect(page.locator("#people-news")).to_have_text("All 500 people have been here.", timeout=120_000)
@@ -87,6 +89,8 @@ def test_five_hundred_people(fresh: str, open_page: Any) -> None:
     }
     eventually(lambda: check_liked_are_first(order(page)))
     expect(page.locator("#let-loose")).to_be_enabled()
+    for chart, before_them in zip(CHARTS, drawn):  # the curves have moved
+        assert page.eval_on_selector(f"{chart} canvas", "one => one.toDataURL()") != before_them
 
 
 def test_start_over(fresh: str, open_page: Any) -> None:

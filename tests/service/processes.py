@@ -37,6 +37,7 @@ class Visitors:
 
     def __init__(self, port: int, told: Told, n: int = 4, persistent: bool = False) -> None:
         self.port, self.told, self.persistent = port, told, persistent
+        self.refused: list[int] = []  # statuses of what the service said it could not do
         self._stopping = Flag()
         self._threads = [Thread(target=self._visit, args=(shift,)) for shift in range(n)]
         for thread in self._threads:
@@ -77,5 +78,7 @@ class Visitors:
     def _answered(self, response: httpx.Response) -> Any:
         """The answer; None where the service said that it could not, which is allowed while something is broken."""
         if response.status_code in (503, 507):
+            self.refused.append(response.status_code)
+            time.sleep(0.01)
             return None
         return response.raise_for_status().json()

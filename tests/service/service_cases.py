@@ -14,8 +14,7 @@ import httpx
 from rankloop.service.events import Record
 from rankloop.service.serving import make_server
 from rankloop.service.settings import Settings
-from rankloop.service.stores.postgres import PostgresStore
-from rankloop.service.stores.reading import records_of
+from rankloop.service.stores.reading import log_at
 
 NAMES = ["price", "rating", "age"]
 SHOP: dict[str, Any] = {"learner": {"kind": "3pr"}, "problem": {"feature_names": NAMES}, "seed": 3}
@@ -29,13 +28,8 @@ class Place(NamedTuple):
 
     def records(self) -> list[Record]:
         """The whole log, read from outside."""
-        if not self.store:
-            return list(records_of(self.data))
-        store = PostgresStore(self.store)
-        try:
-            return list(store.read())
-        finally:
-            store.close()
+        with log_at(self.store or str(self.data)) as log:
+            return list(log.read())
 
 
 @contextmanager

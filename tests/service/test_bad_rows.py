@@ -135,6 +135,16 @@ def test_a_body_without_an_announced_length_is_cut_off(client: httpx.Client) -> 
     assert response.status_code == 413
 
 
+def test_a_body_without_a_content_type_is_json_and_a_form_is_told_so(client: httpx.Client) -> None:
+    body = json.dumps({"items": items()}).encode()
+    assert "content-type" not in client.build_request("POST", "/", content=body).headers
+    assert client.post("/rankers/shop/rank", content=body).status_code == 200
+    form = client.post(
+        "/rankers/shop/rank", content=body, headers={"Content-Type": "application/x-www-form-urlencoded"}
+    )
+    assert "Content-Type: application/json" in _problem(form, 415)["detail"]
+
+
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize(
     ("method", "path", "status"),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from service_cases import SHOP, Place, items, running
 
 from rankloop.core.errors import Conflict, InvalidInput
+from rankloop.service import gate
 from rankloop.service.settings import Settings, keys_from
 from rankloop.service.stores.sqlite import SqliteStore
 
@@ -44,7 +47,7 @@ def test_keys_have_roles(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> httpx.Client:
-    with running(Place(tmp_path_factory.mktemp("closed")), rate=200.0) as client:
+    with running(Place(tmp_path_factory.mktemp("closed"))) as client:
         yield client
 
 
@@ -52,7 +55,7 @@ def test_a_page_elsewhere_cannot_reach_it_under_another_name(client: httpx.Clien
     assert client.get("/rankers", headers={"Host": "evil.example"}).status_code == 403
     assert client.get("/rankers", headers={"Host": "localhost:8080"}).status_code == 200
     form = {"Content-Type": "text/plain"}
-    assert client.post("/rankers/shop/rank", content=b"{}", headers=form).status_code == 422
+    assert client.post("/rankers/shop/rank", content=b"{}", headers=form).status_code == 415
 
 
 def test_every_answer_carries_the_security_headers(client: httpx.Client) -> None:
@@ -81,9 +84,20 @@ def test_the_openapi_document_names_every_call(client: httpx.Client) -> None:
     assert document["components"]["schemas"]["RankBody"]["properties"].keys() >= {"items", "pinned", "excluded"}
 
 
-def test_a_rate_limit_answers_429(client: httpx.Client) -> None:
-    statuses = {client.get("/healthz").status_code for _ in range(400)}
-    assert statuses == {200, 429}
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "http://localhost"])
+def test_a_page_elsewhere_cannot_send_anything(client: httpx.Client, origin: str) -> None:
+    asked = client.post("/rankers/shop/freeze", headers={"Origin": origin})
+    assert asked.status_code == 403
+    assert "another page" in asked.json()["detail"]
+    own = client.post("/rankers/shop/freeze", headers={"Origin": str(client.base_url).rstrip("/")})
+    assert own.status_code == 404  # let in; there is no such ranker
+
+
+def test_a_rate_limit_answers_429(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(Place(tmp_path), rate=20.0) as client:
+        monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: 0.0, perf_counter=time.perf_counter))
+        statuses = [client.get("/healthz").status_code for _ in range(25)]
+    assert statuses == [200] * 20 + [429] * 5
 
 
 def test_two_processes_cannot_share_a_file(tmp_path: Path) -> None:

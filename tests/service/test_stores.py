@@ -14,10 +14,10 @@ from service_cases import SHOP, Place, feed, inside, items, learn, rank, report,
 from rankloop.core.errors import Conflict
 from rankloop.service.events import Entry, Resumed
 from rankloop.service.replaying import replayed
-from rankloop.service.retention import compact, with_archive
-from rankloop.service.stores import postgres as postgres_store
+from rankloop.service.stores import postgres_tables
 from rankloop.service.stores.postgres import PostgresStore
-from rankloop.service.stores.sqlite import MIGRATIONS, SqliteStore
+from rankloop.service.stores.sqlite import SqliteStore
+from rankloop.service.stores.sqlite_file import MIGRATIONS
 
 
 def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_postgres_database_of_the_version_before_is_brought_up_to_date(postgre
     address = postgres()
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("CREATE TABLE rankloop_version (version INT NOT NULL)")
-        connection.execute(postgres_store.MIGRATIONS[0])  # type: ignore[arg-type]
+        connection.execute(postgres_tables.MIGRATIONS[0])  # type: ignore[arg-type]
         connection.execute("INSERT INTO rankloop_version VALUES (1)")
     store = PostgresStore(address)
     store.append([Entry("ranker/a", Resumed())], 0)
@@ -103,28 +103,6 @@ def test_open_impressions_survive_a_restart(place: Place) -> None:
         assert report(client)["counts"]["learned"] == 6
     (result,) = replayed(place.records())
     assert (result.learned, result.differing) == (6, ())
-
-
-def test_old_events_move_to_parquet_and_the_proof_still_holds(place: Place) -> None:
-    with running(place) as client:
-        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
-        learn(client, 10)
-        waiting = rank(client)
-        learn(client, 10)
-        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 5)
-        whole = place.records() if place.store else list(inside(client).store.read())
-        moved = compact(inside(client).store, "ranker/shop", place.data, time.time() + 1)
-        assert moved >= 20
-        assert compact(inside(client).store, "ranker/shop", place.data, time.time() + 1) == 0
-        left = list(inside(client).store.read())
-        assert len(left) == len(whole) - moved
-        assert list(with_archive(place.data, iter(left))) == whole
-        assert list(with_archive(place.data, iter(whole))) == whole  # a crash before the deletion
-    with running(place) as client:
-        assert feed(client, waiting["impression"], clicks=waiting["ranking"][1:2], final=True).status_code == 200
-        assert report(client)["counts"]["learned"] == 21
-    (result,) = replayed(with_archive(place.data, iter(place.records())))
-    assert (result.learned, result.differing) == (21, ())
 
 
 def test_two_clients_create_the_same_ranker_at_once(place: Place) -> None:

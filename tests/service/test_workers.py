@@ -7,14 +7,19 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Timer
+from typing import Any
 
 import psycopg
 import pytest
 from processes import Told, Visitors, serving
-from service_cases import SHOP, Place, feed, items, rank, report, running, until
+from service_cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
 from surviving import check_survived
 
-from rankloop.service.stores.postgres import LEARNING
+from rankloop.service import sharing
+from rankloop.service.errors import Unavailable
+from rankloop.service.starting import restored
+from rankloop.service.stores.postgres_tables import LEARNING
 
 LEADER = """SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
             WHERE locktype = 'advisory' AND objid = %s AND granted"""
@@ -63,11 +68,56 @@ def test_workers_share_impressions_and_states(tmp_path: Path, postgres: Callable
     check_survived(place, [])
 
 
+def test_a_take_over_that_fails_is_tried_again(
+    tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, tries = Place(tmp_path, postgres()), []  # type: ignore[var-annotated]
+    with running(place) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 3})
+        learn(client, 5)
+
+    def broken(*arguments: Any) -> Any:
+        tries.append(arguments)
+        if len(tries) <= 2:
+            raise Unavailable("the database went away in the middle of it")
+        return restored(*arguments)
+
+    monkeypatch.setattr(sharing, "restored", broken)
+    with running(place, follower=True) as client:
+        until(lambda: len(tries) == 3)
+        until(lambda: inside(client).leads and not inside(client).rankers["shop"].waits)
+        learn(client, 5)
+        assert report(client)["counts"]["learned"] == 10
+    check_survived(place, [])
+
+
+def test_a_stop_in_the_middle_of_a_take_over_writes_no_snapshot(
+    tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, entered, go_on = Place(tmp_path, postgres()), Event(), Event()
+    with running(place) as client:
+        client.put("/rankers/shop", json=SHOP)
+        learn(client, 5)
+    before = place.records()
+
+    def slow(*arguments: Any) -> Any:
+        entered.set()
+        go_on.wait(30)
+        return restored(*arguments)
+
+    monkeypatch.setattr(sharing, "restored", slow)
+    with running(place, follower=True):
+        assert entered.wait(30)
+        Timer(0.5, go_on.set).start()
+    assert place.records() == before
+    check_survived(place, [])
+
+
 def test_workers_draw_different_rankings(tmp_path: Path, postgres: Callable[[], str]) -> None:
     place = Place(tmp_path, postgres())
     with running(place) as first, running(place, follower=True) as second:
         first.put("/rankers/shop", json=SHOP)
-        until(lambda: second.get("/rankers/shop").status_code == 200)
+        assert second.get("/rankers/shop").status_code == 200  # at once, although it was created elsewhere
         shown = [[tuple(rank(client, items=items(8))["ranking"]) for _ in range(6)] for client in (first, second)]
         assert shown[0] != shown[1]
 

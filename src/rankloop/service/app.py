@@ -18,29 +18,31 @@ from starlette.staticfiles import StaticFiles
 
 from rankloop import __version__
 from rankloop.core.errors import RankloopError
-from rankloop.service.calls import add_calls
+from rankloop.service.calls import add_experiments, add_rankers
 from rankloop.service.gate import Gate
 from rankloop.service.hot_calls import add_hot_calls
 from rankloop.service.metrics import Metrics
 from rankloop.service.problems import problem, problem_of, response_of
 from rankloop.service.reading import json
 from rankloop.service.reference import reference_page
+from rankloop.service.schemas import describe
 from rankloop.service.service import Service
 from rankloop.service.settings import Settings
 from rankloop.service.stores.opening import open_store
+from rankloop.service.stores.port import Store
+from rankloop.service.watching import add_watching
 
 PAGE = Path(__file__).parent / "page"
 logger = logging.getLogger("rankloop.service")
 
 
-def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None) -> FastAPI:
-    """The application; `opened` is awaited with the service once it is ready."""
+def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None, store: Store | None = None) -> FastAPI:
+    """The application, on a store that is open already or on that of the settings; `opened` is awaited when ready."""
     metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        store = await asyncio.to_thread(open_store, settings)
-        service = Service(store, settings)
+        service = Service(store if store is not None else await asyncio.to_thread(open_store, settings), settings)
         await service.open()
         metrics.watch(service)
         app.state.service = service
@@ -57,7 +59,10 @@ def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None)
     app.add_middleware(Gate, settings=settings, metrics=metrics)
     add_errors(app)
     add_hot_calls(app)
-    add_calls(app, metrics)
+    describe(app)
+    add_rankers(app)
+    add_experiments(app)
+    add_watching(app, metrics)
     add_pages(app)
     return app
 

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from rankloop.core.errors import Conflict, RankloopError
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
+from rankloop.service import managing, using
 from rankloop.service.bodies import (
     CreateBody,
     ExperimentBody,
@@ -108,11 +109,11 @@ class Demo:
             ProblemBody(feature_names=self.shelf.features),
             ProblemBody(feature_names=SIGNALS, max_grade=GRADES),
         )
-        await service.create(PLAYGROUND, CreateBody({"kind": "3pr", "warm": 3}, prints, snapshot_every=100))
-        await service.create(SEARCH, CreateBody({"kind": "online_gradient", "learning_rate": 0.02}, signals))
+        await managing.create(service, PLAYGROUND, CreateBody({"kind": "3pr", "warm": 3}, prints, snapshot_every=100))
+        await managing.create(service, SEARCH, CreateBody({"kind": "online_gradient", "learning_rate": 0.02}, signals))
         boldest = [float(name == "bold") for name in self.shelf.features]
         sides = ExperimentBody(SideBody(ranker=PLAYGROUND), SideBody(weights=boldest))
-        await service.create_experiment(COMPARISON, Experiment(sides))
+        await managing.create_experiment(service, COMPARISON, Experiment(sides))
         self._start(self._keep_searching(service))
 
     def add_calls(self, app: FastAPI) -> None:
@@ -145,23 +146,27 @@ class Demo:
         chosen = np.argsort(self._people_rng.random(len(self.shelf.prints)))[: self.shelf.people.prints]
         prints = [self.shelf.prints[i] for i in chosen]
         body = RankBody([Item(entry.id, entry.features) for entry in prints])
-        answer = await (service.experiment_rank(COMPARISON, body) if compared else service.rank(PLAYGROUND, body))
+        if compared:
+            answer = await using.experiment_rank(service, COMPARISON, body)
+        else:
+            answer = await using.rank(service, PLAYGROUND, body)
         number = {entry.id: i for i, entry in enumerate(prints)}
         ranking = np.array([number[str(id)] for id in answer.ranking])
         seen = self._people.observe(ranking, self.shelf.relevance[chosen], self._people_rng)
         feedback = FeedbackBody(answer.impression, clicks=[prints[i].id for i in seen.items], final=True)
         if compared:
-            await service.experiment_feedback(COMPARISON, feedback)
+            await using.experiment_feedback(service, COMPARISON, feedback)
         else:
-            await service.feedback(PLAYGROUND, feedback)
+            await using.feedback(service, PLAYGROUND, feedback)
 
     async def search(self, service: Service) -> None:
         """Somebody searches, and an editor grades what came."""
         features = self._search_rng.random((RESULTS, len(SIGNALS)))
-        answer = await service.rank(SEARCH, RankBody([Item(str(i), row.tolist()) for i, row in enumerate(features)]))
+        found = [Item(str(i), row.tolist()) for i, row in enumerate(features)]
+        answer = await using.rank(service, SEARCH, RankBody(found))
         grades = dict(enumerate(graded(features, self._search_rng)))
         relevances = {str(id): grades[int(id)] for id in answer.ranking}
-        await service.feedback(SEARCH, FeedbackBody(answer.impression, relevances=relevances, final=True))
+        await using.feedback(service, SEARCH, FeedbackBody(answer.impression, relevances=relevances, final=True))
 
     async def _use(self, service: Service, progress: Progress) -> None:
         try:

@@ -22,6 +22,10 @@ class TooLarge(RankloopError):
     """More bytes or items than the limits allow."""
 
 
+class WrongMedia(RankloopError):
+    """A body that is said to be something other than JSON."""
+
+
 class TooMany(RankloopError):
     """More requests per second than the limits allow."""
 

@@ -77,13 +77,16 @@ class Gate:
             raise TooLarge(f"the body is larger than the limit of {self.settings.max_body} bytes")
 
     def _check_host(self, headers: dict[bytes, bytes]) -> None:
-        """Without keys, a web page elsewhere must not reach the service under a name of its own."""
+        """Without keys, a web page elsewhere must not reach the service, under a name of its own or by a form."""
         if self.settings.keys:
             return
         host = headers.get(b"host", b"localhost").decode("latin-1")
         name = host.rsplit(":", 1)[0].strip("[]") if not host.endswith("]") else host.strip("[]")
         if name not in LOOPBACK:
             raise Forbidden(f"the host {name!r:.80} is not this machine; set RANKLOOP_KEYS to serve under a name")
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        if origin and origin.partition("://")[2] != host:
+            raise Forbidden(f"another page, of {origin!r:.80}, may not call this service")
 
     def _check_key(self, key: str, scope: Scope) -> None:
         if not self.settings.keys:

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from rankloop.core.errors import RankloopError
+from rankloop.service import using
 from rankloop.service.bodies import FeedbackAnswer, FeedbackBatch, FeedbackBody, RankAnswer, RankBatch, RankBody
 from rankloop.service.errors import TooLarge
 from rankloop.service.problems import problem_of
@@ -32,34 +33,34 @@ def add_hot_calls(app: FastAPI) -> None:
     async def rank(name: str, request: Request) -> Response:
         """The order to show. The header Idempotency-Key makes a repeated request give the same impression."""
         body = _rank_body(await content(request, most))
-        return json(await service().rank(name, body, request.headers.get("idempotency-key")))
+        return json(await using.rank(service(), name, body, request.headers.get("idempotency-key")))
 
     @app.post("/rankers/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["use"])
     async def feedback(name: str, request: Request) -> Response:
         """What came back: clicks, relevances, preferred or reward; `final` closes the impression."""
-        return json(await service().feedback(name, _feedback_body(await content(request, most))))
+        return json(await using.feedback(service(), name, _feedback_body(await content(request, most))))
 
     @app.post("/rankers/{name}/rank:batch", openapi_extra=takes(RankBatch), tags=["use"])
     async def rank_batch(name: str, request: Request) -> Response:
         """Many rankings; each answer or problem stands where its request stood."""
         requests = _rank_batch(await content(request, most)).requests
-        return json({"results": await _each(requests, lambda body: service().rank(name, body), app)})
+        return json({"results": await _each(requests, lambda body: using.rank(service(), name, body), app)})
 
     @app.post("/rankers/{name}/feedback:batch", openapi_extra=takes(FeedbackBatch), tags=["use"])
     async def feedback_batch(name: str, request: Request) -> Response:
         """Feedback for many impressions; each answer or problem stands where its feedback stood."""
         given = _feedback_batch(await content(request, most)).feedback
-        return json({"results": await _each(given, lambda body: service().feedback(name, body), app)})
+        return json({"results": await _each(given, lambda body: using.feedback(service(), name, body), app)})
 
     @app.post("/experiments/{name}/rank", openapi_extra=takes(RankBody, RankAnswer), tags=["experiments"])
     async def experiment_rank(name: str, request: Request) -> Response:
         """One list from both sides of the experiment."""
-        return json(await service().experiment_rank(name, _rank_body(await content(request, most))))
+        return json(await using.experiment_rank(service(), name, _rank_body(await content(request, most))))
 
     @app.post("/experiments/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["experiments"])
     async def experiment_feedback(name: str, request: Request) -> Response:
         """The clicks on a list of the experiment."""
-        return json(await service().experiment_feedback(name, _feedback_body(await content(request, most))))
+        return json(await using.experiment_feedback(service(), name, _feedback_body(await content(request, most))))
 
 
 async def _each(given: list[Any], call: Callable[[Any], Awaitable[Any]], app: FastAPI) -> list[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
+from rankloop.core.saving import loads
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Query
 from rankloop.core.wire import decision_from_plain
@@ -14,7 +15,7 @@ from rankloop.service.events import Fed, Ranked
 from rankloop.service.plan import Plan, with_base_score
 from rankloop.service.revealed import feedback_of
 from rankloop.service.rows import asked_features, context_of
-from rankloop.service.states import digest, session_from
+from rankloop.service.states import digest
 
 logger = logging.getLogger("rankloop.service")
 
@@ -74,7 +75,7 @@ class Learning:
         self.session = Session(plan.learner, plan.problem, plan.body.seed)
         if start:
             _, generator, _, _ = self.session.snapshot()
-            self.session.restore(session_from(start).state, generator, 0, 0)
+            self.session.restore(loads(start).state, generator, 0, 0)
         self.first = self.session.state
         self.number = 0  # counts every change of the state, so it only grows
         self.unfit = 0

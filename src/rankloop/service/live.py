@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import secrets
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
@@ -12,16 +10,18 @@ from typing import Any, cast
 import numpy as np
 from numpy.random import PCG64
 
-from rankloop.core.rankings import discounts, ranking_of
+from rankloop.core.saving import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Ints
 from rankloop.core.wire import decision_to_plain, to_plain
 from rankloop.interleaving import interleave
 from rankloop.service.asking import Asked, is_plain, shown_order
+from rankloop.service.curves import Curve
 from rankloop.service.events import Entry, Ranked, Snapshot, Snapshotted
 from rankloop.service.learning import Decided, Learning, Published, Step
 from rankloop.service.plan import Plan
-from rankloop.service.states import digest, position_of, positioned, session_bytes, session_from
+from rankloop.service.showing import base_ranking, explored
+from rankloop.service.states import digest, position_of, positioned
 from rankloop.service.stores.port import Store
 from rankloop.service.view import TEAM_DRAFT, View
 
@@ -38,6 +38,7 @@ class Live:
         self.slot = slot
         self.view = View(plan)
         self.learning = Learning(plan, start)
+        self.curve = Curve()
         self.learns = True  # false where another process holds the lease
         self.waits = False  # true while this process, new to the lease, is still reading what was learned
         self.serving = Session(plan.learner, plan.problem, plan.body.seed)
@@ -119,6 +120,13 @@ class Live:
         self._go_on()
         return done
 
+    def step_down(self) -> None:
+        """Another process learns; it finds in the log what waits here."""
+        self.learns = self.waits = False
+        steps, self._steps = self._steps, []
+        for _, done in steps:
+            done.set_result(None)
+
     def take_over(self, learning: Learning) -> None:
         """Learn from here on, beginning with the steps that have come meanwhile."""
         self.learning, self.waits = learning, False
@@ -134,7 +142,7 @@ class Live:
             await self._busy
 
     async def _learn(self) -> None:
-        while self._steps:
+        while self._steps and not self.waits:
             steps, self._steps = self._steps, []
             loop = asyncio.get_running_loop()
             published, snapshots = await loop.run_in_executor(self._thread, self._teach, [step for step, _ in steps])
@@ -155,7 +163,7 @@ class Live:
     def snapshot(self, view: bytes, oldest_open: int) -> Entry:
         learning = self.learning
         seq, number = learning.seq, learning.number
-        kept = Snapshot(self.stream, number, seq, session_bytes(learning.session), view, learning.unfit, oldest_open)
+        kept = Snapshot(self.stream, number, seq, dumps(learning.session), view, learning.unfit, oldest_open)
         return Entry(self.stream, Snapshotted(number, seq, digest(learning.session.state)), None, kept)
 
     def state_at(self, number: int) -> Any:
@@ -163,26 +171,7 @@ class Live:
         if number == 0:
             return self.learning.first
         found = self.store.snapshot(self.stream, number)
-        return session_from(found.session).state if found else self.learning.first
+        return loads(found.session).state if found else self.learning.first
 
     def stop(self) -> None:
         self._thread.shutdown(wait=True)
-
-
-def base_ranking(asked: Asked, plan: Plan) -> Ints:
-    """Today's order."""
-    return ranking_of(np.ascontiguousarray(asked.query.features[:, plan.base_column]))
-
-
-def explored(ranking: Ints, predicted: Ints, shown: int | None) -> float:
-    """The share of the seen places, weighted by their DCG discount, at which another than the predicted item stands."""
-    seen = len(ranking) if shown is None else min(shown, len(ranking))
-    weights = discounts(seen)
-    return float(weights[ranking[:seen] != predicted[:seen]].sum() / weights.sum())
-
-
-def new_impression(key: str | None) -> str:
-    """A name for an impression that sorts by time; for a request with a key always the same one."""
-    if key is not None:
-        return f"k{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-    return f"{time.time_ns():016x}{secrets.token_hex(8)}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable
 from threading import Condition, Thread
 from typing import Any
@@ -15,6 +17,7 @@ from rankloop.service.stores.port import Store, Written
 
 logger = logging.getLogger("rankloop.service")
 AT_ONCE = 512  # entries in one transaction
+AILING = 5.0  # seconds
 
 Fold = Callable[[Record], Any]
 Waiting = tuple[Entry | None, asyncio.Future[Any]]
@@ -36,6 +39,7 @@ class Log:
         self._wake = Condition()
         self._look = False
         self._stopped = False
+        self._failed_at = -math.inf
         self._read_until = last
         self._thread = Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
@@ -49,6 +53,11 @@ class Log:
             self._pending.append((entry, future))
             self._wake.notify()
         return await future
+
+    @property
+    def ails(self) -> bool:
+        """Whether the newest write failed, a moment ago: nobody is sent away for long from what may be well again."""
+        return time.monotonic() - self._failed_at < AILING
 
     def look(self) -> None:
         """Fold what others have written, soon."""
@@ -79,15 +88,16 @@ class Log:
         try:
             written = self.store.append([entry for entry, _ in batch if entry is not None], self._read_until)
         except RankloopError as error:
-            self._loop.call_soon_threadsafe(_fail, batch, error)
+            self._loop.call_soon_threadsafe(self._fail, batch, error)
         except Exception as error:
-            self._loop.call_soon_threadsafe(_fail, batch, Unavailable(f"the log cannot be written now: {error}"))
+            self._loop.call_soon_threadsafe(self._fail, batch, Unavailable(f"the log cannot be written now: {error}"))
         else:
             if written.records:
                 self._read_until = written.records[-1].seq
             self._loop.call_soon_threadsafe(self._settle, batch, written)
 
     def _settle(self, batch: list[Waiting], written: Written) -> None:
+        self._failed_at = -math.inf
         futures = dict(zip(written.own, (future for entry, future in batch if entry is not None)))
         for record in written.records:
             self.last = record.seq
@@ -106,8 +116,8 @@ class Log:
             if entry is None and not future.done():
                 future.set_result(None)
 
-
-def _fail(batch: list[Waiting], error: RankloopError) -> None:
-    for _, future in batch:
-        if not future.done():
-            future.set_exception(error)
+    def _fail(self, batch: list[Waiting], error: RankloopError) -> None:
+        self._failed_at = time.monotonic()
+        for _, future in batch:
+            if not future.done():
+                future.set_exception(error)

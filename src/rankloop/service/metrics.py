@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"^/(rankers|experiments|log)/[^/]+")
 _KNOWN = re.compile(
     r"^/(|rankers|experiments|events|log/\{name\}|healthz|readyz|metrics|docs|openapi\.json|demo/people"
-    r"|(rankers|experiments)/\{name\}(/(rank|feedback|rank:batch|feedback:batch|state|snapshots|rollback|freeze|resume"
+    r"|(rankers|experiments)/\{name\}(/(rank|feedback|rank:batch|feedback:batch|state|snapshots|history|rollback|freeze|resume"
     r"|clone))?)$"
 )
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)

@@ -10,12 +10,23 @@ from starlette.responses import Response
 
 from rankloop.core.errors import Conflict, IncompatibleFeedback, InvalidInput, NotFound, RankloopError, UnstableUpdate
 from rankloop.core.registry import UnknownKind
-from rankloop.service.errors import Forbidden, Full, Late, Rejected, TooLarge, TooMany, Unauthorised, Unavailable
+from rankloop.service.errors import (
+    Forbidden,
+    Full,
+    Late,
+    Rejected,
+    TooLarge,
+    TooMany,
+    Unauthorised,
+    Unavailable,
+    WrongMedia,
+)
 
 MEDIA = "application/problem+json"
 STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (
     (Late, 410, "late"),
     (TooLarge, 413, "too-large"),
+    (WrongMedia, 415, "unsupported-media-type"),
     (TooMany, 429, "too-many-requests"),
     (Unauthorised, 401, "unauthorised"),
     (Forbidden, 403, "forbidden"),

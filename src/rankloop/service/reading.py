@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rankloop.service.bodies import NAME_PATTERN
-from rankloop.service.errors import Rejected, TooLarge
+from rankloop.service.errors import Rejected, TooLarge, WrongMedia
 
+JSON = "application/json"
 T = TypeVar("T")
 _NAME = re.compile(NAME_PATTERN)
 _encode = msgspec.json.Encoder().encode
@@ -23,10 +24,10 @@ def decoder(body: type[T]) -> Callable[[bytes], T]:
 
 
 async def content(request: Request, most: int) -> bytes:
-    """The whole body, or `TooLarge` as soon as it is."""
-    kind = request.headers.get("content-type", "")
-    if kind and not kind.startswith("application/json"):
-        raise Rejected("Content-Type", "must be application/json")
+    """The whole body, or `TooLarge` as soon as it is; without a Content-Type it is read as JSON."""
+    kind = request.headers.get("content-type", JSON)
+    if not kind.lower().startswith(JSON):
+        raise WrongMedia(f"the body is sent as {kind!r:.80}; send JSON, with the header Content-Type: {JSON}")
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
@@ -37,7 +38,7 @@ async def content(request: Request, most: int) -> bytes:
 
 
 def json(value: Any, status: int = 200) -> Response:
-    return Response(_encode(value), status, media_type="application/json")
+    return Response(_encode(value), status, media_type=JSON)
 
 
 def checked_name(name: str) -> str:

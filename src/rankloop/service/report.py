@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import msgspec
 
 from rankloop.service.experiments import LiveExperiment
-from rankloop.service.live import Live
+from rankloop.service.health import finite, health_of, weights_of
 from rankloop.service.service import Service
 from rankloop.service.tally import Tally
-
-MOST_WEIGHTS = 100
 
 
 def ranker_report(service: Service, name: str) -> dict[str, Any]:
@@ -38,18 +35,9 @@ def ranker_report(service: Service, name: str) -> dict[str, Any]:
             "late": service.hearing.late.get(live.stream, 0),
             "unknown": service.hearing.unknown.get(live.stream, 0),
         },
-        "health": {
-            "refused": published.refused,
-            "exploration_cost": ratio(tally.explored, tally.explorable),
-            "ctr": ratio(tally.clicked, tally.counted),
-            "ctr_recent": tally.fast if tally.counted else None,
-            "ctr_by_position": _by_position(tally),
-            "ndcg": ratio(tally.ndcg, tally.graded),
-            "drift": tally.drift(),
-            **_reports(live),
-        },
+        "health": health_of(tally, live.plan, published.state, published.refused),
         "comparison": comparison_report(tally),
-        "weights": weights_of(live),
+        "weights": weights_of(live.plan, published.state),
     }
 
 
@@ -76,47 +64,7 @@ def comparison_report(tally: Tally) -> dict[str, Any]:
     }
 
 
-def weights_of(live: Live) -> dict[str, float]:
-    """The largest weights, by name, where the learner is linear in the features."""
-    state = live.published.state
-    while not hasattr(state, "weights") and hasattr(state, "inner"):
-        state = state.inner
-    weights = getattr(state, "weights", ())
-    problem = live.plan.problem
-    if len(weights) != problem.n_features:
-        return {}
-    names = problem.feature_names or tuple(f"feature_{i}" for i in range(problem.n_features))
-    largest = sorted(range(len(weights)), key=lambda i: -abs(float(weights[i])))[:MOST_WEIGHTS]
-    return {names[i]: float(weights[i]) for i in largest}
-
-
 def whole(body: msgspec.Struct) -> dict[str, Any]:
     """A body with its defaults written out."""
     fields = msgspec.structs.asdict(body)
     return {name: whole(value) if isinstance(value, msgspec.Struct) else value for name, value in fields.items()}
-
-
-def ratio(value: float, of: float) -> float | None:
-    return value / of if of else None
-
-
-def finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _by_position(tally: Tally) -> list[float]:
-    return [clicked / shown for clicked, shown in zip(tally.clicked_at, tally.shown_at) if shown]
-
-
-def _reports(live: Live) -> dict[str, Any]:
-    """What the learner itself finds worth watching: affirmativeness, swap probability and the like."""
-    found: dict[str, Any] = {}
-    for path in live.plan.learner.reports:
-        value: Any = live.published.state
-        for name in path.split("."):
-            value = getattr(value, name, None)
-        if value is not None and getattr(value, "ndim", 0) == 0:
-            found[path.rsplit(".", 1)[-1]] = finite(float(value))
-    if "swap" in found:
-        found["swap_probability"] = found["swap"]
-    return found

@@ -19,7 +19,10 @@ from fastapi import FastAPI
 
 from rankloop.service.app import make_app
 from rankloop.service.demo import Demo
+from rankloop.service.errors import Unavailable
 from rankloop.service.settings import Settings
+from rankloop.service.stores.opening import open_store
+from rankloop.service.stores.port import Store
 
 GRACE = 10  # seconds for calls that have begun
 SWITCH = 0.0005  # seconds: the thread that has waited for the disk gets its turn soon
@@ -63,10 +66,10 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def make_server(settings: Settings, demo: bool = False) -> Server:
+def make_server(settings: Settings, demo: bool = False, store: Store | None = None) -> Server:
     """The server of these settings, not yet running."""
     simulated = Demo() if demo else None
-    app = make_app(settings, simulated.begin if simulated else None)
+    app = make_app(settings, simulated.begin if simulated else None, store)
     if simulated:
         simulated.add_calls(app)
     config = uvicorn.Config(
@@ -92,7 +95,9 @@ def serve(settings: Settings, demo: bool = False, socket: int | None = None) -> 
         logger.setLevel(logging.INFO)
     sys.setswitchinterval(SWITCH)
     gc.set_threshold(*SELDOM)
-    opened = (
-        None if socket is None else [Socket(fileno=socket)]
-    )  # knows that it is TCP, which uvicorn's own way does not
-    make_server(settings, demo).run(opened)
+    # such a socket knows that it is TCP, which uvicorn's own way does not
+    opened = None if socket is None else [Socket(fileno=socket)]
+    server = make_server(settings, demo, open_store(settings))
+    server.run(opened)
+    if not server.started:
+        raise Unavailable("the service could not start; the lines above say why")

@@ -6,13 +6,14 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from rankloop.core.saving import dumps, loads
 from rankloop.core.session import Session
 from rankloop.service.errors import Unavailable
+from rankloop.service.events import Entry
 from rankloop.service.learning import Published
 from rankloop.service.live import Live
 from rankloop.service.starting import restored
-from rankloop.service.states import session_bytes, session_from
-from rankloop.service.stores.port import Publication, SharedStore
+from rankloop.service.stores.port import LOG, MISSED, Publication, SharedStore
 
 if TYPE_CHECKING:
     from rankloop.service.service import Service
@@ -36,8 +37,6 @@ class Sharing:
             loop.call_soon_threadsafe(self._heard, news)
 
         self.store.listen(tell)
-        for live in self.service.rankers.values():
-            await self._follow(live)
         follow_up = LEASE_EVERY
         while True:
             follow_up += PUBLISH_EVERY
@@ -50,11 +49,12 @@ class Sharing:
             await asyncio.sleep(PUBLISH_EVERY)
 
     def _heard(self, news: str) -> None:
-        if news == "log":
+        rankers = self.service.rankers
+        if news in (LOG, MISSED):
             self.service.log.look()
-        elif not self.service.leads:
-            live = self.service.rankers.get(news.partition("/")[2])
-            if live is not None:
+        if news != LOG and not self.service.leads:
+            named = rankers.values() if news == MISSED else filter(None, [rankers.get(news.partition("/")[2])])
+            for live in named:
                 self.service.spawn(self._follow(live))
 
     async def _keep_lease(self) -> None:
@@ -62,24 +62,29 @@ class Sharing:
         if leads and not self.service.leads:
             await self._take_over()
         elif not leads and self.service.leads:
-            self.service.leads = False
-            for live in self.service.rankers.values():
-                live.learns = False
+            self._step_down()
 
     async def _take_over(self) -> None:
         """Fold the log up to now once more, learning this time; steps that come meanwhile wait for it."""
-        with suppress(Unavailable):
+        try:
             await self.service.log.append(None)
             self.service.leads = True
-            until = self.service.log.last
-            taken = list(self.service.rankers.values())
+            until, taken = self.service.log.last, list(self.service.rankers.values())
             for live in taken:
                 live.learns = live.waits = True
             for live in taken:
-                due = asyncio.Queue()  # type: ignore[var-annotated]
+                await live.drained()
+                due: asyncio.Queue[Entry] = asyncio.Queue()  # what it finds due was written by the learner before
                 fresh = await asyncio.to_thread(restored, live.stream, self.store, due, until, live.slot)
                 live.take_over(fresh.learning)
                 fresh.stop()
+        except Unavailable:
+            self._step_down()  # the lease is tried again at the next look
+
+    def _step_down(self) -> None:
+        self.service.leads = False
+        for live in self.service.rankers.values():
+            live.step_down()
 
     async def _publish(self, live: Live) -> None:
         published = live.published
@@ -96,7 +101,7 @@ class Sharing:
             found = await asyncio.to_thread(self.store.publication, live.stream)
             if found is None or self.service.leads or found.number <= live.published.number:
                 return
-            session = await asyncio.to_thread(session_from, found.session)
+            session = await asyncio.to_thread(loads, found.session)
             newer = Published(found.number, session.state, session.learned, session.refused, found.unfit, found.seq)
             if found.number > live.published.number:
                 live.publish(newer)
@@ -107,4 +112,4 @@ def _session(live: Live, published: Published) -> bytes:
     session = Session(live.plan.learner, live.plan.problem, live.plan.body.seed)
     _, generator, _, _ = session.snapshot()
     session.restore(published.state, generator, published.learned, published.refused)
-    return session_bytes(session)
+    return dumps(session)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from rankloop.service.events import Created, Entry, Experiment, Record
+from rankloop.core.saving import loads
+from rankloop.service.events import Created, Entry, Experiment, Record, Snapshot
 from rankloop.service.experiments import LiveExperiment
 from rankloop.service.live import Live
 from rankloop.service.plan import plan_of
-from rankloop.service.states import session_from
 from rankloop.service.stores.port import Store
-from rankloop.service.view import View
+from rankloop.service.view import Outcome, View
 
 
 def first_record(store: Store, stream: str) -> Record:
@@ -32,16 +32,9 @@ def restored(stream: str, store: Store, due: asyncio.Queue[Entry], until: int, s
         raise TypeError(f"{stream} does not begin with its creation")
     live = live_from(event, stream, store, due, slot)
     snapshot = store.snapshot(stream)
-    seq, begin = 0, 0
     if snapshot is not None:
-        live.learning.restore(session_from(snapshot.session), snapshot.number, snapshot.unfit, snapshot.state_seq)
-        live.view.restore(snapshot.view)
-        seq, begin = snapshot.state_seq, min(snapshot.oldest_open, snapshot.state_seq + 1) - 1
-    for record in store.read(stream, begin, until):
-        if record.seq <= seq:
-            live.view.reopen(record)
-            continue
-        outcome = live.view.fold(record)
+        live.learning.restore(loads(snapshot.session), snapshot.number, snapshot.unfit, snapshot.state_seq)
+    for outcome in _folded(live.view, snapshot, store, stream, until):
         if outcome.step is not None:
             live.learning.take(outcome.step, live.state_at)
     set_deadlines(live.view, store, stream, live.plan.body.window)
@@ -55,10 +48,23 @@ def restored_experiment(stream: str, store: Store, until: int, rankers: Mapping[
     if not isinstance(event, Experiment):
         raise TypeError(f"{stream} does not begin with its creation")
     live = LiveExperiment(stream, event, rankers)
-    for record in store.read(stream, 0, until):
-        live.view.fold(record)
+    for _ in _folded(live.view, store.snapshot(stream), store, stream, until):
+        pass
     set_deadlines(live.view, store, stream, event.body.window)
     return live
+
+
+def _folded(view: View, snapshot: Snapshot | None, store: Store, stream: str, until: int) -> Iterator[Outcome]:
+    """What came after the snapshot, folded; before it only the impressions that were open are looked for."""
+    seq, begin = 0, 0
+    if snapshot is not None:
+        view.restore(snapshot.view)
+        seq, begin = snapshot.state_seq, min(snapshot.oldest_open, snapshot.state_seq + 1) - 1
+    for record in store.read(stream, begin, until):
+        if record.seq <= seq:
+            view.reopen(record)
+        else:
+            yield view.fold(record)
 
 
 def set_deadlines(view: View, store: Store, stream: str, window: float) -> None:

@@ -1,33 +1,14 @@
-"""A state as bytes and as a fingerprint."""
+"""The fingerprint of a state, and the place of a generator as text."""
 
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
-from rankloop.core.saving import load, save
 from rankloop.core.session import Session
 from rankloop.core.wire import to_plain
-
-
-def session_bytes(session: Session) -> bytes:
-    """The file that `rankloop.save` would write."""
-    with TemporaryDirectory(prefix="rankloop-") as folder:
-        path = Path(folder) / "session"
-        save(session, path)
-        return path.read_bytes()
-
-
-def session_from(content: bytes) -> Session:
-    """The session of `session_bytes`."""
-    with TemporaryDirectory(prefix="rankloop-") as folder:
-        path = Path(folder) / "session"
-        path.write_bytes(content)
-        return load(path)
 
 
 def digest(state: Any) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CLOSE_EVERY = 0.05  # seconds between looks at the windows
 CLOSE_AT_ONCE = 500
+RETRY = 1.0  # seconds, while the log cannot be written
 LOST = "the comparison with the base was lost with significance"
 
 
@@ -33,7 +34,7 @@ async def close_windows(service: Service) -> None:
             closing = [service.append(stream, Closed(name)) for name in expired(view)]
             results = await asyncio.gather(*closing, return_exceptions=True)
             if any(isinstance(result, Unavailable) for result in results):
-                await asyncio.sleep(1.0)  # the windows stay open until the log can be written again
+                await asyncio.sleep(RETRY)  # the windows stay open until the log can be written again
 
 
 async def keep_snapshots(service: Service) -> None:
@@ -63,10 +64,17 @@ def guard(service: Service, live: Live) -> None:
 
 
 async def _protect(service: Service, live: Live, good: int) -> None:
-    await service.append(live.stream, Frozen(LOST))
-    folded = await service.append(live.stream, RolledBack(good, LOST))
-    if folded.learned is not None:
-        await folded.learned
+    await _surely(service, live.stream, Frozen(LOST))
+    await _surely(service, live.stream, RolledBack(good, LOST))
+
+
+async def _surely(service: Service, stream: str, event: Frozen | RolledBack) -> None:
+    while True:
+        try:
+            await service.append(stream, event)
+            return
+        except Unavailable:
+            await asyncio.sleep(RETRY)
 
 
 def expired(view: View) -> list[str]:

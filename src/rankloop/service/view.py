@@ -66,6 +66,11 @@ class Saved(msgspec.Struct):
     positions: dict[int, str]
 
 
+def saved_tally(content: bytes) -> Tally:
+    """The counts in what `View.saved` gave."""
+    return msgspec.msgpack.decode(content, type=Saved).tally
+
+
 class View:
     """Everything about a ranker or an experiment except what is learned."""
 

@@ -10,6 +10,7 @@ import time
 from types import FrameType
 
 from rankloop.service.settings import Settings
+from rankloop.service.stores.opening import open_store
 
 PAUSE = 0.2  # seconds between looks at the workers
 PATIENCE = 30  # seconds for a worker to finish
@@ -17,6 +18,7 @@ PATIENCE = 30  # seconds for a worker to finish
 
 def serve_with_workers(settings: Settings, arguments: list[str]) -> None:
     """Run `settings.workers` processes until told to stop; `arguments` is the command line of one of them."""
+    open_store(settings).close()  # what is wrong with it is better said once than by every worker
     with socket.create_server((settings.host, settings.port), backlog=1024) as shared:
         shared.set_inheritable(True)
         stopping: list[int] = []

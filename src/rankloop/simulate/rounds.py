@@ -30,3 +30,9 @@ class Round:
     def __iter__(self) -> Iterator[Any]:
         """t, query, relevance, state, decision, arrived, learned."""
         return iter((self.t, self.query, self.relevance, self.state, self.decision, self.arrived, self.learned))
+
+    def __len__(self) -> int:
+        return 7
+
+    def __getitem__(self, place: int) -> Any:
+        return tuple(self)[place]

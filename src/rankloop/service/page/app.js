@@ -1,6 +1,6 @@
 // The page: events come in, the parts show them.
 
-import { keepKey, listen, Problem } from "./api.js";
+import { call, keepKey, listen, Problem } from "./api.js";
 import { Charts } from "./charts.js";
 import { make } from "./format.js";
 import { History } from "./history.js";
@@ -24,7 +24,7 @@ function hear(event) {
   report = event;
   for (const ranker of event.rankers) {
     if (!histories.has(ranker.name)) histories.set(ranker.name, new History());
-    histories.get(ranker.name).add(ranker, Date.now() / 1000);
+    histories.get(ranker.name).add(ranker, event.at);
   }
   connection("live", "live");
   $("key-form").hidden = true;
@@ -41,12 +41,23 @@ function show() {
   const ranker = report.rankers.find(({ name }) => name === chosen);
   const history = histories.get(chosen);
   showNumbers(ranker, history.pace);
-  showPositions(ranker.health.ctr_by_position);
+  showPositions(ranker.health);
   showExperiments(report.experiments, ranker);
   weights.show(history);
   showPlayground(ranker);
   charts ??= new Charts();
   charts.show(history);
+  recall(history);
+}
+
+// What the service remembers of the ranker that is looked at; asked for once.
+async function recall(history) {
+  if (history.recalled) return;
+  history.recalled = true;
+  const path = `/rankers/${encodeURIComponent(chosen)}/history`;
+  const { points } = await call("GET", path).catch(() => ({ points: [] }));
+  history.recall(points);
+  show();
 }
 
 function offer(names) {

@@ -26,11 +26,19 @@ const CHARTS = {
     axis: null,
     range: null,
     lines: [
-      ["pace", "updates", "number", "--one"],
-      ["refusals", "refused", "number", "--two"],
+      ["pace", "updates", "rate", "--one"],
+      ["refusals", "refused", "rate", "--two"],
     ],
   },
 };
+
+// As fine as the stretch of time needs: days, minutes or seconds.
+function clock(time, stretch) {
+  const date = new Date(time * 1000);
+  if (stretch > 86400) return date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+  const seconds = stretch < 600 ? { second: "2-digit" } : {};
+  return date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...seconds });
+}
 
 function options({ axis: form, range, lines }, box) {
   const axis = {
@@ -42,7 +50,7 @@ function options({ axis: form, range, lines }, box) {
   return {
     width: box.clientWidth,
     height: 190,
-    padding: [10, 8, 0, 0],
+    padding: [10, 26, 0, 0] /* half a label to the right */,
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
     legend: { show: false },
     scales: { y: { range: range ?? ((_, low, high) => [0, Math.max(1, high * 1.1)]) } },
@@ -51,7 +59,7 @@ function options({ axis: form, range, lines }, box) {
         ...axis,
         size: 30,
         space: 80,
-        values: (_, times) => times.map((time) => new Date(time * 1000).toLocaleTimeString("en-GB")),
+        values: (_, times) => times.map((time) => clock(time, times.at(-1) - times[0])),
       },
       { ...axis, size: 48, values: (_, values) => written(values) },
     ],
@@ -91,7 +99,12 @@ export class Charts {
   show(history) {
     for (const { box, plot, keys } of this.plots) {
       plot.setData([history.time, ...keys.map(({ name }) => history.values[name])]);
-      for (const { name, form, value } of keys) write(value, history.values[name].at(-1), form);
+      for (const { name, form, value, key } of keys) {
+        const now = history.values[name].at(-1) ?? null;
+        write(value, now, form);
+        key.hidden = now === null;
+      }
+      box.dataset.points = history.time.length;
       box.setAttribute("aria-label", keys.map(({ label, value }) => `${label}: ${value.textContent}`).join("; "));
     }
   }

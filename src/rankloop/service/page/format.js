@@ -4,6 +4,7 @@ const forms = {
   share: (value) => `${(100 * value).toFixed(1)} %`,
   percent: (value) => (100 * value).toFixed(0),
   number: (value) => value.toFixed(3),
+  rate: (value) => value.toFixed(1),
   count: (value) => value.toLocaleString("en"),
   chance: (value) => (value < 0.001 ? "< 0.001" : value.toFixed(3)),
 };

@@ -14,9 +14,11 @@ export function showNumbers(report, pace) {
   frozen.textContent = `Learning is frozen${report.reason ? `: ${report.reason}` : "."}`;
 }
 
-export function showPositions(rates) {
+export function showPositions({ ctr_by_position: rates, ndcg }) {
+  const graded = ndcg !== null;
   const list = document.getElementById("positions");
   document.getElementById("positions-none").hidden = rates.length > 0;
+  list.parentElement.hidden = rates.length === 0 && graded; // where people grade, nobody clicks
   while (list.children.length > rates.length) list.lastChild.remove();
   while (list.children.length < rates.length) {
     list.append(make("li", {}, make("i"), make("span"), make("b", {}, String(list.children.length + 1))));

@@ -7,6 +7,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from rankloop.service.events import Entry, Record, Snapshot
 
+LOG, MISSED = "log", ""  # news: there are events; anything may have happened while nobody listened
+
 
 class Written(NamedTuple):
     """The log after a known place, this batch included, and the numbers of the batch's own events."""
@@ -62,4 +64,5 @@ class SharedStore(Store, Protocol):
     def lead(self) -> bool: ...
     def publish(self, publication: Publication) -> None: ...
     def publication(self, stream: str) -> Publication | None: ...
-    def listen(self, heard: Callable[[str], None]) -> None: ...
+    def listen(self, heard: Callable[[str], None]) -> None:
+        """Call `heard`, on a thread, with `LOG`, with `MISSED`, or with a stream when it has a new state."""

@@ -1,24 +1,70 @@
-"""Logs to read only: the file of a service that may still be running."""
+"""Logs to read only, of a service that may still be running: a SQLite file or a PostgreSQL database."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.service.events import Record, decode
+from rankloop.service.errors import Unavailable
+from rankloop.service.stores.queries import Queries
+from rankloop.service.stores.sqlite_file import FILE
+
+POSTGRES = ("postgresql://", "postgres://")
 
 
-def records_of(path: Path) -> Iterator[Record]:
-    """Every record of a SQLite log, in order; `path` is the file or the folder that it is in."""
-    file = path / "rankloop.db" if path.is_dir() else path
+class Log(Queries):
+    """A log, and the folder in which its archive is looked for."""
+
+    folder = Path("rankloop-data")  # where `rankloop serve` keeps it
+
+
+@contextmanager
+def log_at(where: str) -> Iterator[Log]:
+    """The log at an address of PostgreSQL, in a file, or in the folder of a service."""
+    if where.startswith(POSTGRES):
+        with _postgres(where) as log:
+            yield log
+        return
+    path = Path(where)
+    file = path / FILE if path.is_dir() else path
     if not file.exists():
         raise NotFound(f"there is no log {str(file)!r}")
+    with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        yield _SqliteLog(file, connection)
+
+
+class _SqliteLog(Log):
+    def __init__(self, file: Path, connection: sqlite3.Connection) -> None:
+        self._file, self._connection = file, connection
+        self.folder = file.parent
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        try:
+            return self._connection.execute(query, tuple(values)).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise InvalidInput(f"{self._file} is not the log of a rankloop service: {error}") from None
+
+
+@contextmanager
+def _postgres(address: str) -> Iterator[Log]:
+    import psycopg  # only here: its driver is not needed otherwise
+
+    from rankloop.service.stores.postgres_tables import PREFIX
+
+    class PostgresLog(Log):
+        prefix, mark = PREFIX, "%s"
+
+        def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+            return connection.execute(query, values).fetchall()
+
     try:
-        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
-            for seq, stream, at, body in connection.execute("SELECT seq, stream, at, body FROM events ORDER BY seq"):
-                yield Record(seq, stream, at, decode(body))
-    except sqlite3.DatabaseError as error:
-        raise InvalidInput(f"{file} is not the log of a rankloop service: {error}") from None
+        with psycopg.connect(address, autocommit=True, connect_timeout=5) as connection:
+            yield PostgresLog()
+    except psycopg.errors.UndefinedTable:
+        raise InvalidInput("this PostgreSQL database is not the log of a rankloop service") from None
+    except psycopg.Error as error:
+        raise Unavailable(f"this PostgreSQL cannot be read: {error}") from None

@@ -1,0 +1,82 @@
+"""What visitors ask of a service: rankings and feedback, of rankers and of experiments."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rankloop.core.errors import Conflict
+from rankloop.service.asking import asked_of
+from rankloop.service.bodies import FeedbackAnswer, FeedbackBody, Id, RankAnswer, RankBody
+from rankloop.service.errors import Unavailable
+from rankloop.service.events import Ranked
+from rankloop.service.service import Service
+from rankloop.service.showing import new_impression
+from rankloop.service.view import View
+
+
+async def rank(service: Service, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
+    """The order to show; a request with the same `key` gets the same answer."""
+    await service.look_for(name)
+    live = service.ranker(name)
+    asked = asked_of(body, live.plan, service.settings.max_items)
+    impression = new_impression(key)
+    if key is not None:
+        before = await _ranked_before(service, live.stream, live.view, impression)
+        if before is not None:
+            if before.features != asked.features.tobytes() or before.ids != asked.ids:
+                raise Conflict("this Idempotency-Key was used for another ranking")
+            return _answer(before)
+    _check_room(service, live.view)
+    ranked = live.rank(asked, impression)
+    try:
+        folded = await service.append(live.stream, ranked)
+    finally:
+        live.deciding.pop(impression, None)
+    if folded.outcome.verdict == "repeated":  # the same request, twice at the same moment
+        return _answer(live.view.open[impression].ranked)
+    return _answer(ranked)
+
+
+async def feedback(service: Service, name: str, body: FeedbackBody) -> FeedbackAnswer:
+    """What came back for a ranking."""
+    await service.look_for(name)
+    live = service.ranker(name)
+    verdict = await service.hearing.hear(live.stream, live.view, live.plan, body)
+    return FeedbackAnswer(body.impression, verdict, live.published.number)
+
+
+async def experiment_rank(service: Service, name: str, body: RankBody) -> RankAnswer:
+    """One list from both sides."""
+    await service.look_for(name)
+    live = service.experiment(name)
+    asked = asked_of(body, live.plan, service.settings.max_items)
+    _check_room(service, live.view)
+    ranked = live.rank(asked, new_impression(None))
+    await service.append(live.stream, ranked)
+    return _answer(ranked)
+
+
+async def experiment_feedback(service: Service, name: str, body: FeedbackBody) -> FeedbackAnswer:
+    """The clicks on such a list."""
+    await service.look_for(name)
+    live = service.experiment(name)
+    verdict = await service.hearing.hear(live.stream, live.view, live.plan, body)
+    return FeedbackAnswer(body.impression, verdict, 0)
+
+
+async def _ranked_before(service: Service, stream: str, view: View, impression: str) -> Ranked | None:
+    known = view.open.get(impression)
+    if known is not None:
+        return known.ranked
+    records = await asyncio.to_thread(service.store.of_impression, stream, impression)
+    return next((record.event for record in records if isinstance(record.event, Ranked)), None)
+
+
+def _check_room(service: Service, view: View) -> None:
+    if len(view.open) >= service.settings.max_open:
+        raise Unavailable(f"{len(view.open)} impressions wait for feedback, which is the limit; try again later")
+
+
+def _answer(ranked: Ranked) -> RankAnswer:
+    ids: list[Id] = ranked.ids
+    return RankAnswer(ranked.impression, [ids[i] for i in ranked.shown], ranked.state, ranked.log_propensity)
