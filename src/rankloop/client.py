@@ -9,10 +9,12 @@ with Client("http://127.0.0.1:8080") as client:
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -65,7 +67,10 @@ class Request:
 
     def arguments(self) -> dict[str, Any]:
         headers = {"Idempotency-Key": self.key} if self.key else {}
-        return {"method": self.method, "url": self.path, "json": self.body, "headers": headers}
+        sent = {"content": self.body} if isinstance(self.body, bytes) else {"json": self.body}
+        if isinstance(self.body, bytes):
+            headers["Content-Type"] = "application/octet-stream"
+        return {"method": self.method, "url": self.path, "headers": headers, **sent}
 
 
 def rank_request(name: str, items: Items, query_id: str, context: Sequence[float], more: Mapping[str, Any]) -> Request:
@@ -84,6 +89,10 @@ def feedback_request(name: str, shown: Shown | str, final: bool, given: Mapping[
 
 def create_request(name: str, learner: Any, problem: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
     return Request("PUT", f"/rankers/{name}", {"learner": learner, "problem": dict(problem), **more})
+
+
+def upload_request(name: str, path: str | os.PathLike[str]) -> Request:
+    return Request("PUT", f"/rankers/{name}/state", Path(path).read_bytes())
 
 
 def pauses() -> Iterator[float]:
@@ -123,6 +132,10 @@ class Client:
     def create(self, name: str, *, learner: Any, problem: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """Create a ranker, or see that it is there already."""
         return dict(self.send(create_request(name, learner, problem, more)))
+
+    def upload(self, name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
+        """Create a ranker that goes on from a saved file; one that is there already is refused (409)."""
+        return dict(self.send(upload_request(name, path)))
 
     def rank(
         self, name: str, items: Items = (), *, query_id: str = "", context: Sequence[float] = (), **more: Any
@@ -169,6 +182,10 @@ class AsyncClient:
     async def create(self, name: str, *, learner: Any, problem: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """Create a ranker, or see that it is there already."""
         return dict(await self.send(create_request(name, learner, problem, more)))
+
+    async def upload(self, name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
+        """Create a ranker that goes on from a saved file; one that is there already is refused (409)."""
+        return dict(await self.send(upload_request(name, path)))
 
     async def rank(
         self, name: str, items: Items = (), *, query_id: str = "", context: Sequence[float] = (), **more: Any

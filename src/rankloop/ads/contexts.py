@@ -14,6 +14,7 @@ from rankloop.evaluation.log_table import LogPiece
 
 MOST_VALUES = 50
 POSITION = "(position)"
+CONSTANT = "(always 1)"
 
 
 class Encoding(NamedTuple):
@@ -31,6 +32,12 @@ class Encoding(NamedTuple):
     def n_context(self) -> int:
         """How many numbers describe a person; the last is a constant 1."""
         return sum(len(values) or 1 for values in self.values) + 1
+
+    @property
+    def context_names(self) -> list[str]:
+        """What each of these numbers is: a column, one value of a column, or the constant."""
+        columns = zip(self.columns, self.values)
+        return [f"{name}={one}" if one else name for name, values in columns for one in values or ("",)] + [CONSTANT]
 
     def ads_of(self, piece: LogPiece, where: str) -> Ints:
         """The number of each shown ad."""

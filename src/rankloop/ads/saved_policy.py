@@ -42,7 +42,8 @@ def session_of(taught: Taught, epsilon: float, seed: int = 0) -> Session:
 
 def save_policy(taught: Taught, epsilon: float, path: Path, seed: int = 0) -> None:
     """The session, and beside it which ad and which column each number stands for."""
-    save(session_of(taught, epsilon, seed), path)
+    notes = {"items": list(taught.encoding.ads), "context": taught.encoding.context_names}
+    save(session_of(taught, epsilon, seed), path, notes)
     atomic_write(names_beside(path), json.dumps(taught.encoding.to_plain(), ensure_ascii=False, indent=1))
 
 

@@ -77,7 +77,12 @@ def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
 
 def loads(content: bytes) -> Session:
     """The session of `dumps`, or of the content of a saved file."""
-    return _loaded(content, "this content")[0]
+    return loads_with_notes(content)[0]
+
+
+def loads_with_notes(content: bytes) -> tuple[Session, dict[str, Any]]:
+    """The session and the notes of the content of a saved file."""
+    return _loaded(content, "this content")
 
 
 def _loaded(content: bytes, where: str) -> tuple[Session, dict[str, Any]]:

@@ -12,9 +12,9 @@ from rankloop.service import managing
 from rankloop.service.bodies import CloneBody, CreateBody, ExperimentBody, FreezeBody, RollbackBody
 from rankloop.service.curves import history_of
 from rankloop.service.events import Experiment
-from rankloop.service.reading import checked_name, content, decoder, json
+from rankloop.service.reading import FILE, checked_name, content, decoder, json
 from rankloop.service.report import experiment_report, ranker_report
-from rankloop.service.schemas import gives, takes
+from rankloop.service.schemas import gives, takes, takes_file
 from rankloop.service.service import Service
 
 _create, _experiment = decoder(CreateBody), decoder(ExperimentBody)
@@ -50,7 +50,14 @@ def add_rankers(app: FastAPI) -> None:
         """The model as a file that `rankloop.load` opens."""
         saved = await asyncio.to_thread(dumps, service().ranker(name).serving)
         headers = {"Content-Disposition": f'attachment; filename="{name}.rankloop"'}
-        return Response(saved, media_type="application/octet-stream", headers=headers)
+        return Response(saved, media_type=FILE, headers=headers)
+
+    @app.put("/rankers/{name}/state", openapi_extra=takes_file(), tags=["rankers"])
+    async def create_from_file(name: str, request: Request) -> Response:
+        """Create a ranker from a file that `save` or `rankloop train` wrote; it goes on from there."""
+        saved = await content(request, most, FILE)
+        await managing.create_from_file(service(), checked_name(name), saved)
+        return json(ranker_report(service(), name), 201)
 
     @app.get("/rankers/{name}/snapshots", openapi_extra=gives(), tags=["rankers"])
     async def snapshots(name: str) -> Response:

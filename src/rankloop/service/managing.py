@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from rankloop.core.errors import Conflict, NotFound
-from rankloop.core.saving import dumps
-from rankloop.service.bodies import CreateBody
+from rankloop.core.registry import spec_of
+from rankloop.core.saving import dumps, loads_with_notes
+from rankloop.service.bodies import CreateBody, ProblemBody
 from rankloop.service.events import (
     Created,
     Experiment,
@@ -34,6 +35,17 @@ async def create(service: Service, name: str, body: CreateBody, start: bytes = b
     if service.rankers[name].plan.body != plan.body or start:
         raise Conflict(f"the ranker {name!r} exists already, with other settings")
     return False
+
+
+async def create_from_file(service: Service, name: str, content: bytes) -> bool:
+    """A ranker that goes on from what `save` wrote, of a `Session` or a `Ranker`, with the settings of a new one."""
+    session, notes = await asyncio.to_thread(loads_with_notes, content)
+    known = session.problem._asdict()
+    n_items, names = known.pop("n_items"), list(known.pop("feature_names"))
+    items = None if n_items is None else notes.get("items") or list(range(n_items))
+    problem = ProblemBody(**known, items=items, feature_names=names or None)
+    body = CreateBody(learner=spec_of(session.learner), problem=problem, seed=session.seed)
+    return await create(service, name, body, content, "a file")
 
 
 async def freeze(service: Service, name: str, reason: str) -> None:

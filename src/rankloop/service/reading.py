@@ -14,6 +14,7 @@ from rankloop.service.bodies import NAME_PATTERN
 from rankloop.service.errors import Rejected, TooLarge, WrongMedia
 
 JSON = "application/json"
+FILE = "application/octet-stream"
 T = TypeVar("T")
 _NAME = re.compile(NAME_PATTERN)
 _encode = msgspec.json.Encoder().encode
@@ -23,11 +24,12 @@ def decoder(body: type[T]) -> Callable[[bytes], T]:
     return msgspec.json.Decoder(body).decode
 
 
-async def content(request: Request, most: int) -> bytes:
-    """The whole body, or `TooLarge` as soon as it is; without a Content-Type it is read as JSON."""
-    kind = request.headers.get("content-type", JSON)
-    if not kind.lower().startswith(JSON):
-        raise WrongMedia(f"the body is sent as {kind!r:.80}; send JSON, with the header Content-Type: {JSON}")
+async def content(request: Request, most: int, wanted: str = JSON) -> bytes:
+    """The whole body, or `TooLarge` as soon as it is; without a Content-Type it is read as what is wanted."""
+    kind = request.headers.get("content-type", wanted)
+    if not kind.lower().startswith(wanted):
+        what = "JSON" if wanted == JSON else "the file"
+        raise WrongMedia(f"the body is sent as {kind!r:.80}; send {what}, with the header Content-Type: {wanted}")
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)

@@ -46,6 +46,12 @@ def takes(body: type, answer: type | None = None) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}} | gives(answer)
 
 
+def takes_file() -> dict[str, Any]:
+    """The `openapi_extra` of a call whose body is a file."""
+    file = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    return {"requestBody": {"required": True, "content": file}} | gives()
+
+
 def gives(answer: type | None = None) -> dict[str, Any]:
     """The answers of a call: its own, or a problem."""
     schema: dict[str, Any] = {"$ref": REFERENCE.format(name=answer.__name__)} if answer else {}

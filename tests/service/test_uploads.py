@@ -1,0 +1,69 @@
+"""A ranker that was trained elsewhere goes to work: a saved file becomes a ranker of the service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from service_cases import Place, running
+
+from rankloop import Ranker
+from rankloop.client import Client, Refused
+from rankloop.core.saving import loads
+from rankloop.service.replaying import replayed
+
+ITEMS = {"a": {"price": 1.0}, "b": {"price": 2.0, "rating": 1.0}, "c": {"rating": 3.0}}
+
+
+def trained(path: Path) -> Ranker:
+    ranker = Ranker("preference_perceptron", features=["price", "rating"], seed=3)
+    for _ in range(5):
+        ranker.learn(ranker.rank(ITEMS), clicks=["a"])
+    ranker.save(path)
+    return ranker
+
+
+def test_a_saved_ranker_goes_on_behind_the_service(place: Place, tmp_path: Path) -> None:
+    ranker = trained(tmp_path / "shop.rankloop")
+    shown = []
+    for part in range(2):  # a restart between
+        with running(place) as http, Client(str(http.base_url)) as client:
+            if part == 0:
+                assert client.upload("shop", tmp_path / "shop.rankloop")["state"] == 0
+            answer = client.rank("shop", ITEMS)
+            client.feedback("shop", answer, clicks=["c"], final=True)
+            shown.append(answer.ranking)
+            saved = loads(http.get("/rankers/shop/state").content)
+    expected = []
+    for _ in range(2):
+        here = ranker.rank(ITEMS)
+        ranker.learn(here, clicks=["c"])
+        expected.append(here.ids)
+    assert shown == expected
+    assert saved.state.weights.tolist() == list(ranker.weights.values())
+    (result,) = replayed(place.records())
+    assert result.differing == ()
+
+
+def test_a_fixed_set_keeps_its_names(place: Place, tmp_path: Path) -> None:
+    Ranker("ftpl", items=["x", "y"], seed=0).save(tmp_path / "set.rankloop")
+    with running(place) as http, Client(str(http.base_url)) as client:
+        client.upload("set", tmp_path / "set.rankloop")
+        assert sorted(client.rank("set").ranking) == ["x", "y"]
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"{}", b"PK\x03\x04" + bytes(100)])
+def test_what_is_no_saved_ranker_is_refused(place: Place, content: bytes) -> None:
+    with running(place) as http:
+        answer = http.put("/rankers/shop/state", content=content)
+        assert answer.status_code == 422
+        assert http.get("/rankers").json() == {"rankers": []}
+
+
+def test_a_name_is_taken_once(place: Place, tmp_path: Path) -> None:
+    trained(tmp_path / "shop.rankloop")
+    with running(place) as http, Client(str(http.base_url)) as client:
+        client.upload("shop", tmp_path / "shop.rankloop")
+        with pytest.raises(Refused, match="409"):
+            client.upload("shop", tmp_path / "shop.rankloop")
+        assert http.put("/rankers/a b/state", content=b"x").status_code == 422
