@@ -1,10 +1,13 @@
 """Shared by all tests: fast ones first."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
 settings.register_profile("rankloop", deadline=None)  # the first call of a kernel loads or compiles it
 settings.load_profile("rankloop")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` has it ignored, by our children too
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

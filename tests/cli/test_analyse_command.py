@@ -60,7 +60,7 @@ def test_advice_in_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
         (("analyse", "--depth", "0"), "depth must be a whole number from 1"),
         (("analyse", "-m", "nDGC"), "did you mean 'nDCG'"),
         (("analyse", "--items", "9", "--enumerate"), "entries"),
-        (("advise", "--items", "0"), "n_items must be a whole number from 1"),
+        (("advise", "--items", "0"), "at least 1 item"),
     ],
 )
 def test_wrong_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str) -> None:

@@ -56,7 +56,7 @@ def test_concatenate_fills_missing_features_with_zero():
     assert both.features.tolist() == [*FEATURES, [7.0, 0.0]]
     assert both.offsets.tolist() == [0, 2, 3, 4]
     assert both.query_ids == ("a", "b", "c")
-    with pytest.raises(InvalidInput, match="at least one"):
+    with pytest.raises(InvalidInput, match="one or more data sets"):
         concatenate([])
 
 

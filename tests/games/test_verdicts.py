@@ -125,7 +125,7 @@ def test_edges() -> None:
     for depth in (0, -1):
         with pytest.raises(InvalidInput, match="depth must be a whole number from 1"):
             analyse("nDCG", 3, depth)
-    with pytest.raises(InvalidInput, match="at least 1 item"):
+    with pytest.raises(InvalidInput, match="n_items must be a whole number from 1"):
         analyse("nDCG", 0, 1)
     with pytest.raises(InvalidInput, match="no measure 'nDGC'"):
         analyse("nDGC", 3, 1)
