@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ DATA = [
     {"kind": "nothing"}, (), [2**63] * 4, [0.5] * 4, [True, False], [10**400] * 8, {1: {2: {3: 4}}},
     np.full(4, np.nan), np.full((8, 3), np.inf), np.full((8, 3), 1e308), np.ones((2, 2, 2)), np.array(["a"]),
     np.array(5.0), np.empty(0), np.ones((0, 3)), np.ones((8, 0)), -np.ones(8), np.full(8, -1), np.full(8, 10**18),
-    np.full(8, 1j), np.arange(4)[::-1], np.array([0, 1, 1, 2]), np.zeros(8), np.array([np.datetime64("2020-01-01")] * 8),
+    np.full(8, 1j), np.arange(4)[::-1], np.array([0, 1, 1, 2]), np.zeros(8), np.zeros(8, "M8[D]"),
     np.array([{}, {}], dtype=object), np.ones((8, 3), dtype=np.float32), np.asfortranarray(np.ones((8, 3))),
 ]  # fmt: skip
 SPOILT = [(name, argument) for name, call in CALLS.items() for argument in call.arguments]
@@ -39,10 +40,8 @@ def answers(name: str, arguments: dict) -> None:
     """The call ends well or is refused; it may warn."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
+        with suppress(RankloopError):
             CALLS[name].function(**arguments)
-        except RankloopError as error:
-            assert str(error)
 
 
 @pytest.mark.parametrize("name", [name for name, call in CALLS.items() if "nowhere" not in str(call.arguments)])
