@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 # A compiled kernel goes stale when a kernel in another file changes: the cache is keyed by the whole source.
-SOURCE := $(shell find src -name '*.py' | LC_ALL=C sort | xargs cat | cksum | cut -d' ' -f1)
+SOURCE := $(shell find src -name '*.py' | LC_ALL=C sort | xargs cat | sha1sum | cut -c1-12)
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.cache/numba-$(SOURCE)
 export OPENBLAS_NUM_THREADS ?= 1
 

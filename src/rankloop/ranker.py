@@ -11,7 +11,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.named_feedback import named_feedback
 from rankloop.core.protocols import AnyLearner
-from rankloop.core.registry import Spec, build
+from rankloop.core.registry import Spec, build, entry_of
 from rankloop.core.saving import load_with_notes, save
 from rankloop.core.session import Session
 from rankloop.core.tables import Id, Table, candidates_table, named_row, plain_ids
@@ -129,6 +129,10 @@ class Ranker:
             raise InvalidInput("the shown ranking does not name each of its items once")
         feedback = named_feedback(shown.items, shown.decision["ranking"], named[0], given[named[0]])
         self.session.learn(query, decision, feedback)
+
+    def __repr__(self) -> str:
+        kind, session = entry_of(self.session.learner).kind, self.session
+        return f"<Ranker {kind}: {len(self.features)} features, learned {session.learned} times>"
 
     @property
     def weights(self) -> dict[str, float]:

@@ -230,3 +230,8 @@ def test_grades_that_are_no_numbers_by_id_are_refused(relevances):
     ranker = Ranker("online_gradient", features=["a"])
     with pytest.raises(IncompatibleFeedback):
         ranker.learn(ranker.rank({"x": {"a": 1}, "y": {}}), relevances=relevances)
+
+
+def test_it_says_what_it_is(ranker):
+    ranker.learn(ranker.rank(CANDIDATES), relevances={"a": 1, "b": 0, "c": 0})
+    assert repr(ranker) == "<Ranker online_gradient: 2 features, learned 1 times>"

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from rankloop.core.errors import InvalidInput, RankloopError
-from rankloop.data.cache import cache_folder
+from rankloop.core.source import cache_folder
 from rankloop.data.extras import MissingPackage, need
 from rankloop.data.fetch import SOURCES, FetchFailed, Source, fetch
 

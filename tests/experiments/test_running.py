@@ -210,3 +210,11 @@ def test_arms_that_do_not_fit_are_found_before_anything_is_written(
 def test_astronomic_experiments_are_refused(change: dict[str, int]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(change))):
         small(**change)
+
+
+def test_results_of_other_code_are_kept_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_experiment(small(), tmp_path, Here())
+    run_experiment(small(), tmp_path, Here())  # the same code says nothing
+    monkeypatch.setattr("rankloop.experiments.results.source_key", lambda: "another")
+    with pytest.warns(RuntimeWarning, match="made by other code"):
+        run_experiment(small(), tmp_path, Here())

@@ -7,6 +7,7 @@ import os
 import pkgutil
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that the arguments name, then leave with its exit code."""
     _import_commands()
     try:
-        code = app(args=arguments, prog_name="rankloop", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = app(args=arguments, prog_name="rankloop", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
@@ -40,6 +43,11 @@ def one_line(error: BaseException) -> str | None:
         return f"there is not enough memory for this {error}".strip()
     format_message = getattr(error, "format_message", None)  # typer's own errors, whichever class its version uses
     return str(format_message()) if format_message else None
+
+
+def _show_warning(message: Warning | str, *where: object, **more: object) -> None:
+    """A warning as one line, without the place in the code."""
+    print("rankloop:", " ".join(str(message).split()), file=sys.stderr)
 
 
 def _import_commands() -> None:

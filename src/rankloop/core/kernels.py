@@ -10,9 +10,13 @@ import numba
 import numpy as np
 
 from rankloop.core.errors import UnstableUpdate
+from rankloop.core.source import kernel_folder
 from rankloop.core.types import Floats
 
 F = TypeVar("F", bound=Callable[..., Any])
+settings: Any = numba.config
+if not settings.CACHE_DIR:
+    settings.CACHE_DIR = str(kernel_folder())
 
 
 def kernel(function: F, *, fastmath: bool | set[str] = False) -> F:

@@ -13,19 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.source import cache_folder
 from rankloop.data.dataset import Dataset
 
-VARIABLE = "RANKLOOP_CACHE"
 VERSION = 1  # of the parser and of what is written: another number, another copy
 UNREADABLE = (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, InvalidInput)
-
-
-def cache_folder() -> Path:
-    """$RANKLOOP_CACHE, else `rankloop` in $XDG_CACHE_HOME or ~/.cache."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankloop"
 
 
 def checksum(path: Path) -> str:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput, RankloopError
+from rankloop.core.source import cache_folder
 from rankloop.core.specs import nearest
-from rankloop.data.cache import cache_folder, checksum
+from rankloop.data.cache import checksum
 from rankloop.data.extras import need
 
 TIMEOUT_SECONDS = 30

@@ -37,6 +37,16 @@ def data_path(name: str) -> Path:
     raise NotFound(absence_notice(f"the data {name!r}"))
 
 
+def given_path(name: str) -> Path:
+    """`data_path` for what a person names: a missing file is called so, only the name of a data set gets the notice."""
+    try:
+        return data_path(name)
+    except NotFound:
+        if Path(name).suffix:
+            raise NotFound(f"there is no file {name!r}") from None
+        raise
+
+
 def _repository(start: Path) -> Path:
     """The nearest folder upwards that is a repository, or `start` itself."""
     return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)

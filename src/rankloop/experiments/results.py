@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from rankloop.core.errors import Conflict, InvalidInput
+from rankloop.core.source import source_key
 from rankloop.experiments.plan import VERSION, fingerprint
 from rankloop.experiments.run import Run
 from rankloop.experiments.spec import Experiment
@@ -53,6 +55,7 @@ def open_results(folder: Path, experiment: Experiment) -> Iterator[Results]:
         whole = content[: content.rfind(b"\n") + 1]
         runs = _decoded(whole, folder / LINES)
         _check_same(runs, experiment, folder)
+        _warn_of_other_code(runs, folder)
         if len(whole) < len(content):
             file.truncate(len(whole))
         yield Results(file, runs)
@@ -91,6 +94,18 @@ def _check_same(runs: list[Run], experiment: Experiment, folder: Path) -> None:
                 f"{folder} holds results of rankloop {run.version}, this is {VERSION}; "
                 "choose another folder with --out, or delete this one"
             )
+
+
+def _warn_of_other_code(runs: list[Run], folder: Path) -> None:
+    """Results stay when a learner's code changes; who changed it should know."""
+    others = sum(run.code not in ("", source_key()) for run in runs)
+    if others:
+        warnings.warn(
+            f"{others} of {len(runs)} runs in {folder} are kept from before and were made by other code of rankloop; "
+            "delete the folder, or choose another with --out, to make them again",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _difference(ours: Experiment, theirs: Experiment) -> str:

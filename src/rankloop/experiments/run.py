@@ -13,6 +13,7 @@ from msgspec import Struct
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.protocols import AnyLearner, Stream
 from rankloop.core.registry import build
+from rankloop.core.source import source_key
 from rankloop.core.types import Floats
 from rankloop.experiments.ledger import CHUNK, Judge, Regrets, Rounds
 from rankloop.experiments.plan import (
@@ -45,6 +46,7 @@ class Run(Struct, frozen=True, kw_only=True):
     reports: dict[str, Series]
     refused: int = 0  # updates that would have been unstable
     seconds: float
+    code: str = ""  # which source of the package made it
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -60,6 +62,7 @@ def run_one(task: Task) -> Run:
         raise type(error)(f"arm {task.arm!r}, seed {task.seed}: {error}") from error
     return Run(
         version=VERSION,
+        code=source_key(),
         fingerprint=fingerprint(task.experiment),
         experiment=task.experiment,
         stream=task.stream,
