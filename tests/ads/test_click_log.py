@@ -136,6 +136,8 @@ def test_a_ranker_is_judged_on_an_export(export, tmp_path, capsys):
     assert not leaving.value.code
     assert "events.parquet: 799 rows" in out
     assert "ranker of new.rankloop" in out
+    assert out.splitlines()[2].split()[:3] == ["policy", "per", "page"]
+    assert "%" not in out.replace("95%", "")
     with pytest.raises(SystemExit) as leaving:
         main(["evaluate", "--log", str(export)])
     assert leaving.value.code == 2

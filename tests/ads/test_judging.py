@@ -1,6 +1,7 @@
 """From a log to a policy, its estimate and a plain sentence; through Python and through the command."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,11 @@ from rankloop.ads.saved_policy import SessionPolicy, load_policy, save_policy, s
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import build
+from rankloop.core.saving import save
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
 from rankloop.evaluation import LogTable
+from rankloop.evaluation.units import PER_PAGE
 from rankloop.simulate.play import play
 
 CAMPAIGN = Campaign(domain="hotel", n_context=4, informative=4, taste=1.5)
@@ -66,7 +69,7 @@ def test_the_halves_are_apart_and_the_gain_is_real(log):
     assert found.n_taught == len(taught.log.ads)
     assert found.n_taught + found.estimates["new"].n == found.n_rows == 12_000
     assert found.estimates["new"].gain_lower > 0.02
-    assert found.estimates["every ad alike"].value == pytest.approx(found.estimates["current"].value)
+    assert found.estimates["ads at random"].value == pytest.approx(found.estimates["current"].value)
     for method in ("ips", "doubly_robust"):
         other = judge(
             table, taught.encoding, {"new": trained_policy(taught, 0.0)}, method=method, model=taught.model, seed=3
@@ -100,9 +103,12 @@ def test_the_command(log, tmp_path, capsys):
     code, out, _ = run(capsys, "--log", str(log), "--save", str(saved), "--plot", str(plot))
     assert code == 0
     assert "ads.csv: 12,000 rows" in out
-    assert "more per row than the current one (95% sure)" in out
-    assert out.splitlines()[-2:] == [
+    assert re.search(r"earns [\d.]+ clicks per 100 rows instead of [\d.]+: at least [\d.]+ more \(95% sure\)\.", out)
+    assert "%" not in out.replace("95%", "")
+    assert "context: age (number), income (number), visits (number), city (2 values)" in out.splitlines()
+    assert out.splitlines()[-3:] == [
         f"The trained policy is in {saved}, its ads and columns in {saved}.json.",
+        "It does not explore; --epsilon 0.1 keeps tomorrow's log useful.",
         f"The plot is in {plot}.",
     ]
     assert plot.read_bytes().startswith(b"\x89PNG")
@@ -162,6 +168,18 @@ def test_the_command_refuses_in_one_line(tmp_path, capsys):
     code, _, err = run(capsys, "--log", str(path))
     assert code == 2
     assert "bad.csv, row 2: the propensity is 0.0" in err
+    code, out, err = run(capsys, "--log", str(path), "--plot", "x.xyz")
+    assert (code, out) == (2, "")
+    assert "rankloop: --plot x.xyz: the name must end with .png, .svg or .pdf" in err
+    code, _, err = run(capsys, "--log", str(tmp_path / "nosuch.csv"))
+    assert code == 2
+    assert "there is no file" in err
+    assert "RANKLOOP_DATA" not in err
+    shop = tmp_path / "shop.rankloop"
+    save(Session(build("pdgd", "learner"), Problem(n_features=2)), shop)
+    code, _, err = run(capsys, str(shop), "--log", str(path))
+    assert code == 2
+    assert "shop.rankloop ranks items by features; this log is of single ads" in err
     code, _, err = run(capsys, "--log", str(path), "--column", "clicks=click")
     assert code == 2
     assert "--column" in err
@@ -179,14 +197,41 @@ def test_a_target_column_is_judged_as_it_is(tmp_path, capsys):
 
 
 def test_sentences():
-    found = judge_of(gain=0.02, gain_lower=0.01)
+    found = judge_of(value=0.06, current=0.04, gain=0.02, gain_lower=0.0125)
     assert verdict("new policy", found) == (
-        "The new policy earns at least 1.000% more per row than the current one (95% sure)."
+        "The new policy earns 6.00 clicks per 100 rows instead of 4.00: at least 1.25 more (95% sure)."
+    )
+    assert verdict("ranker", found._replace(value=1.067, current=1.0), PER_PAGE) == (
+        "The ranker earns 1.067 per page instead of 1.000: at least 0.013 more (95% sure)."
     )
     assert "not better" in verdict("new policy", judge_of(gain=-0.02, gain_lower=-0.1))
     unsure = verdict("new policy", judge_of(gain=0.02, gain_lower=-0.01))
-    assert "looks better" in unsure
+    assert unsure.startswith("The gain of the new policy cannot be told from chance: ")
     assert unsure.endswith("A log 2.2 times as long might do.")  # (0.03 / 0.02)²
+
+
+def test_a_log_that_cannot_tell_gives_no_verdict(tmp_path, capsys):
+    """The gain looks sure, but the policy would mostly show what the log never shows."""
+    path = tmp_path / "log.csv"
+    path.write_text("ad,click,propensity,target\n" + "a,1,0.5,0.04\n" * 300 + "a,0,0.5,0.02\n" * 300)
+    code, out, _ = run(capsys, "--log", str(path))
+    assert code == 0
+    assert out.splitlines()[-1] == (
+        "This log cannot tell how good the target is: it seldom or never shows what the target would show (weights "
+        "average 0.06, should be 1). Let today's ranker explore more, or compare the two live by interleaving."
+    )
+    row = next(line for line in out.splitlines() if line.startswith("target"))
+    assert row.split()[:3] == ["target", "66.67", "unknown"]
+    path.write_text("ad,click,propensity,target\n" + "a,1,0.1,0.2\nb,0,0.1,0.3\n" * 300)
+    _, out, _ = run(capsys, "--log", str(path))
+    assert "its propensities are too small to be true (weights average 2.5, should be 1)" in out
+
+
+def test_rewards_that_are_no_clicks_stay_as_they_are(tmp_path, capsys):
+    path = tmp_path / "log.csv"
+    path.write_text("ad,reward,propensity,target\n" + "a,3,0.5,0.5\nb,0,0.5,0.5\n" * 100)
+    _, out, _ = run(capsys, "--log", str(path))
+    assert "is not better than the current one on this log: it earns 1.500 per row instead of 1.500." in out
 
 
 def judge_of(**changed):

@@ -89,3 +89,12 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list
     code, out, err = run(capsys, *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert said in err
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("command", [["evaluate", "--log", "x.csv"], ["train", "x.csv"], ["train", "--log", "x.csv"]])
+def test_a_missing_file_is_called_so(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(command)
+    assert leaving.value.code == 2
+    assert capsys.readouterr().err == "rankloop: there is no file 'x.csv'\n"

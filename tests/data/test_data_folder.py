@@ -4,7 +4,7 @@ import pytest
 
 from rankloop.core.errors import NotFound
 from rankloop.data import data_folder
-from rankloop.data.folder import absence_notice, data_path
+from rankloop.data.folder import absence_notice, data_path, given_path
 
 
 def test_the_variable_decides(monkeypatch, tmp_path):
@@ -32,6 +32,16 @@ def test_paths_are_looked_for_here_and_there(monkeypatch, tmp_path):
     assert data_path(str(tmp_path / "set.txt")) == tmp_path / "set.txt"
     with pytest.raises(NotFound, match=r"'other\.txt' is not on this machine .* set RANKLOOP_DATA"):
         data_path("other.txt")
+
+
+def test_a_missing_file_is_called_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
+    (tmp_path / "set.txt").write_text("")
+    assert given_path("set.txt") == tmp_path / "set.txt"
+    with pytest.raises(NotFound, match=r"^there is no file 'other\.txt'$"):
+        given_path("other.txt")
+    with pytest.raises(NotFound, match=r"'MQ2007' is not on this machine .* set RANKLOOP_DATA"):
+        given_path("MQ2007")
 
 
 def test_the_notice(monkeypatch):

@@ -60,7 +60,8 @@ def test_columns_may_be_named(tmp_path):
     [
         ("a,1,0,0.2,1,x", "log.csv, row 4: the propensity is 0.0"),
         ("a,1,,0.2,1,x", "log.csv, row 4: the propensity is missing"),
-        ("a,1,many,0.2,1,x", "many"),
+        ("a,1,many,0.2,1,x", "log.csv, row 4: propensity is 'many'; it must be a number$"),
+        ("a,no,many,0.2,1,x", r"log.csv, row 4: click is 'no'; it must be a number \(0 or 1\)"),
         ("a,,0.5,0.2,1,x", "row 4: the reward is nan"),
     ],
 )
@@ -68,6 +69,21 @@ def test_faults_name_their_row(csv, line, message):
     csv.write_text(TEXT + line + "\n")
     with pytest.raises(InvalidInput, match=message):
         estimate(LogTable(csv).rows())
+
+
+def test_texts_for_numbers_in_parquet_name_their_row(tmp_path):
+    path = tmp_path / "log.parquet"
+    columns = {"ad": ["a", "b"], "click": ["1", "no"], "propensity": [0.5, 0.5], "target": [0.5, 0.5]}
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(InvalidInput, match=r"log.parquet, row 2: click is 'no'; it must be a number \(0 or 1\)"):
+        estimate(LogTable(path).rows())
+
+
+def test_a_log_without_propensities_is_sent_to_the_answer(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("ad,click\na,1\n")
+    with pytest.raises(InvalidInput, match=r"add --column propensity=NAME .*docs/faq.md, 'My log has no propensities'"):
+        LogTable(path)
 
 
 def test_rows_are_counted_over_all_pieces(tmp_path, monkeypatch):

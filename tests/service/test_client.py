@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from service_cases import SHOP, Place, report, running
 
-from rankloop.client import AsyncClient, Client, Refused
+from rankloop.client import AsyncClient, Client, Refused, Unreachable
+from rankloop.client_calls import pauses
+from rankloop.core.errors import InvalidInput
 
 BOOKS = {"a": {"price": 0.3}, "b": {"rating": 4.5}}
 
@@ -67,3 +72,85 @@ def test_answers_that_are_lost_do_not_count_twice(served: httpx.Client, monkeypa
         assert client.feedback("shop", shown, clicks=["a"], final=True).verdict == "repeated"
         after = report(served)["counts"]
         assert (after["impressions"], after["learned"]) == (before["impressions"] + 1, before["learned"] + 1)
+
+
+def test_an_experiment_from_the_client(served: httpx.Client) -> None:
+    with Client(str(served.base_url)) as client:
+        client.create("shop", **SHOP)
+        sides = {"a": {"weights": [0.0, 1.0, 0.0]}, "b": {"ranker": "shop"}}
+        assert client.create_experiment("duel", **sides) == client.create_experiment("duel", **sides)
+        shown = client.rank("duel", BOOKS, experiment=True)
+        assert client.feedback("duel", shown, clicks=["b"], final=True, experiment=True).verdict == "closed"
+        seen = client.experiment("duel")
+        assert seen["wins"] + seen["ties"] + seen["losses"] == seen["impressions"] == 1
+        with pytest.raises(Refused, match="other settings"):
+            client.create_experiment("duel", **sides, seed=7)
+
+
+def test_a_ranking_of_an_experiment_that_is_asked_twice_counts_once(served: httpx.Client) -> None:
+    served.put("/experiments/once", json={"a": {"weights": [1.0]}, "b": {"weights": [-1.0]}})
+    body = {"items": [{"id": "a", "features": [0.1]}, {"id": "b", "features": [0.2]}]}
+    calls = [served.post("/experiments/once/rank", json=body, headers={"Idempotency-Key": "k-1"}) for _ in range(2)]
+    assert calls[0].json() == calls[1].json()
+    assert served.get("/experiments/once").json()["impressions"] == 1
+    other = served.post("/experiments/once/rank", json={"items": body["items"][:1]}, headers={"Idempotency-Key": "k-1"})
+    assert other.status_code == 409
+
+
+def test_calls_survive_a_restart(tmp_path: Path) -> None:
+    place, port = Place(tmp_path), free_port()
+    with running(place, port=port), Client(f"http://127.0.0.1:{port}", patience=20) as client:
+        client.create("shop", **SHOP)
+        shown = client.rank("shop", BOOKS)
+    with Client(f"http://127.0.0.1:{port}", patience=20) as client, ThreadPoolExecutor(max_workers=1) as thread:
+        waiting = thread.submit(client.feedback, "shop", shown, clicks=["b"], final=True)
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.3)
+        with running(place, port=port):
+            assert waiting.result(timeout=20).verdict == "closed"
+
+
+def test_patience_ends_in_one_plain_error() -> None:
+    address = f"http://127.0.0.1:{free_port()}"
+    said = f"no answer from {address} in 0.2 s; feedback may be sent again later"
+
+    async def awaited() -> None:
+        async with AsyncClient(address, patience=0.2) as client:
+            await client.ranker("shop")
+
+    with Client(address, patience=0.2) as client, pytest.raises(Unreachable) as error:
+        client.ranker("shop")
+    with ThreadPoolExecutor(max_workers=1) as thread, pytest.raises(Unreachable) as later:
+        thread.submit(asyncio.run, awaited()).result()
+    assert str(error.value) == str(later.value) == said
+
+
+def test_a_service_that_stays_busy_says_so_itself(served: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = httpx.Response(503, json={"status": 503, "title": "unavailable", "detail": "no database"})
+    with Client(str(served.base_url), patience=0.2) as client:
+        monkeypatch.setattr(client._http, "request", lambda **arguments: busy)
+        with pytest.raises(Refused, match="503 unavailable: no database"):
+            client.ranker("shop")
+
+
+def test_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("rankloop.client_calls.time.monotonic", lambda: now[0])
+    slept = []
+    for pause in pauses(10.0):
+        slept.append(pause)
+        now[0] += pause
+    assert slept == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0, 0.9])
+    assert list(pauses(0.0)) == []
+
+
+@pytest.mark.parametrize("wrong", [{"address": "127.0.0.1:8080"}, {"patience": -1.0}, {"patience": float("nan")}])
+def test_what_could_never_be_answered_is_refused_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        Client(**wrong)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

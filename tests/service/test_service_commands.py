@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ from service_cases import SHOP, Place, inside, learn, running, until
 
 from rankloop.cli import main
 from rankloop.service.retention import compact
+from rankloop.service.stores.sqlite_file import FILE
 
 NOBODY = "postgresql://nobody:a-secret@127.0.0.1:1/nothing"  # nothing listens there
 
@@ -23,6 +26,11 @@ def served(*arguments: str, store: str = "") -> subprocess.CompletedProcess[str]
     command = [sys.executable, "-m", "rankloop.cli", "serve", "--port", "0", *arguments]
     environment = os.environ | {"RANKLOOP_STORE": store}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def only_line(done: subprocess.CompletedProcess[str]) -> str:
+    (line,) = done.stderr.splitlines()
+    return line
 
 
 def replay(*arguments: str) -> int | str | None:
@@ -35,9 +43,7 @@ def replay(*arguments: str) -> int | str | None:
 def test_a_database_that_cannot_be_reached_is_one_line(tmp_path: Path, workers: str) -> None:
     done = served("--data", str(tmp_path), "--workers", workers, store=NOBODY)
     assert done.returncode == 2
-    *_, last = done.stderr.splitlines()
-    assert last.startswith("rankloop: the PostgreSQL of RANKLOOP_STORE cannot be used: ")
-    assert "Traceback" not in done.stderr
+    assert only_line(done).startswith("rankloop: the PostgreSQL of RANKLOOP_STORE cannot be used: ")
     assert "a-secret" not in done.stderr
 
 
@@ -45,8 +51,40 @@ def test_a_data_folder_in_use_is_one_line(tmp_path: Path) -> None:
     with running(Place(tmp_path)):
         done = served("--data", str(tmp_path))
     assert done.returncode == 2
-    assert "in use by another process" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "in use by another process" in only_line(done)
+
+
+def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = served("--port", str(port), "--data", str(tmp_path))
+    assert done.returncode == 2
+    assert only_line(done) == f"rankloop: port {port} is in use: choose another with --port"
+
+
+def test_an_address_of_another_machine_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKLOOP_KEYS", "admin:a-long-secret")
+    done = served("--host", "192.0.2.1", "--data", str(tmp_path))  # kept for documentation: nobody has it
+    assert done.returncode == 2
+    assert only_line(done).startswith("rankloop: cannot listen on 192.0.2.1, port 0: ")
+
+
+def test_data_in_a_file_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("hello")
+    done = served("--data", str(tmp_path / "README.md"))
+    assert done.returncode == 2
+    assert only_line(done) == f"rankloop: {tmp_path / 'README.md'} is a file; --data names a folder"
+
+
+def test_a_start_that_fails_is_told_and_announces_nothing(tmp_path: Path) -> None:
+    with running(Place(tmp_path)) as client:
+        client.put("/rankers/shop", json=SHOP)
+    with sqlite3.connect(tmp_path / FILE) as log:
+        log.execute("UPDATE events SET body = x'00'")
+    done = served("--data", str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "rankloop: the service could not start; the lines above say why"
+    assert "http://" not in done.stderr
 
 
 def test_replay_proves_the_log_of_either_store_with_its_archive(

@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.lines import opened
 from rankloop.evaluation.impressions import holds_impressions, read_impressions
-from rankloop.evaluation.log_table import GUESSES
+from rankloop.evaluation.log_columns import GUESSES
 
 QUERIES = ("query", "query_id", "qid")
 LISTS = ("impression", "list", "session", *QUERIES)

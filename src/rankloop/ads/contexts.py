@@ -20,13 +20,22 @@ CONSTANT = "(always 1)"
 class Encoding(NamedTuple):
     """How rows become numbers: ads by label; a column with `values` is 0/1 for each of them, one without as it is.
 
-    A value that is not listed is 0 everywhere; a missing number counts as the column's mean.
+    A value that is not listed is 0 everywhere; a missing number counts as the column's mean. Texts that differ in
+    nearly every row are `left_out`: nothing is learned from an id, and a saved policy would publish them.
     """
 
     ads: tuple[str, ...]
     columns: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
     means: tuple[float, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def described(self) -> str:
+        """One line: which columns are context, and which are not."""
+        used = [f"{name} ({_kind(values)})" for name, values in zip(self.columns, self.values)]
+        unused = ", ".join(f"{name} (differs in nearly every row)" for name in self.left_out)
+        return f"context: {', '.join(used) or 'none'}" + (f"; left out: {unused}" if unused else "")
 
     @property
     def n_context(self) -> int:
@@ -60,13 +69,14 @@ class Encoding(NamedTuple):
 
     def to_plain(self) -> dict[str, Any]:
         """Tables and lists for JSON."""
-        return {"ads": self.ads, "columns": self.columns, "values": self.values, "means": self.means}
+        return self._asdict()
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Encoding:
         try:
             values = tuple(tuple(map(str, part)) for part in plain["values"])
-            return cls(tuple(plain["ads"]), tuple(plain["columns"]), values, tuple(map(float, plain["means"])))
+            means, left_out = tuple(map(float, plain["means"])), tuple(plain.get("left_out", ()))
+            return cls(tuple(plain["ads"]), tuple(plain["columns"]), values, means, left_out)
         except (KeyError, TypeError, ValueError):
             raise InvalidInput("the file beside the model does not tell how its contexts are made") from None
 
@@ -87,10 +97,19 @@ def encoding_of(pieces: Iterable[LogPiece]) -> Encoding:
                 sums[name] = sums.get(name, np.zeros(2)) + np.array([known.sum(), len(known)])
     if not ads:
         raise InvalidInput("the log has no rows")
-    names = tuple(name for name in dict.fromkeys((*sums, *texts)) if name in sums or texts[name])
+    ids = tuple(name for name, counts in texts.items() if _hardly_repeats(counts))
+    names = tuple(name for name in dict.fromkeys((*sums, *texts)) if name in sums or (texts[name] and name not in ids))
     values = tuple(_frequent(texts[name]) if name in texts else () for name in names)
     means = tuple(0.0 if name in texts else float(sums[name][0] / max(sums[name][1], 1.0)) for name in names)
-    return Encoding(_in_order(ads), names, values, means)
+    return Encoding(_in_order(ads), names, values, means, ids)
+
+
+def _hardly_repeats(counts: Counter[str]) -> bool:
+    return len(counts) > MOST_VALUES and 2 * len(counts) > counts.total()
+
+
+def _kind(values: tuple[str, ...]) -> str:
+    return f"{len(values)} value{'s' * (len(values) > 1)}" if values else "number"
 
 
 def _frequent(counts: Counter[str]) -> tuple[str, ...]:

@@ -16,12 +16,13 @@ from rankloop.ads.training import AdLog, fit_rankers, joined
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation.estimates import Options, concluded
 from rankloop.evaluation.judgement import CURRENT, UNIFORM, Judgement
-from rankloop.evaluation.judgement import verdict as verdict
-from rankloop.evaluation.judgement import verdicts as verdicts
 from rankloop.evaluation.log_table import LogPiece, LogTable
 from rankloop.evaluation.off_policy import MODELLED, SPANS, Method, check_method, series_of
 from rankloop.evaluation.rows import Rows, rows_of
 from rankloop.evaluation.sums import Sums
+from rankloop.evaluation.units import unit_of
+from rankloop.evaluation.verdicts import verdict as verdict
+from rankloop.evaluation.verdicts import verdicts as verdicts
 
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 MOST_TAUGHT = 500_000
@@ -99,7 +100,8 @@ def judge(
         watch(n_rows)
     methods: dict[str, Method] = {name: "ips" if policy is None else method for name, policy in rated.items()}
     estimates = {name: concluded(sums[name], methods[name], options, SPANS[methods[name]]) for name in rated}
-    return Judgement(n_rows, n_taught, n_rewarded, len(encoding.ads), estimates)
+    unit = unit_of(sums[CURRENT])
+    return Judgement(n_rows, n_taught, n_rewarded, len(encoding.ads), estimates, unit, encoding.described)
 
 
 def policy_rows(log: AdLog, policy: Policy | None, model: RewardModel | None = None) -> Rows:

@@ -12,20 +12,20 @@ def plot_judgement(judgement: Judgement, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    names = list(judgement.estimates)
+    names, unit = list(judgement.estimates), judgement.unit
     figure = Figure(figsize=(7.2, 0.6 * len(names) + 1.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     for place, name in enumerate(names):
         found = judgement.estimates[name]
-        low = max(0.0, found.lower)
-        axes.plot([100 * low, 100 * found.value], [place, place], color="#2f7ed8", linewidth=2.5)
-        axes.plot([100 * low], [place], marker="|", markersize=12, color="#2f7ed8")
-        axes.plot([100 * found.value], [place], marker="o", color="#2f7ed8")
-    axes.axvline(100 * judgement.estimates[CURRENT].value, color="#8a8f98", linestyle="dashed", linewidth=1.0)
+        low, value = unit.scale * max(0.0, found.lower), unit.scale * found.value
+        axes.plot([low, value], [place, place], color="#2f7ed8", linewidth=2.5)
+        axes.plot([low], [place], marker="|", markersize=12, color="#2f7ed8")
+        axes.plot([value], [place], marker="o", color="#2f7ed8")
+    axes.axvline(unit.scale * judgement.estimates[CURRENT].value, color="#8a8f98", linestyle="dashed", linewidth=1.0)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(left=0.0)
-    axes.set_xlabel(f"reward per 100 rows; the line ends at the {judgement.estimates[CURRENT].level:.0%} lower bound")
+    axes.set_xlabel(f"{unit.name}; the line ends at the {judgement.estimates[CURRENT].level:.0%} lower bound")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=160, facecolor="white")

@@ -49,10 +49,12 @@ def save_policy(taught: Taught, epsilon: float, path: Path, seed: int = 0) -> No
 
 def load_policy(path: Path) -> tuple[Policy, Encoding]:
     """What `save_policy` wrote."""
-    beside = names_beside(path)
+    session, beside = load(path), names_beside(path)
+    if session.problem.n_features > 0:
+        raise InvalidInput(f"{path.name} ranks items by features; this log is of single ads")
     if not beside.exists():
         raise NotFound(f"{beside.name} is not beside {path.name}: it tells which columns the policy's contexts are")
-    session, encoding = load(path), Encoding.from_plain(json.loads(beside.read_text(encoding="utf-8")))
+    encoding = Encoding.from_plain(json.loads(beside.read_text(encoding="utf-8")))
     if session.problem.n_items != len(encoding.ads) or session.problem.n_context != encoding.n_context:
         raise InvalidInput(f"{path.name} and {beside.name} do not belong together")
     if session.problem.shown != 1:

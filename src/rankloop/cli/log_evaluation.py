@@ -13,6 +13,7 @@ from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput
 
 BY_PLACE = ("cascade", "position_wise", "pseudo_inverse")
+PICTURES = (".png", ".svg", ".pdf")
 
 if TYPE_CHECKING:
     from rankloop.ads.policies import Policy
@@ -51,27 +52,31 @@ def evaluate_log(
 ) -> None:
     from rankloop.ads.plot import plot_judgement
     from rankloop.cli.service_log import is_service_log
-    from rankloop.data.folder import data_path
+    from rankloop.data.folder import given_path
     from rankloop.evaluation.impressions import holds_impressions
     from rankloop.evaluation.log_table import LogTable
 
+    if plot is not None and plot.suffix.lower() not in PICTURES:
+        raise InvalidInput(f"--plot {plot}: the name must end with .png, .svg or .pdf")
     name = Path(log).name
     with progress_bar(f"judging {name}", "rows") as progress:
         if is_service_log(log):
             judgement = _judged_service(log, model, how)
-        elif holds_impressions(path := data_path(log)):
+        elif holds_impressions(path := given_path(log)):
             judgement = _judged_rankings(path, model, how)
         else:
             judgement = _judged(LogTable(path, **_named(column)), model, how, save, lambda rows: progress(rows, rows))
     if plot is not None:
         plot_judgement(judgement, plot)
-    typer.echo(_json(judgement) if as_json else _text(name, judgement, _written(judgement, save, plot)))
+    written = [*_kept(judgement, save, how.epsilon), *([f"The plot is in {plot}."] if plot is not None else [])]
+    typer.echo(_json(judgement) if as_json else _text(name, judgement, written))
 
 
-def _written(judgement: Judgement, save: Path | None, plot: Path | None) -> list[str]:
-    kept = save is not None and judgement.n_taught > 0
-    lines = [f"The trained policy is in {save}, its ads and columns in {save}.json."] if kept else []
-    return lines + ([f"The plot is in {plot}."] if plot is not None else [])
+def _kept(judgement: Judgement, save: Path | None, epsilon: float) -> list[str]:
+    if save is None or judgement.n_taught == 0:
+        return []
+    lines = [f"The trained policy is in {save}, its ads and columns in {save}.json."]
+    return lines if epsilon > 0 else [*lines, "It does not explore; --epsilon 0.1 keeps tomorrow's log useful."]
 
 
 def _named(column: list[str]) -> dict[str, str]:
@@ -143,26 +148,29 @@ def _named_model(model: Path | None, log: str) -> Path:
 
 
 def _text(name: str, judgement: Judgement, written: list[str]) -> str:
-    from rankloop.evaluation.judgement import amount, verdicts
+    from rankloop.evaluation.overlap import is_off_balance
+    from rankloop.evaluation.verdicts import verdicts
 
-    first = next(iter(judgement.estimates.values()))
+    first, unit = next(iter(judgement.estimates.values())), judgement.unit
     half = f", {judgement.n_taught:,} of them to learn from" if judgement.n_taught else ""
     ads = f", {judgement.n_ads} ads" if judgement.n_ads else ""
-    width = max(map(len, judgement.estimates)) + 2
-    lines = [f"{name}: {judgement.n_rows:,} rows{half}{ads}, {judgement.n_rewarded:,} rewarded", ""]
-    lines.append(f"{'policy':<{width}}{'per row':>10}{f'at least ({first.level:.0%})':>18}{'rows count as':>16}")
+    width, column = max(map(len, judgement.estimates)) + 2, len(unit.name) + 2
+    lines = [f"{name}: {judgement.n_rows:,} rows{half}{ads}, {judgement.n_rewarded:,} rewarded"]
+    lines += [judgement.context, ""] if judgement.context else [""]
+    lines.append(f"{'policy':<{width}}{unit.name:>{column}}{f'at least ({first.level:.0%})':>18}{'rows count as':>16}")
     for policy, found in judgement.estimates.items():
-        low = max(0.0, found.lower)
-        lines.append(f"{policy:<{width}}{amount(found.value):>10}{amount(low):>18}{found.effective_n:>16,.0f}")
+        low = "unknown" if is_off_balance(found.overlap) else unit.of(max(0.0, found.lower))
+        lines.append(f"{policy:<{width}}{unit.of(found.value):>{column}}{low:>18}{found.effective_n:>16,.0f}")
     return "\n".join([*lines, "", *verdicts(judgement), *written])
 
 
 def _json(judgement: Judgement) -> str:
     import msgspec
 
-    from rankloop.evaluation.judgement import verdicts
+    from rankloop.evaluation.units import PER_PAGE
+    from rankloop.evaluation.verdicts import verdicts
 
-    answer = judgement._asdict()
+    answer = judgement._asdict() | {"unit": "per page" if judgement.unit == PER_PAGE else "per row"}
     answer["estimates"] = {
         name: {field: _finite(value) for field, value in found._asdict().items()} | {"overlap": found.overlap._asdict()}
         for name, found in judgement.estimates.items()

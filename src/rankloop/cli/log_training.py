@@ -40,9 +40,9 @@ def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     from rankloop.ads.click_log import MergedLists, merged, read_click_log
     from rankloop.batch.estimator import session_of
     from rankloop.core.saving import save
-    from rankloop.data.folder import data_path
+    from rankloop.data.folder import given_path
 
-    clicks = read_click_log(data_path(str(log)))
+    clicks = read_click_log(given_path(str(log)))
     looked_at = clicks.position_bias().looked_at if how.position_bias is None else _numbers(how.position_bias)
     weights = clicks.relevance(looked_at, how.clip)
     if not np.any(weights):

@@ -31,7 +31,7 @@ def serve(
     except ModuleNotFoundError as error:
         from rankloop.core.errors import NotFound
 
-        raise NotFound(f"serving needs {error.name}: pip install 'rankloop[serve]'") from None
+        raise NotFound(f"serving needs {error.name}: `make setup` installs it, or pip install '.[serve]'") from None
 
     store = os.environ.get("RANKLOOP_STORE", "")
     settings = Settings(
@@ -43,12 +43,15 @@ def serve(
         workers=workers,
         keep_days=keep_days,
     )
-    if socket is None:
-        where = "in PostgreSQL" if store else f"in {os.fspath(data)}"
-        typer.echo(f"rankloop: http://{host}:{port} (calls: /docs), log {where}", err=True)
+    where = "in PostgreSQL" if store else f"in {os.fspath(data)}"
+
+    def announce(address: str) -> None:
+        if socket is None:  # else this is one of several workers, and the process that started it has said so
+            typer.echo(f"rankloop: running on {address} (calls: /docs), log {where}", err=True)
+
     if workers > 1:
         kept = [] if keep_days is None else ["--keep-days", str(keep_days)]
         of_each = ["serve", "--host", host, "--data", os.fspath(data), *kept, *(["--demo"] * demo)]
-        serve_with_workers(settings, of_each)
+        serve_with_workers(settings, announce, of_each)
     else:
-        serving.serve(settings, demo, socket)
+        serving.serve(settings, announce, demo, socket)

@@ -75,10 +75,10 @@ def train(
     from rankloop.batch.validation import cross_validate
     from rankloop.cli.progress import progress_bar
     from rankloop.data.dataset import normalise_queries
-    from rankloop.data.folder import data_path
+    from rankloop.data.folder import given_path
 
     risk, path, where = risk_of(loss), _path(regularisation), _engine(engine, workers)
-    parts = read_folds(data_path(str(data)), folds, seed)
+    parts = read_folds(given_path(str(data)), folds, seed)
     if normalise:
         parts = [Fold(fold.name, *map(normalise_queries, fold[1:])) for fold in parts]
     settings = Settings(tolerance=tolerance, engine=where)

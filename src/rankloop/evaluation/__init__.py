@@ -2,7 +2,8 @@
 
 from rankloop.evaluation.estimates import Estimate, Options
 from rankloop.evaluation.learned import session_rows
-from rankloop.evaluation.log_table import Columns, LogTable
+from rankloop.evaluation.log_columns import Columns
+from rankloop.evaluation.log_table import LogTable
 from rankloop.evaluation.off_policy import clipped, direct, doubly_robust, estimate, ips, snips, switch
 from rankloop.evaluation.overlap import Overlap
 from rankloop.evaluation.propensities import RankingPolicy, place_probabilities, prefix_probabilities, shown_parts

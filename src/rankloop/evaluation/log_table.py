@@ -9,46 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.specs import nearest
 from rankloop.core.types import Floats
-from rankloop.data.folder import data_path
+from rankloop.data.folder import given_path
 from rankloop.data.lines import opened
+from rankloop.evaluation.csv_pieces import Fault, csv_tables, first_fault
+from rankloop.evaluation.log_columns import columns_of
 from rankloop.evaluation.rows import Rows, rows_of
 
 PIECE_ROWS = 1 << 16
-BLOCK_BYTES = 8 << 20
-GUESSES = {
-    "action": (
-        "action",
-        "ad",
-        "item",
-        "offer",
-        "arm",
-        "shown_ad",
-        "ad_shown",
-        "ad_id",
-        "item_id",
-        "offer_id",
-        "banner",
-    ),
-    "reward": ("reward", "click", "clicked", "clicks", "is_click"),
-    "propensity": ("propensity", "propensity_score", "pscore", "probability", "prob"),
-    "target": ("target", "target_probability", "evaluation_probability"),
-    "position": ("position", "place", "slot"),
-}
-ROLES = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
-NOT_CONTEXT = ("", "timestamp", "time", "date", "id")
-
-
-class Columns(NamedTuple):
-    """Which column of a table is what; an empty name: the table has none."""
-
-    action: str
-    reward: str
-    propensity: str
-    target: str = ""
-    position: str = ""
-    context: tuple[str, ...] = ()
 
 
 class LogPiece(NamedTuple):
@@ -71,7 +39,7 @@ class LogTable:
     """
 
     def __init__(self, path: str | Path, **named: str) -> None:
-        self.path = data_path(str(path))
+        self.path = given_path(str(path))
         self.names = self._header()
         self.columns = columns_of(self.names, named, self.path.name)
 
@@ -113,7 +81,13 @@ class LogTable:
         try:
             return np.array(table[name].to_numpy(zero_copy_only=False), dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"{self.path.name}, from row {first}: {name} must hold numbers: {error}") from None
+            fault = first_fault([table], [name], first)
+            said = self._told(fault) if fault else f"{self.path.name}, from row {first}: {name}: {error}"
+            raise InvalidInput(said) from None
+
+    def _told(self, fault: Fault) -> str:
+        right = "a number (0 or 1)" if fault.column == self.columns.reward else "a number"
+        return f"{self.path.name}, row {fault.row}: {fault.column} is {fault.value!r}; it must be {right}"
 
     def _header(self) -> list[str]:
         if _is_parquet(self.path):
@@ -135,46 +109,27 @@ class LogTable:
 
                 yield from pyarrow.parquet.ParquetFile(self.path).iter_batches(PIECE_ROWS, columns=wanted)
                 return
+            texts = [name for name in (self.columns.action, self.columns.position) if name]
             with opened(self.path) as file:
-                yield from _csv(file, wanted, self.columns)
+                yield from csv_tables(file, wanted, self._number_columns(wanted), texts)
         except pa.ArrowInvalid as error:
-            raise InvalidInput(f"{self.path.name}: {' '.join(str(error).split())}") from None
+            fault = None if _is_parquet(self.path) else self._fault(wanted)
+            said = self._told(fault) if fault else f"{self.path.name}: {' '.join(str(error).split())}"
+            raise InvalidInput(said) from None
 
+    def _number_columns(self, wanted: Sequence[str]) -> list[str]:
+        return [name for name in self.columns[1:4] if name and name in wanted]
 
-def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Columns:
-    """The columns as named, or as their names suggest."""
-    unknown = next((given for given in named.values() if given and given not in names), None)
-    if unknown is not None:
-        raise InvalidInput(f"{where} has no column {unknown!r}{nearest(unknown, names)}")
-    found = {role: named.get(role) or _guess(names, usual) for role, usual in GUESSES.items()}
-    for role in ("action", "reward", "propensity"):
-        if not found[role]:
-            raise InvalidInput(
-                f"{where} has no column that is clearly the {ROLES[role]} (such as {', '.join(GUESSES[role][:3])}); it "
-                f"has {', '.join(names)}: say which one, as in {role}={names[0]} (rankloop evaluate: --column)"
-            )
-    used = {*found.values(), *NOT_CONTEXT}
-    return Columns(**found, context=tuple(name for name in names if name not in used))
+    def _fault(self, wanted: Sequence[str]) -> Fault | None:
+        """Read the columns of numbers again as texts, to find the row that holds none."""
+        import pyarrow as pa
 
-
-def _guess(names: Sequence[str], usual: Sequence[str]) -> str:
-    return next((name for guess in usual for name in names if _plain(name) == guess), "")
-
-
-def _plain(name: str) -> str:
-    """So that "Shown Ad" and "shown-ad" are known as shown_ad."""
-    return name.lower().replace(" ", "_").replace("-", "_")
-
-
-def _csv(file: Any, wanted: list[str], columns: Columns) -> Iterator[Any]:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    numbers = {name: pa.float64() for name in (columns.reward, columns.propensity, columns.target) if name}
-    texts = {name: pa.string() for name in (columns.action, columns.position) if name}
-    types = {name: kind for name, kind in (numbers | texts).items() if name in wanted}
-    convert = csv.ConvertOptions(column_types=types, include_columns=wanted, strings_can_be_null=True)
-    yield from csv.open_csv(file, csv.ReadOptions(block_size=BLOCK_BYTES), convert_options=convert)
+        numbers = self._number_columns(wanted)
+        try:
+            with opened(self.path) as file:
+                return first_fault(csv_tables(file, numbers, (), numbers), numbers)
+        except pa.ArrowInvalid:  # a line with too many columns, or the like
+            return None
 
 
 def _is_parquet(path: Path) -> bool:

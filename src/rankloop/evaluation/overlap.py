@@ -38,6 +38,11 @@ def overlap_of(sums: Sums) -> Overlap:
     )
 
 
+def is_off_balance(overlap: Overlap) -> bool:
+    """Whether the weights average so far from 1 that the log cannot tell how good the target policy is."""
+    return abs(overlap.mean_weight - 1.0) > 4.0 * overlap.mean_weight_error + 0.01
+
+
 def warnings_of(overlap: Overlap, n: int) -> tuple[str, ...]:
     """In plain words, what makes the estimate doubtful; empty when nothing does."""
     found = []
@@ -53,7 +58,7 @@ def warnings_of(overlap: Overlap, n: int) -> tuple[str, ...]:
         )
     if overlap.largest_share > HEAVY_SHARE and n > 1:
         found.append(f"a single row carries {overlap.largest_share:.0%} of the weight")
-    if abs(overlap.mean_weight - 1.0) > 4.0 * overlap.mean_weight_error + 0.01:
+    if is_off_balance(overlap):
         found.append(
             f"the weights average {overlap.mean_weight:.3g} and should average 1: the propensities are wrong, or the "
             "target policy shows what the log never shows"

@@ -54,8 +54,9 @@ def add_hot_calls(app: FastAPI) -> None:
 
     @app.post("/experiments/{name}/rank", openapi_extra=takes(RankBody, RankAnswer), tags=["experiments"])
     async def experiment_rank(name: str, request: Request) -> Response:
-        """One list from both sides of the experiment."""
-        return json(await using.experiment_rank(service(), name, _rank_body(await content(request, most))))
+        """One list from both sides of the experiment. Idempotency-Key as for rankers."""
+        body = _rank_body(await content(request, most))
+        return json(await using.experiment_rank(service(), name, body, request.headers.get("idempotency-key")))
 
     @app.post("/experiments/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["experiments"])
     async def experiment_feedback(name: str, request: Request) -> Response:

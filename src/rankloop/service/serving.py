@@ -8,8 +8,8 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from socket import socket as Socket
 from threading import current_thread, main_thread
 from typing import Any
@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from rankloop.service.app import make_app
 from rankloop.service.demo import Demo
 from rankloop.service.errors import Unavailable
+from rankloop.service.listening import address_of, bound_socket
 from rankloop.service.settings import Settings
 from rankloop.service.stores.opening import open_store
 from rankloop.service.stores.port import Store
@@ -43,11 +44,16 @@ class JsonLines(logging.Formatter):
 
 
 class Server(uvicorn.Server):
-    """Ends endless answers when it is told to stop, and leaves the exit code to the caller."""
+    """Says when it has started, ends endless answers when it is told to stop, leaves the exit code to the caller."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
         self.app = app
+        self.when_started: Callable[[], None] = lambda: None
+
+    async def startup(self, sockets: list[Socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.when_started()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -85,19 +91,27 @@ def make_server(settings: Settings, demo: bool = False, store: Store | None = No
     return Server(config, app)
 
 
-def serve(settings: Settings, demo: bool = False, socket: int | None = None) -> None:
-    """Serve until told to stop; then finish, snapshot and return. `socket` is one that is open already."""
+def serve(settings: Settings, announce: Callable[[str], None], demo: bool = False, shared: int | None = None) -> None:
+    """Serve until told to stop; then finish, snapshot and return.
+
+    `announce` gets the URL once calls are answered. `shared` is a socket that is open already, by its number.
+    """
+    with bound_socket(settings) if shared is None else Socket(fileno=shared) as opened:
+        _write_json_lines()
+        sys.setswitchinterval(SWITCH)
+        gc.set_threshold(*SELDOM)
+        server = make_server(settings, demo, open_store(settings))
+        server.when_started = lambda: announce(address_of(settings, opened))
+        with suppress(SystemExit):  # that is how uvicorn leaves when it cannot start
+            server.run([opened])
+        if not server.started:
+            raise Unavailable("the service could not start; the lines above say why")
+
+
+def _write_json_lines() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name in ("rankloop.service", "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.INFO)
-    sys.setswitchinterval(SWITCH)
-    gc.set_threshold(*SELDOM)
-    # such a socket knows that it is TCP, which uvicorn's own way does not
-    opened = None if socket is None else [Socket(fileno=socket)]
-    server = make_server(settings, demo, open_store(settings))
-    server.run(opened)
-    if not server.started:
-        raise Unavailable("the service could not start; the lines above say why")

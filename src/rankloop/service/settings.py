@@ -39,6 +39,8 @@ class Settings:
             )
         if self.workers > 1 and not self.store:
             raise InvalidInput("several workers need PostgreSQL: set RANKLOOP_STORE=postgresql://…")
+        if self.data.exists() and not self.data.is_dir():
+            raise InvalidInput(f"{self.data} is a file; --data names a folder")
         for name in ("max_body", "max_items", "max_batch", "max_rankers", "max_open", "rate", "workers", "keep_days"):
             if (getattr(self, name) or 0) <= 0 and getattr(self, name) is not None:
                 raise InvalidInput(f"{name} must be above 0, got {getattr(self, name)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from rankloop.core.errors import Conflict
-from rankloop.service.asking import asked_of
+from rankloop.service.asking import Asked, asked_of
 from rankloop.service.bodies import FeedbackAnswer, FeedbackBody, Id, RankAnswer, RankBody
 from rankloop.service.errors import Unavailable
 from rankloop.service.events import Ranked
@@ -20,12 +20,9 @@ async def rank(service: Service, name: str, body: RankBody, key: str | None = No
     live = service.ranker(name)
     asked = asked_of(body, live.plan, service.settings.max_items)
     impression = new_impression(key)
-    if key is not None:
-        before = await _ranked_before(service, live.stream, live.view, impression)
-        if before is not None:
-            if before.features != asked.features.tobytes() or before.ids != asked.ids:
-                raise Conflict("this Idempotency-Key was used for another ranking")
-            return _answer(before)
+    before = await _ranked_before(service, live.stream, live.view, impression, asked) if key is not None else None
+    if before is not None:
+        return _answer(before)
     _check_room(service, live.view)
     ranked = live.rank(asked, impression)
     try:
@@ -45,14 +42,20 @@ async def feedback(service: Service, name: str, body: FeedbackBody) -> FeedbackA
     return FeedbackAnswer(body.impression, verdict, live.published.number)
 
 
-async def experiment_rank(service: Service, name: str, body: RankBody) -> RankAnswer:
-    """One list from both sides."""
+async def experiment_rank(service: Service, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
+    """One list from both sides; a request with the same `key` gets the same answer."""
     await service.look_for(name)
     live = service.experiment(name)
     asked = asked_of(body, live.plan, service.settings.max_items)
+    impression = new_impression(key)
+    before = await _ranked_before(service, live.stream, live.view, impression, asked) if key is not None else None
+    if before is not None:
+        return _answer(before)
     _check_room(service, live.view)
-    ranked = live.rank(asked, new_impression(None))
-    await service.append(live.stream, ranked)
+    ranked = live.rank(asked, impression)
+    folded = await service.append(live.stream, ranked)
+    if folded.outcome.verdict == "repeated":
+        return _answer(live.view.open[impression].ranked)
     return _answer(ranked)
 
 
@@ -64,12 +67,17 @@ async def experiment_feedback(service: Service, name: str, body: FeedbackBody) -
     return FeedbackAnswer(body.impression, verdict, 0)
 
 
-async def _ranked_before(service: Service, stream: str, view: View, impression: str) -> Ranked | None:
+async def _ranked_before(service: Service, stream: str, view: View, impression: str, asked: Asked) -> Ranked | None:
+    """What was shown for a request that came before; `Conflict` if that one had other items."""
     known = view.open.get(impression)
     if known is not None:
-        return known.ranked
-    records = await asyncio.to_thread(service.store.of_impression, stream, impression)
-    return next((record.event for record in records if isinstance(record.event, Ranked)), None)
+        before: Ranked | None = known.ranked
+    else:
+        records = await asyncio.to_thread(service.store.of_impression, stream, impression)
+        before = next((record.event for record in records if isinstance(record.event, Ranked)), None)
+    if before is not None and (before.features != asked.features.tobytes() or before.ids != asked.ids):
+        raise Conflict("this Idempotency-Key was used for another ranking")
+    return before
 
 
 def _check_room(service: Service, view: View) -> None:

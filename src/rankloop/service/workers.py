@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from types import FrameType
 
+from rankloop.service.listening import address_of, bound_socket
 from rankloop.service.settings import Settings
 from rankloop.service.stores.opening import open_store
 
 PAUSE = 0.2  # seconds between looks at the workers
 PATIENCE = 30  # seconds for a worker to finish
+WAITING = 1024  # calls that may wait while the workers start
 
 
-def serve_with_workers(settings: Settings, arguments: list[str]) -> None:
+def serve_with_workers(settings: Settings, announce: Callable[[str], None], arguments: list[str]) -> None:
     """Run `settings.workers` processes until told to stop; `arguments` is the command line of one of them."""
-    open_store(settings).close()  # what is wrong with it is better said once than by every worker
-    with socket.create_server((settings.host, settings.port), backlog=1024) as shared:
+    with bound_socket(settings) as shared:
+        open_store(settings).close()  # what is wrong with it is better said once than by every worker
+        shared.listen(WAITING)
         shared.set_inheritable(True)
         stopping: list[int] = []
 
@@ -28,8 +31,8 @@ def serve_with_workers(settings: Settings, arguments: list[str]) -> None:
 
         for sig in (signal.SIGTERM, signal.SIGINT):
             signal.signal(sig, stop)
-        number, port = shared.fileno(), shared.getsockname()[1]
-        print(f"{settings.workers} workers running on http://{settings.host}:{port} ", file=sys.stderr, flush=True)
+        number = shared.fileno()
+        announce(address_of(settings, shared))
         command = [sys.executable, "-m", "rankloop.cli", *arguments, "--socket", str(number)]
         workers = [subprocess.Popen(command, pass_fds=[number]) for _ in range(settings.workers)]
         while not stopping:

@@ -1,0 +1,133 @@
+"""What a client of the service sends and gets back, and how long it is patient; the same for sync and async."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from rankloop.core.errors import InvalidInput, RankloopError
+
+Id = str | int
+Features = Sequence[float] | Mapping[str, float]
+Items = Mapping[Id, Features] | Sequence[Mapping[str, Any]]
+AGAIN = (429, 502, 503, 504, 507)
+LOST = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before a call is sent again
+
+
+class Refused(RankloopError):
+    """The service said no; `problem` is its document (RFC 9457)."""
+
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        super().__init__(f"{problem.get('status')} {problem.get('title')}: {problem.get('detail')}")
+        self.problem = problem
+        self.status = int(problem.get("status", 0))
+
+
+class Unreachable(RankloopError):
+    """No answer came while the client was patient; whether the last call arrived is not known."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A ranking to show, best first."""
+
+    impression: str
+    ranking: list[Id]
+    state: int
+    log_propensity: float | None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What became of feedback: taken, closed or repeated."""
+
+    impression: str
+    verdict: str
+    state: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call that may be sent again: the same body, the same idempotency key."""
+
+    method: str
+    path: str
+    body: Any = None
+    key: str | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        headers = {"Idempotency-Key": self.key} if self.key else {}
+        sent = {"content": self.body} if isinstance(self.body, bytes) else {"json": self.body}
+        if isinstance(self.body, bytes):
+            headers["Content-Type"] = "application/octet-stream"
+        return {"method": self.method, "url": self.path, "headers": headers, **sent}
+
+
+def rank_request(place: str, items: Items, query_id: str, context: Sequence[float], more: Mapping[str, Any]) -> Request:
+    """Ranking draws, so a repeated request carries a key by which the service knows it again."""
+    listed = [{"id": id, "features": row} for id, row in items.items()] if isinstance(items, Mapping) else list(items)
+    body = {"items": listed, "query_id": query_id, "context": list(context), **more}
+    return Request("POST", f"{place}/rank", body, secrets.token_hex(16))
+
+
+def feedback_request(place: str, shown: Shown | str, final: bool, given: Mapping[str, Any]) -> Request:
+    """The service recognises the same feedback by itself."""
+    impression = shown if isinstance(shown, str) else shown.impression
+    revealed = {kind: value for kind, value in given.items() if value is not None}
+    return Request("POST", f"{place}/feedback", {"impression": impression, "final": final, **revealed})
+
+
+def create_request(name: str, learner: Any, problem: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
+    return Request("PUT", f"/rankers/{name}", {"learner": learner, "problem": dict(problem), **more})
+
+
+def upload_request(name: str, path: str | os.PathLike[str]) -> Request:
+    return Request("PUT", f"/rankers/{name}/state", Path(path).read_bytes())
+
+
+def experiment_request(name: str, a: Mapping[str, Any], b: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
+    return Request("PUT", place_of(name, True), {"a": dict(a), "b": dict(b), **more})
+
+
+def place_of(name: str, experiment: bool) -> str:
+    return f"/experiments/{name}" if experiment else f"/rankers/{name}"
+
+
+def pauses(patience: float) -> Iterator[float]:
+    """Longer each time, until `patience` seconds have passed."""
+    end, pause = time.monotonic() + patience, FIRST_PAUSE
+    while (left := end - time.monotonic()) > 0:
+        yield min(pause, left)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def answer_of(response: httpx.Response) -> Any:
+    if response.is_success:
+        return response.json()
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = {"status": response.status_code, "title": "error", "detail": response.text[:200]}
+    raise Refused(problem)
+
+
+def unreachable(address: str, patience: float) -> Unreachable:
+    return Unreachable(f"no answer from {address} in {patience:g} s; feedback may be sent again later")
+
+
+def settings_of(address: str, key: str, timeout: float, patience: float) -> dict[str, Any]:
+    """The arguments of the HTTP client; what could never be answered is refused at once."""
+    if not address.startswith(("http://", "https://")):
+        raise InvalidInput(f"an address begins with http:// or https://, got {address!r}")
+    if not 0 <= patience < float("inf"):
+        raise InvalidInput(f"patience must be a number of seconds, 0 or more, got {patience}")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return {"base_url": address, "headers": headers, "timeout": timeout}

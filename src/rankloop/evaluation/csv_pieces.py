@@ -1,0 +1,50 @@
+"""CSV logs as Arrow tables, a piece at a time, and where a number is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+BLOCK_BYTES = 8 << 20
+
+
+class Fault(NamedTuple):
+    """A text where a number should be."""
+
+    row: int
+    column: str
+    value: str
+
+
+def csv_tables(file: Any, wanted: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
+    """The wanted columns; `numbers` and `texts` are read as such, the others as they look."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
+    known = {name: kind for name, kind in types.items() if name in wanted}
+    convert = csv.ConvertOptions(column_types=known, include_columns=wanted, strings_can_be_null=True)
+    yield from csv.open_csv(file, csv.ReadOptions(block_size=BLOCK_BYTES), convert_options=convert)
+
+
+def first_fault(tables: Iterable[Any], numbers: Sequence[str], first_row: int = 1) -> Fault | None:
+    """The first text among the columns of numbers, rows counted from `first_row`."""
+    for table in tables:
+        faults = [
+            Fault(first_row + row, name, value)
+            for name in numbers
+            for row, value in enumerate(table[name].to_pylist())
+            if not _is_number(value)
+        ]
+        if faults:
+            return min(faults)
+        first_row += table.num_rows
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(0.0 if value is None else value)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,68 @@
+"""Which column of a log is what: as named, or as usual names suggest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.specs import nearest
+
+GUESSES = {
+    "action": (
+        "action",
+        "ad",
+        "item",
+        "offer",
+        "arm",
+        "shown_ad",
+        "ad_shown",
+        "ad_id",
+        "item_id",
+        "offer_id",
+        "banner",
+    ),
+    "reward": ("reward", "click", "clicked", "clicks", "is_click"),
+    "propensity": ("propensity", "propensity_score", "pscore", "probability", "prob"),
+    "target": ("target", "target_probability", "evaluation_probability"),
+    "position": ("position", "place", "slot"),
+}
+ROLES = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
+NEVER = {"propensity": "; if it was never logged see docs/faq.md, 'My log has no propensities'"}
+NOT_CONTEXT = ("", "timestamp", "time", "date", "id")
+
+
+class Columns(NamedTuple):
+    """Which column of a table is what; an empty name: the table has none."""
+
+    action: str
+    reward: str
+    propensity: str
+    target: str = ""
+    position: str = ""
+    context: tuple[str, ...] = ()
+
+
+def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Columns:
+    """The columns as named, or as their names suggest."""
+    unknown = next((given for given in named.values() if given and given not in names), None)
+    if unknown is not None:
+        raise InvalidInput(f"{where} has no column {unknown!r}{nearest(unknown, names)}")
+    found = {role: named.get(role) or _guess(names, usual) for role, usual in GUESSES.items()}
+    for role in ("action", "reward", "propensity"):
+        if not found[role]:
+            raise InvalidInput(
+                f"{where} has no column that is clearly the {ROLES[role]} (such as {', '.join(GUESSES[role][:3])}); it "
+                f'has {", ".join(names)}: add --column {role}=NAME (in Python {role}="NAME"){NEVER.get(role, "")}'
+            )
+    used = {*found.values(), *NOT_CONTEXT}
+    return Columns(**found, context=tuple(name for name in names if name not in used))
+
+
+def _guess(names: Sequence[str], usual: Sequence[str]) -> str:
+    return next((name for guess in usual for name in names if _plain(name) == guess), "")
+
+
+def _plain(name: str) -> str:
+    """So that "Shown Ad" and "shown-ad" are known as shown_ad."""
+    return name.lower().replace(" ", "_").replace("-", "_")
