@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+# Spelt out: NDArray[…] no longer says that it is an ndarray from numpy 2.5 on, and receipts are read by annotation.
+Floats = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
+Ints = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
 R = TypeVar("R")
 
 
