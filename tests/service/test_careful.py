@@ -185,6 +185,20 @@ def test_an_experiment_counts_who_wins(client: httpx.Client) -> None:
     assert report(client)["counts"]["learned"] == before
 
 
+def test_an_experiment_throws_new_coins_after_a_restart(place: Place) -> None:
+    sides = {"a": {"weights": [0, 1, 0]}, "b": {"ranker": "shop"}}
+    firsts: list[str] = []
+    for part in range(2):
+        with running(place) as http:
+            if part == 0:
+                http.put("/rankers/shop", json=SHOP)
+                assert http.put("/experiments/duel", json=sides).status_code == 201
+            for _ in range(20):
+                firsts.append(http.post("/experiments/duel/rank", json={"items": RATED}).json()["ranking"][0])
+    assert set(firsts) == {"i3", "i0"}
+    assert firsts[:20] != firsts[20:]  # equal by chance: once in a million
+
+
 def test_many_at_once_each_with_its_own_verdict(client: httpx.Client) -> None:
     bodies = [{"items": items()}, {"items": []}, {"items": items(2)}]
     shown, wrong, other = client.post("/rankers/shop/rank:batch", json={"requests": bodies}).json()["results"]

@@ -41,7 +41,6 @@ class LiveExperiment:
         self.plan = _shared_plan(lives, event.body.a)
         self.sides = [_side(side, live, self.plan, field) for (field, side), live in zip(given, lives)]
         self.view = View(self.plan, event)
-        self._rng = np.random.default_rng([event.body.seed, len(stream)])
 
     def rank(self, asked: Asked, impression: str) -> Ranked:
         if asked.pinned or asked.hidden:
@@ -50,7 +49,9 @@ class LiveExperiment:
             )
         rows = asked.features if asked.asked is None else np.ascontiguousarray(asked.features[asked.asked])
         a, b = (_predicted(side, rows, asked.query) for side in self.sides)
-        mixed = interleave(self.event.body.method, a, b, self._rng)
+        # Of each impression its own: a generator would throw the same coins again in every worker and after a restart.
+        rng = np.random.default_rng([self.event.body.seed, *impression.encode()])
+        mixed = interleave(self.event.body.method, a, b, rng)
         return Ranked(
             impression=impression,
             ids=asked.ids,

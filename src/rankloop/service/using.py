@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from rankloop.core.errors import Conflict
 from rankloop.service.asking import Asked, asked_of
 from rankloop.service.bodies import FeedbackAnswer, FeedbackBody, Id, RankAnswer, RankBody
 from rankloop.service.errors import Unavailable
 from rankloop.service.events import Ranked
+from rankloop.service.experiments import LiveExperiment
+from rankloop.service.live import Live
 from rankloop.service.service import Service
 from rankloop.service.showing import new_impression
 from rankloop.service.view import View
@@ -17,7 +20,29 @@ from rankloop.service.view import View
 async def rank(service: Service, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
     """The order to show; a request with the same `key` gets the same answer."""
     await service.look_for(name)
+    return await _rank(service, service.ranker(name), body, key)
+
+
+async def experiment_rank(service: Service, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
+    """One list from both sides; a request with the same `key` gets the same answer."""
+    await service.look_for(name)
+    return await _rank(service, service.experiment(name), body, key)
+
+
+async def feedback(service: Service, name: str, body: FeedbackBody) -> FeedbackAnswer:
+    """What came back for a ranking."""
+    await service.look_for(name)
     live = service.ranker(name)
+    return FeedbackAnswer(body.impression, await _hear(service, live, body), live.published.number)
+
+
+async def experiment_feedback(service: Service, name: str, body: FeedbackBody) -> FeedbackAnswer:
+    """The clicks on such a list."""
+    await service.look_for(name)
+    return FeedbackAnswer(body.impression, await _hear(service, service.experiment(name), body), 0)
+
+
+async def _rank(service: Service, live: Live | LiveExperiment, body: RankBody, key: str | None) -> RankAnswer:
     asked = asked_of(body, live.plan, service.settings.max_items)
     impression = new_impression(key)
     before = await _ranked_before(service, live.stream, live.view, impression, asked) if key is not None else None
@@ -28,43 +53,15 @@ async def rank(service: Service, name: str, body: RankBody, key: str | None = No
     try:
         folded = await service.append(live.stream, ranked)
     finally:
-        live.deciding.pop(impression, None)
+        if isinstance(live, Live):
+            live.deciding.pop(impression, None)
     if folded.outcome.verdict == "repeated":  # the same request, twice at the same moment
         return _answer(live.view.open[impression].ranked)
     return _answer(ranked)
 
 
-async def feedback(service: Service, name: str, body: FeedbackBody) -> FeedbackAnswer:
-    """What came back for a ranking."""
-    await service.look_for(name)
-    live = service.ranker(name)
-    verdict = await service.hearing.hear(live.stream, live.view, live.plan, body)
-    return FeedbackAnswer(body.impression, verdict, live.published.number)
-
-
-async def experiment_rank(service: Service, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
-    """One list from both sides; a request with the same `key` gets the same answer."""
-    await service.look_for(name)
-    live = service.experiment(name)
-    asked = asked_of(body, live.plan, service.settings.max_items)
-    impression = new_impression(key)
-    before = await _ranked_before(service, live.stream, live.view, impression, asked) if key is not None else None
-    if before is not None:
-        return _answer(before)
-    _check_room(service, live.view)
-    ranked = live.rank(asked, impression)
-    folded = await service.append(live.stream, ranked)
-    if folded.outcome.verdict == "repeated":
-        return _answer(live.view.open[impression].ranked)
-    return _answer(ranked)
-
-
-async def experiment_feedback(service: Service, name: str, body: FeedbackBody) -> FeedbackAnswer:
-    """The clicks on such a list."""
-    await service.look_for(name)
-    live = service.experiment(name)
-    verdict = await service.hearing.hear(live.stream, live.view, live.plan, body)
-    return FeedbackAnswer(body.impression, verdict, 0)
+async def _hear(service: Service, live: Live | LiveExperiment, body: FeedbackBody) -> Any:
+    return await service.hearing.hear(live.stream, live.view, live.plan, body)
 
 
 async def _ranked_before(service: Service, stream: str, view: View, impression: str, asked: Asked) -> Ranked | None:
