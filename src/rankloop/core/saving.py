@@ -104,6 +104,13 @@ def _check_size(archive: zipfile.ZipFile, size: int) -> None:
         raise InvalidInput("its parts are larger than the file itself")
 
 
+def _check_generator(position: Any) -> None:
+    """numpy itself takes some numbers that no generator can have, in some of its versions."""
+    inner = position["state"]
+    if not (0 <= position["uinteger"] < 2**32 and 0 <= inner["state"] < 2**128 and 0 <= inner["inc"] < 2**128):
+        raise ValueError("the generator stands nowhere")
+
+
 def _check_header(header: Any, where: str) -> None:
     if not isinstance(header, dict) or "format" not in header:
         raise InvalidInput("the header is not that of a rankloop file")
@@ -130,6 +137,7 @@ def _restored(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:
         return np.lib.format.read_array(io.BytesIO(archive.read(f"{index}.npy")), allow_pickle=False)
 
     state = _filled(header["state"], session.state, array, "state")
+    _check_generator(header["generator"])
     session.restore(state, header["generator"], header["learned"], header["refused"])
     return session
 
