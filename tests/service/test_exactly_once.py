@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -71,13 +72,14 @@ def test_an_unknown_impression_is_not_found_and_counted(client: httpx.Client) ->
 
 
 def test_a_repeated_request_to_rank_gives_the_same_impression(client: httpx.Client) -> None:
-    def ask(shift: float) -> httpx.Response:
-        body = {"items": [{"id": "a", "features": [shift, 0, 0]}, {"id": "b", "features": [0, 1, 0]}]}
+    def ask(shift: float, **more: Any) -> httpx.Response:
+        body = {"items": [{"id": "a", "features": [shift, 0, 0]}, {"id": "b", "features": [0, 1, 0]}], **more}
         return client.post("/rankers/shop/rank", json=body, headers={"Idempotency-Key": "once"})
 
     first, again = ask(1.0), ask(1.0)
     assert first.json() == again.json()
-    assert ask(2.0).status_code == 409
+    others = ({"query_id": "other"}, {"pinned": [first.json()["ranking"][-1]]}, {"excluded": ["b"]})
+    assert [ask(2.0).status_code, *(ask(1.0, **other).status_code for other in others)] == [409] * 4
     feed(client, first.json()["impression"], clicks=["a"], final=True)
     assert ask(1.0).json() == first.json()
 

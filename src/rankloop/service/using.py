@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import numpy as np
+
 from rankloop.core.errors import Conflict
-from rankloop.service.asking import Asked, asked_of
+from rankloop.service.asking import Asked, asked_of, shown_order
 from rankloop.service.bodies import FeedbackAnswer, FeedbackBody, Id, RankAnswer, RankBody
 from rankloop.service.errors import Unavailable
 from rankloop.service.events import Ranked
@@ -56,7 +58,7 @@ async def _rank(service: Service, live: Live | LiveExperiment, body: RankBody, k
         if isinstance(live, Live):
             live.deciding.pop(impression, None)
     if folded.outcome.verdict == "repeated":  # the same request, twice at the same moment
-        return _answer(live.view.open[impression].ranked)
+        return _answer(_checked(live.view.open[impression].ranked, asked))
     return _answer(ranked)
 
 
@@ -65,14 +67,22 @@ async def _hear(service: Service, live: Live | LiveExperiment, body: FeedbackBod
 
 
 async def _ranked_before(service: Service, stream: str, view: View, impression: str, asked: Asked) -> Ranked | None:
-    """What was shown for a request that came before; `Conflict` if that one had other items."""
+    """What was shown for a request that came before; `Conflict` if that one asked for something else."""
     known = view.open.get(impression)
     if known is not None:
-        before: Ranked | None = known.ranked
-    else:
-        records = await asyncio.to_thread(service.store.of_impression, stream, impression)
-        before = next((record.event for record in records if isinstance(record.event, Ranked)), None)
-    if before is not None and (before.features != asked.features.tobytes() or before.ids != asked.ids):
+        return _checked(known.ranked, asked)
+    records = await asyncio.to_thread(service.store.of_impression, stream, impression)
+    before = next((record.event for record in records if isinstance(record.event, Ranked)), None)
+    return None if before is None else _checked(before, asked)
+
+
+def _checked(before: Ranked, asked: Asked) -> Ranked:
+    """What was shown before, if the same was asked."""
+    query, pinned = asked.query, asked.pinned
+    to_show = sorted(shown_order(asked, np.arange(len(query.features))))
+    given = (asked.ids, asked.features.tobytes(), query.id, query.context.tolist(), pinned, to_show)
+    pins = before.shown[: len(pinned)]
+    if given != (before.ids, before.features, before.query_id, before.context, pins, sorted(before.shown)):
         raise Conflict("this Idempotency-Key was used for another ranking")
     return before
 
