@@ -64,20 +64,21 @@ class Ranker:
         """The ranker that was saved; it goes on exactly as if it had not stopped."""
         session, notes = load_with_notes(path)
         ranker = cls.__new__(cls)
-        ranker._open(session, notes.get("items", ()), notes.get("context", ()))
+        items = notes.get("items") or range(session.problem.n_items or 0)  # a plain session knows them by number
+        ranker._open(session, items, notes.get("context", ()), notes.get("missing", 0))
         return ranker
 
-    def _open(self, session: Session, items: Sequence[Id], context: Sequence[str]) -> None:
+    def _open(self, session: Session, items: Sequence[Id], context: Sequence[str], missing: int = 0) -> None:
         problem = session.problem
         self.session = session
         self.features = list(problem.feature_names) or [f"feature_{i}" for i in range(problem.n_features)]
         self.items = list(items)
         self.context = list(context)
-        self.missing = 0
+        self.missing = missing  # features that were not given, in all that was ranked
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, whole or not at all."""
-        save(self.session, path, notes={"items": self.items, "context": self.context})
+        save(self.session, path, notes={"items": self.items, "context": self.context, "missing": self.missing})
 
     def rank(
         self,

@@ -39,3 +39,11 @@ def test_permissions_are_those_of_a_plain_file_and_are_kept(tmp_path: Path) -> N
     (tmp_path / "f").chmod(0o600)
     atomic_write(tmp_path / "f", "2")
     assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o600
+
+
+def test_through_a_link_the_file_is_replaced_and_not_the_link(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    atomic_write(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from rankloop import IncompatibleFeedback, InvalidInput, Ranker, Shown
+from rankloop import IncompatibleFeedback, InvalidInput, Problem, Ranker, Session, Shown, build, save
 
 FEATURES = ["title_match", "age_days"]
 CANDIDATES = {"a": {"title_match": 0.9, "age_days": 3}, "b": {"title_match": 0.2, "age_days": 1}, "c": {"age_days": 2}}
@@ -235,3 +235,23 @@ def test_grades_that_are_no_numbers_by_id_are_refused(relevances):
 def test_it_says_what_it_is(ranker):
     ranker.learn(ranker.rank(CANDIDATES), relevances={"a": 1, "b": 0, "c": 0})
     assert repr(ranker) == "<Ranker online_gradient: 2 features, learned 1 times>"
+
+
+def test_a_plain_session_of_a_fixed_set_knows_its_items_by_number(tmp_path):
+    save(Session(build("top_rank", "learner"), Problem(n_features=0, n_items=2)), tmp_path / "plain.rankloop")
+    ranker = Ranker.load(tmp_path / "plain.rankloop")
+    assert ranker.items == [0, 1]
+    with pytest.raises(InvalidInput, match="fixed set"):
+        ranker.rank({"b": {}, "a": {}})
+
+
+def test_what_was_missing_is_remembered(ranker, tmp_path):
+    ranker.rank({"a": {}, "b": {}})
+    ranker.save(tmp_path / "kept.rankloop")
+    assert Ranker.load(tmp_path / "kept.rankloop").missing == ranker.missing > 0
+
+
+def test_scores_that_are_not_finite_are_named():
+    ranker = Ranker({"kind": "3pr", "start": [10.0]}, features=["x"])
+    with pytest.raises(InvalidInput, match="standardised"):
+        ranker.rank({"a": {"x": 1e308}, "b": {"x": -1e308}})

@@ -217,3 +217,22 @@ def test_eight_threads_lose_no_update():
     drawn = generators(0)[2]
     drawn.random(n_threads * n_rounds * 5)  # every draw was handed out exactly once
     assert session.snapshot()[1] == drawn.bit_generator.state
+
+
+@pytest.mark.parametrize("kind", ["3pr", "fair_pairs", "pdgd", "dbgd"])
+def test_a_receipt_that_the_learner_did_not_hand_out_is_refused(kind):
+    session, query = Session(build(kind, "learner"), Problem(n_features=1)), Query.of([[0.0], [1.0], [2.0]])
+    decision = session.rank(query)
+    clicked = Clicks(decision.ranking[:1], np.ones(1))
+    parts = (part.tolist() if isinstance(part, np.ndarray) else part for part in decision.receipt)
+    for receipt in ((), None, [1], type(decision.receipt)(*parts)):
+        with pytest.raises(IncompatibleFeedback, match="did not hand out"):
+            session.learn(query, decision._replace(receipt=receipt), clicked)
+    session.learn(query, decision, clicked)
+
+
+@pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")
+@pytest.mark.parametrize("learner", ["ftpl(epsilon=5e-324)", "linear_thompson(prior=1e200)"])
+def test_a_first_state_that_is_not_finite_is_refused(learner):
+    with pytest.raises(InvalidInput):
+        Session(build(learner, "learner"), Problem(n_features=2, n_items=3))

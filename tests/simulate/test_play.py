@@ -92,7 +92,7 @@ def test_an_adaptive_adversary_sees_the_shown_ranking():
 
 def test_a_negative_horizon_is_refused():
     with pytest.raises(InvalidInput, match="horizon"):
-        list(play(LEARNER, Coins(), FULL, horizon=-1, seed=0))
+        play(LEARNER, Coins(), FULL, horizon=-1, seed=0)
 
 
 def arrivals(spec, horizon=200):

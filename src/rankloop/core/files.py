@@ -9,6 +9,7 @@ from pathlib import Path
 
 def atomic_write(path: Path, data: bytes | str) -> None:
     """Write through a temporary neighbour: whoever looks sees the old file or the whole new one, even after a crash."""
+    path = Path(os.path.realpath(path))  # through a link the file that it names, not the link, is replaced
     path.parent.mkdir(parents=True, exist_ok=True)
     content = data.encode() if isinstance(data, str) else data
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")

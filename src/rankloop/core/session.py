@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from threading import Lock
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
@@ -13,6 +14,9 @@ from rankloop.core.feedback_checks import checked_feedback, whole_numbers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.rankings import is_permutation
 from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, Relevances
+from rankloop.core.wire import receipt_type
+
+MAY_BE_NONE = ("n_items", "shown", "depth")
 
 
 def generators(seed: int) -> tuple[Generator, Generator, Generator, Generator]:
@@ -39,7 +43,8 @@ class Session:
         self.learned = 0
         self.refused = 0
         self._accepts = frozenset(learner.accepts)
-        self._state: Any = learner.init(problem)
+        self._receipt, self._arrays = _receipt_form(learner)
+        self._state: Any = _start(learner, problem)
         self._generator = generators(seed)[2]
         self._drawing = Lock()
         self._writing = Lock()
@@ -86,11 +91,19 @@ class Session:
         if type(feedback) not in self._accepts:
             wanted = " or ".join(sorted(accepted.__name__ for accepted in self._accepts)) or "nothing"
             raise IncompatibleFeedback(f"this learner learns from {wanted}, not from {type(feedback).__name__}")
+        self._check_receipt(decision.receipt)
         ranking = whole_numbers(decision.ranking)
         if ranking is not decision.ranking:
             decision = decision._replace(ranking=ranking)
         seen = self.problem.depth if type(feedback) is Relevances else self.problem.shown
         return decision, checked_feedback(feedback, ranking, n_items, seen)
+
+    def _check_receipt(self, receipt: Any) -> None:
+        fits = isinstance(receipt, self._receipt)
+        for place in self._arrays:
+            fits = fits and type(receipt[place]) is np.ndarray
+        if not fits:
+            raise IncompatibleFeedback(f"the decision carries {receipt!r:.60}, which this learner did not hand out")
 
     def snapshot(self) -> tuple[Any, dict[str, Any], int, int]:
         """State, generator position, learned and refused, all of one moment."""
@@ -122,12 +135,45 @@ class Session:
             raise InvalidInput(f"the query has {len(query.context)} context features, the problem {problem.n_context}")
 
 
+def _receipt_form(learner: AnyLearner) -> tuple[Any, tuple[int, ...]]:
+    """The class of what the learner hands out, and which of its fields are arrays; anything where it is not said."""
+    try:
+        annotation = receipt_type(learner)
+        cls: type = get_origin(annotation) or annotation
+        hints = get_type_hints(cls)
+    except (InvalidInput, AttributeError, NameError, TypeError):
+        return object, ()
+    fields = getattr(cls, "_fields", ())
+    return cls, tuple(i for i, name in enumerate(fields) if get_origin(hints[name]) is np.ndarray)
+
+
+def _start(learner: AnyLearner, problem: Problem) -> Any:
+    """The first state; parameters so extreme that it is not finite are refused here, before anything is built on it."""
+    try:
+        state = learner.init(problem)
+    except ArithmeticError as error:
+        raise InvalidInput(f"this learner cannot begin with such a problem: {error}") from error
+    if not all(np.isfinite(part).all() for part in _numbers_in(state)):
+        raise InvalidInput("this learner's first state is not finite: a parameter, or max_grade, is extreme")
+    return state
+
+
+def _numbers_in(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _numbers_in(part)
+    elif isinstance(value, float | np.ndarray):
+        yield value
+
+
 def _check(problem: Problem) -> None:
     """A problem has to make sense before anything is built on it."""
     least = {"n_features": 0, "n_items": 1, "n_context": 0, "shown": 1, "depth": 1, "max_grade": 0}
     for name, smallest in least.items():
         value = getattr(problem, name)
-        if value is not None and (not isinstance(value, int | np.integer) or value < smallest):
+        if value is None and name in MAY_BE_NONE:
+            continue
+        if not isinstance(value, int | np.integer) or value < smallest:
             raise InvalidInput(f"the problem's {name} must be a whole number from {smallest}, got {value!r}")
     if problem.feature_names and len(problem.feature_names) != problem.n_features:
         raise InvalidInput(f"{len(problem.feature_names)} feature names for {problem.n_features} features")

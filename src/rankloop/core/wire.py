@@ -52,8 +52,18 @@ def decision_to_plain(decision: Decision[Any]) -> dict[str, Any]:
     return {
         "ranking": decision.ranking.tolist(),
         "log_propensity": float(decision.log_propensity) if known else None,
-        "receipt": to_plain(decision.receipt),
+        "receipt": _receipt_to_plain(decision.receipt),
     }
+
+
+def _receipt_to_plain(receipt: Any) -> Any:
+    try:
+        return to_plain(receipt)
+    except InvalidInput:
+        raise InvalidInput(
+            "the scores of these items are not finite: a feature is too large for the weights; scale it, or wrap the "
+            "learner with standardised"
+        ) from None
 
 
 def decision_from_plain(plain: Mapping[str, Any], learner: Any) -> Decision[Any]:
@@ -71,7 +81,10 @@ def decision_from_plain(plain: Mapping[str, Any], learner: Any) -> Decision[Any]
 
 def receipt_type(learner: Any) -> Any:
     """The receipt that a learner hands out: X of `rank(...) -> Decision[X]`; a wrapper's may stand for its inner's."""
-    (annotation,) = get_args(_hints_of(type(learner).rank)["return"])
+    decided = get_args(_hints_of(type(learner).rank).get("return"))
+    if len(decided) != 1:
+        raise InvalidInput(f"{type(learner).__name__}.rank must say what it returns, as in `-> Decision[tuple[()]]`")
+    annotation = decided[0]
     if isinstance(annotation, TypeVar):
         return receipt_type(learner.inner)
     if any(isinstance(argument, TypeVar) for argument in get_args(annotation)):

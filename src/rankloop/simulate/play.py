@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from rankloop.core.errors import InvalidInput, UnstableUpdate
+from rankloop.core.errors import UnstableUpdate
 from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
 from rankloop.core.session import Session, generators
-from rankloop.core.types import Arrival
+from rankloop.core.types import Arrival, whole_number
 from rankloop.simulate.delivery import Delivery
 from rankloop.simulate.played import can_be_compiled, compiled_rounds
 from rankloop.simulate.rounds import Round
@@ -31,14 +31,18 @@ def play(
     refused and counted in `refused` of the rounds; the loop goes on. Compiled code plays many rounds at a time where
     that changes nothing but the speed.
     """
-    if horizon < 0:
-        raise InvalidInput(f"the horizon is a number of rounds from 0, got {horizon}")
+    horizon = whole_number(horizon, "horizon", 0)
     problem = stream.problem._replace(shown=people.shown, depth=people.depth)
     session = Session(learner, problem, seed)
     if delivery is None and can_be_compiled(learner, stream, people):
-        yield from compiled_rounds(learner, stream, people, session.state, horizon, seed)
-        return
-    of_stream, of_people, _, of_delivery = generators(seed)
+        return compiled_rounds(learner, stream, people, session.state, horizon, seed)
+    return _rounds(session, stream, people, horizon, delivery)
+
+
+def _rounds(
+    session: Session, stream: Stream, people: FeedbackModel, horizon: int, delivery: Delivery | None
+) -> Iterator[Round]:
+    of_stream, of_people, _, of_delivery = generators(session.seed)
     on_the_way: dict[int, list[Arrival]] = {}
     for t, (query, relevance) in enumerate(islice(stream.rounds(of_stream), horizon)):
         state = session.state
