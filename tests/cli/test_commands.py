@@ -12,8 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 
 from rankloop.cli.app import app
+from rankloop.cli.called import as_called, program
 from rankloop.cli.entry import _import_commands, main
 from rankloop.core.errors import NotFound
 from rankloop.experiments.findings import Finding
@@ -60,18 +62,78 @@ def test_every_command_explains_itself_with_an_example(
     command: str, flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _code(command, flag) == 0
-    assert re.search(f"Examples?: rankloop {command}", " ".join(capsys.readouterr().out.split()))
+    out = capsys.readouterr().out
+    assert re.search(rf"Examples?:\n(  .*\n)*  (\w+=\S+ )?rankloop {command}", out)
+    assert "<" not in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_the_terminal(
+    command: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert _code(command, "-h") == 0
+    explained = capsys.readouterr().out.split("Example")[0].splitlines()
+    assert max(map(len, explained)) <= width
+
+
+def test_every_option_says_what_it_takes_and_what_for() -> None:
+    for command in typer.main.get_group(app).commands.values():
+        for param in command.params:
+            assert param.hidden or param.help, (command.name, param.name)
+            assert param.hidden or param.metavar or getattr(param, "is_flag", False), (command.name, param.name)
+
+
+@pytest.mark.parametrize(
+    ("called", "python", "said"),
+    [
+        ("/usr/bin/pytest", "/usr/bin/python", "rankloop"),
+        ("{bin}/rankloop", "/usr/bin/python", "rankloop"),
+        ("{here}/.venv/bin/rankloop", "/usr/bin/python", ".venv/bin/rankloop"),
+        (".venv/bin/rankloop", "/usr/bin/python", ".venv/bin/rankloop"),
+        ("/elsewhere/with space/rankloop", "/usr/bin/python", "'/elsewhere/with space/rankloop'"),
+        ("/x/rankloop/__main__.py", "{bin}/python", "python -m rankloop"),
+        ("/x/rankloop/cli/__main__.py", "{here}/.venv/bin/python", ".venv/bin/python -m rankloop"),
+    ],
+)
+def test_commands_are_printed_as_they_were_called(
+    called: str, python: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {"bin": str(tmp_path / "bin"), "here": str(tmp_path / "here")}
+    for place in places.values():
+        Path(place).mkdir()
+    for name in ("rankloop", "python"):
+        (tmp_path / "bin" / name).touch(mode=0o755)
+    monkeypatch.chdir(places["here"])
+    monkeypatch.setenv("PATH", places["bin"])
+    monkeypatch.setattr(sys, "argv", [called.format(**places)])
+    monkeypatch.setattr(sys, "executable", python.format(**places))
+    assert program() == said
+    assert as_called("`rankloop list` or rankloop demo") == f"`{said} list` or {said} demo"
+    assert as_called("from rankloop import Ranker; rankloop 0.1; x/rankloop run") == (
+        "from rankloop import Ranker; rankloop 0.1; x/rankloop run"
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nosuch"], "nosuch"),
-        (["run"], "Missing argument"),
-        (["run", "--nosuch"], "--nosuch"),
+        (["nosuch"], "no command 'nosuch'; there is advise, analyse"),
+        (["lst"], "no command 'lst'; did you mean 'list'?"),
+        (["run"], "SPEC is missing; `rankloop run --help` shows how"),
+        (["run", "--nosuch"], "no option --nosuch; `rankloop run --help` shows how"),
+        (["run", "--sedes", "3"], "no option --sedes; did you mean --seeds?"),
+        (["run", "tiny.toml", "more"], "too many arguments: more"),
+        (["run", "tiny.toml", "--seeds", "x"], "--seeds must be a whole number"),
+        (["run", "tiny.toml", "--import", "nosuch_module"], "there is no module 'nosuch_module'"),
+        (["analyse", "-m", "zebra"], "one of your own needs --import its_module"),
+        (["evaluate"], "give RANKINGS and TRUTH, or a log"),
+        (["train", "x.txt", "--engine", "moon"], "--engine: 'moon' is not one of"),
         (["run", "nosuch.toml"], "there is no file nosuch.toml"),
         (["run", "."], "directory"),
-        (["run", "tiny.toml", "--seeds", "0"], "--seeds"),
+        (["run", "tiny.toml", "--seeds", "0"], "--seeds must be at least 1"),
         (["run", "tiny.toml", "--engine", "moon"], "moon"),
         (["run", "bad.toml"], "no field 'horizn'; did you mean 'horizon'"),
         (["list", "lerners"], "did you mean 'learners'"),

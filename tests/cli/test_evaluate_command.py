@@ -82,7 +82,7 @@ def test_a_run_against_judgments(capsys: pytest.CaptureFixture[str]) -> None:
         (["nowhere", "a.qrels"], "nowhere"),
         (["model.rankloop", "a.qrels"], "a.qrels"),
         (["model.rankloop", "nowhere"], "nowhere"),
-        (["a.run"], "truth"),
+        (["a.run"], "give RANKINGS and TRUTH"),
     ],
 )
 def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:

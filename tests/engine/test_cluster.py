@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +18,21 @@ ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "rank
 from rankloop.batch.risk import risk_of  # noqa: E402
 from rankloop.batch.training import Settings, fit_path  # noqa: E402
 from rankloop.core.errors import InvalidInput  # noqa: E402
+from rankloop.core.registry import unregister  # noqa: E402
 from rankloop.data.dataset import Dataset  # noqa: E402
 from rankloop.engine import Cluster, Here, LocalProcesses  # noqa: E402
 from rankloop.experiments.reading import read_spec_text  # noqa: E402
 from rankloop.experiments.running import run_experiment  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+OUTSIDE = """
+from rankloop import register
+from rankloop.learners.random_order import RandomOrder
+
+@register("outside_cluster")
+class Mine(RandomOrder):
+    '''A learner that no worker knows by itself.'''
+"""
 PARTITIONS = [np.random.default_rng(seed).normal(size=100) * 10.0**seed for seed in range(5)]
 
 
@@ -91,8 +101,12 @@ def test_training_gives_the_same_weights_here_in_processes_and_on_the_cluster(
         assert np.array_equal(np.array(found[0]), np.array(other))
 
 
-def test_an_experiment_gives_the_same_numbers_here_and_on_the_cluster(two_nodes: Any, tmp_path: Path) -> None:
+def test_an_experiment_gives_the_same_numbers_here_and_on_the_cluster(
+    two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "outside_cluster.py").write_text(OUTSIDE)
     text = """
+    imports = ["outside_cluster.py"]
     stream = "flipped_relevance"
     measures = ["nDCG@5"]
     horizon = 200
@@ -101,7 +115,12 @@ def test_an_experiment_gives_the_same_numbers_here_and_on_the_cluster(two_nodes:
     name = "rtopk"
     learner = { kind = "rtopk", horizon = 200 }
     feedback = "top_k(depth=2)"
+    [[arms]]
+    name = "mine"
+    learner = "outside_cluster"
     """
-    experiment = read_spec_text(text, "a test", "on-the-cluster")
+    monkeypatch.setattr("sys.path", sys.path[:])
+    experiment = read_spec_text(text, "a test", "on-the-cluster", tmp_path)
     here, there = (run_experiment(experiment, tmp_path / type(e).__name__, e) for e in (Here(), Cluster()))
     assert [(run.key, run.values, run.reports) for run in there] == [(run.key, run.values, run.reports) for run in here]
+    unregister("outside_cluster", "learner")

@@ -215,6 +215,6 @@ def test_astronomic_experiments_are_refused(change: dict[str, int]) -> None:
 def test_results_of_other_code_are_kept_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_experiment(small(), tmp_path, Here())
     run_experiment(small(), tmp_path, Here())  # the same code says nothing
-    monkeypatch.setattr("rankloop.experiments.results.source_key", lambda: "another")
+    monkeypatch.setattr("rankloop.experiments.results.code_key", lambda imports: "another")
     with pytest.warns(RuntimeWarning, match="made by other code"):
         run_experiment(small(), tmp_path, Here())

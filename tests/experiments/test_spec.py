@@ -12,7 +12,7 @@ from experiment_cases import small, table
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.experiments.plan import checkpoint_rounds, fingerprint, quick_version, tasks_of, window_of
-from rankloop.experiments.reading import parse_spec, read_spec
+from rankloop.experiments.reading import parse_spec, read_spec, read_spec_text
 from rankloop.experiments.spec import Experiment
 
 ABOVE = {"text": "t", "check": "above", "left": "leader", "right": "still", "measure": "DCG"}
@@ -30,18 +30,27 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"arms": [{"name": "a", "learner": "3pr"}, {"name": "a", "learner": "3pr"}]}, r"arms\[0\].name.*another arm"),
     ({"measures": ["nDGC@10"]}, r"measures\[0\]: no measure 'nDGC'; did you mean 'nDCG'"),
     ({"measures": []}, "measures is empty"),
-    ({"stream": "nosuch"}, "stream: no stream 'nosuch'"),
+    ({"stream": "nosuch"}, "stream: no stream 'nosuch'.*one of your own needs imports = "),
     ({"stream": None}, "name one stream"),
     ({"streams": {"a": "web_search"}}, "name one stream"),
     ({"horizon": 0}, "horizon = 0"),
-    ({"horizon": "many"}, "Expected `int`, got `str`.*horizon"),
+    ({"horizon": "many"}, 'horizon must be a whole number, got "many"; write horizon = 20_000'),
+    ({"seeds": 0.5}, "seeds must be a whole number or a list, got 0.5; write seeds = 5 or "),
+    ({"measures": "DCG"}, r'measures must be a list, got "DCG"; write measures = \["nDCG@10"\]'),
+    ({"measures": [3]}, r"measures\[0\] must be text in quotes or a table, got 3"),
+    ({"streams": {"a": 3}, "stream": None}, "streams must be text in quotes or a table, got a whole number"),
+    ({"predicted": "yes"}, 'predicted must be true or false, got "yes"; write predicted = true'),
+    ({"arms": {"name": "a"}}, r"arms must be a list, got a table; write a table \[\[arms\]\] for each"),
+    ({"quick": {"horizon": "few"}}, 'quick.horizon must be a whole number, got "few"'),
+    ({"arms": [{"name": 3, "learner": "ftpl"}]}, r"arms\[0\].name must be text in quotes, got 3; write name = "),
+    ({"figures": {"quantities": ["regrets"]}}, r"figures.quantities\[0\] = 'regrets' is not possible; did you mean"),
     ({"seeds": 0}, "seeds = 0"),
     ({"seeds": [1, 1]}, "seeds = .*different"),
     ({"seeds": [-1]}, "seeds = "),
     ({"checkpoints": [1, 201]}, "checkpoints = .*to the horizon, 200"),
     ({"checkpoints": 0}, "checkpoints = 0"),
     ({"window": 0.0}, "window = 0.0"),
-    ({"spacing": "sqrt"}, "Invalid enum value 'sqrt'.*spacing"),
+    ({"spacing": "sqrt"}, "spacing = 'sqrt' is not possible; there is linear, log"),
     ({"name": "../evil"}, "it names a folder"),
     ({"regret_factor": -1.0}, "regret_factor"),
     ({"stream": "web_search", "arms": [{"name": "a", "learner": "3pr"}]}, "regret = true: the best fixed ranking"),
@@ -52,7 +61,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"claims": [ABOVE | {"quantity": "predicted"}]}, "needs predicted = true"),
     ({"claims": [ABOVE | {"quantity": "regret", "right": "best possible"}]}, "'best possible' has no regret"),
     ({"claims": [ABOVE | {"bye": 1.0}]}, r"no field 'bye' in claims\[0\]; did you mean 'by'"),
-    ({"claims": [ABOVE | {"check": "eval"}]}, "Invalid value 'eval'.*check"),
+    ({"claims": [ABOVE | {"check": "eval"}]}, r"claims\[0\].check = 'eval' is not possible; there is above, "),
 ]
 
 
@@ -72,6 +81,52 @@ def test_a_file_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidInput, match="is not text"):
         read_spec(tmp_path / "binary.toml")
+
+
+TOML = '''title = """
+horizon = 3
+"""
+stream = "web_search"
+measures = ["DCG"]
+horizon = 20
+
+[quick]
+horizon = 5
+
+[[arms]]
+name = "first"
+learner = "3pr"
+
+[[arms]] # the second
+name = "second"
+learner = { kind = "3pr", swap = 0.5 }
+feedback = "position_based"
+
+[arms.delivery]
+kind = "late"
+rounds = 3
+'''
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "line", "words"),
+    [
+        ("horizon = 20", 'horizon = "many"', 6, "horizon must be"),
+        ("horizon = 5", "horizon = 5.5", 9, "quick.horizon must be a whole number, got 5.5"),
+        ("horizon = 20", "horizon = 0", 6, "horizon = 0: from 1"),
+        ('name = "second"', "name = 2", 16, r"arms\[1\].name must be"),
+        ("swap = 0.5", "swap = 3.0", 17, r"arms\[1\].learner: learner '3pr': swap"),
+        ("swap = 0.5", "swop = 0.5", 17, r"arms\[1\].learner: learner '3pr': no parameter 'swop'"),
+        ('learner = "3pr"', 'lerner = "3pr"', 13, r"no field 'lerner' in arms\[0\]; did you mean 'learner'"),
+        ('name = "first"', "", 11, r"the field 'name' is missing in arms\[0\]"),
+        ("rounds = 3", "rounds = 'x'", 20, r"arms\[1\].delivery: delivery 'late'"),
+        ('measures = ["DCG"]', 'measures = [\n"DCG",\n"XYZ"]', 5, r"measures\[1\]: no measure 'XYZ'"),
+    ],
+)
+def test_the_line_is_named(right: str, wrong: str, line: int, words: str) -> None:
+    assert TOML.count(right) == 1
+    with pytest.raises(InvalidInput, match=f"^x.toml, line {line}: {words}"):
+        read_spec_text(TOML.replace(right, wrong), "x.toml", "x")
 
 
 def test_checkpoints_are_distinct_and_hold_the_first_window_and_the_end() -> None:

@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankloop.cli.app import app
-from rankloop.cli.options import AsJson
+from rankloop.cli.app import command
+from rankloop.cli.options import AsJson, Imports
+from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rankloop.games import Analysis
 
-MeasureName = Annotated[str, typer.Option("--measure", "-m", help="A measure, such as nDCG, DCG@3 or P@2.")]
-Items = Annotated[int, typer.Option("--items", help="How many items the fixed set has.")]
-Depth = Annotated[int, typer.Option("--depth", help="How many items from the top reveal their grades.")]
-MaxGrade = Annotated[int, typer.Option("--max-grade", help="Grades are 0, 1, … up to this.")]
+MeasureName = Annotated[str, typer.Option("--measure", "-m", metavar="NAME", help="Such as nDCG, DCG@3 or P@2.")]
+Items = Annotated[int, typer.Option("--items", metavar="N", help="How many items the fixed set has.")]
+Depth = Annotated[int, typer.Option("--depth", metavar="K", help="How many items from the top reveal their grades.")]
+MaxGrade = Annotated[int, typer.Option("--max-grade", metavar="G", help="Grades are 0, 1, … up to this.")]
 
 
-@app.command(
-    epilog="Examples: rankloop analyse --measure nDCG --items 4 --all-depths | "
-    "rankloop analyse -m SumLoss --items 3 --matrices"
+@command(
+    "Experiments",
+    "rankloop analyse --measure nDCG --items 4 --all-depths",
+    "rankloop analyse -m SumLoss --items 3 --matrices",
 )
 def analyse(
     measure: MeasureName = "nDCG",
@@ -36,12 +38,19 @@ def analyse(
     enumerate_all: Annotated[
         bool, typer.Option("--enumerate", help="Go through all rankings even where a formula is known.")
     ] = False,
+    imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how fast a measure can be learned for a fixed set of items when only the first grades come back."""
+    """Say how fast a measure can be learned from the first grades.
+
+    For a fixed set of items: trivial, √T, T^(2/3) or hopeless, with the reason. `rankloop advise` turns the answer into
+    a learner.
+    """
     from rankloop.games import analyse as analyse_one
     from rankloop.games import analyse_depths
 
+    if not all_depths:
+        check_depth(depth, items)
     with _waiting(f"analysing {measure} of {items} items", as_json):
         if all_depths:
             found = analyse_depths(measure, items, max_grade, closed_forms=not enumerate_all)
@@ -54,6 +63,12 @@ def analyse(
     _print_table(found)
     if structure is not None:
         _print_matrices(found[0], structure)
+
+
+def check_depth(depth: int | None, n_items: int | None) -> None:
+    """Refuse grades of more items than there are; in Python they are all that there are."""
+    if depth is not None and n_items is not None and depth > n_items >= 1:
+        raise InvalidInput(f"--depth {depth}: of {n_items} items at most {n_items} can reveal their grades")
 
 
 def _waiting(what: str, quiet: bool) -> Any:
@@ -97,12 +112,12 @@ def _structure(analysis: Analysis) -> dict[str, Any]:
 
 
 def _print_json(found: list[Analysis], structure: dict[str, Any] | None, many: bool) -> None:
-    import msgspec
+    from rankloop.cli.show import print_json
 
     tables = [one.as_table() for one in found]
     if structure is not None:
         tables[0]["matrices"] = structure
-    typer.echo(msgspec.json.encode(tables if many else tables[0]))
+    print_json(tables if many else tables[0])
 
 
 def _print_matrices(analysis: Analysis, structure: dict[str, Any]) -> None:

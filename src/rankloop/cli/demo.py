@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankloop.cli.app import app
+from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, EngineChoice, EngineName, Workers, engine_of, interruptible
 
 if TYPE_CHECKING:
@@ -17,18 +17,25 @@ if TYPE_CHECKING:
 NEXT = "next: rankloop reproduce top1-1 --quick, or rankloop list learners"
 
 
-@app.command(epilog="Example: rankloop demo --seed 7")
+@command("Start here", "rankloop demo", "rankloop demo --seed 7 --rounds 2000")
 def demo(
     seed: Annotated[
-        int, typer.Option("--seed", min=0, help="The first of the seeds: another world, other people.")
+        int, typer.Option("--seed", min=0, metavar="N", help="The first of the seeds: another world, other people.")
     ] = 0,
-    rounds: Annotated[int | None, typer.Option("--rounds", min=20, help="How many rankings are shown.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="The folder for the report.")] = Path("results/demo"),
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=20, metavar="N", help="How many rankings are shown; 10,000 as a rule.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for the report.")] = Path(
+        "results/demo"
+    ),
     engine: EngineChoice = EngineName.local,
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play the loop: simulated people search, several learners learn from what they reveal, a report says how well."""
+    """Play the whole loop in half a minute.
+
+    Simulated people search, several learners learn from what they reveal, and a report says how well.
+    """
     from rankloop.cli.progress import progress_bar
     from rankloop.experiments.export import summary_json
     from rankloop.experiments.report import write_report
@@ -44,12 +51,13 @@ def demo(
     if as_json:
         typer.echo(summary_json(experiment, runs, finding, report))
         return
+    from rankloop.cli.called import as_called
     from rankloop.cli.show import show_claims, show_table
 
-    typer.echo(f"{len(runs)} runs of {experiment.horizon:,} rounds; 1 is the best possible ranking of every query.\n")
+    typer.echo(f"{len(runs)} runs of {experiment.horizon:,} rounds; a query ranked perfectly scores 1.\n")
     show_table(finding.tables[0])
     show_claims(finding.claims)
-    typer.echo(f"\nreport: {report.resolve()}\n{NEXT}")
+    typer.echo(f"\nreport: {report.resolve()}\n{as_called(NEXT)}")
 
 
 def _experiment(seed: int, rounds: int | None) -> Experiment:

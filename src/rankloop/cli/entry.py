@@ -12,7 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rankloop.cli.app import app
+from rankloop.cli.called import as_called
+from rankloop.cli.wording import parser_words
 from rankloop.core.errors import RankloopError
+from rankloop.core.registry import UnknownKind
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -37,12 +40,13 @@ def one_line(error: BaseException) -> str | None:
     """What a person has to know about a wrong input; None for what is no fault of the input."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, UnknownKind) and "did you mean" not in str(error):
+        return f"{error}; one of your own needs --import its_module"
     if isinstance(error, RankloopError | OSError | UnicodeDecodeError):
         return str(error)
     if isinstance(error, MemoryError):
         return f"there is not enough memory for this {error}".strip()
-    format_message = getattr(error, "format_message", None)  # typer's own errors, whichever class its version uses
-    return str(format_message()) if format_message else None
+    return parser_words(error) if hasattr(error, "format_message") else None
 
 
 def _show_warning(message: Warning | str, *where: object, **more: object) -> None:
@@ -65,7 +69,7 @@ def _report(error: Exception) -> int:
         line = f"this is a defect of rankloop, please report it ({what}); RANKLOOP_TRACEBACK=1 shows where"
         print("rankloop:", " ".join(line.split()), file=sys.stderr)
         return 1
-    print("rankloop:", " ".join(line.split()), file=sys.stderr)
+    print("rankloop:", as_called(" ".join(line.split())), file=sys.stderr)
     return 2
 
 

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankloop.cli.app import app
+from rankloop.cli.app import command
 from rankloop.cli.log_evaluation import LogOptions, evaluate_log
+from rankloop.cli.options import AsJson, Imports, log_option
+from rankloop.cli.saved_model import is_model, score_model
+from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rankloop.evaluation.score import Scores
@@ -18,68 +21,82 @@ if TYPE_CHECKING:
 MEASURES = ["nDCG@10", "AP"]
 
 
-@app.command(
-    epilog="Examples: rankloop evaluate shop.rankloop test.txt -m nDCG@10 | rankloop evaluate bm25.run web.qrels | "
-    "rankloop evaluate --log ads.csv --save ads.rankloop --plot ads.png"
+@command(
+    "Your data",
+    "rankloop evaluate shop.rankloop test.txt -m nDCG@10",
+    "rankloop evaluate bm25.run web.qrels --per-query",
+    "rankloop evaluate --log ads.csv --save ads.rankloop --plot ads.png",
+    "rankloop evaluate candidate.rankloop --log shop-data --method cascade",
 )
 def evaluate(
-    rankings: Annotated[Path | None, typer.Argument(help="A saved model, or a TREC run file.")] = None,
-    truth: Annotated[Path | None, typer.Argument(help="A LETOR file for a model, TREC judgments for a run.")] = None,
-    measure: Annotated[list[str], typer.Option("--measure", "-m", help="May be repeated.")] = MEASURES,
+    rankings: Annotated[
+        Path | None, typer.Argument(metavar="RANKINGS", help="A saved model, or a TREC run file.")
+    ] = None,
+    truth: Annotated[
+        Path | None, typer.Argument(metavar="TRUTH", help="A LETOR file for a model, TREC judgments for a run.")
+    ] = None,
+    measure: Annotated[list[str], typer.Option("--measure", "-m", metavar="NAME", help="May be repeated.")] = MEASURES,
     per_query: Annotated[bool, typer.Option("--per-query", "-q", help="Each query as well.")] = False,
     every_query: Annotated[
         bool, typer.Option("--every-query", help="Judged queries that a run lacks count too.")
     ] = False,
     normalise: Annotated[
-        bool, typer.Option("--normalise", help="Scale a model's features from 0 to 1 inside each query.")
+        bool,
+        typer.Option("--normalise", help="Scale features from 0 to 1 inside each query, as train --normalise does."),
     ] = False,
     log: Annotated[
         str | None,
-        typer.Option(
+        log_option(
             "--log",
-            help="A CSV or Parquet log of shown ads: context, ad, click, propensity; or the folder or export of a "
-            "service.",
+            "LOG",
+            "A CSV or Parquet log of shown ads: context, ad, click, propensity; or the folder or export of a service.",
         ),
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(
-            "--column",
-            help="Which column is what: action=NAME, reward=, propensity=, position=, target=.",
-            metavar="ROLE=NAME",
+        log_option(
+            "--column", "ROLE=NAME", "Which column is what: action=NAME, reward=, propensity=, position=, target=."
         ),
+    ] = None,
+    context: Annotated[
+        list[str] | None, log_option("--context", "COLUMN", "Learn from this column of an ad log; may be repeated.")
+    ] = None,
+    without: Annotated[
+        list[str] | None, log_option("--without", "COLUMN", "Do not learn from this column; may be repeated.")
     ] = None,
     method: Annotated[
         str,
-        typer.Option(
+        log_option(
             "--method",
-            help="snips, ips, clipped, direct, doubly_robust or switch; for rankings of a service also cascade, "
+            "NAME",
+            "snips, ips, clipped, direct, doubly_robust or switch; for rankings of a service also cascade, "
             "position_wise or pseudo_inverse.",
         ),
     ] = "snips",
-    bound: Annotated[str, typer.Option("--bound", help="t, bootstrap, bernstein or hoeffding.")] = "t",
-    level: Annotated[float, typer.Option("--level", help="How sure the lower bounds are.")] = 0.95,
+    bound: Annotated[str, log_option("--bound", "NAME", "t, bootstrap, bernstein or hoeffding.")] = "t",
+    level: Annotated[float, log_option("--level", "SHARE", "How sure the lower bounds are.")] = 0.95,
     limit: Annotated[
-        float, typer.Option("--limit", help="The weight at which clipped cuts and beyond which switch switches.")
+        float, log_option("--limit", "NUMBER", "The weight at which clipped cuts and beyond which switch switches.")
     ] = 100.0,
     max_reward: Annotated[
-        float, typer.Option("--max-reward", help="The largest possible reward, for bernstein and hoeffding.")
+        float, log_option("--max-reward", "NUMBER", "The largest possible reward, for bernstein and hoeffding.")
     ] = 1.0,
-    ranker: Annotated[str, typer.Option("--ranker", help="Which ranker of a service, where it has several.")] = "",
+    ranker: Annotated[str, log_option("--ranker", "NAME", "Which ranker of a service, where it has several.")] = "",
     places: Annotated[
-        int, typer.Option("--places", help="Of rankings, only what so many first places earned counts.", min=1)
+        int, log_option("--places", "N", "Of rankings, only what so many first places earned counts.", min=1)
     ] = 10,
     epsilon: Annotated[
-        float, typer.Option("--epsilon", help="How often the trained policy explores.", min=0.0, max=1.0)
+        float, log_option("--epsilon", "SHARE", "How often the trained policy explores.", min=0.0, max=1.0)
     ] = 0.0,
-    save: Annotated[Path | None, typer.Option("--save", help="Keep the trained policy in this file.")] = None,
+    save: Annotated[Path | None, log_option("--save", "FILE", "Keep the trained policy in this file.")] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw the estimates into this file (PNG, SVG, PDF).")
+        Path | None, log_option("--plot", "FILE", "Draw the estimates into this file (PNG, SVG, PDF).")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Which rows teach and which judge.", min=0)] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    seed: Annotated[int, log_option("--seed", "N", "Which rows teach and which judge.", min=0)] = 0,
+    imports: Imports = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Score rankings with any measures; with --log, estimate what a policy would earn from what another one logged.
+    """Score rankings by any measures, or tell from a log what a policy would earn.
 
     A run is judged as trec_eval judges it: ties by document id, documents without judgment are not relevant, queries
     without judgments are left out, and so are those that the run lacks unless --every-query.
@@ -91,32 +108,19 @@ def evaluate(
     """
     if log is not None:
         how = LogOptions(method, bound, level, limit, max_reward, epsilon, ranker, places, seed)
+        how = how._replace(context=tuple(context or ()), without=tuple(without or ()))
         evaluate_log(log, rankings, column or [], how, save, plot, as_json)
         return
     if rankings is None or truth is None:
-        raise typer.BadParameter("name the rankings and the truth, or a log: rankloop evaluate --log ads.csv")
-    if _is_model(rankings):
-        scores = _of_model(rankings, truth, measure, normalise)
+        raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate --log ads.csv`")
+    if is_model(rankings):
+        scores = score_model(rankings, truth, measure, normalise)
     else:
         scores = _of_run(rankings, truth, measure, every_query)
-    typer.echo(_as_json(scores, per_query) if as_json else _as_text(scores, per_query))
-
-
-def _is_model(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == b"PK"  # a saved session is a zip
-
-
-def _of_model(model: Path, data: Path, measures: list[str], normalise: bool) -> Scores:
-    from rankloop.core.saving import load
-    from rankloop.data import read_letor
-    from rankloop.data.dataset import normalise_queries
-    from rankloop.evaluation.score import judges_of, score_session
-
-    judges = judges_of(measures)
-    session = load(model)
-    dataset = read_letor(data, n_features=session.problem.n_features)
-    return score_session(session, normalise_queries(dataset) if normalise else dataset, judges, watch=_watched)
+    if as_json:
+        _print_json(scores, per_query)
+    else:
+        typer.echo(_as_text(scores, per_query))
 
 
 def _of_run(run: Path, qrels: Path, measures: list[str], every_query: bool) -> Scores:
@@ -125,14 +129,6 @@ def _of_run(run: Path, qrels: Path, measures: list[str], every_query: bool) -> S
 
     judges = judges_of(measures)
     return score_run(read_run(run), read_qrels(qrels), judges, every_query=every_query)
-
-
-def _watched(queries: range) -> Iterable[int]:
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    return track(queries, "ranking", console=console, transient=True, disable=not console.is_terminal)
 
 
 def _as_text(scores: Scores, per_query: bool) -> str:
@@ -157,8 +153,8 @@ def _counted(scores: Scores) -> str:
     return f"{total} {'query' if total == 1 else 'queries'}{skipped}"
 
 
-def _as_json(scores: Scores, per_query: bool) -> str:
-    import msgspec
+def _print_json(scores: Scores, per_query: bool) -> None:
+    from rankloop.cli.show import print_json
 
     answer: dict[str, object] = {
         "n_queries": len(scores.query_ids),
@@ -170,7 +166,7 @@ def _as_json(scores: Scores, per_query: bool) -> str:
             query: _plain(dict(zip(scores.measures, values)))
             for query, values in zip(scores.query_ids, scores.values.tolist())
         }
-    return msgspec.json.encode(answer).decode()
+    print_json(answer)
 
 
 def _plain(values: dict[str, float]) -> dict[str, float | None]:

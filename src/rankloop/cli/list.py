@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankloop.cli.app import app
-from rankloop.cli.options import AsJson
+from rankloop.cli.app import command
+from rankloop.cli.options import AsJson, Imports
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 EXPERIMENTS = "experiments"
 
 
-@app.command("list", epilog="Example: rankloop list learners")
+@command("Start here", "rankloop list learners", "rankloop list measures --json", name="list")
 def list_all(
-    what: Annotated[str | None, typer.Argument(help="learners, measures, streams, experiments …")] = None,
+    what: Annotated[
+        str | None, typer.Argument(metavar="WHAT", help="learners, measures, streams, experiments …")
+    ] = None,
+    imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show everything that is registered, one line each; with --json also the parameters and their defaults."""
+    """Show everything that has a name: learners, measures, data, experiments.
+
+    One line each; with --json also the parameters and their defaults.
+    """
     from rankloop.core.specs import nearest
 
     families = _families()
@@ -31,9 +37,9 @@ def list_all(
             raise InvalidInput(f"nothing is listed as {what!r}{nearest(what, families)}")
         families = {what: families[what]}
     if as_json:
-        import msgspec
+        from rankloop.cli.show import print_json
 
-        typer.echo(msgspec.json.encode(families))
+        print_json(families)
     else:
         _print(families)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import typer
 
 from rankloop.cli.progress import progress_bar
+from rankloop.cli.saved_model import raw_ranker
 from rankloop.core.errors import InvalidInput
 
 BY_PLACE = ("cascade", "position_wise", "pseudo_inverse")
@@ -34,6 +35,8 @@ class LogOptions(NamedTuple):
     ranker: str
     places: int
     seed: int
+    context: tuple[str, ...] = ()  # the columns that tell of the visitor; empty: all that are not something else
+    without: tuple[str, ...] = ()  # columns that do not
 
     def options(self) -> Options:
         from rankloop.evaluation.estimates import Options
@@ -69,7 +72,10 @@ def evaluate_log(
     if plot is not None:
         plot_judgement(judgement, plot)
     written = [*_kept(judgement, save, how.epsilon), *([f"The plot is in {plot}."] if plot is not None else [])]
-    typer.echo(_json(judgement) if as_json else _text(name, judgement, written))
+    if as_json:
+        _print_json(judgement)
+    else:
+        typer.echo(_text(name, judgement, written))
 
 
 def _kept(judgement: Judgement, save: Path | None, epsilon: float) -> list[str]:
@@ -84,7 +90,8 @@ def _named(column: list[str]) -> dict[str, str]:
     known = ("action", "reward", "propensity", "position", "target")
     for role, name in roles.items():
         if role not in known or not name:
-            raise typer.BadParameter(f"--column {role}={name}: write one of {', '.join(known)}, then =, then a column")
+            given = f"--column {role}={name}" if name else f"--column {role}"
+            raise InvalidInput(f"{given}: write one of {', '.join(known)}, then =, then a column")
     return roles
 
 
@@ -104,7 +111,7 @@ def _judged(
         return judge(table, encoding, rated, model=reward_model, share=0.5 if reward_model else 0.0, **rest)
     if table.columns.target:
         return judge_column(table, method, options)
-    taught = teach(table, how.seed)
+    taught = teach(table, how.seed, context=how.context or None, without=how.without)
     if save is not None:
         save_policy(taught, how.epsilon, save, how.seed)
     rated = {"trained policy": trained_policy(taught, how.epsilon)}
@@ -113,7 +120,6 @@ def _judged(
 
 def _judged_rankings(path: Path, model: Path | None, how: LogOptions) -> Judgement:
     """A saved ranker on an export of impressions, by the probabilities of whole rankings."""
-    from rankloop.core.saving import load
     from rankloop.evaluation.impressions import read_impressions
     from rankloop.evaluation.judgement import judge_rankings
 
@@ -124,18 +130,17 @@ def _judged_rankings(path: Path, model: Path | None, how: LogOptions) -> Judgeme
         )
     ranker = _named_model(model, path.name)
     name, method = f"ranker of {ranker.name}", cast("Any", how.method)
-    return judge_rankings(load(ranker), read_impressions(path), name, method, how.options())
+    return judge_rankings(raw_ranker(ranker), read_impressions(path), name, method, how.options())
 
 
 def _judged_service(log: str, model: Path | None, how: LogOptions) -> Judgement:
     """A saved ranker on the log of a service, by the probabilities of places or of whole rankings."""
     from rankloop.cli.service_log import logged_rankings
-    from rankloop.core.saving import load
     from rankloop.evaluation.judgement import judge_logged
     from rankloop.evaluation.propensities import RankingPolicy
 
     ranker = _named_model(model, log)
-    session = load(ranker)
+    session = raw_ranker(ranker)
     rankings, name = logged_rankings(log, how.ranker), f"ranker of {ranker.name}"
     target = RankingPolicy(session.learner, session.state)
     return judge_logged(target, rankings, name, cast("Any", how.method), how.options(), how.places)
@@ -143,7 +148,7 @@ def _judged_service(log: str, model: Path | None, how: LogOptions) -> Judgement:
 
 def _named_model(model: Path | None, log: str) -> Path:
     if model is None:
-        raise typer.BadParameter(f"{log} holds rankings: name the saved ranker to judge, before --log")
+        raise InvalidInput(f"{log} holds rankings: name the saved ranker to judge, before --log")
     return model
 
 
@@ -155,18 +160,18 @@ def _text(name: str, judgement: Judgement, written: list[str]) -> str:
     half = f", {judgement.n_taught:,} of them to learn from" if judgement.n_taught else ""
     ads = f", {judgement.n_ads} ads" if judgement.n_ads else ""
     width, column = max(map(len, judgement.estimates)) + 2, len(unit.name) + 2
-    lines = [f"{name}: {judgement.n_rows:,} rows{half}{ads}, {judgement.n_rewarded:,} rewarded"]
+    lines = [f"{name}: {judgement.n_rows:,} {unit.each}s{half}{ads}, {judgement.n_rewarded:,} rewarded"]
     lines += [judgement.context, ""] if judgement.context else [""]
-    lines.append(f"{'policy':<{width}}{unit.name:>{column}}{f'at least ({first.level:.0%})':>18}{'rows count as':>16}")
+    heads = f"{f'at least ({first.level:.0%})':>18}{f'{unit.each}s count as':>16}"
+    lines.append(f"{'policy':<{width}}{unit.name:>{column}}{heads}")
     for policy, found in judgement.estimates.items():
         low = "unknown" if is_off_balance(found.overlap) else unit.of(max(0.0, found.lower))
         lines.append(f"{policy:<{width}}{unit.of(found.value):>{column}}{low:>18}{found.effective_n:>16,.0f}")
     return "\n".join([*lines, "", *verdicts(judgement), *written])
 
 
-def _json(judgement: Judgement) -> str:
-    import msgspec
-
+def _print_json(judgement: Judgement) -> None:
+    from rankloop.cli.show import print_json
     from rankloop.evaluation.units import PER_PAGE
     from rankloop.evaluation.verdicts import verdicts
 
@@ -176,7 +181,7 @@ def _json(judgement: Judgement) -> str:
         for name, found in judgement.estimates.items()
     }
     answer["verdicts"] = verdicts(judgement)
-    return msgspec.json.encode(answer).decode()
+    print_json(answer)
 
 
 def _finite(value: object) -> object:

@@ -12,7 +12,7 @@ from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from rankloop.ads.click_log import MergedLists
+    from rankloop.ads.click_log import ClickLog, MergedLists
     from rankloop.core.types import Floats
 
 HELD_OUT = 5  # one list in so many chooses the regularisation
@@ -28,6 +28,7 @@ class LogTraining(NamedTuple):
     position_bias: str | None
     clip: float
     seed: int
+    without: tuple[str, ...] = ()  # columns that are no features
 
     @property
     def in_pairs(self) -> bool:
@@ -42,7 +43,7 @@ def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     from rankloop.core.saving import save
     from rankloop.data.folder import given_path
 
-    clicks = read_click_log(given_path(str(log)))
+    clicks = read_click_log(given_path(str(log)), how.without)
     looked_at = clicks.position_bias().looked_at if how.position_bias is None else _numbers(how.position_bias)
     weights = clicks.relevance(looked_at, how.clip)
     if not np.any(weights):
@@ -66,7 +67,7 @@ def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     out.mkdir(parents=True, exist_ok=True)
     notes = {"loss": how.loss, "tight": how.tight, "regularisation": best, "looked_at": looked_at.tolist()}
     save(session_of(model, feature_names=clicks.feature_names), out / "model.rankloop", notes)
-    _report(gains, best, looked_at, out / "model.rankloop", as_json)
+    _report(gains, best, looked_at, clicks, out / "model.rankloop", as_json)
 
 
 def _numbers(text: str) -> Floats:
@@ -107,17 +108,21 @@ def _gain(model: Floats, lists: MergedLists) -> float:
     return mean_of(parse_measure(GAIN).of_scores(scores, lists.weights, lists.offsets))
 
 
-def _report(gains: dict[float, float], best: float, looked_at: Floats, model: Path, as_json: bool) -> None:
+def _report(
+    gains: dict[float, float], best: float, looked_at: Floats, clicks: ClickLog, model: Path, as_json: bool
+) -> None:
     if as_json:
         import msgspec
 
         curve = {f"{regularisation:g}": gain for regularisation, gain in gains.items()}
         answer = {"model": str(model), "regularisation": best, "held_out": curve, "looked_at": looked_at.tolist()}
-        typer.echo(msgspec.json.encode(answer).decode())
+        columns = {"features": clicks.feature_names, "left_out": (*clicks.left_out, *clicks.set_aside)}
+        typer.echo(msgspec.json.encode(answer | columns).decode())
         return
     from rankloop.cli.show import show_table
     from rankloop.experiments.findings import Table
 
+    typer.echo(clicks.described)
     rows = [(f"{regularisation:g}", f"{gain:.4f}") for regularisation, gain in gains.items()]
     show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))
     places = ", ".join(f"{chance:.2f}" for chance in looked_at[:10])

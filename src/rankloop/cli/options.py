@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,13 +22,44 @@ class EngineName(StrEnum):
     cluster = "cluster"
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for programs.")]
 EngineChoice = Annotated[
-    EngineName, typer.Option("--engine", help="Compute in this process, in one per core (local), or on a Ray cluster.")
+    EngineName,
+    typer.Option(
+        "--engine",
+        metavar="here|local|cluster",
+        help="Compute in this process, in one per core (local), or on a Ray cluster.",
+    ),
 ]
-Workers = Annotated[int | None, typer.Option("--workers", min=1, help="How many processes; by default one per core.")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, metavar="N", help="How many processes; by default one per core.")
+]
 Quick = Annotated[bool, typer.Option("--quick", help="Far fewer rounds and seeds: to see that it works.")]
-Out = Annotated[Path | None, typer.Option("--out", help="The folder for results.", show_default=False)]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="The folder for results.")]
+
+
+def _imported(modules: list[str] | None) -> list[str] | None:
+    if modules:
+        from rankloop.experiments.imports import import_modules
+
+        import_modules(modules)
+    return modules
+
+
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        callback=_imported,
+        help="Import this module or .py file first: it registers learners, measures … of your own. May be repeated.",
+    ),
+]
+
+
+def log_option(name: str, metavar: str, help: str, **limits: float) -> Any:
+    """An option that counts with --log only."""
+    return typer.Option(name, metavar=metavar, help=help, rich_help_panel="From a log", **limits)  # type: ignore[arg-type]
 
 
 def engine_of(name: EngineName, workers: int | None) -> Engine:

@@ -8,25 +8,32 @@ from typing import Annotated
 
 import typer
 
-from rankloop.cli.app import app
-from rankloop.cli.options import AsJson
+from rankloop.cli.app import command
+from rankloop.cli.options import AsJson, Imports
 
 
-@app.command(epilog="Example: rankloop replay shop-data, or: rankloop replay postgresql://user:password@host/database")
+@command("In use", "rankloop replay shop-data", "rankloop replay postgresql://user:password@host/database")
 def replay(
     log: Annotated[
         str,
-        typer.Argument(help="The log of a service: its folder, its file, or its RANKLOOP_STORE.", show_default=False),
+        typer.Argument(metavar="LOG", help="The log of a service: its folder, its file, or its RANKLOOP_STORE."),
     ],
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="The folder of the archive (serve --keep-days); as a rule that of the file."),
+        typer.Option(
+            "--data",
+            metavar="FOLDER",
+            help="The folder of the archive (serve --keep-days); as a rule that of the file.",
+        ),
     ] = None,
+    imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Prove that the state of a service is its log: learn it all again, and compare every snapshot bit for bit."""
-    import msgspec
+    """Prove that the state of a service is its log.
 
+    Everything is learned again, and every snapshot compared bit for bit. Exit code 1 where one differs.
+    """
+    from rankloop.cli.show import print_json
     from rankloop.service.archive import whole
     from rankloop.service.replaying import replayed
     from rankloop.service.stores.reading import log_at
@@ -35,7 +42,9 @@ def replay(
         folder = data or opened.folder
         results = replayed(chain.from_iterable(whole(opened, stream, folder) for stream in opened.streams()))
     if as_json:
-        typer.echo(msgspec.json.encode([result._asdict() for result in results]))
+        print_json([result._asdict() for result in results])
+    elif not results:
+        typer.echo(f"{log} holds no ranker: there is nothing to learn again")
     for result in results if not as_json else ():
         verdict = f"{len(result.differing)} snapshots DIFFER" if result.differing else "the same bit for bit"
         typer.echo(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankloop.cli.app import app
+from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, EngineChoice, EngineName, Out, Quick, Workers, engine_of, interruptible
 from rankloop.core.errors import InvalidInput, RankloopError
 
@@ -20,9 +20,17 @@ if TYPE_CHECKING:
 TITLE = "The papers, computed again"
 
 
-@app.command(epilog="Example: rankloop reproduce --all --quick")
+@command(
+    "Experiments",
+    "rankloop list experiments",
+    "rankloop reproduce top1-1 --quick",
+    "rankloop reproduce --all --quick",
+)
 def reproduce(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="What to reproduce.")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="What to reproduce: figures and tables by their own ids."),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All there is.")] = False,
     quick: Quick = False,
     out: Out = None,
@@ -30,7 +38,7 @@ def reproduce(
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute figures and tables of the papers again and say which of their claims hold.
+    """Compute figures and tables of the papers again, and say which of their claims hold.
 
     `rankloop list experiments` shows what there is. Results go to results/reproduce unless --out says otherwise: one
     report, and summary.json over everything that is finished there. Interrupted, the same command goes on.
@@ -87,7 +95,7 @@ def _print(findings: list[Finding], report: Path) -> None:
 
 
 def _print_json(findings: list[Finding], report: Path) -> None:
-    import msgspec
+    from rankloop.cli.show import print_json
 
     tables = [
         {
@@ -102,4 +110,4 @@ def _print_json(findings: list[Finding], report: Path) -> None:
         }
         for finding in findings
     ]
-    typer.echo(msgspec.json.encode({"report": str(report), "findings": tables}))
+    print_json({"report": str(report), "findings": tables})

@@ -7,26 +7,44 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankloop.cli.app import app
-from rankloop.cli.options import AsJson, EngineChoice, EngineName, Out, Quick, Workers, engine_of, interruptible
+from rankloop.cli.app import command
+from rankloop.cli.options import (
+    AsJson,
+    EngineChoice,
+    EngineName,
+    Imports,
+    Out,
+    Quick,
+    Workers,
+    engine_of,
+    interruptible,
+)
 
 if TYPE_CHECKING:
     from rankloop.experiments.findings import Finding
 
 
-@app.command(epilog="Example: rankloop run examples/web_search.toml --quick")
+@command(
+    "Experiments",
+    "rankloop run examples/web_search.toml --quick",
+    "rankloop run mine.toml --import my_learner.py --out results/second-try",
+)
 def run(
-    spec: Annotated[Path, typer.Argument(help="The experiment, a TOML file.", show_default=False)],
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment, a TOML file.")],
     out: Out = None,
     engine: EngineChoice = EngineName.local,
     workers: Workers = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="How many seeds, instead of the file's.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, metavar="N", help="How many seeds, instead of the file's.")
+    ] = None,
     quick: Quick = False,
+    imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment, go on with it where it was interrupted, and write its report.
+    """Run an experiment, or go on with it where it was interrupted, and write its report.
 
-    Every finished run is kept in the results folder (by default results/NAME) before the next one starts.
+    Every finished run is kept in the results folder (by default results/NAME) before the next one starts. What the
+    experiment imports is code that runs: read an experiment of somebody else before you run it.
     """
     import msgspec
 
@@ -38,6 +56,8 @@ def run(
     from rankloop.experiments.summary import finding_of
 
     experiment = read_spec(spec)
+    if imports:
+        experiment = msgspec.structs.replace(experiment, imports=(*experiment.imports, *imports))
     if quick:
         experiment = quick_version(experiment)
     if seeds is not None:

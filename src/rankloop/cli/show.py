@@ -1,9 +1,9 @@
-"""Tables and verdicts on a terminal."""
+"""Tables and verdicts on a terminal, JSON for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rankloop.experiments.claims import Verdict
@@ -11,6 +11,14 @@ if TYPE_CHECKING:
 
 WIDE = 160  # where the output is a file or a pipe
 COLOURS = {"holds": "green", "partly": "yellow", "does not hold": "red", "cannot hold": "red"}
+
+
+def print_json(answer: Any) -> None:
+    """One line of JSON."""
+    import msgspec
+    import typer
+
+    typer.echo(msgspec.json.encode(answer).decode())
 
 
 def show_table(table: Table) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankloop.cli.app import app
-from rankloop.cli.options import AsJson, interruptible
+from rankloop.cli.app import command
+from rankloop.cli.options import AsJson, EngineName, Imports, interruptible, log_option
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -16,44 +16,69 @@ if TYPE_CHECKING:
     from rankloop.engine.sums import SummingEngine
 
 REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
-ENGINES = ("here", "local", "cluster")
 
 
-@app.command(
-    epilog="Examples: rankloop train web.txt --loss ordinal | rankloop train MQ2008/ --loss nDCG@10 --tight --folds 5"
+@command(
+    "Your data",
+    "rankloop train web.txt --loss ordinal",
+    "rankloop train MQ2008/ --loss nDCG@10 --tight --folds 5",
+    "rankloop train --log clicks.csv --out results/from-clicks",
 )
 def train(
     data: Annotated[
         Path | None,
-        typer.Argument(help="A LETOR file, or a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA)."),
+        typer.Argument(
+            metavar="DATA", help="A LETOR file, or a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA)."
+        ),
     ] = None,
-    loss: Annotated[str, typer.Option("--loss", help="ordinal, list_net, …, or a measure: nDCG@10, P@5, ERU.")] = (
-        "ordinal"
-    ),
+    loss: Annotated[
+        str, typer.Option("--loss", metavar="NAME", help="ordinal, list_net, …, or a measure: nDCG@10, P@5, ERU.")
+    ] = "ordinal",
     tight: Annotated[bool, typer.Option("--tight", help="The tighter, non-convex bound on a measure.")] = False,
     regularisation: Annotated[
-        str, typer.Option("--regularisation", help="`path`, a number, or several with commas between.")
+        str,
+        typer.Option(
+            "--regularisation",
+            metavar="NUMBERS",
+            help="A number, several with commas between, or `path` for the usual.",
+        ),
     ] = "path",
-    folds: Annotated[int, typer.Option("--folds", min=3, help="How many folds.")] = 5,
-    measure: Annotated[str, typer.Option("--measure", "-m", help="Chooses the regularisation.")] = "nDCG@10",
+    folds: Annotated[int, typer.Option("--folds", min=3, metavar="N", help="How many folds.")] = 5,
+    measure: Annotated[
+        str, typer.Option("--measure", "-m", metavar="NAME", help="What chooses the regularisation.")
+    ] = "nDCG@10",
     normalise: Annotated[
         bool, typer.Option("--normalise", help="Scale every feature from 0 to 1 inside each query.")
     ] = False,
-    tolerance: Annotated[float, typer.Option("--tolerance", help="How near to the optimum.")] = 1e-4,
-    out: Annotated[Path, typer.Option("--out", help="The folder for model and picture.")] = Path("results/train"),
+    tolerance: Annotated[float, typer.Option("--tolerance", metavar="NUMBER", help="How near to the optimum.")] = 1e-4,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for model and picture.")] = Path(
+        "results/train"
+    ),
     engine: Annotated[
-        str, typer.Option("--engine", help="Threads of this process (here), processes (local), or a Ray cluster.")
-    ] = "here",
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="How many; by default all cores.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="How one file is cut into folds.")] = 0,
-    log: Annotated[Path | None, typer.Option("--log", help="Learn from a log of clicks instead of grades.")] = None,
-    position_bias: Annotated[
-        str | None, typer.Option("--position-bias", help="With --log: 1,0.5,… by place; estimated unless given.")
+        EngineName,
+        typer.Option(
+            "--engine",
+            metavar="here|local|cluster",
+            help="Compute in threads of this process (here), in processes (local), or on a Ray cluster.",
+        ),
+    ] = EngineName.here,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, metavar="N", help="How many; by default all cores.")
     ] = None,
-    clip: Annotated[float, typer.Option("--clip", help="With --log: no click counts more than this.")] = 10.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="How one file is cut into folds.")] = 0,
+    imports: Imports = None,
+    log: Annotated[Path | None, log_option("--log", "FILE", "Learn from a log of clicks instead of grades.")] = None,
+    position_bias: Annotated[
+        str | None,
+        log_option("--position-bias", "NUMBERS", "How likely each place is seen, 1,0.5,…; estimated unless given."),
+    ] = None,
+    clip: Annotated[float, log_option("--clip", "NUMBER", "No click counts more than this.")] = 10.0,
+    without: Annotated[
+        list[str] | None, log_option("--without", "COLUMN", "This column is no feature; may be repeated.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a linear ranker, choose its regularisation on held-out queries, and save it for evaluate and serve.
+    """Train a linear ranker from grades or clicks, and save it for evaluate and serve.
 
     Each fold trains along the path of regularisations, keeps the one that is best on its validation queries, and is
     judged on its test queries. The saved model is trained on all queries with the one that is best on average.
@@ -67,7 +92,9 @@ def train(
     if log is not None:
         from rankloop.cli.log_training import LogTraining, train_on_log
 
-        train_on_log(log, LogTraining(loss, tight, _path(regularisation), position_bias, clip, seed), out, as_json)
+        left_out = tuple(without or ())
+        how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, seed, left_out)
+        train_on_log(log, how, out, as_json)
         return
     from rankloop.batch.folds import Fold, read_folds
     from rankloop.batch.risk import risk_of
@@ -88,9 +115,16 @@ def train(
         )
     model = _save(result, out, loss, tight, normalise)
     if as_json:
-        typer.echo(_json(result, model))
+        _print_json(result, model)
         return
     _print(result, model)
+    solution = result.model.solution
+    if not solution.converged:
+        typer.echo(
+            f"warning: stopped after {solution.iterations} iterations, at most {solution.gap:.2g} above the optimum: "
+            "raise the regularisation, or scale the features (--normalise)",
+            err=True,
+        )
     if result.model.no_better_than_zero(tolerance):
         instead = "--loss ordinal" if tight else "--loss ordinal or --tight"
         typer.echo(
@@ -109,23 +143,21 @@ def _path(text: str) -> tuple[float, ...]:
         raise InvalidInput(f"--regularisation {text!r} is neither `path` nor numbers with commas between") from None
 
 
-def _engine(name: str, workers: int | None) -> SummingEngine:
+def _engine(name: EngineName, workers: int | None) -> SummingEngine:
     from rankloop.engine import Cluster, LocalProcesses, Threads
 
-    if name not in ENGINES:
-        raise InvalidInput(f"--engine {name!r}: there is {', '.join(ENGINES)}")
-    if name == "here":
+    if name is EngineName.here:
         return Threads(workers=workers)
-    return LocalProcesses(workers=workers) if name == "local" else Cluster(workers=workers)
+    return LocalProcesses(workers=workers) if name is EngineName.local else Cluster(workers=workers)
 
 
 def _save(result: Validated, out: Path, loss: str, tight: bool, normalise: bool) -> Path:
-    from rankloop.batch.estimator import session_of
+    from rankloop.batch.estimator import NORMALISED, session_of
     from rankloop.batch.picture import validation_curve
     from rankloop.core.files import atomic_write
     from rankloop.core.saving import save
 
-    notes = {"loss": loss, "tight": tight, "regularisation": result.best, "normalised inside queries": normalise}
+    notes = {"loss": loss, "tight": tight, "regularisation": result.best, NORMALISED: normalise}
     out.mkdir(parents=True, exist_ok=True)
     save(session_of(result.model.weights), out / "model.rankloop", notes)
     atomic_write(out / "validation.png", validation_curve(result))
@@ -145,8 +177,8 @@ def _print(result: Validated, model: Path) -> None:
     typer.echo(f"model: {model}\nvalidation curve: {model.with_name('validation.png')}")
 
 
-def _json(result: Validated, model: Path) -> str:
-    import msgspec
+def _print_json(result: Validated, model: Path) -> None:
+    from rankloop.cli.show import print_json
 
     folds = [
         {
@@ -159,5 +191,4 @@ def _json(result: Validated, model: Path) -> str:
         for fold in result.folds
     ]
     mean = {name: result.mean(name) for name in REPORT}
-    answer = {"model": str(model), "regularisation": result.best, "mean": mean, "folds": folds}
-    return msgspec.json.encode(answer).decode()
+    print_json({"model": str(model), "regularisation": result.best, "mean": mean, "folds": folds})

@@ -135,13 +135,13 @@ def lookup(kind: str, category: str | None = None) -> Entry:
     """The entry of a kind; without a category the kind has to be unique."""
     _import_waiting()
     if category is not None and (not isinstance(category, str) or category not in _categories):
-        raise InvalidInput(f"no category {category!r}{nearest(category, _categories)}")
+        raise InvalidInput(f"no category {category!r}{nearest(str(category), _categories)}")
     found = [entry for entry in _entries.values() if entry.kind == kind and category in (None, entry.category)]
     if len(found) > 1:
         raise InvalidInput(f"{kind!r} is a {' and a '.join(e.category for e in found)}: say which category")
     if not found:
         kinds = [entry.kind for entry in entries(category)]
-        raise UnknownKind(f"no {category or 'kind'} {kind!r}{nearest(kind, kinds)}; `rankloop list` shows all")
+        raise UnknownKind(f"no {category or 'kind'} {kind!r}{nearest(kind, kinds) or '; `rankloop list` shows all'}")
     return found[0]
 
 

@@ -16,6 +16,8 @@ from rankloop.core.errors import InvalidInput
 
 ASTRONOMIC = 2**63
 LISTED = 20  # more names than this do not help in one line
+NEAR, AS_NEAR, OFFERED = 0.6, 0.1, 3  # similarity, from 0 to 1; how far below the best one others are worth naming
+WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 Nested = Callable[[Any, Any], Any]  # value and annotation to the registered thing that is meant; None: neither
 
 
@@ -37,12 +39,15 @@ def parse_spec(text: str) -> dict[str, Any]:
 
 
 def nearest(name: str, valid: Any) -> str:
-    """The end of an error message: the valid name that was probably meant."""
-    names = {str(candidate).lower(): str(candidate) for candidate in valid}
-    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.4)
-    if close:
-        return f"; did you mean {names[close[0]]!r}?"
-    return f"; there is {', '.join(sorted(names.values()))}" if 0 < len(names) <= LISTED else ""
+    """The end of an error message: what was probably meant, up to three names; where nothing is near, all if few."""
+    names = [str(candidate) for candidate in valid]
+    alike = {each: difflib.SequenceMatcher(None, each.lower(), name.lower()).ratio() for each in names}
+    best = max(alike.values(), default=0.0)
+    close = sorted((each for each in alike if alike[each] >= best - AS_NEAR), key=lambda each: -alike[each])
+    if best >= NEAR and len(close) <= OFFERED:
+        *others, last = map(repr, close)
+        return f"; did you mean {', '.join(others)} or {last}?" if others else f"; did you mean {last}?"
+    return f"; there is {', '.join(sorted(names))}" if 0 < len(names) <= LISTED else ""
 
 
 def check_arguments(cls: type, nested: Nested) -> None:
@@ -88,7 +93,8 @@ def convert(value: Any, annotation: Any, name: str, nested: Nested) -> Any:
     if annotation is float and type(value) is int:
         return float(value)
     if type(value) is not annotation:
-        raise InvalidInput(f"{name} must be of type {getattr(annotation, '__name__', annotation)}, got {value!r}")
+        wanted = WORDS.get(annotation, f"of type {getattr(annotation, '__name__', annotation)}")
+        raise InvalidInput(f"{name} must be {wanted}, got {value!r}")
     return value
 
 

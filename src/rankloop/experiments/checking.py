@@ -8,7 +8,7 @@ from typing import Any
 
 import rankloop  # noqa: F401  (names the packages in which kinds are registered)
 from rankloop.core.errors import InvalidInput
-from rankloop.core.registry import build
+from rankloop.core.registry import UnknownKind, build
 from rankloop.core.specs import nearest
 from rankloop.experiments.plan import checkpoint_rounds, measure_name, seeds_of, with_horizon, without_regret
 from rankloop.experiments.predicates import Claim, Exponent
@@ -111,4 +111,6 @@ def _build(thing: Any, category: str, field: str, experiment: Experiment) -> Non
     try:
         build(with_horizon(thing, experiment.horizon), category)
     except InvalidInput as error:
-        raise InvalidInput(f"{field}: {error}") from None
+        strange = isinstance(error, UnknownKind) and "did you mean" not in str(error) and not experiment.imports
+        hint = '; one of your own needs imports = ["its_module"]' if strange else ""
+        raise InvalidInput(f"{field}: {error}{hint}") from None

@@ -11,6 +11,7 @@ import numpy as np
 
 from rankloop.core.registry import build
 from rankloop.core.types import Ints
+from rankloop.experiments.imports import Module, modules_of
 from rankloop.experiments.regret import best_fixed
 from rankloop.experiments.spec import CEILING, Experiment, Thing
 
@@ -20,19 +21,21 @@ NOT_NUMBERS = ("seeds", "title", "description", "figures", "claims", "quick")  #
 
 
 class Task(NamedTuple):
-    """One run: an arm on a stream with a seed."""
+    """One run: an arm on a stream with a seed; `modules` are imported before anything is built."""
 
     experiment: Experiment
     stream: str
     arm: str
     seed: int
+    modules: tuple[Module, ...] = ()
 
 
 def tasks_of(experiment: Experiment) -> list[Task]:
     """Every run, one seed after another, so that an interrupted experiment has all arms for the seeds it has."""
     arms = [arm.name for arm in experiment.all_arms] + ([CEILING] if experiment.ceiling else [])
+    modules = modules_of(experiment.imports)
     return [
-        Task(experiment, stream, arm, seed)
+        Task(experiment, stream, arm, seed, modules)
         for seed in seeds_of(experiment)
         for stream in experiment.all_streams
         for arm in arms
@@ -99,6 +102,15 @@ def with_horizon(thing: Any, horizon: int) -> Any:
 def measure_name(measure: Thing) -> str:
     """The name that parses back, whichever way the measure was written."""
     return str(build(measure, "measure"))
+
+
+def about_the_ceiling(measure: Thing) -> str:
+    """What the best possible is, and why its mean may stay below 1."""
+    judge = build(measure, "measure")
+    best_is_one = all(judge.best(np.array(grades)) == 1.0 for grades in ([1.0, 0.0], [1.0, 1.0]))
+    below = best_is_one and judge.best(np.zeros(2)) == 0.0
+    why = "; where nothing is relevant it counts 0, so the mean can stay below 1" if below else ""
+    return f"{CEILING.capitalize()}: every single query in its ideal order{why}."
 
 
 def without_regret(experiment: Experiment) -> list[str]:

@@ -77,9 +77,8 @@ def find(id: str) -> Reproduction:
     """The reproduction of an id, or `NotFound` with the nearest one."""
     known = everything()
     if id not in known:
-        raise NotFound(
-            f"nothing to reproduce is called {id!r}{nearest(id, known)}; `rankloop list experiments` shows all"
-        )
+        others = nearest(id, known) or "; `rankloop list experiments` shows all"
+        raise NotFound(f"nothing to reproduce is called {id!r}{others}")
     return known[id]
 
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from rankloop.core.errors import Conflict, InvalidInput
-from rankloop.core.source import source_key
+from rankloop.experiments.imports import code_key
 from rankloop.experiments.plan import VERSION, fingerprint
 from rankloop.experiments.run import Run
 from rankloop.experiments.spec import Experiment
@@ -55,7 +55,7 @@ def open_results(folder: Path, experiment: Experiment) -> Iterator[Results]:
         whole = content[: content.rfind(b"\n") + 1]
         runs = _decoded(whole, folder / LINES)
         _check_same(runs, experiment, folder)
-        _warn_of_other_code(runs, folder)
+        _warn_of_other_code(runs, code_key(experiment.imports), folder)
         if len(whole) < len(content):
             file.truncate(len(whole))
         yield Results(file, runs)
@@ -96,12 +96,12 @@ def _check_same(runs: list[Run], experiment: Experiment, folder: Path) -> None:
             )
 
 
-def _warn_of_other_code(runs: list[Run], folder: Path) -> None:
+def _warn_of_other_code(runs: list[Run], code: str, folder: Path) -> None:
     """Results stay when a learner's code changes; who changed it should know."""
-    others = sum(run.code not in ("", source_key()) for run in runs)
+    others = sum(run.code not in ("", code) for run in runs)
     if others:
         warnings.warn(
-            f"{others} of {len(runs)} runs in {folder} are kept from before and were made by other code of rankloop; "
+            f"{others} of {len(runs)} runs in {folder} are kept from before and were made by other code; "
             "delete the folder, or choose another with --out, to make them again",
             RuntimeWarning,
             stacklevel=2,

@@ -13,8 +13,8 @@ from msgspec import Struct
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.protocols import AnyLearner, Stream
 from rankloop.core.registry import build
-from rankloop.core.source import source_key
 from rankloop.core.types import Floats
+from rankloop.experiments.imports import code_key, import_here
 from rankloop.experiments.ledger import CHUNK, Judge, Regrets, Rounds
 from rankloop.experiments.plan import (
     VERSION,
@@ -46,7 +46,7 @@ class Run(Struct, frozen=True, kw_only=True):
     reports: dict[str, Series]
     refused: int = 0  # updates that would have been unstable
     seconds: float
-    code: str = ""  # which source of the package made it
+    code: str = ""  # which source of the package, and of imported modules, made it
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -56,13 +56,14 @@ class Run(Struct, frozen=True, kw_only=True):
 def run_one(task: Task) -> Run:
     """Play the task; whatever goes wrong names the arm."""
     started = time.perf_counter()
+    import_here(task.modules)
     try:
         values, reports, refused = _play(task)
     except RankloopError as error:
         raise type(error)(f"arm {task.arm!r}, seed {task.seed}: {error}") from error
     return Run(
         version=VERSION,
-        code=source_key(),
+        code=code_key(task.experiment.imports),
         fingerprint=fingerprint(task.experiment),
         experiment=task.experiment,
         stream=task.stream,

@@ -42,12 +42,14 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     `average` is the mean of a measure over the rounds so far, `recent` over the last `window` (a share of the horizon),
     `predicted` the average of the learner's best ranking without exploration, `regret` the average distance from
-    `regret_factor` times the best fixed ranking of the rounds so far (fixed sets only).
+    `regret_factor` times the best fixed ranking of the rounds so far (fixed sets only). `imports` are modules, or .py
+    files beside the experiment, that register learners and other things; they are imported before anything is built.
     """
 
     name: str
     title: str = ""
     description: str = ""
+    imports: tuple[str, ...] = ()
     stream: Thing | None = None
     streams: dict[str, Thing] = {}
     arms: tuple[Arm, ...] = ()

@@ -15,7 +15,7 @@ from rankloop.experiments.claims import judge
 from rankloop.experiments.comparisons import holm, paired
 from rankloop.experiments.curves import Curves, estimate, number
 from rankloop.experiments.findings import Chart, Finding, Table
-from rankloop.experiments.plan import VERSION, window_of, without_regret
+from rankloop.experiments.plan import VERSION, about_the_ceiling, window_of, without_regret
 from rankloop.experiments.predicates import Quantity
 from rankloop.experiments.run import Run
 from rankloop.experiments.spec import CEILING, FLOOR, Experiment
@@ -61,7 +61,8 @@ def before_and_after(experiment: Experiment, curves: Curves, stream: str, measur
             cells = (estimate(before), estimate(after), _signed(estimate(after - before).mean), *whole)
             rows.append((arm, *map(str, cells)))
     header = ("arm", f"first {share}", f"last {share}", "change", *overall.values())
-    return Table(_titled(measure, stream, curves), header, rows, f"Mean ± standard error over {_seeds(curves)}.")
+    notes = [f"Mean ± standard error over {_seeds(curves)}.", *([about_the_ceiling(measure)] * experiment.ceiling)]
+    return Table(_titled(measure, stream, curves), header, rows, " ".join(notes))
 
 
 def _charts(experiment: Experiment, curves: Curves) -> Iterator[Chart]:
