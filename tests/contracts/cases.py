@@ -134,6 +134,15 @@ def leaves(value: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+def with_leaf(value: Any, path: list[str], new: Any) -> Any:
+    """The value with the part at this path (as `leaves` names it, without its first word) replaced."""
+    if not path:
+        return new
+    if hasattr(value, "_fields"):
+        return value._replace(**{path[0]: with_leaf(getattr(value, path[0]), path[1:], new)})
+    return tuple(with_leaf(part, path[1:], new) if str(i) == path[0] else part for i, part in enumerate(value))
+
+
 def same(one: Any, other: Any) -> str:
     """The path of the first difference, bit for bit; empty when there is none."""
     ones, others = list(leaves(one)), list(leaves(other))

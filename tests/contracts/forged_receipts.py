@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from cases import Case, assert_finite, cases_of, leaves
+from cases import Case, assert_finite, cases_of, leaves, with_leaf
 from numpy.random import default_rng
 
 from rankloop.core.errors import RankloopError
@@ -28,9 +28,9 @@ def forgeries(receipt: Any) -> Iterator[tuple[str, Any]]:
     for path, value in leaves(receipt, "receipt"):
         if isinstance(value, np.ndarray):
             other = value.ravel() if value.ndim > 1 else value[:, None]
-            yield f"{path} in {other.ndim} dimension(s)", _with(receipt, path.split(".")[1:], other)
+            yield f"{path} in {other.ndim} dimension(s)", with_leaf(receipt, path.split(".")[1:], other)
         for forged in _arrays(value) if isinstance(value, np.ndarray) else _numbers(value):
-            yield f"{path} = {forged!r:.80}", _with(receipt, path.split(".")[1:], forged)
+            yield f"{path} = {forged!r:.80}", with_leaf(receipt, path.split(".")[1:], forged)
 
 
 def faults(case: Case) -> Iterator[str]:
@@ -80,14 +80,6 @@ def _numbers(value: Any) -> tuple[Any, ...]:
     if isinstance(value, bool):
         return (not value,)
     return NUMBERS if isinstance(value, int) else (*map(float, NUMBERS), 0.5, 1e308, -1e308, 5e-324)
-
-
-def _with(value: Any, path: list[str], new: Any) -> Any:
-    if not path:
-        return new
-    if hasattr(value, "_fields"):
-        return value._replace(**{path[0]: _with(getattr(value, path[0]), path[1:], new)})
-    return tuple(_with(part, path[1:], new) if str(i) == path[0] else part for i, part in enumerate(value))
 
 
 if __name__ == "__main__":

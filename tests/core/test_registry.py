@@ -9,7 +9,7 @@ import rankloop
 from rankloop import Conflict, InvalidInput, NotFound, build, register, spec_of
 from rankloop.core.protocols import FeedbackModel
 from rankloop.core.registry import categories, entries, entry_of, unregister
-from rankloop.core.specs import parse_spec
+from rankloop.core.specs import nearest, parse_spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +83,9 @@ def test_whatever_needs_no_parameters_goes_through_its_spec(entry):
         ("miror", "no kind 'miror'; did you mean 'mirror'"),
         ({"kind": "mirror", "shar": 1}, "no parameter 'shar'; did you mean 'share'"),
         ({"kind": "mirror", "mode": "fats"}, "mode = 'fats' is not possible; did you mean 'fast'"),
-        ({"kind": "mirror", "share": "x"}, "share must be of type float, got 'x'"),
-        ({"kind": "mirror", "share": True}, "share must be of type float, got True"),
-        ({"kind": "mirror", "shown": 1.5}, "shown must be of type int"),
+        ({"kind": "mirror", "share": "x"}, "share must be a number, got 'x'"),
+        ({"kind": "mirror", "share": True}, "share must be a number, got True"),
+        ({"kind": "mirror", "shown": 1.5}, "shown must be a whole number, got 1.5"),
         ({"kind": "mirror", "share": 2.0}, "share is at most 1"),
         ({"kind": "mirror", "steps": 3}, "steps must be a list"),
         ({"kind": "mirror", "mixed": "dynamc"}, "did you mean 'dynamic'"),
@@ -105,6 +105,26 @@ def test_what_is_wrong_is_said_with_what_would_be_right(spec, message):
 def test_an_unknown_kind_is_also_not_found():
     with pytest.raises(NotFound, match="no learner 'rnadom_order'; did you mean 'random_order'"):
         build("rnadom_order", "learner")
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("perceptrn", "; did you mean 'perceptron'?"),
+        ("gradient", "; did you mean 'topk_gradient' or 'online_gradient'?"),
+        ("my_learner", ""),
+        ("nosuch", ""),
+        ("lambdamart", ""),
+    ],
+)
+def test_only_what_is_near_is_offered(name, end):
+    assert nearest(name, [entry.kind for entry in entries("learner")]) == end
+
+
+def test_few_names_are_all_told_and_many_alike_are_none():
+    assert nearest("zebra", ["fast", "slow"]) == "; there is fast, slow"
+    assert nearest("figure-9", [f"figure-{number}" for number in range(8)]).startswith("; there is figure-0, figure-1")
+    assert nearest("anything", []) == ""
 
 
 def test_an_unknown_category_gets_the_nearest():

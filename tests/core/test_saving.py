@@ -119,11 +119,25 @@ def rewritten(path, change, arrays=None):
         (lambda h: h.update(refused=-1), "refused is a whole number from 0"),
         (lambda h: h["state"].update(steps=2**70), "too large"),
         (lambda h: h["state"].update(shown=77), "by the problem it is"),
+        (lambda h: h["state"].update(steps=-1), "too small"),
+        (lambda h: h["state"].update(grad_squares=float("inf")), "the header holds Infinity"),
+        (lambda h: h["notes"].update(price=float("nan")), "the header holds NaN"),
+        (lambda h: h.update(learned=2**60), "learned is a whole number from 0"),
     ],
 )
 def test_a_header_that_lies_is_refused(saved, change, message):
     rewritten(saved, change)
     with pytest.raises(InvalidInput, match=message):
+        load(saved)
+
+
+def test_a_number_that_overflows_is_refused(saved):
+    with zipfile.ZipFile(saved) as archive:
+        header = archive.read(saving.HEADER).decode()
+    assert '"grad_squares": 0.0' in header
+    with zipfile.ZipFile(saved, "w") as archive:
+        archive.writestr(saving.HEADER, header.replace('"grad_squares": 0.0', '"grad_squares": 1e999'))
+    with pytest.raises(InvalidInput, match="the header holds 1e999"):
         load(saved)
 
 
@@ -144,7 +158,7 @@ def test_arrays_that_do_not_fit_or_are_not_finite_are_refused(saved):
 def test_a_file_that_unfolds_to_more_than_itself_is_refused(saved):
     with zipfile.ZipFile(saved, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(saving.HEADER, b" " * 100_000)
-    with pytest.raises(InvalidInput, match="larger than the file"):
+    with pytest.raises(InvalidInput, match="packed or locked"):
         load(saved)
 
 
@@ -174,4 +188,13 @@ def test_another_cpu_is_said(saved, monkeypatch):
         load(saved)
     monkeypatch.setattr(saving.binding, "get_host_cpu_name", lambda: "abacus")
     with pytest.warns(RuntimeWarning, match="abacus"):
+        load(saved)
+
+
+@pytest.mark.parametrize("header", ["((((", "'''", "  x\n y\n", "{'descr': '<f8'"])
+def test_an_array_whose_header_is_nonsense_is_refused(saved, header):
+    text = header.encode() + b" " * (-(len(header) + 11) % 64) + b"\n"
+    nonsense = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(64)
+    rewritten(saved, lambda header: None, {"0.npy": nonsense})
+    with pytest.raises(InvalidInput, match="not a whole rankloop file"):
         load(saved)

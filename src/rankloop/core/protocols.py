@@ -26,7 +26,10 @@ class Learner(Protocol[S, R]):
     @property
     def reports(self) -> tuple[str, ...]: ...
     def init(self, problem: Problem) -> S:
-        """The state before the first round; copies what it needs of the problem into it, as numbers."""
+        """The state before the first round; copies what it needs of the problem into it, as numbers.
+
+        Its whole numbers only ever grow, and of its arrays none but tables that begin without rows: no other is loaded.
+        """
 
     def rank(self, state: S, query: Query, rng: Generator) -> Decision[R]:
         """The ranking to show, exploration included."""
@@ -39,6 +42,14 @@ class Learner(Protocol[S, R]):
 
     def log_prob(self, state: S, query: Query, ranking: Ints) -> float:
         """Log-probability that `rank` shows these items in these places in the seen part; nan without closed form."""
+
+
+@runtime_checkable
+class CheckedState(Protocol):
+    """A state that knows more about itself than types and shapes; asked when it is loaded, as kernels will trust it."""
+
+    def reachable(self, initial: Any) -> bool:
+        """Whether learning can have led here from the initial state, as far as indices and divisors go by it."""
 
 
 @runtime_checkable

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
+import tokenize
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -17,14 +19,15 @@ from llvmlite import binding
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
 from rankloop.core.registry import build, spec_of
+from rankloop.core.restoring import MOST, restored_state
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
 
 FORMAT = 1
 HEADER = "session.json"
 UNREADABLE = (  # what reading a damaged or invented file can end in
-    zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError, MemoryError, NotImplementedError, OverflowError,
-    RecursionError,
+    zipfile.BadZipFile, tokenize.TokenError, SyntaxError, EOFError, KeyError, TypeError, ValueError, MemoryError,
+    OverflowError, RuntimeError,
 )  # fmt: skip
 
 
@@ -88,8 +91,8 @@ def loads_with_notes(content: bytes) -> tuple[Session, dict[str, Any]]:
 def _loaded(content: bytes, where: str) -> tuple[Session, dict[str, Any]]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            _check_size(archive, len(content))
-            header = json.loads(archive.read(HEADER))
+            _check_parts(archive, len(content))
+            header = json.loads(archive.read(HEADER), parse_float=_finite, parse_constant=_finite)
             _check_header(header, where)
             return _restored(header, archive), dict(header["notes"])
     except UNREADABLE as error:
@@ -98,23 +101,34 @@ def _loaded(content: bytes, where: str) -> tuple[Session, dict[str, Any]]:
         raise InvalidInput(f"{where} is not a whole rankloop file: {error}") from None
 
 
-def _check_size(archive: zipfile.ZipFile, size: int) -> None:
-    """Parts are stored as they are: one that would unfold to more than the file is not ours."""
-    if sum(part.file_size for part in archive.infolist()) > size:
+def _finite(text: str) -> float:
+    """A number of the header; JSON has no infinity, but Python reads one."""
+    if not math.isfinite(float(text)):
+        raise ValueError(f"the header holds {text}")
+    return float(text)
+
+
+def _check_parts(archive: zipfile.ZipFile, size: int) -> None:
+    """Parts are stored as they are: one that is packed, locked or larger than the file is not ours."""
+    parts = archive.infolist()
+    if any(part.compress_type != zipfile.ZIP_STORED or part.flag_bits & 1 for part in parts):
+        raise InvalidInput("its parts are packed or locked, which rankloop's never are")
+    if sum(part.file_size for part in parts) > size:
         raise InvalidInput("its parts are larger than the file itself")
 
 
 def _check_generator(position: Any) -> None:
     """numpy itself takes some numbers that no generator can have, in some of its versions."""
     inner = position["state"]
-    if not (0 <= position["uinteger"] < 2**32 and 0 <= inner["state"] < 2**128 and 0 <= inner["inc"] < 2**128):
+    most = (position["has_uint32"], 2), (position["uinteger"], 2**32), (inner["state"], 2**128), (inner["inc"], 2**128)
+    if not all(type(value) is int and 0 <= value < bound for value, bound in most):
         raise ValueError("the generator stands nowhere")
 
 
 def _check_header(header: Any, where: str) -> None:
     if not isinstance(header, dict) or "format" not in header:
         raise InvalidInput("the header is not that of a rankloop file")
-    if header["format"] != FORMAT:
+    if type(header["format"]) is not int or header["format"] != FORMAT:
         raise InvalidInput(f"written in format {header['format']!r}, this version reads format {FORMAT}")
     if header["cpu"] != binding.get_host_cpu_name():
         warnings.warn(
@@ -128,15 +142,15 @@ def _check_header(header: Any, where: str) -> None:
 def _restored(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:
     problem = Problem(**header["problem"])
     problem = problem._replace(feature_names=tuple(problem.feature_names))
-    for name in ("seed", "learned", "refused"):
-        if type(header[name]) is not int or header[name] < 0:
-            raise InvalidInput(f"{name} is a whole number from 0, got {header[name]!r:.60}")
+    for name, most in (("seed", math.inf), ("learned", MOST), ("refused", MOST)):
+        if type(header[name]) is not int or not 0 <= header[name] <= most:
+            raise InvalidInput(f"{name} is a whole number from 0 to {most}, got {header[name]!r:.60}")
     session = Session(build(header["learner"], "learner"), problem, header["seed"])
 
     def array(index: int) -> Any:
         return np.lib.format.read_array(io.BytesIO(archive.read(f"{index}.npy")), allow_pickle=False)
 
-    state = _filled(header["state"], session.state, array, "state")
+    state = restored_state(header["state"], session.state, array)
     _check_generator(header["generator"])
     session.restore(state, header["generator"], header["learned"], header["refused"])
     return session
@@ -152,33 +166,3 @@ def _outline(value: Any, arrays: list[Any]) -> Any:
         arrays.append(value)
         return {"array": len(arrays) - 1}
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _filled(outline: Any, example: Any, array: Any, where: str) -> Any:
-    """The state of which `example` is the initial one; anything of another form is refused."""
-    if hasattr(example, "_fields"):
-        if set(outline) != set(example._fields):
-            raise InvalidInput(f"{where} does not have the fields {', '.join(example._fields)}")
-        parts = zip(example._fields, example)
-        return type(example)(*(_filled(outline[name], part, array, f"{where}.{name}") for name, part in parts))
-    if isinstance(example, tuple):
-        return tuple(_filled(part, like, array, where) for part, like in zip(outline, example, strict=True))
-    if isinstance(example, np.ndarray):
-        return _fitting(array(outline["array"]), example, where)
-    if type(outline) is not type(example) and not (type(example) is float and type(outline) is int):
-        raise InvalidInput(f"{where} must be of type {type(example).__name__}, got {outline!r:.60}")
-    if type(example) is int and abs(outline) >= 2**63:
-        raise InvalidInput(f"{where} is too large a number")
-    if where.rpartition(".")[2] in Problem._fields and outline != example:
-        raise InvalidInput(f"{where} is {outline!r}, by the problem it is {example!r}")
-    return type(example)(outline)
-
-
-def _fitting(loaded: Any, example: Any, where: str) -> Any:
-    """Same type and shape as in the initial state; a dimension that is 0 there may have grown."""
-    fits = loaded.ndim == example.ndim and all(a == b or b == 0 for a, b in zip(loaded.shape, example.shape))
-    if loaded.dtype != example.dtype or not fits:
-        raise InvalidInput(f"{where} is {loaded.dtype}{loaded.shape}, the learner needs {example.dtype}{example.shape}")
-    if not np.all(np.isfinite(loaded)):
-        raise InvalidInput(f"{where} holds a number that is not finite")
-    return np.ascontiguousarray(loaded)

@@ -175,5 +175,7 @@ def _check(problem: Problem) -> None:
             continue
         if not isinstance(value, int | np.integer) or value < smallest:
             raise InvalidInput(f"the problem's {name} must be a whole number from {smallest}, got {value!r}")
+    if not all(isinstance(name, str) for name in problem.feature_names):
+        raise InvalidInput(f"feature names are texts, got {problem.feature_names!r:.80}")
     if problem.feature_names and len(problem.feature_names) != problem.n_features:
         raise InvalidInput(f"{len(problem.feature_names)} feature names for {problem.n_features} features")
