@@ -148,7 +148,9 @@ def test_iterations_end_and_say_so():
     ("options", "complaint"),
     [
         ({"regularisation": 0.0}, "regularisation must be"),
-        ({"regularisation": 1.0, "tolerance": 0.0}, "tolerance must be above 0"),
+        ({"regularisation": 1.0, "tolerance": 0.0}, "tolerance must be .* above 0"),
+        ({"regularisation": 1.0, "tolerance": np.nan}, "tolerance must be .* above 0"),
+        ({"regularisation": 0.0, "l1_radius": np.nan}, "l1_radius"),
         ({"regularisation": 1.0, "l1_radius": 1.0}, "then be 0"),
         ({"regularisation": 0.0, "l1_radius": 0.5}, "outside the ball"),
     ],
@@ -156,6 +158,18 @@ def test_iterations_end_and_say_so():
 def test_wrong_settings_are_named(options: dict[str, float], complaint: str):
     with pytest.raises(InvalidInput, match=complaint):
         minimise(lambda w: (0.0, w), np.ones(2), **options)
+
+
+@pytest.mark.parametrize(("regularisation", "line_search"), [(1e-14, True), (1e-10, False), (1e-16, True)])
+def test_cuts_that_numbers_cannot_tell_apart_end_the_search(regularisation: float, line_search: bool):
+    """The best so far stands, with the gap that is proved."""
+    data = sample(4, 10, 5)
+    found = solved(data, "least_squares", regularisation, line_search=line_search, tolerance=1e-9)
+    X, y, n = data.features, data.relevance, data.n_queries
+    best = 0.5 * np.sum((X @ np.linalg.lstsq(X, y)[0] - y) ** 2) / n
+    assert best - 1e-9 <= found.objective <= 0.5 * np.sum(y**2) / n
+    assert found.converged == (found.gap <= 1e-9)
+    assert found.objective - found.gap <= best + 1e-9
 
 
 def test_a_risk_that_overflows_is_named():

@@ -10,13 +10,16 @@ import pytest
 from numpy.random import default_rng
 from typer.testing import CliRunner
 
+from rankloop.batch.estimator import NORMALISED
 from rankloop.batch.folds import everything, read_folds
+from rankloop.batch.picture import validation_curve
 from rankloop.batch.risk import risk_of
 from rankloop.batch.validation import cross_validate, judged
 from rankloop.cli.app import app
 from rankloop.cli.entry import _import_commands
+from rankloop.cli.saved_model import raw_ranker
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.core.saving import load_with_notes
+from rankloop.core.saving import load_with_notes, save
 from rankloop.data.folder import absence_notice, data_folder
 
 
@@ -91,9 +94,47 @@ def test_the_regularisation_is_chosen_on_validation_queries_alone(tmp_path: Path
         cross_validate(folds, risk_of("ordinal"), [0.0])
 
 
-def run(*arguments: str):
+@pytest.mark.parametrize("measure", ["AUCLoss", "SumLoss"])
+def test_of_a_loss_the_least_is_chosen(tmp_path: Path, measure: str):
+    letor(tmp_path / "web.txt", range(30))
+    folds = read_folds(tmp_path / "web.txt", 3)
+    result = cross_validate(folds, risk_of("ordinal"), (1e6, 1e-3), measure=measure)
+    for fold in result.folds:
+        assert fold.regularisation == result.path[int(np.argmin(fold.curve))]
+    curves = np.mean([fold.curve for fold in result.folds], axis=0)
+    assert curves[0] != curves[1]
+    assert result.best == result.path[int(np.argmin(curves))]
+    assert validation_curve(result).startswith(b"\x89PNG")
+
+
+def run(*arguments: str, command: str = "train"):
     _import_commands()
-    return CliRunner().invoke(app, ["train", *arguments], catch_exceptions=True)
+    return CliRunner().invoke(app, [command, *arguments], catch_exceptions=True)
+
+
+def test_a_model_remembers_that_its_features_were_scaled(tmp_path: Path):
+    """The first feature is large where the second decides, so that raw features are ranked otherwise."""
+    rng, lines = default_rng(0), []
+    for query in range(30):
+        offset = 100.0 * rng.random()
+        for _ in range(6):
+            a, b = rng.random(2)
+            lines.append(f"{int(3 * b)} qid:{query} 1:{offset + 50 * a:.4f} 2:{b:.4f}")
+    data, out = tmp_path / "web.txt", tmp_path / "out"
+    data.write_text("\n".join(lines) + "\n")
+    trained = run(str(data), "--folds", "3", "--regularisation", "0.001", "--normalise", "--out", str(out))
+    assert trained.exit_code == 0, trained.output
+    model = str(out / "model.rankloop")
+    silent, asked = (run(model, str(data), *flag, command="evaluate") for flag in ((), ("--normalise",)))
+    assert silent.stdout == asked.stdout
+    assert "was trained on features scaled from 0 to 1 inside each query, and is judged on such" in silent.stderr
+    assert asked.stderr == ""
+    session, notes = load_with_notes(model)
+    assert notes[NORMALISED] is True
+    with pytest.raises(InvalidInput, match="scaled from 0 to 1 inside each query"):
+        raw_ranker(Path(model))
+    save(session, tmp_path / "plain.rankloop")
+    assert raw_ranker(tmp_path / "plain.rankloop").learner == session.learner
 
 
 def test_the_command_prints_a_table_and_saves_a_model(tmp_path: Path):
@@ -118,14 +159,23 @@ def test_the_command_prints_a_table_and_saves_a_model(tmp_path: Path):
     [
         (("--loss", "ordinl"), "did you mean"),
         (("--regularisation", "much"), "neither `path` nor numbers"),
-        (("--engine", "moon"), "here, local, cluster"),
         (("--tight",), "tight is for losses"),
+        (("--tolerance", "nan"), "tolerance must be"),
     ],
 )
 def test_wrong_options_are_named(tmp_path: Path, options: tuple[str, ...], complaint: str):
     letor(tmp_path / "web.txt", range(9))
     result = run(str(tmp_path / "web.txt"), "--folds", "3", *options)
     assert complaint in str(result.exception)
+
+
+def test_a_regularisation_too_small_for_numbers_ends_with_a_warning(tmp_path: Path):
+    letor(tmp_path / "web.txt", range(9))
+    small = ("--loss", "least_squares", "--regularisation", "1e-15", "--out", str(tmp_path / "out"))
+    result = run(str(tmp_path / "web.txt"), "--folds", "3", *small)
+    assert result.exit_code == 0, result.exception
+    assert "warning: stopped" in result.output
+    assert "raise the regularisation" in result.output
 
 
 @pytest.mark.slow

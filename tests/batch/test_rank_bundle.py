@@ -42,6 +42,24 @@ def test_queries_are_kept_apart():
     assert RankBundle(regularisation=1e-2).fit(X, y).coef_[1] > 0.0
 
 
+def test_more_is_better_in_the_score_of_a_loss():
+    X, y, qid = sample()
+    good, bad = RankBundle(measure="AUCLoss").fit(X, y, qid=qid), RankBundle(measure="AUCLoss").fit(X, y, qid=qid)
+    bad.coef_ = -bad.coef_
+    assert bad.score(X, y, qid=qid) < good.score(X, y, qid=qid) <= 0.0
+    gain = RankBundle(measure="AUC").fit(X, y, qid=qid).score(X, y, qid=qid)
+    assert good.score(X, y, qid=qid) == pytest.approx(gain - 1.0)
+
+
+def test_minus_one_job_is_one_per_core():
+    X, y, qid = sample()
+    one = RankBundle(n_jobs=1).fit(X, y, qid=qid).coef_
+    np.testing.assert_allclose(RankBundle(n_jobs=-1).fit(X, y, qid=qid).coef_, one, atol=1e-9)
+    for wrong in (0, -2, 1.5):
+        with pytest.raises(InvalidInput, match="n_jobs"):
+            RankBundle(n_jobs=wrong).fit(X, y, qid=qid)
+
+
 def test_a_score_that_forgets_the_queries_is_reported():
     X, y, qid = sample()
     with pytest.warns(RuntimeWarning, match="judged as one query"):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rankloop import InvalidInput, Preferred, Problem, Query, Session, build
+from rankloop import InvalidInput, Preferred, Problem, Query, Session, UnstableUpdate, build, load, save
 from rankloop.batch.refitted_svm import CHUNK, RefittedSVM, hinge_of_examples
 
 numbers = st.floats(-3, 3)
@@ -69,3 +69,40 @@ def test_memory_keeps_the_newest():
 def test_impossible_parameters_are_refused(bad):
     with pytest.raises(InvalidInput):
         build({"kind": "refitted_svm"} | bad)
+
+
+def two_items(high):
+    return Query.of([[0.0], [high]])
+
+
+def test_an_example_that_is_too_large_to_fit_is_never_stored():
+    session = Session(RefittedSVM(), Problem(n_features=1), 0)
+    for high in (1e160, 1.7e308):
+        with pytest.raises(UnstableUpdate, match="too much to fit"):
+            session.learn(two_items(high), session.rank(two_items(high)), Preferred(np.array([1, 0])))
+    assert (session.refused, len(session.state.recent)) == (2, 0)
+    for _ in range(25):
+        session.learn(two_items(1.0), session.rank(two_items(1.0)), Preferred(np.array([1, 0])))
+    assert session.refused == 2
+    assert session.rank(two_items(1.0)).ranking.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("start", [1e300, -1e300, 1e160])
+def test_a_start_beyond_numbers_gives_way_to_the_first_fit(start):
+    session, plain = (Session(RefittedSVM(start=weights), Problem(n_features=1), 0) for weights in ([start], [0.0]))
+    for s in (session, plain):
+        for _ in range(12):
+            s.learn(
+                two_items(1.0), s.rank(two_items(1.0))._replace(ranking=np.array([0, 1])), Preferred(np.array([1, 0]))
+            )
+    assert session.refused == 0
+    np.testing.assert_allclose(session.state.weights, plain.state.weights)
+    assert abs(session.state.weights[0]) < 100
+
+
+def test_an_astronomic_growth_is_saved_and_loaded(tmp_path):
+    session = Session(RefittedSVM(growth=1e30), Problem(n_features=1), 0)
+    for _ in range(12):
+        session.learn(two_items(1.0), session.rank(two_items(1.0)), Preferred(np.array([1, 0])))
+    save(session, tmp_path / "svm.rankloop")
+    assert load(tmp_path / "svm.rankloop").state.next_fit == session.state.next_fit > 12

@@ -1,5 +1,6 @@
 """The bounds of the theory: constants by search, integrals by closed forms, and that none is below what is measured."""
 
+import inspect
 import math
 
 import numpy as np
@@ -130,3 +131,43 @@ def test_a_sample_is_measured():
     assert sample_of(data) == Sample(2, 2, 2, 5.0, 4.0, 3.0)
     with pytest.raises(InvalidInput, match="no constants"):
         bounds.constants_of("squared", 3)
+
+
+SIZES = {"lipschitz": 2.0, "euclidean": 1.4, "smoothness": 1.0, "radius": 1.0, "longest": 4.0, "largest": 9.0}
+COUNTS = {"n_queries": 471, "n_items": 121, "n_features": 46}
+REST = {"delta": 0.05, "training": 0.1, "best": 0.1, "level": 0.5}
+BOUNDS = [
+    bounds.online_to_batch,
+    bounds.rerm,
+    bounds.chapelle_wu,
+    bounds.uniform,
+    bounds.uniform_l1,
+    bounds.smooth_online_rate,
+    bounds.smooth_online,
+    bounds.local_rademacher,
+    bounds.smooth_uniform,
+]
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_numbers_that_mean_nothing_are_refused(bound):
+    given = {name: (SIZES | COUNTS | REST)[name] for name in inspect.signature(bound).parameters}
+    assert math.isfinite(bound(**given))
+    assert math.isfinite(bound(*given.values()))
+    for name in given:
+        wrong = [math.nan, math.inf, -1.0, "3"]
+        wrong += [] if name in ("training", "best", "level", "euclidean") else [0]
+        for value in [*wrong, 1.0, 2.5] if name == "delta" else wrong:
+            with pytest.raises(InvalidInput, match=f"{name} = "):
+                bound(**(given | {name: value}))
+
+
+def test_constants_and_integrals_refuse_too():
+    for options in ({"n_items": 0}, {"smoothing": 0.0}, {"max_grade": -1.0}, {"max_grade": 1e9}):
+        with pytest.raises(InvalidInput, match=next(iter(options))):
+            bounds.constants_of("smooth_dcg", **({"n_items": 3} | options))
+    for options in ({"n_queries": 0}, {"largest": 0.0}):
+        with pytest.raises(InvalidInput, match=next(iter(options))):
+            bounds.rademacher(lambda scale: 1.0 / scale, **({"n_queries": 10, "largest": 1.0} | options))
+    with pytest.raises(InvalidInput, match="radius"):
+        table(MQ, radius=0.0)

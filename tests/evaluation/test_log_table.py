@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.data.folder import data_folder
 from rankloop.evaluation import LogTable, estimate
@@ -25,7 +26,7 @@ def csv(tmp_path: Path) -> Path:
 
 def test_columns_are_recognised_and_read(csv):
     table = LogTable(csv)
-    assert table.columns == ("ad", "click", "propensity", "target", "", ("age", "city"))
+    assert table.columns == ("ad", "click", "propensity", "target", "", ("age", "city"), ())
     (piece,) = table.pieces()
     assert piece.first_row == 1
     assert piece.action.tolist() == ["a", "b", "a"]
@@ -53,6 +54,35 @@ def test_columns_may_be_named(tmp_path):
     with pytest.raises(InvalidInput, match="no column 'gian'; did you mean 'gain'"):
         LogTable(path, action="what", reward="gian")
     assert LogTable(path, action="what", reward="gain", propensity="p").columns[:3] == ("what", "gain", "p")
+
+
+@pytest.mark.parametrize(
+    "roles", ["ad,click,propensity,clicked,Time", "ad,reward,prob,Click,Time", "ad,clicks,pscore,is click,Time"]
+)
+def test_a_second_name_for_the_click_is_no_context(tmp_path, roles):
+    path = tmp_path / "log.csv"
+    path.write_text(f"{roles},age\na,1,0.5,1,7,31\nb,0,0.5,0,8,44\n")
+    table = LogTable(path)
+    action, click, propensity, other, _ = roles.split(",")
+    assert table.columns[:3] == (action, click, propensity)
+    assert table.columns.context == ("age",)
+    assert table.columns.left_out == (other,)
+    (piece,) = LogTable(path, reward=other).pieces()
+    assert list(piece.context) == ["age"]
+
+
+def test_headers_are_read_as_csv(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text('ad,"click", propensity,"age, years"\na,1,0.5,31\n')
+    (piece,) = LogTable(path).pieces()
+    assert piece.propensity.tolist() == [0.5]
+    assert piece.context["age, years"].tolist() == [31]
+    path.write_text("ad,click,propensity,age,age\na,1,0.5,31,32\n")
+    with pytest.raises(InvalidInput, match="two columns 'age'"):
+        LogTable(path)
+    path.write_text('{"ad": "a", "click": 1}\n')
+    with pytest.raises(InvalidInput, match="JSON"):
+        LogTable(path)
 
 
 @pytest.mark.parametrize(
@@ -105,3 +135,15 @@ def test_the_open_bandit_layout():
     n_rows = sum(len(piece.reward) for piece in table.pieces())
     assert n_rows == 10_000
     assert {float(p) for piece in table.pieces() for p in piece.propensity} == {1 / 34}
+
+
+def test_the_command_says_what_is_no_context(tmp_path, capsys):
+    """Two more names of the click would make any policy look perfect."""
+    rng, path = np.random.default_rng(0), tmp_path / "log.csv"
+    clicks = (rng.random(400) < 0.3).astype(int)
+    lines = [f"{'xyz'[n % 3]},{click},0.3333,{n % 7},{click},{click}" for n, click in enumerate(clicks.tolist())]
+    path.write_text("ad,reward,propensity,age,click,is_click\n" + "\n".join(lines) + "\n")
+    with pytest.raises(SystemExit) as leaving:
+        main(["evaluate", "--log", str(path)])
+    assert not leaving.value.code
+    assert "context: age (number); not context, by their names: click, is_click" in capsys.readouterr().out

@@ -156,7 +156,7 @@ def test_estimates_from_our_own_logs_are_unbiased(logging, places):
                 rewards = np.array([reward(order, k) for k in range(3)])
                 entry = LoggedRanking(QUERY, np.array(order), rewards, logger)
                 series = ranking_series([entry], target, method, places)
-                expected += probability * summed(series, method, Options(), span_of(method, places)).value
+                expected += probability * summed(series, method, Options(), span_of(method)).value
         assert expected == pytest.approx(right, abs=1e-9), method
 
 

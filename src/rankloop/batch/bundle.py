@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +60,8 @@ def minimise(
     that point is held near the best weights so far (a level in the middle of the gap), and the risk is looked at where
     it is least on the line between the two: five to eight times fewer iterations when the regularisation is small.
     With `l1_radius` the weights are kept in ‖w‖₁ ≤ l1_radius instead, and the regularisation is 0.
+    Where the regularisation is so small that the numbers cannot tell the cuts apart, the best so far stands, with the
+    gap that is proved.
     References: Teo, Vishwanathan, Smola and Le (2010), Bundle Methods for Regularized Risk Minimization; Franc and
     Sonnenburg (2009), Optimized Cutting Plane Algorithm for Large-Scale Risk Minimization; Lemaréchal, Nemirovskii and
     Nesterov (1995), New Variants of Bundle Methods.
@@ -68,29 +71,34 @@ def minimise(
     model = _model(first, regularisation, tolerance, l1_radius)
     search = _Search(risk, model, regularisation, tolerance, callback)
     search.look_at(first)
-    while search.gap > tolerance and search.iterations < max_iterations:
-        candidate = search.lower_bound()
-        if search.gap <= tolerance:
-            break
-        if line_search:
-            search.look_towards(search.stabilised())
-        else:
-            search.look_at(candidate)
+    with np.errstate(over="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError, _BeyondNumbers):
+        while search.gap > tolerance and search.iterations < max_iterations:
+            candidate = search.lower_bound()
+            if search.gap <= tolerance:
+                break
+            if line_search:
+                search.look_towards(search.stabilised())
+            else:
+                search.look_at(candidate)
     return search.solution()
 
 
 def _model(start: Floats, regularisation: float, tolerance: float, l1_radius: float | None) -> Model:
-    if tolerance <= 0.0:
-        raise InvalidInput(f"tolerance must be above 0, got {tolerance}")
+    if not 0.0 < tolerance < np.inf:
+        raise InvalidInput(f"tolerance must be a finite number above 0, got {tolerance}")
     if l1_radius is None:
         if not 0.0 < regularisation < np.inf:
             raise InvalidInput(f"regularisation must be a finite number above 0, got {regularisation}")
         return RidgeModel(len(start), regularisation)
-    if l1_radius <= 0.0 or regularisation != 0.0:
+    if not 0.0 < l1_radius < np.inf or regularisation != 0.0:
         raise InvalidInput(f"l1_radius = {l1_radius} must be above 0, and regularisation = {regularisation} then be 0")
     if np.abs(start).sum() > l1_radius:
         raise InvalidInput(f"the start is outside the ball: ‖start‖₁ = {np.abs(start).sum()}, l1_radius = {l1_radius}")
     return BallModel(len(start), l1_radius)
+
+
+class _BeyondNumbers(ArithmeticError):
+    """What the cuts lead to is too large to be computed with."""
 
 
 class _Search:
@@ -119,11 +127,12 @@ class _Search:
         value, slope = self.risk(weights)
         with np.errstate(over="ignore"):
             size = slope @ slope
-        if not np.isfinite(value) or not np.isfinite(size):
-            raise InvalidInput("the risk is not finite; are the features scaled?")
+            objective = value + 0.5 * self.regularisation * float(weights @ weights)
+        if not np.isfinite(objective) or not np.isfinite(size):
+            said = "the risk is not finite; are the features scaled?"
+            raise _BeyondNumbers(said) if self.evaluations else InvalidInput(said)
         self.evaluations += 1
         self.model.add(value, slope, weights)
-        objective = value + 0.5 * self.regularisation * float(weights @ weights)
         gradient = slope + self.regularisation * weights
         if objective < self.objective:
             self.objective, self.weights, self.gradient = objective, weights, gradient
@@ -132,6 +141,8 @@ class _Search:
     def lower_bound(self) -> Floats:
         """Raise the bound by the minimum of the cuts; where that is."""
         candidate, bound = self.model.lowest(self.tolerance / 10)
+        if not bound <= self.objective + self.tolerance:
+            raise _BeyondNumbers(f"a bound of {bound} on an objective of {self.objective}")
         self.bound = max(self.bound, bound)
         self.iterations += 1
         self.history.append(Step(self.iterations, self.evaluations, self.objective, self.bound))

@@ -23,6 +23,7 @@ from rankloop.learners.fixed_weights import FixedWeights
 from rankloop.measures.base import mean_of, parse_measure
 
 Groups = Sequence[object] | ArrayLike
+NORMALISED = "normalised inside queries"  # the note of a saved model that ranks features scaled from 0 to 1
 
 
 class LinearRanker:
@@ -60,7 +61,7 @@ class LinearRanker:
         return scores_of(features, self.coef_)
 
     def score(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> float:
-        """The mean of the `measure` over the queries."""
+        """The mean of the `measure` over the queries; of a loss its negative, so that more is always better."""
         dataset = as_dataset(X, y, qid)
         self._require_fit()
         if qid is None and self.n_queries_ > 1:
@@ -70,9 +71,9 @@ class LinearRanker:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return mean_of(
-            parse_measure(self.measure).of_scores(self.predict(dataset.features), dataset.relevance, dataset.offsets)
-        )
+        judge = parse_measure(self.measure)
+        mean = mean_of(judge.of_scores(self.predict(dataset.features), dataset.relevance, dataset.offsets))
+        return mean if judge.higher_is_better else -mean
 
     def to_session(self, feature_names: Sequence[str] = ()) -> Session:
         """A session that ranks with these weights and learns nothing: for `rankloop.save`, `evaluate` and serving."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 import rankloop.batch.risk  # noqa: F401  (declares the category)
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
@@ -21,4 +23,5 @@ class LeastSquares:
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
         gap = scores - relevance
-        return 0.5 * float((gap * gap).sum()), gap
+        with np.errstate(over="ignore"):  # refused by the bundle method
+            return 0.5 * float((gap * gap).sum()), gap

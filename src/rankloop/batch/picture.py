@@ -19,7 +19,8 @@ def validation_curve(result: Validated) -> bytes:
     axes = figure.subplots()
     for fold in result.folds:
         axes.plot(result.path, fold.curve, color="#8a8f98", linewidth=0.8)
-        axes.plot(fold.regularisation, fold.curve.max(), "o", color="#8a8f98", markersize=4)
+        best = fold.curve[result.path.index(fold.regularisation)]
+        axes.plot(fold.regularisation, best, "o", color="#8a8f98", markersize=4)
     mean = np.mean([fold.curve for fold in result.folds], axis=0)
     axes.plot(result.path, mean, color="#2f7ed8", linewidth=2.0, label="mean of the folds")
     axes.axvline(result.best, color="#2f7ed8", linewidth=0.8, linestyle="dashed", label=f"chosen: {result.best:g}")

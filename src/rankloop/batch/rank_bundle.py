@@ -25,7 +25,7 @@ class RankBundle(LinearRanker):
 
     `loss` is a risk (`ordinal`, `least_squares`, `preferences`, `list_net`, `slam`) or the measure that it bounds
     (`nDCG@10`, `P@5`, `ERU`, `NERU`); `tight` takes the tighter, non-convex bound of the latter, from the ordinal
-    solution on. λ is `regularisation`. `n_jobs` threads compute the loss (None: one per core). `measure` is what
+    solution on. λ is `regularisation`. `n_jobs` threads compute the loss (None or −1: one per core). `measure` is what
     `score` means. Features should be of about the same scale.
 
     >>> import numpy as np
@@ -60,8 +60,7 @@ class RankBundle(LinearRanker):
     def fit(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> RankBundle:
         """Train on rows with grades `y`, each belonging to the query `qid`."""
         dataset = as_dataset(X, y, qid)
-        engine = Threads(workers=self.n_jobs)
-        settings = Settings(self.tolerance, self.max_iterations, engine)
+        settings = Settings(self.tolerance, self.max_iterations, _threads(self.n_jobs))
         start = self._start(dataset)
         found = fit(dataset, risk_of(self.loss), self.regularisation, tight=self.tight, start=start, settings=settings)
         self._keep(found.weights, dataset)
@@ -92,6 +91,14 @@ class RankBundle(LinearRanker):
     def _start(self, dataset: Dataset) -> Floats | None:
         usable = self.warm_start and hasattr(self, "coef_") and len(self.coef_) == dataset.n_features
         return self.coef_ if usable else None
+
+
+def _threads(n_jobs: int | None) -> Threads:
+    if n_jobs is None or n_jobs == -1:
+        return Threads()
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
+        raise InvalidInput(f"n_jobs = {n_jobs!r} must be a whole number from 1; None or -1 is one per core")
+    return Threads(workers=int(n_jobs))
 
 
 def warn_about(found: Fit, loss: str, tight: bool, tolerance: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.batch.bundle import minimise
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.kernels import kernel, stable, weighted_rows
 from rankloop.core.learning import (
     best_ranking,
@@ -26,6 +27,8 @@ from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Prefer
 from rankloop.learners.joint_features import clicked_weights, correction, moved_to_top
 
 FIRST_FIT = 10  # rounds before the first fit
+NEVER = 2.0**53  # rounds
+LARGEST = 1e150  # number in an example: its square is still one
 CHUNK = 256  # new examples are copied every round, old ones once per so many
 
 
@@ -99,13 +102,18 @@ class RefittedSVM:
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         example = weighted_rows(query.features, _row_weights(decision.ranking, feedback))
         stored, recent = state.stored, state.recent
-        if np.any(example):
-            recent = np.vstack([recent, stable(example)])
+        largest = np.abs(example).max(initial=0.0)
+        if not largest <= LARGEST:
+            raise UnstableUpdate(
+                f"the features differ by {largest:g}, too much to fit: it is refused, the old state stands"
+            )
+        if largest > 0.0:
+            recent = np.vstack([recent, example])
         if len(recent) >= CHUNK:
             stored, recent = np.vstack([stored, recent])[-self.memory :], recent[:0]
         rounds, next_fit, weights = state.rounds + 1, state.next_fit, state.weights
         if rounds >= next_fit:
-            next_fit = max(rounds + 1, math.ceil(rounds * self.growth))
+            next_fit = max(rounds + 1, math.ceil(min(rounds * self.growth, NEVER)))
             weights = self._fitted(np.vstack([stored, recent])[-self.memory :], weights)
         return State(weights, stored, recent, rounds, next_fit, state.shown)
 
@@ -118,13 +126,18 @@ class RefittedSVM:
     def _fitted(self, examples: Floats, start: Floats) -> Floats:
         if len(examples) == 0:
             return start
-        solution = minimise(
+        for first in (start, np.zeros(len(start))):  # from zero where the risk of the last weights is beyond numbers
+            with suppress(InvalidInput):
+                return stable(self._minimised(examples, first))
+        raise UnstableUpdate("the examples are too large to fit; the step is refused, the old state stands")
+
+    def _minimised(self, examples: Floats, first: Floats) -> Floats:
+        return minimise(
             lambda weights: hinge_of_examples(examples, weights),
-            start,
+            first,
             regularisation=self.regularisation,
             tolerance=1e-4,
-        )
-        return stable(solution.weights)
+        ).weights
 
 
 def _row_weights(ranking: Ints, feedback: Feedback) -> Floats:

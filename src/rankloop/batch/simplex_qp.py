@@ -70,7 +70,7 @@ def minimise_on_simplex(gram: Floats, offsets: Floats, start: Floats, tolerance:
             continue
         slope = gram @ alpha - offsets
         lowest = np.argmin(slope)
-        if alpha[lowest] > 0.0 or slope[lowest] >= np.sum(alpha * slope) - tolerance:
+        if alpha[lowest] > 0.0 or slope[lowest] >= np.sum(alpha * slope) - tolerance or n_free == n:
             break
         free[n_free] = lowest
         n_free += 1

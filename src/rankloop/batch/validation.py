@@ -65,7 +65,7 @@ def cross_validate(
             finished += 1
             progress(finished, total)
         chosen.append(_chosen(fold, fits, measure, report))
-    best = strong_to_weak[int(np.argmax(np.mean([choice.curve for choice in chosen], axis=0)))]
+    best = strong_to_weak[_best(np.mean([choice.curve for choice in chosen], axis=0), measure)]
     model = fit(everything(list(folds)), risk, best, tight=tight, settings=settings)
     progress(total, total)
     return Validated(tuple(strong_to_weak), measure, chosen, best, model)
@@ -77,8 +77,13 @@ def judged(weights: Floats, dataset: Dataset, measure: str) -> float:
     return mean_of(parse_measure(measure).of_scores(scores, dataset.relevance, dataset.offsets))
 
 
+def _best(curve: Floats, measure: str) -> int:
+    """The place of the best value: the largest, or of a loss the least."""
+    return int(np.argmax(curve) if parse_measure(measure).higher_is_better else np.argmin(curve))
+
+
 def _chosen(fold: Fold, fits: list[Fit], measure: str, report: Sequence[str]) -> Chosen:
     curve = np.array([judged(found.weights, fold.validation, measure) for found in fits])
-    best = fits[int(np.argmax(curve))]
+    best = fits[_best(curve, measure)]
     test = {name: judged(best.weights, fold.test, name) for name in dict.fromkeys([*report, measure])}
     return Chosen(fold.name, best.regularisation, curve, test, best)

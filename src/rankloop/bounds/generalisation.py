@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankloop.bounds.checked import checked
 from rankloop.core.errors import InvalidInput
 from rankloop.core.rankings import exponential_gain
 from rankloop.core.types import Floats
@@ -32,6 +33,7 @@ class Constants(NamedTuple):
     convex: bool = True
 
 
+@checked
 def constants_of(surrogate: str, n_items: int, max_grade: float = 2.0, smoothing: float = 1.0) -> Constants:
     """Of `list_net`, `smooth_dcg` and `rank_svm`, as small as they can be.
 
@@ -50,22 +52,26 @@ def constants_of(surrogate: str, n_items: int, max_grade: float = 2.0, smoothing
     raise InvalidInput(f"no constants are known for {surrogate!r}; there are list_net, smooth_dcg and rank_svm")
 
 
+@checked
 def online_to_batch(lipschitz: float, radius: float, longest: float, n_queries: int) -> float:
     """Theorem 35: the expected excess risk of the averaged online gradient descent, G·W·R·√(2/n). Convex losses."""
     return lipschitz * radius * longest * math.sqrt(2.0 / n_queries)
 
 
+@checked
 def rerm(lipschitz: float, radius: float, longest: float, n_queries: int) -> float:
     """Theorem 36: the expected excess risk of `RERM`, 2·G·W·R·(8/n + √(2/n)). Convex losses."""
     return 2.0 * lipschitz * radius * longest * (8.0 / n_queries + math.sqrt(2.0 / n_queries))
 
 
+@checked
 def chapelle_wu(euclidean: float, radius: float, longest: float, n_queries: int, n_items: int, delta: float) -> float:
     """Chapelle and Wu (2010), Theorem 1: 3·G₂·W·R·√(m/n) + √(8·ln(1/δ)/n), which grows with the length of the list."""
     spread = 3.0 * euclidean * radius * longest * math.sqrt(n_items / n_queries)
     return spread + math.sqrt(8.0 * math.log(1.0 / delta) / n_queries)
 
 
+@checked
 def uniform(
     lipschitz: float, radius: float, longest: float, n_queries: int, n_items: int, largest: float, delta: float
 ) -> float:
@@ -83,6 +89,7 @@ def uniform(
     return 2.0 * rademacher(entropy, n_queries, largest) + _deviation(largest, n_queries, delta)
 
 
+@checked
 def uniform_l1(
     lipschitz: float,
     radius: float,
@@ -106,6 +113,7 @@ def uniform_l1(
     return 2.0 * rademacher(entropy, n_queries, largest) + _deviation(largest, n_queries, delta)
 
 
+@checked
 def rademacher(entropy: Callable[[Floats], Floats], n_queries: int, largest: float) -> float:
     """inf over α of 4α + 10 ∫_α^B √(entropy(ε)/n) dε, equation 4.6; `entropy` is log₂ of the covering number.
 
@@ -118,18 +126,21 @@ def rademacher(entropy: Callable[[Floats], Floats], n_queries: int, largest: flo
     return float(np.min(4.0 * scales + 10.0 * above))
 
 
+@checked
 def smooth_online_rate(smoothness: float, radius: float, best: float, n_queries: int) -> float:
     """Equation 4.7: the step size of online gradient descent, W / (4HW + 2·√(4H²W² + 2·H·L*·n))."""
     inside = 4.0 * smoothness**2 * radius**2 + 2.0 * smoothness * best * n_queries
     return radius / (4.0 * smoothness * radius + 2.0 * math.sqrt(inside))
 
 
+@checked
 def smooth_online(smoothness: float, radius: float, longest: float, best: float, n_queries: int) -> float:
     """Equation 4.8: its expected excess risk, 2·√(2·H·W²·L*/n) + 8·H·W²/n with H·R² in the place of H; L* `best`."""
     curvature = smoothness * longest**2 * radius**2
     return 2.0 * math.sqrt(2.0 * curvature * best / n_queries) + 8.0 * curvature / n_queries
 
 
+@checked
 def local_rademacher(
     smoothness: float, radius: float, longest: float, n_queries: int, n_items: int, largest: float, level: float
 ) -> float:
@@ -138,6 +149,7 @@ def local_rademacher(
     return 4.0 * math.sqrt(level) * constant * _log_ratio(largest, constant)
 
 
+@checked
 def smooth_uniform(
     smoothness: float,
     radius: float,

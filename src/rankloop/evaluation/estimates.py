@@ -7,16 +7,20 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput
-from rankloop.evaluation.intervals import Bound, check_bound, check_level, margins
+from rankloop.core.types import whole_number
+from rankloop.evaluation.intervals import RANGED, Bound, check_bound, check_level, margins
 from rankloop.evaluation.overlap import Overlap, overlap_of, warnings_of
 from rankloop.evaluation.sums import Series, Sums
+
+ROUNDING = 1e-9
 
 
 class Estimate(NamedTuple):
     """An estimated mean reward. `lower` holds with probability `level`, and so does `upper`, each by itself.
 
     Report `lower`. With rare rewards the distribution leans to the right, so that bounds from below are safe, while
-    the t and bootstrap bounds from above are too low far more often than they promise.
+    the t and bootstrap bounds from above are too low far more often than they promise. With rare losses (nearly every
+    row rewarded) it is the other way round, and `warnings` say so.
     """
 
     value: float
@@ -52,28 +56,52 @@ class Options(NamedTuple):
     seed: int = 0
 
 
+def check_options(options: Options, method: str) -> None:
+    """Refuse what no log could answer, before it is read."""
+    check_level(options.level)
+    check_bound(options.bound, method == "snips")
+    whole_number(options.seed, "seed", 0)
+    if not options.limit > 0.0:
+        raise InvalidInput(f"limit = {options.limit} must be a weight above 0")
+    if not 0.0 < options.max_reward < math.inf:
+        raise InvalidInput(f"max_reward = {options.max_reward} must be a finite number above 0")
+    if options.max_weight is not None and not 0.0 < options.max_weight < math.inf:
+        raise InvalidInput(f"max_weight = {options.max_weight} must be a finite number above 0, or left out")
+
+
 def summed(
-    pieces: Iterable[Series], method: str, options: Options, span: Callable[[float, float], float] | None = None
+    pieces: Iterable[Series],
+    method: str,
+    options: Options,
+    span: Callable[[float, float], float] | None = None,
+    places: int = 1,
 ) -> Estimate:
     """The estimate from an estimator's series, piece by piece; see `concluded`."""
     sums = Sums()
     for piece in pieces:
         sums.add(piece)
-    return concluded(sums, method, options, span)
+    return concluded(sums, method, options, span, places)
 
 
 def concluded(
-    sums: Sums, method: str, options: Options, span: Callable[[float, float], float] | None = None
+    sums: Sums,
+    method: str,
+    options: Options,
+    span: Callable[[float, float], float] | None = None,
+    places: int = 1,
 ) -> Estimate:
-    """The estimate when the log has ended; `span(largest weight, limit)` is the range of a summand per reward."""
-    check_level(options.level)
-    check_bound(options.bound, method == "snips")
+    """The estimate when the log has ended; `span(largest weight, limit)` is the range of a summand per reward.
+
+    A row adds up the rewards of so many `places`, each from 0 to `max_reward`.
+    """
+    check_options(options, method)
     sums.checked()
-    if options.bound in ("bernstein", "hoeffding") and method not in ("position_wise", "cascade"):
+    if options.bound in RANGED:
         _check_range(sums, options)
-    heaviest = options.max_weight or 1.0 / sums.least_propensity
-    reach = options.max_reward * (span(heaviest, options.limit) if span else heaviest)
-    ends, gain_ends = margins(sums, options.bound, options.level, reach, options.seed, options.max_reward)
+    heaviest = options.max_weight or (1.0 / sums.least_propensity if sums.least_propensity else math.inf)
+    most = places * options.max_reward
+    reach = most * (span(heaviest, options.limit) if span else heaviest)
+    ends, gain_ends = margins(sums, options.bound, options.level, reach, options.seed, most)
     overlap = overlap_of(sums)
     return Estimate(
         value=sums.value,
@@ -89,13 +117,19 @@ def concluded(
         method=method,
         bound=options.bound,
         overlap=overlap,
-        warnings=warnings_of(overlap, sums.n),
+        warnings=warnings_of(overlap, sums.n, options.bound),
     )
 
 
 def _check_range(sums: Sums, options: Options) -> None:
-    if sums.least_reward < 0.0 or sums.largest_reward > options.max_reward:
+    """The range must hold for the rewards of every place and those of the reward model, and for every weight."""
+    least, largest, heaviest = sums.extremes
+    if least < -ROUNDING * options.max_reward or largest > (1.0 + ROUNDING) * options.max_reward:
         raise InvalidInput(
-            f"the {options.bound} bound is for rewards from 0 to max_reward = {options.max_reward}, and the log has "
-            f"them from {sums.least_reward} to {sums.largest_reward}: give the largest possible one, or use 't'"
+            f"the {options.bound} bound is for rewards from 0 to max_reward = {options.max_reward}, and the log or its "
+            f"reward model has them from {least} to {largest}: give the largest possible one, or use 't'"
+        )
+    if options.max_weight is not None and heaviest > (1.0 + ROUNDING) * options.max_weight:
+        raise InvalidInput(
+            f"max_weight = {options.max_weight} must be the largest weight that could occur, and the log has {heaviest}"
         )

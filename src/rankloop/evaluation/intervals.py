@@ -16,6 +16,7 @@ from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.sums import BOTTOM, REWARD, TOP, Sums
 
 Bound = Literal["t", "bernstein", "hoeffding", "bootstrap"]
+RANGED = ("bernstein", "hoeffding")  # these hold for any distribution, of a known range
 RESAMPLES, AT_ONCE = 2000, 50
 
 
@@ -35,7 +36,7 @@ def check_bound(bound: str, ratio: bool) -> None:
     """Refuse unknown bounds, and those that need a known range where the estimate has none."""
     if bound not in get_args(Bound):
         raise InvalidInput(f"bound = {bound!r} is not known{nearest(bound, get_args(Bound))}")
-    if ratio and bound in ("bernstein", "hoeffding"):
+    if ratio and bound in RANGED:
         raise InvalidInput(
             f"the {bound} bound is for means, and the self-normalised estimate is a ratio: use 't' or 'bootstrap'"
         )
@@ -44,7 +45,10 @@ def check_bound(bound: str, ratio: bool) -> None:
 def margins(
     sums: Sums, bound: Bound, level: float, span: float, seed: int, max_reward: float
 ) -> tuple[Margins, Margins]:
-    """One-sided bounds of the value and of its gain over the log; each summand lies in an interval of length `span`."""
+    """One-sided bounds of the value and of its gain over the log.
+
+    Each summand lies in an interval of length `span`, each reward in one of length `max_reward`.
+    """
     if bound == "bootstrap":
         return _bootstrap(sums.filled_groups(), level, seed)
     width = _width(sums.standard_error(), sums.n, bound, level, span)
@@ -89,8 +93,10 @@ def _resampled(groups: Floats, draws: Ints) -> Floats:
 
 
 def _bootstrap(groups: Floats, level: float, seed: int) -> tuple[Margins, Margins]:
-    """Quantiles over resamples of the groups, each drawn with replacement."""
+    """Quantiles over resamples of the groups, each drawn with replacement; infinite with one row."""
     rng, n = default_rng(seed), len(groups)
+    if n < 2:
+        return Margins(-math.inf, math.inf), Margins(-math.inf, math.inf)
     totals = np.concatenate([_resampled(groups, rng.integers(0, n, (AT_ONCE, n))) for _ in range(RESAMPLES // AT_ONCE)])
     said = totals[:, BOTTOM] > 0.0  # a resample without any weight says nothing, which counts as the worst
     values = np.where(said, totals[:, TOP] / np.where(said, totals[:, BOTTOM], 1.0), -math.inf)

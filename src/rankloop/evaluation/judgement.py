@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
-from rankloop.evaluation.estimates import Estimate, Options, concluded
+from rankloop.evaluation.estimates import Estimate, Options, check_options, concluded
 from rankloop.evaluation.impressions import Impression
 from rankloop.evaluation.learned import session_rows
 from rankloop.evaluation.log_table import LogTable
@@ -54,20 +54,23 @@ def judge_logged(
     """Judge a ranker on rankings whose policies are known too, by what the first `places` of each earned."""
     if method == "pseudo_inverse" and options.bound in ("bernstein", "hoeffding"):
         raise InvalidInput(f"the {options.bound} bound needs the largest possible weight, which is not known here")
+    check_options(options, method)
     current, wanted = Sums(), Sums()
     for series in ranking_series(log, target, method, places, options.limit):
         alike = np.ones(len(series.reward))
-        current.add(Series(series.reward, alike, series.reward, alike, 1.0))
+        current.add(Series(series.reward, alike, series.reward, alike, 1.0, series.extremes._replace(heaviest=1.0)))
         wanted.add(series)
+    summed_places = places if method == "cascade" or method == "position_wise" else 1
     estimates = {
-        CURRENT: concluded(current, "ips", options, SPANS["ips"]),
-        name: concluded(wanted, method, options, span_of(method, places)),
+        CURRENT: concluded(current, "ips", options._replace(max_weight=1.0), SPANS["ips"], summed_places),
+        name: concluded(wanted, method, options, span_of(method), summed_places),
     }
     return Judgement(current.n, 0, current.rewarded, 0, estimates, PER_PAGE)
 
 
 def _judge_rows(log: Iterable[Rows], name: str, method: Method, options: Options) -> Judgement:
     check_method(method)
+    check_options(options, method)
     current, target = Sums(), Sums()
     for rows in log:
         current.add(series_of(rows._replace(target=rows.propensity), "ips", options.limit))

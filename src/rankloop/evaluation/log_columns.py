@@ -27,6 +27,7 @@ GUESSES = {
     "target": ("target", "target_probability", "evaluation_probability"),
     "position": ("position", "place", "slot"),
 }
+TAKEN = frozenset(name for usual in GUESSES.values() for name in usual)
 ROLES = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
 NEVER = {"propensity": "; if it was never logged see docs/faq.md, 'My log has no propensities'"}
 NOT_CONTEXT = ("", "timestamp", "time", "date", "id")
@@ -41,10 +42,21 @@ class Columns(NamedTuple):
     target: str = ""
     position: str = ""
     context: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # named like the click, the ad … beside the column that is it
+
+    @property
+    def said(self) -> str:
+        """What was left out, to be added to a line; empty: nothing."""
+        return f"; not context, by their names: {', '.join(self.left_out)}" if self.left_out else ""
 
 
 def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Columns:
-    """The columns as named, or as their names suggest."""
+    """The columns as named, or as their names suggest.
+
+    Of two names for one thing (click, clicked) the one that `GUESSES` has first is taken. The other is no context: it
+    would tell what is to be predicted.
+    """
+    refuse_twice(names, where)
     unknown = next((given for given in named.values() if given and given not in names), None)
     if unknown is not None:
         raise InvalidInput(f"{where} has no column {unknown!r}{nearest(unknown, names)}")
@@ -55,14 +67,22 @@ def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Co
                 f"{where} has no column that is clearly the {ROLES[role]} (such as {', '.join(GUESSES[role][:3])}); it "
                 f'has {", ".join(names)}: add --column {role}=NAME (in Python {role}="NAME"){NEVER.get(role, "")}'
             )
-    used = {*found.values(), *NOT_CONTEXT}
-    return Columns(**found, context=tuple(name for name in names if name not in used))
+    rest = [name for name in names if name not in found.values() and plain(name) not in NOT_CONTEXT]
+    left_out = tuple(name for name in rest if plain(name) in TAKEN)
+    return Columns(**found, context=tuple(name for name in rest if name not in left_out), left_out=left_out)
+
+
+def refuse_twice(names: Sequence[str], where: str) -> None:
+    """Refuse a table in which a name does not say which column is meant."""
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"{where} has two columns {twice!r}: give each its own name")
 
 
 def _guess(names: Sequence[str], usual: Sequence[str]) -> str:
-    return next((name for guess in usual for name in names if _plain(name) == guess), "")
+    return next((name for guess in usual for name in names if plain(name) == guess), "")
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """So that "Shown Ad" and "shown-ad" are known as shown_ad."""
-    return name.lower().replace(" ", "_").replace("-", "_")
+    return name.strip().lower().replace(" ", "_").replace("-", "_")

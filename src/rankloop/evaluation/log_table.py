@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.data.folder import given_path
 from rankloop.data.lines import opened
-from rankloop.evaluation.csv_pieces import Fault, csv_tables, first_fault
+from rankloop.evaluation.csv_pieces import Fault, csv_header, csv_tables, first_fault
 from rankloop.evaluation.log_columns import columns_of
 from rankloop.evaluation.rows import Rows, rows_of
 
@@ -35,7 +35,8 @@ class LogTable:
     """A file that can be read again and again, a piece at a time; packed CSV files are seen through.
 
     Columns that are not named are recognised by usual names, among them those of the Open Bandit Dataset (item_id,
-    click, propensity_score, position); every other column is context, except an unnamed one and time stamps.
+    click, propensity_score, position); every other column is context, except an unnamed one, time stamps, and those
+    with another usual name of the click, the ad, the propensity … (`columns.left_out`).
     """
 
     def __init__(self, path: str | Path, **named: str) -> None:
@@ -95,10 +96,7 @@ class LogTable:
 
             return list(pyarrow.parquet.ParquetFile(self.path).schema_arrow.names)
         with opened(self.path) as file:
-            line = file.readline().decode("utf-8-sig", "replace").strip()
-        if not line:
-            raise InvalidInput(f"{self.path.name} is empty; its first line should name the columns")
-        return [name.strip().strip('"') for name in line.split(",")]
+            return csv_header(file, self.path.name)
 
     def _tables(self, wanted: list[str]) -> Iterator[Any]:
         import pyarrow as pa

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from rankloop.core.errors import InvalidInput
 from rankloop.core.specs import nearest
 from rankloop.core.types import Floats
-from rankloop.evaluation.estimates import Estimate, Options, summed
+from rankloop.evaluation.estimates import Estimate, Options, check_options, summed
 from rankloop.evaluation.rows import Rows, rows_of
-from rankloop.evaluation.sums import Series
+from rankloop.evaluation.sums import Series, extremes_of
 
 Method = Literal["ips", "clipped", "snips", "direct", "doubly_robust", "switch"]
 MODELLED = ("direct", "doubly_robust", "switch")  # these need a reward model
@@ -23,8 +23,7 @@ def estimate(pieces: Iterable[Rows], method: Method = "ips", options: Options | 
     """The estimate over a log that comes in pieces, in constant memory."""
     options = options or Options()
     check_method(method)
-    if not options.limit > 0:
-        raise InvalidInput(f"limit = {options.limit} must be a weight above 0")
+    check_options(options, method)
     return summed((series_of(rows, method, options.limit) for rows in pieces), method, options, SPANS[method])
 
 
@@ -33,6 +32,7 @@ def check_method(method: str) -> None:
         raise InvalidInput(f"method = {method!r} is not known{nearest(method, get_args(Method))}")
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def series_of(rows: Rows, method: Method, limit: float) -> Series:
     """The summands of each estimator; w = target / propensity, q the reward model.
 
@@ -42,7 +42,9 @@ def series_of(rows: Rows, method: Method, limit: float) -> Series:
     weight = rows.target / rows.propensity
     bottom = weight if method == "snips" else np.ones(len(weight))
     top = _top(rows, weight, method, limit)
-    return Series(top, bottom, rows.reward, weight, float(rows.propensity.min(initial=1.0)))
+    modelled = (rows.expected, rows.predicted) if method in MODELLED else ()
+    extremes = extremes_of(weight, rows.reward, *(values for values in modelled if values is not None))
+    return Series(top, bottom, rows.reward, weight, float(rows.propensity.min(initial=1.0)), extremes)
 
 
 def _top(rows: Rows, weight: Floats, method: Method, limit: float) -> Floats:

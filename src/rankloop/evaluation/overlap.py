@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from rankloop.evaluation.intervals import RANGED
 from rankloop.evaluation.sums import Sums
 
 FEW_REWARDS, FEW_ROWS = 20, 100
@@ -22,6 +23,7 @@ class Overlap(NamedTuple):
     unsupported: float  # share of rows that the target would never show
     effective_n: float
     effective_rewards: float  # so many rewarded rows of equal weight carry the estimate
+    effective_losses: float  # so many rows pull it down; the bound from below rests on them
 
 
 def overlap_of(sums: Sums) -> Overlap:
@@ -35,6 +37,7 @@ def overlap_of(sums: Sums) -> Overlap:
         sums.unsupported / sums.n,
         sums.effective_n,
         sums.effective_rewards,
+        sums.effective_losses,
     )
 
 
@@ -43,13 +46,24 @@ def is_off_balance(overlap: Overlap) -> bool:
     return abs(overlap.mean_weight - 1.0) > 4.0 * overlap.mean_weight_error + 0.01
 
 
-def warnings_of(overlap: Overlap, n: int) -> tuple[str, ...]:
+def rests_on(overlap: Overlap, bound: str) -> float:
+    """How many rows carry the estimate and its bound from below; `FEW_REWARDS` are needed to tell anything."""
+    rewards, losses = overlap.effective_rewards, overlap.effective_losses
+    return rewards if bound in RANGED else min(rewards, losses)
+
+
+def warnings_of(overlap: Overlap, n: int, bound: str) -> tuple[str, ...]:
     """In plain words, what makes the estimate doubtful; empty when nothing does."""
     found = []
     if overlap.effective_rewards < FEW_REWARDS:
         found.append(
             f"the log is too small to tell: the estimate rests on about {overlap.effective_rewards:.0f} rewarded rows, "
             f"and needs {FEW_REWARDS} or more for a bound worth having"
+        )
+    elif rests_on(overlap, bound) < FEW_REWARDS:
+        found.append(
+            f"the log is too small to tell: only about {overlap.effective_losses:.0f} rows earned much less than the "
+            f"others, and the lower bound needs {FEW_REWARDS} or more to hold"
         )
     if overlap.effective_n < min(FEW_ROWS, n) or overlap.effective_n < THIN_SHARE * n:
         found.append(

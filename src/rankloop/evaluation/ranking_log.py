@@ -19,7 +19,6 @@ from rankloop.evaluation.slates import (
     Span,
     cascade_series,
     either_sign,
-    per_place,
     position_series,
     slate_weight,
     weighted_series,
@@ -80,11 +79,11 @@ def ranking_series(
         first += len(piece)
 
 
-def span_of(method: AnyMethod, places: int) -> Span:
+def span_of(method: AnyMethod) -> Span:
     """The range of a summand, for the bounds that need one."""
     if method == "pseudo_inverse":
         return either_sign
-    return per_place(places) if method == "cascade" or method == "position_wise" else SPANS[method]
+    return SPANS["ips" if method == "cascade" or method == "position_wise" else method]
 
 
 def _rows(piece: list[LoggedRanking], target: RankingPolicy, probabilities: Callable[..., Floats], first: int) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,8 +12,9 @@ from numpy.typing import ArrayLike
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, finite_floats, item_indices, real_numbers, rows_in, whole_number
 from rankloop.evaluation.estimates import Estimate, Options, summed
+from rankloop.evaluation.off_policy import series_of
 from rankloop.evaluation.rows import Rows, rows_of
-from rankloop.evaluation.sums import Series
+from rankloop.evaluation.sums import Series, extremes_of
 
 Span = Callable[[float, float], float]  # of the heaviest weight and the limit, as in `concluded`
 
@@ -28,7 +30,7 @@ def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *
     with Click Models.
     """
     rows = rows_of(reward, propensity, target, ndim=2)
-    return summed([position_series(rows)], "position_wise", Options(**options), per_place(rows.reward.shape[1]))
+    return summed([position_series(rows)], "position_wise", Options(**options), places=rows.reward.shape[1])
 
 
 def cascade(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -40,7 +42,7 @@ def cascade(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **optio
     Recommendations with Sequential Reward Interactions.
     """
     rows = rows_of(reward, propensity, target, ndim=2)
-    return summed([cascade_series(rows)], "cascade", Options(**options), per_place(rows.reward.shape[1]))
+    return summed([cascade_series(rows)], "cascade", Options(**options), places=rows.reward.shape[1])
 
 
 def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -50,9 +52,7 @@ def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *
     """
     earned = finite_floats(reward, 2, "reward").sum(axis=1)
     rows = rows_of(earned, propensity, target)
-    weight = rows.target / rows.propensity
-    series = Series(weight * rows.reward, np.ones(len(weight)), rows.reward, weight, rows.propensity.min(initial=1.0))
-    return summed([series], "whole_ranking", Options(**options))
+    return summed([series_of(rows, "ips", math.inf)], "whole_ranking", Options(**options))
 
 
 def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Estimate:
@@ -115,23 +115,19 @@ def indicator(ranking: ArrayLike, n_items: int) -> Floats:
 
 def position_series(rows: Rows) -> Series:
     """The summands of `position_wise`, one per ranking."""
-    return _by_place(rows.reward, rows.target / rows.propensity, rows.propensity)
+    return _by_place(rows.reward, _ratios(rows), rows.propensity)
 
 
 def cascade_series(rows: Rows) -> Series:
     """The summands of `cascade`, one per ranking."""
-    weight: Floats = np.cumprod(rows.target / rows.propensity, axis=1, dtype=np.float64)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        weight: Floats = np.cumprod(_ratios(rows), axis=1, dtype=np.float64)
     return _by_place(rows.reward, weight, np.cumprod(rows.propensity, axis=1, dtype=np.float64))
 
 
 def weighted_series(reward: Floats, weight: Floats) -> Series:
     """The summands of `pseudo_inverse`, one per ranking."""
-    return Series(weight * reward, np.ones(len(weight)), reward, weight, 1.0)
-
-
-def per_place(places: int) -> Span:
-    """The range of a summand that adds up so many places."""
-    return lambda heaviest, _: places * heaviest
+    return Series(weight * reward, np.ones(len(weight)), reward, weight, 1.0, extremes_of(weight, reward))
 
 
 def either_sign(heaviest: float, _: float) -> float:
@@ -139,7 +135,15 @@ def either_sign(heaviest: float, _: float) -> float:
     return 2.0 * heaviest
 
 
+def _ratios(rows: Rows) -> Floats:
+    with np.errstate(over="ignore"):
+        weight: Floats = rows.target / rows.propensity
+    return weight
+
+
+@np.errstate(over="ignore", invalid="ignore")
 def _by_place(reward: Floats, weight: Floats, propensity: Floats) -> Series:
     """A summand per ranking; its diagnostics are those of the mean weight over the places."""
-    top = (weight * reward).sum(axis=1)
-    return Series(top, np.ones(len(top)), reward.sum(axis=1), weight.mean(axis=1), float(propensity.min(initial=1.0)))
+    top, least = (weight * reward).sum(axis=1), float(propensity.min(initial=1.0))
+    extremes = extremes_of(weight, reward)
+    return Series(top, np.ones(len(top)), reward.sum(axis=1), weight.mean(axis=1), least, extremes)

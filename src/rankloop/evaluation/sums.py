@@ -10,7 +10,26 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 
 N_GROUPS = 4096
+SAME = 1e-24  # of their squares: what differs less is rounding
 TOP, BOTTOM, REWARD = 0, 1, 2
+
+
+class Extremes(NamedTuple):
+    """The least and the largest reward, and the heaviest weight whatever its sign."""
+
+    least: float = 0.0
+    largest: float = 0.0
+    heaviest: float = 0.0
+
+    def joined(self, other: Extremes) -> Extremes:
+        return Extremes(min(self.least, other.least), *map(max, self[1:], other[1:]))
+
+
+def extremes_of(weight: Floats, *rewards: Floats) -> Extremes:
+    """Of arrays of any shape; a reward model's values are rewards too."""
+    least = min(float(values.min(initial=0.0)) for values in rewards)
+    largest = max(float(values.max(initial=0.0)) for values in rewards)
+    return Extremes(least, largest, float(np.abs(weight).max(initial=0.0)))
 
 
 class Series(NamedTuple):
@@ -21,6 +40,7 @@ class Series(NamedTuple):
     reward: Floats
     weight: Floats  # how much likelier the target policy is to show this than the logging one was
     least_propensity: float
+    extremes: Extremes  # of what the summands are made of
 
 
 class Sums:
@@ -39,8 +59,9 @@ class Sums:
         self.top_squares = 0.0
         self.unsupported = self.rewarded = 0
         self.least_propensity = 1.0
-        self.least_reward, self.largest_reward = 0.0, 0.0
+        self.extremes = Extremes()
 
+    @np.errstate(over="ignore", invalid="ignore")  # refused when the log has ended
     def add(self, series: Series) -> None:
         """Take in the next piece."""
         n = len(series.top)
@@ -73,8 +94,7 @@ class Sums:
         self.top_squares += float((series.top**2).sum())
         self.unsupported += int((series.weight == 0.0).sum())
         self.rewarded += int(((series.reward != 0.0) & (series.weight > 0.0)).sum())
-        self.least_reward = min(self.least_reward, float(series.reward.min()))
-        self.largest_reward = max(self.largest_reward, float(series.reward.max()))
+        self.extremes = self.extremes.joined(series.extremes)
         self.least_propensity = min(self.least_propensity, series.least_propensity)
 
     def checked(self) -> Sums:
@@ -84,6 +104,12 @@ class Sums:
         if self.mean[BOTTOM] == 0.0:
             raise InvalidInput(
                 "the target policy would never have shown anything that the log shows: the log says nothing about it"
+            )
+        if not np.isfinite([*self.mean, *self.scatter.ravel(), self.weight_squares, self.top_squares]).all():
+            _, reward, weight = self.extremes
+            raise InvalidInput(
+                f"the weights (up to {weight:.3g}) or rewards (up to {reward:.3g}) are too large to be summed; the "
+                f"smallest propensity is {self.least_propensity:.3g}: is it a probability?"
             )
         return self
 
@@ -106,6 +132,19 @@ class Sums:
         """The same count over the rewarded rows alone: so many clicks carry the estimate."""
         total = float(self.mean[TOP]) * self.n
         return total**2 / self.top_squares if self.top_squares else 0.0
+
+    @property
+    def effective_losses(self) -> float:
+        """How many rows pull the estimate down, from its skewness: 1/skew², as of a sum of so many rare losses.
+
+        As many as there are rows where the estimate does not lean downwards; 0 where no row differs from another.
+        """
+        groups = self.filled_groups()
+        away = groups[:, TOP] - self.value * groups[:, BOTTOM]
+        squares, cubes = float((away**2).sum()), float((away**3).sum())
+        if squares <= SAME * float((groups[:, TOP] ** 2).sum()):
+            return 0.0
+        return min(float(self.n), squares**3 / cubes**2) if cubes < 0.0 else float(self.n)
 
     def standard_error(self, gain: bool = False) -> float:
         """Of the value, or of the gain over the log; by linearisation where the bottom varies. nan with one row."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rankloop.evaluation.estimates import Estimate
 from rankloop.evaluation.judgement import CURRENT, UNIFORM, Judgement
-from rankloop.evaluation.overlap import FEW_REWARDS, is_off_balance
+from rankloop.evaluation.overlap import FEW_REWARDS, is_off_balance, rests_on
 from rankloop.evaluation.units import CLICKS, Unit
 
 
@@ -14,7 +14,7 @@ def verdicts(judgement: Judgement) -> list[str]:
     for name, one in judgement.estimates.items():
         if name not in (CURRENT, UNIFORM):
             found.append(verdict(name, one, judgement.unit))
-            found += [f"Beware: {warning}." for warning in _untold(one)]
+            found += [f"Beware: {judgement.unit.told(warning)}." for warning in _untold(one)]
     return found
 
 
@@ -22,9 +22,9 @@ def verdict(name: str, found: Estimate, unit: Unit = CLICKS) -> str:
     """One or two plain sentences: better, not better, or the log cannot tell."""
     if is_off_balance(found.overlap):
         return _cannot_tell(name, found.overlap.mean_weight)
-    if found.overlap.effective_rewards < FEW_REWARDS:
-        longer = FEW_REWARDS / max(found.overlap.effective_rewards, 0.5)
-        reason = found.warnings[0].split(": ", 1)[1]
+    if (carried := rests_on(found.overlap, found.bound)) < FEW_REWARDS:
+        longer = FEW_REWARDS / max(carried, 0.5)
+        reason = unit.told(found.warnings[0].split(": ", 1)[1])
         return f"The log is too small to tell how good the {name} is: {reason}. {enough(longer)}"
     earned = f"{unit.of(found.value)} {unit.name} instead of {unit.of(found.current)}"
     sure = f"{found.level:.0%} sure"
@@ -59,4 +59,4 @@ def _untold(found: Estimate) -> tuple[str, ...]:
     """The warnings that the verdict itself does not give as its reason."""
     if is_off_balance(found.overlap):
         return ()
-    return found.warnings[int(found.overlap.effective_rewards < FEW_REWARDS) :]
+    return found.warnings[int(rests_on(found.overlap, found.bound) < FEW_REWARDS) :]
