@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rankloop.ads.contexts import Encoding
 from rankloop.core.errors import InvalidInput
 from rankloop.core.named_feedback import named_feedback
 from rankloop.core.protocols import AnyLearner
@@ -65,37 +66,48 @@ class Ranker:
         session, notes = load_with_notes(path)
         ranker = cls.__new__(cls)
         items = notes.get("items") or range(session.problem.n_items or 0)  # a plain session knows them by number
-        ranker._open(session, items, notes.get("context", ()), notes.get("missing", 0))
+        encoding = Encoding.from_plain(notes["encoding"]) if "encoding" in notes else None
+        ranker._open(session, items, notes.get("context", ()), notes.get("missing", 0), encoding)
         return ranker
 
-    def _open(self, session: Session, items: Sequence[Id], context: Sequence[str], missing: int = 0) -> None:
+    def _open(
+        self,
+        session: Session,
+        items: Sequence[Id],
+        context: Sequence[str],
+        missing: int = 0,
+        encoding: Encoding | None = None,
+    ) -> None:
         problem = session.problem
         self.session = session
         self.features = list(problem.feature_names) or [f"feature_{i}" for i in range(problem.n_features)]
         self.items = list(items)
         self.context = list(context)
+        self.encoding = encoding  # of a policy that was trained on a log
         self.missing = missing  # features that were not given, in all that was ranked
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, whole or not at all."""
-        save(self.session, path, notes={"items": self.items, "context": self.context, "missing": self.missing})
+        notes: dict[str, Any] = {"items": self.items, "context": self.context, "missing": self.missing}
+        save(self.session, path, notes if self.encoding is None else notes | {"encoding": self.encoding.to_plain()})
 
     def rank(
         self,
         candidates: Any = None,
         *,
         ids: Sequence[Id] = (),
-        context: Mapping[str, float] | None = None,
+        context: Mapping[str, Any] | None = None,
         query: str = "",
     ) -> Shown:
         """The order to show.
 
         `candidates` is `{id: {feature: value}}`, a list of dicts with an `id` each, an array of one row per item (with
         `ids`), or a DataFrame whose index or `id` column names the items; nothing at all for a fixed set. A feature
-        that is not given counts as 0; one that nobody announced is refused.
+        that is not given counts as 0; one that nobody announced is refused. A policy that was trained on a log takes
+        the `context` as the columns of the log have it, {"age": 41, "job": "student"}.
         """
         table = self._table(candidates, ids)
-        row, missing = named_row({} if context is None else context, self.context, "context")
+        row, missing = self._row({} if context is None else context)
         asked = Query.of(table.features, row, query)
         decision = self.session.rank(asked)
         self.missing += table.missing + missing
@@ -145,6 +157,11 @@ class Ranker:
         if len(weights) != len(self.features) or not self.features:
             raise InvalidInput("this learner has no weight per feature")
         return dict(zip(self.features, map(float, weights)))
+
+    def _row(self, context: Mapping[str, Any]) -> tuple[list[float], int]:
+        if self.encoding is not None:
+            return self.encoding.row_of(context), 0
+        return named_row(context, self.context, "context")
 
     def _table(self, candidates: Any, ids: Sequence[Id]) -> Table:
         if candidates is not None:

@@ -10,7 +10,7 @@ from rankloop.ads.auc_loss import auc_loss
 from rankloop.ads.auc_ranker import AUCRanker, minimised, objective
 from rankloop.ads.pair_sampling import LOSSES, steepness
 from rankloop.ads.streaming import StreamingAUCRanker, place_for, stepped
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import InvalidInput, UnstableUpdate
 
 sk = pytest.importorskip("sklearn.metrics")
 numbers = st.floats(-3, 3, allow_nan=False, width=16)  # coarse, so that ties and exact margins occur
@@ -134,6 +134,32 @@ def test_conventions_and_refusals():
     np.testing.assert_allclose(
         shifted.decision_function(X + 100), AUCRanker(solver="full").fit(X, y).decision_function(X), atol=1e-4
     )
+
+
+def test_labels_and_features_that_are_no_numbers_to_learn_from():
+    X, y = sparse_clicks(200)
+    for ranker, fit in ((AUCRanker(), AUCRanker.fit), (StreamingAUCRanker(), StreamingAUCRanker.partial_fit)):
+        with pytest.raises(InvalidInput, match="y: nan at entry 3"):
+            fit(ranker, X, np.where(np.arange(200) == 3, np.nan, y))
+    for scale in (True, False):
+        with pytest.raises(InvalidInput, match="column 1 of X holds numbers up to 1e\\+200"):
+            AUCRanker(scale=scale).fit(X * [1, 1e200 / np.abs(X[:, 1]).max(), 1, 1, 1, 1], y)
+    for wrong in ({"learning_rate": np.inf}, {"regularisation": np.nan}, {"buffer": 1.5}, {"buffer": 0}):
+        with pytest.raises(InvalidInput, match=next(iter(wrong))):
+            StreamingAUCRanker(**wrong).partial_fit(X, y)
+
+
+def test_a_stream_whose_steps_grow_without_end_keeps_what_it_had():
+    X, y = sparse_clicks(400)
+    ranker = StreamingAUCRanker(loss="squared_hinge").partial_fit(X[:40], y[:40])
+    before = ranker.coef_.copy()
+    with pytest.raises(UnstableUpdate, match="scale the features"):
+        ranker.partial_fit(1e3 * X, y)
+    np.testing.assert_array_equal(ranker.coef_, before)
+    with pytest.raises(InvalidInput, match="X has 2 features, the ranker learned from 6"):
+        ranker.decision_function(X[:, :2])
+    again = StreamingAUCRanker(loss="squared_hinge").partial_fit(X[:40], y[:40]).partial_fit(X[40:80], y[40:80])
+    np.testing.assert_array_equal(ranker.partial_fit(X[40:80], y[40:80]).coef_, again.coef_)
 
 
 def test_the_streaming_step_is_a_gradient_step():

@@ -12,7 +12,7 @@ from rankloop.ads.first_item import drawn_ranking, first_log_prob, shares_of
 from rankloop.ads.kept_thresholds import CRITERIA, kept_threshold
 from rankloop.ads.policies import EpsilonGreedy, LinearScorer, Softmax
 from rankloop.ads.thresholds import threshold
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import IncompatibleFeedback, InvalidInput
 from rankloop.core.types import Decision, Problem, Query, Reward
 
 coarse = arrays(np.float64, st.integers(1, 9), elements=st.integers(-3, 3).map(float))
@@ -78,6 +78,16 @@ def test_with_click_rate_an_ad_that_nobody_clicks_sinks():
         state = learner.learn(state, visitor, Decision(np.array([1, 0, 2]), 0.0, Receipt(0.5)), Reward(0.0))
         assert state.thresholds.tolist() == pytest.approx([0.0, np.log((n - 0.5) / 0.5), 0.0])
     assert learner.predict(state, visitor).tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize("draw", [-7.0, -1e-9, 1.0, 1e308])
+def test_a_draw_that_is_none_does_not_reach_past_the_kept_examples(draw):
+    learner, visitor = AUCPolicy(buffer=1), Query.of(np.zeros((3, 0)), [1.0, -1.0])
+    state = learner.init(PROBLEM)
+    for _ in range(3):
+        state = learner.learn(state, visitor, Decision(np.array([1, 0, 2]), 0.0, Receipt(0.999)), Reward(1.0))
+    with pytest.raises(IncompatibleFeedback, match="receipt"):
+        learner.learn(state, visitor, Decision(np.array([1, 0, 2]), 0.0, Receipt(draw)), Reward(1.0))
 
 
 def test_problems_it_cannot_have_are_refused():

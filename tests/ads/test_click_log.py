@@ -85,6 +85,28 @@ def test_lists_that_do_not_stand_together_are_refused(tmp_path):
         read_click_log(path)
 
 
+def test_ids_and_times_are_no_features(tmp_path):
+    path = tmp_path / "clicks.csv"
+    lines = [f"{n // 3},{n % 3},{n % 2},{n},{n % 60},2026-11-{n // 30 + 1:02},{n % 5}" for n in range(180)]
+    path.write_text("impression,position,click,row,user_id,date,price\n" + "\n".join(lines))
+    log = read_click_log(path)
+    assert log.feature_names == ("price",)
+    assert log.described == "features: price; left out as ids: row, user_id"
+    with pytest.raises(InvalidInput, match="no column of features"):
+        read_click_log(path, without=["price"])
+    with pytest.raises(InvalidInput, match=r"no column 'prise'; did you mean 'price'\?"):
+        read_click_log(path, without=["prise"])
+
+
+def test_texts_are_named(tmp_path):
+    path = tmp_path / "clicks.csv"
+    path.write_text("impression,position,click,price,brand,since\n1,1,1,2,x,2026-01-01\n1,2,0,3,y,2026-01-02\n")
+    for name, left in (("brand", ()), ("since", ["brand"])):
+        with pytest.raises(InvalidInput, match=rf"clicks.csv: {name} is not a column of numbers"):
+            read_click_log(path, left)
+    assert read_click_log(path, ["brand", "since"]).described == "features: price"
+
+
 @pytest.fixture(scope="module")
 def export(tmp_path_factory) -> Path:
     """Impressions of a random order, as the service writes them; the last one mixed two rankers."""
@@ -134,7 +156,7 @@ def test_a_ranker_is_judged_on_an_export(export, tmp_path, capsys):
         main(["evaluate", str(model), "--log", str(export)])
     out = capsys.readouterr().out
     assert not leaving.value.code
-    assert "events.parquet: 799 rows" in out
+    assert "events.parquet: 799 pages" in out
     assert "ranker of new.rankloop" in out
     assert out.splitlines()[2].split()[:3] == ["policy", "per", "page"]
     assert "%" not in out.replace("95%", "")
@@ -158,6 +180,7 @@ def test_the_command_learns_the_true_direction_from_biased_clicks(table, tmp_pat
     answer, estimated = trained(command, tmp_path / "estimated", capsys)
     assert set(answer["held_out"]) == {"0.1", "0.001"}
     assert answer["looked_at"][0] == 1.0
+    assert (answer["features"], answer["left_out"]) == (["a", "b", "c"], [])
     _, ignored = trained([*command, "--position-bias", "1,1,1,1,1,1"], tmp_path / "ignored", capsys)
     assert estimated > 0.95
     assert estimated > ignored

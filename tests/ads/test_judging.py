@@ -9,16 +9,18 @@ import pytest
 
 from rankloop.ads.auc_policy import AUCPolicy
 from rankloop.ads.campaign import Campaign
-from rankloop.ads.contexts import Encoding, encoding_of
-from rankloop.ads.judging import judge, teach, trained_policy, verdict
+from rankloop.ads.context_columns import encoding_of
+from rankloop.ads.contexts import Encoding
+from rankloop.ads.judging import Taught, judge, teach, trained_policy, verdict
 from rankloop.ads.policies import Uniform
 from rankloop.ads.saved_policy import SessionPolicy, load_policy, save_policy, session_of
+from rankloop.ads.training import ad_log, fit_rankers
 from rankloop.cli import main
-from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.saving import save
 from rankloop.core.session import Session
-from rankloop.core.types import Problem
+from rankloop.core.types import Problem, Query, Reward
 from rankloop.evaluation import LogTable
 from rankloop.evaluation.units import PER_PAGE
 from rankloop.simulate.play import play
@@ -87,9 +89,31 @@ def test_a_saved_policy_shows_what_the_trained_one_shows(log, tmp_path):
     expected = trained_policy(taught, 0.1).probabilities(people)
     np.testing.assert_allclose(policy.probabilities(people), expected)
     np.testing.assert_allclose(SessionPolicy(session=session_of(taught, 0.1)).probabilities(people), expected)
-    path.with_name("ads.rankloop.json").unlink()
-    with pytest.raises(NotFound, match=r"ads.rankloop.json is not beside"):
-        load_policy(path)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1000.0], ids=["years", "milliyears"])
+def test_going_on_does_not_undo_the_training(unit):
+    """Columns come as they are; a step that suits numbers around 1 would forget a policy of ages in a few clicks."""
+    rng = np.random.default_rng(1)
+    ages, ads = rng.uniform(18, 80, 4000), rng.integers(0, 2, 4000)
+    clicks = (rng.random(4000) < 0.2 + 0.2 * (2 * ads - 1) * (ages - 49) / 31).astype(float)
+    log = ad_log(np.column_stack([ages * unit, np.ones(4000)]), ads, clicks)
+    session = session_of(Taught(None, fit_rankers(log, criterion="click_rate"), log, None), 0.1)
+
+    def right():
+        grid = np.linspace(19, 79, 60)  # 49 is where the ads change
+        chosen = [session.predict(Query.of(np.zeros((2, 0)), [age * unit, 1.0]))[0] for age in grid]
+        return np.mean(chosen == (grid > 49))
+
+    shares = [right()]
+    for visit, (age, luck) in enumerate(zip(rng.uniform(18, 80, 300), rng.random(300))):
+        query = Query.of(np.zeros((2, 0)), [age * unit, 1.0])
+        decision = session.rank(query)
+        chance = 0.2 + 0.2 * (2 * decision.ranking[0] - 1) * (age - 49) / 31
+        session.learn(query, decision, Reward(float(luck < chance)))
+        if visit % 20 == 19:
+            shares.append(right())
+    assert min(shares) > 0.85  # with the learner's own step it falls to 0.3
 
 
 def test_a_session_without_closed_form_is_refused():
@@ -237,7 +261,7 @@ def test_rewards_that_are_no_clicks_stay_as_they_are(tmp_path, capsys):
 def judge_of(**changed):
     from rankloop.evaluation import ips
 
-    return ips(np.ones(200), np.full(200, 0.5), np.full(200, 0.5))._replace(**changed)
+    return ips(np.tile([0.0, 1.0], 100), np.full(200, 0.5), np.full(200, 0.5))._replace(**changed)
 
 
 def test_the_learner_finds_the_better_ads():

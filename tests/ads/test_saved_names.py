@@ -29,7 +29,7 @@ def test_ids_are_neither_learned_nor_published(tmp_path, capsys):
     rows = [f"visitor{n},{n % 24},{age},{ad},{click},0.5" for n, (age, click, ad) in enumerate(ROWS * 30)]
     log, saved = tmp_path / "log.csv", tmp_path / "ads.rankloop"
     log.write_text("visitor_id,hour,age,ad,click,propensity\n" + "\n".join(rows))
-    line = "context: hour (number), age (2 values); left out: visitor_id (differs in nearly every row)"
+    line = "context: hour (number), age (2 values); left out as ids: visitor_id"
     for arguments in (["--save", str(saved), "--epsilon", "0.1"], [str(saved), "--json"]):
         with pytest.raises(SystemExit):
             main(["evaluate", "--log", str(log), *arguments])

@@ -16,7 +16,7 @@ from rankloop.ads.pair_sampling import LOSSES
 from rankloop.ads.streaming import NOT_KEPT, place_for, stepped
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of, stable
-from rankloop.core.learning import check_positive, expect, shown_or_all
+from rankloop.core.learning import check_positive, check_receipt, expect, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Reward
@@ -145,6 +145,7 @@ class AUCPolicy:
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         hit = expect(feedback, Reward).value > 0
+        check_receipt(0.0 <= decision.receipt.draw < 1.0)
         visitor = int(decision.ranking[0]), query.context, hit, decision.receipt.draw
         sizes = self.learning_rate, self.regularisation, LOSSES[self.loss], CRITERIA[self.criterion]
         new = State(*_updated(*state[:6], *visitor, *sizes), state.shown)

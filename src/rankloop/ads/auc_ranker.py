@@ -15,7 +15,7 @@ from rankloop.ads.estimator import Estimator
 from rankloop.ads.pair_sampling import sampled_weights
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
-from rankloop.core.types import Floats, finite_floats, real_numbers, whole_number
+from rankloop.core.types import Floats, finite_floats, whole_number
 
 FEW_PAIRS = 1_000_000  # so many pairs are visited one and all in less time than a descent takes
 
@@ -44,9 +44,8 @@ class AUCRanker(Estimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> AUCRanker:
         """Learn from rows of features and whether each was clicked; both kinds are needed."""
         features, clicked = self._checked(X, y)
-        centre = features.mean(axis=0)
-        spread = features.std(axis=0) if self.scale else np.ones(features.shape[1])
-        spread = np.where(spread > 0.0, spread, 1.0)
+        centre, spread = _moments(features)
+        spread = np.where(self.scale & (spread > 0.0), spread, 1.0)
         rows = (features - centre) / spread
         weights = self._weights(np.ascontiguousarray(rows[clicked]), np.ascontiguousarray(rows[~clicked]))
         self.coef_: Floats = weights / spread
@@ -83,12 +82,23 @@ class AUCRanker(Estimator):
         whole_number(self.n_pairs, "n_pairs", 2)
         if not 0.0 <= self.regularisation < np.inf:
             raise InvalidInput(f"regularisation = {self.regularisation} must be a finite number from 0")
-        features, clicked = finite_floats(X, 2, "X"), real_numbers(y, "y") > 0
+        features, clicked = finite_floats(X, 2, "X"), finite_floats(y, 1, "y") > 0
         if clicked.shape != (len(features),):
             raise InvalidInput(f"y has shape {clicked.shape} for {len(features)} rows of X")
         if clicked.all() or not clicked.any():
             raise InvalidInput("y must hold both clicked (1) and unclicked (0) examples: there is no pair to rank")
         return features, clicked
+
+
+def _moments(features: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of every column."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre, spread = features.mean(axis=0), features.std(axis=0)
+    if not np.isfinite(spread).all():
+        column = int(np.argmax(~np.isfinite(spread)))
+        largest = np.abs(features[:, column]).max()
+        raise InvalidInput(f"column {column} of X holds numbers up to {largest:.3g}, too large to learn from: scale it")
+    return centre, spread
 
 
 def objective(clicked: Floats, unclicked: Floats, loss: Loss, ridge: float) -> Callable[[Floats], tuple[float, Floats]]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankloop.ads.click_columns import click_columns, numbers_in, places_in, read_columns
 from rankloop.ads.click_weights import weighted_relevance
 from rankloop.ads.position_bias import Bias, Impressions, bias_by_em
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
-from rankloop.data.lines import opened
 from rankloop.evaluation.impressions import holds_impressions, read_impressions
-from rankloop.evaluation.log_columns import GUESSES
-
-QUERIES = ("query", "query_id", "qid")
-LISTS = ("impression", "list", "session", *QUERIES)
-ITEMS = ("item", "item_id", "doc", "document", "id")
 
 
 class ClickLog(NamedTuple):
@@ -30,6 +26,16 @@ class ClickLog(NamedTuple):
     pair: Ints  # the number of its (query, item) pair
     query: Ints  # the number of its query
     feature_names: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # columns that look like ids
+    set_aside: tuple[str, ...] = ()  # columns with another name of the click, the item …
+
+    @property
+    def described(self) -> str:
+        """One line: which columns are features, and which are not."""
+        unused = f"; left out as ids: {', '.join(self.left_out)}" if self.left_out else ""
+        if self.set_aside:
+            unused += f"; not features, by their names: {', '.join(self.set_aside)}"
+        return f"features: {', '.join(self.feature_names) or self.features.shape[1]}{unused}"
 
     def impressions(self) -> Impressions:
         """For the estimators of position bias."""
@@ -40,7 +46,9 @@ class ClickLog(NamedTuple):
         return bias_by_em(self.impressions())
 
     def relevance(self, looked_at: Floats, clip: float = 10.0) -> Floats:
-        """The weight of each click, 0 elsewhere."""
+        """The weight of each click, 0 elsewhere; no click weighs more than `clip`."""
+        if not clip > 0.0:
+            raise InvalidInput(f"clip = {clip} must be a weight above 0")
         return weighted_relevance(self.offsets, self.place, self.clicked, looked_at, clip)
 
 
@@ -72,14 +80,15 @@ def merged(log: ClickLog, weights: Floats) -> MergedLists:
     return MergedLists(log.features[first], np.concatenate(([0], np.cumsum(sizes))), mean)
 
 
-def read_click_log(path: Path) -> ClickLog:
+def read_click_log(path: Path, without: Sequence[str] = ()) -> ClickLog:
     """A table with columns for the list, the place, the click and the features, or an export of impressions.
 
     Recognised names: impression or list, whose rows stand together, else query or qid; position or place, the smallest
     number being the first; click; query and item, by which the same pair is known at another place. Every other column
-    is a feature.
+    is a feature, except those named in `without`, times, whole numbers that look like ids, and other usual names of
+    the click, the item, the propensity … (two columns for the click: leave one out, or the first is taken).
     """
-    return _of_impressions(path) if holds_impressions(path) else _of_table(path)
+    return _of_impressions(path) if holds_impressions(path) else _of_table(path, without)
 
 
 def _of_impressions(path: Path) -> ClickLog:
@@ -101,24 +110,23 @@ def _of_impressions(path: Path) -> ClickLog:
     return ClickLog(np.concatenate(features), offsets, places, clicks, np.array(pair), np.array(query))
 
 
-def _of_table(path: Path) -> ClickLog:
-    columns = _columns(path)
-    names = {role: _named(columns, guesses, path, role) for role, guesses in _ROLES.items()}
-    item = next((name for name in columns if name.lower() in ITEMS), None)
-    query = next((name for name in columns if name.lower() in QUERIES), names["list"])
-    used = {*names.values(), item, query, ""}
-    feature_names = tuple(name for name in columns if name not in used)
-    lists = np.asarray(columns[names["list"]]).astype(str)
+def _of_table(path: Path, without: Sequence[str]) -> ClickLog:
+    table = read_columns(path)
+    names = click_columns(table, without, path.name)
+    lists = np.asarray(table[names.list]).astype(str)
     starts = np.flatnonzero(np.append(True, lists[1:] != lists[:-1]))
     if len(np.unique(lists)) != len(starts):
-        raise InvalidInput(f"{path.name}: the rows of a list do not stand together; sort by {names['list']!r}")
-    features = finite_floats(np.column_stack([columns[name] for name in feature_names]), 2, f"{path.name}: features")
-    place = np.asarray(columns[names["place"]], dtype=np.int64)
-    clicked = (finite_floats(columns[names["click"]], 1, names["click"]) > 0).astype(np.float64)
-    pair = np.arange(len(lists)) if item is None else _numbered(columns[query], columns[item])
+        raise InvalidInput(f"{path.name}: the rows of a list do not stand together; sort by {names.list!r}")
+    features = finite_floats(np.column_stack([table[name] for name in names.features]), 2, f"{path.name}: features")
+    place = places_in(table, names.place, path.name)
+    clicked = (numbers_in(table, names.click, path.name) > 0).astype(np.float64)
+    pair, query = np.arange(len(lists)), lists
+    if names.item is not None:
+        pair, query = _numbered(table[names.query], table[names.item]), np.asarray(table[names.query]).astype(str)
     offsets = np.append(starts, len(lists)).astype(np.int64)
-    queries = np.unique(lists if item is None else np.asarray(columns[query]).astype(str), return_inverse=True)[1]
-    return ClickLog(features, offsets, place - place.min(), clicked, pair.astype(np.int64), queries, feature_names)
+    queries = np.unique(query, return_inverse=True)[1]
+    shown = features, offsets, place, clicked, pair.astype(np.int64), queries
+    return ClickLog(*shown, names.features, names.ids, names.set_aside)
 
 
 def _numbered(queries: Any, items: Any) -> Ints:
@@ -126,30 +134,3 @@ def _numbered(queries: Any, items: Any) -> Ints:
     numbers: dict[tuple[str, str], int] = {}
     keys = zip(np.asarray(queries).astype(str).tolist(), np.asarray(items).astype(str).tolist())
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
-
-
-_ROLES = {"list": LISTS, "place": GUESSES["position"], "click": GUESSES["reward"]}
-
-
-def _named(columns: dict[str, Any], guesses: tuple[str, ...], path: Path, role: str) -> str:
-    found = next((name for guess in guesses for name in columns if name.lower() == guess), None)
-    if found is None:
-        raise InvalidInput(
-            f"{path.name} has no column for the {role} ({', '.join(guesses)}); it has {', '.join(columns)}"
-        )
-    return found
-
-
-def _columns(path: Path) -> dict[str, Any]:
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    try:
-        with opened(path) as file:
-            parquet_file = path.suffix == ".parquet"
-            table = parquet.read_table(path) if parquet_file else csv.read_csv(file)
-    except pa.ArrowInvalid as error:
-        raise InvalidInput(f"{path.name}: {' '.join(str(error).split())}") from None
-    if table.num_rows == 0:
-        raise InvalidInput(f"{path.name} has no rows")
-    return {name: table[name].to_numpy() for name in table.column_names}

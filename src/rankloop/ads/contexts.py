@@ -1,27 +1,31 @@
-"""Columns of a log as numbers: what a person's context is made of, learned once and used again."""
+"""A visitor as numbers: columns with names as people have them, encoded as the policy learned them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+import math
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.tables import named_row
 from rankloop.core.types import Floats, Ints
-from rankloop.evaluation.log_table import LogPiece
 
-MOST_VALUES = 50
+if TYPE_CHECKING:
+    from rankloop.evaluation.log_table import LogPiece
+
 POSITION = "(position)"
 CONSTANT = "(always 1)"
+Visitor = Mapping[str, Any] | Sequence[float] | Floats  # a row by column names, or the numbers that it becomes
 
 
 class Encoding(NamedTuple):
     """How rows become numbers: ads by label; a column with `values` is 0/1 for each of them, one without as it is.
 
-    A value that is not listed is 0 everywhere; a missing number counts as the column's mean. Texts that differ in
-    nearly every row are `left_out`: nothing is learned from an id, and a saved policy would publish them.
+    A value that is not listed is 0 everywhere; a missing number counts as the column's mean. Columns that look like
+    ids are `left_out`: nothing is learned from an id, and a saved policy would publish them.
     """
 
     ads: tuple[str, ...]
@@ -34,8 +38,8 @@ class Encoding(NamedTuple):
     def described(self) -> str:
         """One line: which columns are context, and which are not."""
         used = [f"{name} ({_kind(values)})" for name, values in zip(self.columns, self.values)]
-        unused = ", ".join(f"{name} (differs in nearly every row)" for name in self.left_out)
-        return f"context: {', '.join(used) or 'none'}" + (f"; left out: {unused}" if unused else "")
+        unused = ", ".join(self.left_out)
+        return f"context: {', '.join(used) or 'none'}" + (f"; left out as ids: {unused}" if unused else "")
 
     @property
     def n_context(self) -> int:
@@ -45,8 +49,23 @@ class Encoding(NamedTuple):
     @property
     def context_names(self) -> list[str]:
         """What each of these numbers is: a column, one value of a column, or the constant."""
-        columns = zip(self.columns, self.values)
-        return [f"{name}={one}" if one else name for name, values in columns for one in values or ("",)] + [CONSTANT]
+        parts = ([f"{name}={one}" for one in values] or [name] for name, values in zip(self.columns, self.values))
+        return [*chain.from_iterable(parts), CONSTANT]
+
+    def row_of(self, visitor: Visitor) -> list[float]:
+        """The numbers of one visitor, given as a row with all columns ({"age": 41, "job": "student"}) or as numbers.
+
+        None is a missing value; further columns are ignored. Names of single values ("job=student") mean numbers, of
+        which those not given are 0.
+        """
+        names = self.context_names
+        if not isinstance(visitor, Mapping) or not set(names).difference(self.columns).isdisjoint(visitor):
+            return named_row(visitor, names, "context")[0]
+        row: list[float] = []
+        for name, values, mean in zip(self.columns, self.values, self.means):
+            value = self._value(visitor, name)
+            row += [float(_text(value, name) == one) for one in values] or [_number(value, name, mean)]
+        return [*row, 1.0]
 
     def ads_of(self, piece: LogPiece, where: str) -> Ints:
         """The number of each shown ad."""
@@ -62,7 +81,7 @@ class Encoding(NamedTuple):
     def contexts_of(self, piece: LogPiece) -> Floats:
         """(n_rows, n_context)."""
         parts = [
-            _one_hot(_column(piece, name), values) if values else _filled(_column(piece, name), mean)
+            _one_hot(_column(piece, name), values, name) if values else _filled(_column(piece, name), mean, name)
             for name, values, mean in zip(self.columns, self.values, self.means)
         ]
         return np.ascontiguousarray(np.column_stack([*parts, np.ones(len(piece.reward))]))
@@ -72,52 +91,49 @@ class Encoding(NamedTuple):
         return self._asdict()
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Encoding:
+    def from_plain(cls, plain: Any) -> Encoding:
+        """What `to_plain` gave, after a journey as JSON."""
         try:
             values = tuple(tuple(map(str, part)) for part in plain["values"])
-            means, left_out = tuple(map(float, plain["means"])), tuple(plain.get("left_out", ()))
-            return cls(tuple(plain["ads"]), tuple(plain["columns"]), values, means, left_out)
-        except (KeyError, TypeError, ValueError):
-            raise InvalidInput("the file beside the model does not tell how its contexts are made") from None
+            means, left_out = tuple(map(float, plain["means"])), tuple(map(str, plain.get("left_out", ())))
+            columns = tuple(map(str, plain["columns"]))
+            if len(columns) == len(values) == len(means) and all(map(math.isfinite, means)):
+                return cls(tuple(map(str, plain["ads"])), columns, values, means, left_out)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            pass
+        raise InvalidInput("an encoding has ads and columns, and for each column its values and its mean")
 
-
-def encoding_of(pieces: Iterable[LogPiece]) -> Encoding:
-    """Learn ads, values and means from a whole log; texts keep their most frequent values."""
-    ads: Counter[str] = Counter()
-    texts: dict[str, Counter[str]] = {}
-    sums: dict[str, Floats] = {}
-    for piece in pieces:
-        ads.update(label for label in piece.action if label is not None)
-        columns = dict(piece.context) | ({} if piece.position is None else {POSITION: piece.position})
-        for name, column in columns.items():
-            if column.dtype == object:
-                texts.setdefault(name, Counter()).update(value for value in column if value is not None)
-            else:
-                known = column[np.isfinite(column)]
-                sums[name] = sums.get(name, np.zeros(2)) + np.array([known.sum(), len(known)])
-    if not ads:
-        raise InvalidInput("the log has no rows")
-    ids = tuple(name for name, counts in texts.items() if _hardly_repeats(counts))
-    names = tuple(name for name in dict.fromkeys((*sums, *texts)) if name in sums or (texts[name] and name not in ids))
-    values = tuple(_frequent(texts[name]) if name in texts else () for name in names)
-    means = tuple(0.0 if name in texts else float(sums[name][0] / max(sums[name][1], 1.0)) for name in names)
-    return Encoding(_in_order(ads), names, values, means, ids)
-
-
-def _hardly_repeats(counts: Counter[str]) -> bool:
-    return len(counts) > MOST_VALUES and 2 * len(counts) > counts.total()
+    def _value(self, visitor: Mapping[str, Any], name: str) -> Any:
+        called = "position" if name == POSITION and POSITION not in visitor else name
+        if called not in visitor:
+            raise InvalidInput(
+                f"context has no {called!r}; the policy learned from {', '.join(self.columns)} (None: not known)"
+            )
+        return visitor[called]
 
 
 def _kind(values: tuple[str, ...]) -> str:
     return f"{len(values)} value{'s' * (len(values) > 1)}" if values else "number"
 
 
-def _frequent(counts: Counter[str]) -> tuple[str, ...]:
-    return tuple(sorted(value for value, _ in counts.most_common(MOST_VALUES)))
+def _number(value: Any, name: str, mean: float) -> float:
+    """A visitor's number; the mean where it is missing."""
+    try:
+        number = math.nan if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.inf
+    if isinstance(value, str) or math.isinf(number):
+        raise InvalidInput(f"context: {name} must be a finite number, as in the log, got {value!r:.60}")
+    return mean if math.isnan(number) else number
 
 
-def _in_order(labels: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(labels, key=lambda label: (not label.isdigit(), int(label) if label.isdigit() else 0, label)))
+def _text(value: Any, name: str) -> str | None:
+    """A visitor's value as the log would spell it; None where it is missing."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Mapping | Sequence | set | np.ndarray):
+        raise InvalidInput(f"context: {name} must be a single value, as in the log, got {value!r:.60}")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _column(piece: LogPiece, name: str) -> Any:
@@ -128,12 +144,12 @@ def _column(piece: LogPiece, name: str) -> Any:
     return piece.context[name]
 
 
-def _one_hot(column: Any, values: tuple[str, ...]) -> Floats:
-    texts = column if column.dtype == object else np.array([str(value) for value in column], dtype=object)
+def _one_hot(column: Any, values: tuple[str, ...], name: str) -> Floats:
+    texts = column if column.dtype == object else np.array([_text(value, name) for value in column.tolist()], object)
     return np.array([texts == value for value in values], dtype=np.float64).T
 
 
-def _filled(column: Any, mean: float) -> Floats:
+def _filled(column: Any, mean: float, name: str) -> Floats:
     if column.dtype == object:
-        raise InvalidInput("a column that held numbers when the policy was trained holds texts now")
+        raise InvalidInput(f"{name} held numbers when the policy was trained, and holds texts in this log")
     return np.where(np.isfinite(column), column, mean)[:, None]

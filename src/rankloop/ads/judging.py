@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.random import default_rng
 
 from rankloop.ads.auc_ranker import AUCRanker
-from rankloop.ads.contexts import Encoding, encoding_of
+from rankloop.ads.context_columns import encoding_of
+from rankloop.ads.contexts import Encoding
 from rankloop.ads.policies import EpsilonGreedy, LinearScorer, Policy, Uniform
 from rankloop.ads.reward_model import RewardModel, fit_reward_model
 from rankloop.ads.training import AdLog, fit_rankers, joined
 from rankloop.core.errors import InvalidInput
-from rankloop.evaluation.estimates import Options, concluded
+from rankloop.evaluation.estimates import Options, check_options, concluded
 from rankloop.evaluation.judgement import CURRENT, UNIFORM, Judgement
 from rankloop.evaluation.log_table import LogPiece, LogTable
 from rankloop.evaluation.off_policy import MODELLED, SPANS, Method, check_method, series_of
@@ -38,9 +39,17 @@ class Taught(NamedTuple):
     model: RewardModel
 
 
-def teach(table: LogTable, seed: int = 0, share: float = 0.5, ranker: AUCRanker | None = None) -> Taught:
-    """Train rankers on a random `share` of the log, up to half a million rows."""
-    encoding = encoding_of(table.pieces())
+def teach(
+    table: LogTable,
+    seed: int = 0,
+    share: float = 0.5,
+    ranker: AUCRanker | None = None,
+    *,
+    context: Sequence[str] | None = None,
+    without: Sequence[str] = (),
+) -> Taught:
+    """Train rankers on a random `share` of the log, up to half a million rows; for the columns see `encoding_of`."""
+    encoding = encoding_of(table.pieces(), context, without)
     if len(encoding.ads) < 2:
         raise InvalidInput(f"{table.path.name} shows only the ad {encoding.ads[0]!r}; there is nothing to choose")
     log = _teaching_rows(table, encoding, seed, share)
@@ -85,6 +94,7 @@ def judge(
     """
     options = options or Options()
     check_method(method)
+    check_options(options, method)
     rated: dict[str, Policy | None] = {CURRENT: None, **policies, UNIFORM: Uniform(n_ads=len(encoding.ads))}
     sums = {name: Sums() for name in rated}
     n_rows, n_taught, n_rewarded = 0, 0, 0
@@ -101,7 +111,8 @@ def judge(
     methods: dict[str, Method] = {name: "ips" if policy is None else method for name, policy in rated.items()}
     estimates = {name: concluded(sums[name], methods[name], options, SPANS[methods[name]]) for name in rated}
     unit = unit_of(sums[CURRENT])
-    return Judgement(n_rows, n_taught, n_rewarded, len(encoding.ads), estimates, unit, encoding.described)
+    context = encoding.described + table.columns.said
+    return Judgement(n_rows, n_taught, n_rewarded, len(encoding.ads), estimates, unit, context)
 
 
 def policy_rows(log: AdLog, policy: Policy | None, model: RewardModel | None = None) -> Rows:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from rankloop.evaluation.judgement import CURRENT, Judgement
+from rankloop.evaluation.overlap import is_off_balance
+
+GREY = "#8a8f98"
 
 
 def plot_judgement(judgement: Judgement, path: Path) -> None:
-    """A dot for each policy's estimate and a line down to its lower bound, the current one dashed across."""
+    """A dot for each policy's estimate and a line down to its lower bound, the current one dashed across.
+
+    Where the log cannot tell, the dot is hollow and no bound is drawn.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -19,10 +25,14 @@ def plot_judgement(judgement: Judgement, path: Path) -> None:
     for place, name in enumerate(names):
         found = judgement.estimates[name]
         low, value = unit.scale * max(0.0, found.lower), unit.scale * found.value
+        if is_off_balance(found.overlap):
+            axes.plot([value], [place], marker="o", markerfacecolor="none", color=GREY)
+            axes.annotate("the log cannot tell", (value, place), xytext=(9, -4), textcoords="offset points", color=GREY)
+            continue
         axes.plot([low, value], [place, place], color="#2f7ed8", linewidth=2.5)
         axes.plot([low], [place], marker="|", markersize=12, color="#2f7ed8")
         axes.plot([value], [place], marker="o", color="#2f7ed8")
-    axes.axvline(unit.scale * judgement.estimates[CURRENT].value, color="#8a8f98", linestyle="dashed", linewidth=1.0)
+    axes.axvline(unit.scale * judgement.estimates[CURRENT].value, color=GREY, linestyle="dashed", linewidth=1.0)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(left=0.0)

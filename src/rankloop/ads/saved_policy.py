@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankloop.ads.auc_policy import AUCPolicy, State
-from rankloop.ads.contexts import Encoding
+from rankloop.ads.contexts import Encoding, Visitor
 from rankloop.ads.judging import CRITERION, Taught
 from rankloop.ads.policies import EpsilonGreedy, LinearScorer, Policy, Softmax
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
-from rankloop.core.saving import load, save
+from rankloop.core.saving import load_with_notes, save
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Problem, Query
 
 
 def session_of(taught: Taught, epsilon: float, seed: int = 0) -> Session:
     """An `auc_policy` session that shows what the trained policy shows, with examples of the log to learn on from."""
-    learner = AUCPolicy(epsilon=epsilon, criterion=CRITERION)
+    learner = AUCPolicy(epsilon=epsilon, criterion=CRITERION, learning_rate=_step_size(taught.log.contexts))
     n_ads, n_context = taught.scorer.weights.shape
     session = Session(learner, Problem(n_features=0, n_items=n_ads, n_context=n_context, shown=1), seed)
     state: State = session.state
@@ -40,26 +43,62 @@ def session_of(taught: Taught, epsilon: float, seed: int = 0) -> Session:
     return session
 
 
+def _step_size(contexts: Floats) -> float:
+    """The learner's own, which suits columns of variance 1; smaller where an age in years would undo the training."""
+    variances = contexts.var(axis=0)
+    varying = variances[variances > 0.0]
+    return AUCPolicy.learning_rate / max(1.0, float(varying.mean()) if len(varying) else 1.0)
+
+
+class SavedPolicy(NamedTuple):
+    """A policy with the names of its ads and columns: asked with rows as a log has them, it answers with ads."""
+
+    policy: Policy
+    encoding: Encoding
+
+    def probabilities(self, visitors: Iterable[Visitor]) -> Floats:
+        """(n_visitors, n_ads), for rows such as {"age": 41, "job": "student"} or for the numbers that they become."""
+        if isinstance(visitors, Mapping):
+            raise InvalidInput("probabilities are of many visitors: give a list of rows, or ask for the shares of one")
+        numbers = [self.encoding.row_of(visitor) for visitor in visitors]
+        return self.policy.probabilities(np.array(numbers, dtype=np.float64).reshape(-1, self.encoding.n_context))
+
+    def shares(self, visitor: Visitor) -> dict[str, float]:
+        """With which probability each ad is shown to this visitor, by the ads' names."""
+        return dict(zip(self.encoding.ads, self.probabilities([visitor])[0].tolist()))
+
+
 def save_policy(taught: Taught, epsilon: float, path: Path, seed: int = 0) -> None:
-    """The session, and beside it which ad and which column each number stands for."""
-    notes = {"items": list(taught.encoding.ads), "context": taught.encoding.context_names}
+    """The session with which ad and which column each number stands for; the same to read, in a file beside it."""
+    encoding = taught.encoding
+    notes = {"items": list(encoding.ads), "context": encoding.context_names, "encoding": encoding.to_plain()}
     save(session_of(taught, epsilon, seed), path, notes)
-    atomic_write(names_beside(path), json.dumps(taught.encoding.to_plain(), ensure_ascii=False, indent=1))
+    atomic_write(names_beside(path), json.dumps(encoding.to_plain(), ensure_ascii=False, indent=1))
 
 
-def load_policy(path: Path) -> tuple[Policy, Encoding]:
+def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
     """What `save_policy` wrote."""
-    session, beside = load(path), names_beside(path)
+    file = Path(path)
+    session, notes = load_with_notes(file)
     if session.problem.n_features > 0:
-        raise InvalidInput(f"{path.name} ranks items by features; this log is of single ads")
+        raise InvalidInput(f"{file.name} ranks items by features; this log is of single ads")
+    encoding = Encoding.from_plain(notes["encoding"] if "encoding" in notes else _told_beside(file))
+    if session.problem.n_items != len(encoding.ads) or session.problem.n_context != encoding.n_context:
+        raise InvalidInput(f"{file.name}: its policy and the columns of its log do not belong together")
+    if session.problem.shown != 1:
+        raise InvalidInput(f"{file.name} shows more than one item at a time; a log of single ads cannot judge it")
+    return SavedPolicy(_policy_of(session), encoding)
+
+
+def _told_beside(path: Path) -> Any:
+    """The columns of a policy that was saved when they stood in the file beside it alone."""
+    beside = names_beside(path)
     if not beside.exists():
         raise NotFound(f"{beside.name} is not beside {path.name}: it tells which columns the policy's contexts are")
-    encoding = Encoding.from_plain(json.loads(beside.read_text(encoding="utf-8")))
-    if session.problem.n_items != len(encoding.ads) or session.problem.n_context != encoding.n_context:
-        raise InvalidInput(f"{path.name} and {beside.name} do not belong together")
-    if session.problem.shown != 1:
-        raise InvalidInput(f"{path.name} shows more than one item at a time; a log of single ads cannot judge it")
-    return _policy_of(session), encoding
+    try:
+        return json.loads(beside.read_text(encoding="utf-8"))
+    except ValueError:
+        raise InvalidInput(f"{beside.name} is not JSON: it should tell which columns the contexts are") from None
 
 
 def _policy_of(session: Session) -> Policy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +12,9 @@ from numpy.typing import ArrayLike
 from rankloop.ads.auc_loss import Loss
 from rankloop.ads.estimator import Estimator
 from rankloop.ads.pair_sampling import LOSSES, steepness
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.kernels import kernel, reassociated, scores_of
-from rankloop.core.types import Floats, finite_floats
+from rankloop.core.types import Floats, finite_floats, whole_number
 
 NOT_KEPT = -1
 
@@ -89,6 +90,18 @@ class StreamingAUCRanker(Estimator):
     buffer: int = 128
     seed: int = 0
 
+    def _start(self, n_features: int) -> None:
+        whole_number(self.buffer, "buffer", 1)
+        if not 0.0 < self.learning_rate < np.inf or not 0.0 <= self.regularisation < np.inf or self.loss not in LOSSES:
+            raise InvalidInput(
+                "learning_rate must be a finite number above 0, regularisation one from 0, "
+                f"loss one of {', '.join(LOSSES)}"
+            )
+        self.coef_: Floats = np.zeros(n_features)
+        self._kept: Floats = np.zeros((2, self.buffer, n_features))
+        self._counts: Floats = np.zeros(2)
+        self._rng: Generator = default_rng(self.seed)
+
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> StreamingAUCRanker:
         """Take in the next batch."""
         features, clicked = finite_floats(X, 2, "X"), finite_floats(y, 1, "y")
@@ -99,23 +112,21 @@ class StreamingAUCRanker(Estimator):
         if features.shape[1] != len(self.coef_):
             raise InvalidInput(f"X has {features.shape[1]} features, earlier batches had {len(self.coef_)}")
         sizes = self.learning_rate, self.regularisation, LOSSES[self.loss]
-        draws = self._rng.random(len(features))
-        _absorb(features, clicked, draws, self.coef_, self._kept, self._counts, *sizes)
+        rng, learned = deepcopy(self._rng), (self.coef_.copy(), self._kept.copy(), self._counts.copy())
+        _absorb(features, clicked, rng.random(len(features)), *learned, *sizes)
+        if not np.isfinite(learned[0]).all():
+            raise UnstableUpdate(
+                "the weights would grow without end on this batch, which is refused: scale the features to about 1, or "
+                "lower the learning_rate"
+            )
+        self._rng, (self.coef_, self._kept, self._counts) = rng, learned
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """The scores; only their order means something."""
         if not hasattr(self, "coef_"):
             raise InvalidInput("this ranker has learned nothing yet: call partial_fit first")
-        return scores_of(finite_floats(X, 2, "X"), self.coef_)
-
-    def _start(self, n_features: int) -> None:
-        if self.buffer < 1 or not self.learning_rate > 0 or self.regularisation < 0 or self.loss not in LOSSES:
-            raise InvalidInput(
-                "buffer must be at least 1, learning_rate above 0, regularisation from 0, "
-                f"loss one of {', '.join(LOSSES)}"
-            )
-        self.coef_: Floats = np.zeros(n_features)
-        self._kept: Floats = np.zeros((2, self.buffer, n_features))
-        self._counts: Floats = np.zeros(2)
-        self._rng: Generator = default_rng(self.seed)
+        features = finite_floats(X, 2, "X")
+        if features.shape[1] != len(self.coef_):
+            raise InvalidInput(f"X has {features.shape[1]} features, the ranker learned from {len(self.coef_)}")
+        return scores_of(features, self.coef_)
