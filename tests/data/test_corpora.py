@@ -1,5 +1,6 @@
 """Documents, their topics and words, and the stream over them."""
 
+import gzip
 import json
 from itertools import islice
 
@@ -54,6 +55,12 @@ def test_broken_lines(tmp_path, content):
     (tmp_path / "broken.jsonl").write_bytes(b"\n" + content)
     with pytest.raises(InvalidInput, match=r"broken\.jsonl, line 2"):
         read_corpus(tmp_path / "broken.jsonl")
+
+
+def test_a_damaged_archive(tmp_path, corpus_path):
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(corpus_path.read_bytes())[:-9])
+    with pytest.raises(InvalidInput, match=r"cut\.jsonl\.gz is cut short or damaged"):
+        read_corpus(tmp_path / "cut.jsonl.gz")
 
 
 def test_nothing_inside(tmp_path):

@@ -74,6 +74,17 @@ def test_a_compressed_file_that_is_cut_is_refused(tmp_path, compress):
         read(tmp_path, compress(PLAIN)[:-12])
 
 
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, zstandard])
+def test_garbage_behind_a_compressed_file_is_refused(tmp_path, compress):
+    with pytest.raises(InvalidInput, match=r"some\.txt is cut short or damaged"):
+        read(tmp_path, compress(PLAIN) + b"garbage")
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+def test_compressed_parts_may_be_padded_with_zeros(tmp_path, compress):
+    check_plain(read(tmp_path, compress(PLAIN[:40]) + bytes(8) + compress(PLAIN[40:]) + bytes(4)))
+
+
 def test_a_query_that_comes_back_is_gathered(tmp_path):
     data = read(tmp_path, b"1 qid:b 1:1\n2 qid:a 1:2\n3 qid:b 1:3\n4 qid:c 1:4\n5 qid:a 1:5\n")
     assert data.query_ids == ("b", "a", "c")
@@ -113,6 +124,15 @@ def test_number_of_features_can_be_said(tmp_path):
         read(tmp_path, PLAIN, n_features=2)
     with pytest.raises(InvalidInput, match="has 3 features, counted from 0; n_features says 2"):
         read(tmp_path, b"1 qid:1 0:1 2:1", n_features=2)
+
+
+def test_a_late_zero_cuts_no_feature_of_earlier_lines_off(tmp_path):
+    content = b"1 qid:1 1:1 2:5\n" * 60_000 + b"1 qid:1 1:1\n" * 60_000 + b"1 qid:1 0:9\n"
+    with pytest.raises(InvalidInput, match="has 3 features, counted from 0; n_features says 2"):
+        read(tmp_path, content, n_features=2)
+    data = read(tmp_path, content, n_features=3)
+    assert data.features[0].tolist() == [0, 1, 5]
+    assert data.features[-1].tolist() == [9, 0, 0]
 
 
 def test_an_absurd_index_is_refused_before_memory_is(tmp_path):
@@ -224,10 +244,20 @@ def test_what_is_not_there(tmp_path):
         read_letor(tmp_path)
 
 
-@pytest.mark.parametrize("options", [{"n_features": 0}, {"max_features": 0}])
+@pytest.mark.parametrize(
+    "options", [{"n_features": 0}, {"n_features": 2.0}, {"max_features": 0}, {"max_features": "many"}]
+)
 def test_impossible_options(tmp_path, options):
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match=next(iter(options))):
         read(tmp_path, PLAIN, **options)
+    with pytest.raises(InvalidInput, match=next(iter(options))):
+        stream_letor(written(tmp_path, PLAIN), **options)
+
+
+@pytest.mark.parametrize("block_bytes", [0, 2.5])
+def test_impossible_blocks(tmp_path, block_bytes):
+    with pytest.raises(InvalidInput, match="block_bytes"):
+        stream_letor(written(tmp_path, PLAIN), block_bytes=block_bytes)
 
 
 @pytest.mark.parametrize("block_bytes", [1, 30, 64, 1000])

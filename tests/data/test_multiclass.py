@@ -52,6 +52,18 @@ def test_broken_files(tmp_path, content):
         read_csv([tmp_path / "a.csv"])
 
 
+def test_damaged_archives(tmp_path):
+    (tmp_path / "letter.csv.gz").write_bytes(gzip.compress(b"A,1,2\nB,3,4\n")[:-9])
+    with pytest.raises(InvalidInput, match=r"letter\.csv\.gz is cut short or damaged"):
+        read_labelled("letter", tmp_path)
+    np.savez(tmp_path / "isolet.npz", y=np.arange(3))
+    whole = (tmp_path / "isolet.npz").read_bytes()
+    for content in (whole, whole[:-9], b"no archive"):
+        (tmp_path / "isolet.npz").write_bytes(content)
+        with pytest.raises(InvalidInput, match=r"isolet\.npz is cut short or damaged"):
+            read_labelled("isolet", tmp_path)
+
+
 def test_unknown_names_and_missing_files(tmp_path):
     with pytest.raises(InvalidInput, match="did you mean 'letter'"):
         read_labelled("leter")

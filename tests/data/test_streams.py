@@ -18,6 +18,7 @@ from rankloop.data.fixed_items import FlippedRelevance, NoisyRelevance
 from rankloop.data.folder import absence_notice
 from rankloop.data.letor_stream import Letor
 from rankloop.data.linear_gaussian import LinearGaussian
+from rankloop.data.lower_bound import LowerBound
 from rankloop.data.pool import shuffled_rounds
 from rankloop.data.separable import Separable
 from rankloop.data.web_search import WebSearch
@@ -246,11 +247,22 @@ def test_letor_stream_finds_files_in_the_data_folder():
         'letor(path="x", min_items=0)',
         'letor(path="x", candidates=0)',
         'topics(path="x", n_words=0)',
+        "lower_bound(margin=1e-200)",
+        "lower_bound(margin=5e-324)",
+        "lower_bound(margin=2.0)",
+        "lower_bound(n_features=15)",
     ],
 )
 def test_impossible_parameters(spec):
     with pytest.raises(InvalidInput):
         build(spec, "stream")
+
+
+def test_the_adversary_of_extreme_scale_is_that_of_the_plain_one():
+    plain = build("lower_bound(margin=0.25)", "stream")
+    for scale in (2.0**600, 2.0**-600):
+        assert LowerBound(radius=scale, margin=0.25 * scale).n_queries == plain.n_queries == 1 / 0.25**2
+    assert LowerBound(radius=1e200, margin=1e200).n_queries == 1
 
 
 class Zeros:

@@ -38,6 +38,19 @@ def test_what_a_person_reads() -> None:
     assert "grades of all items would make it learnable" in advise("nDCG", 4, 2, 2).how
 
 
+@pytest.mark.parametrize(
+    ("measure", "learner"),
+    [("P@2", "precision_bandit(n=2)"), ("P(relevant_from=2.0)@3", "precision_bandit(n=3, relevant_from=2.0)")],
+)
+def test_precision_is_fast_on_every_scale(measure: str, learner: str) -> None:
+    for depth in range(1, 5):
+        advice = advise(measure, 4, depth, max_grade=4)
+        assert advice.analysis.verdict == "sqrt"
+        assert advice.learner == learner
+        assert "grows as √T, at every depth" in advice.how
+        assert build(learner, "learner").relevant_from == advice.analysis.measure.relevant_from  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("measure", ["nDCG", "AUCLoss", "AP", "Recall@2", "RR", "ERR", "NERU"])
 def test_what_is_named_instead_can_be_learned(measure: str) -> None:
     how = advise(measure, 6, 1).how

@@ -9,12 +9,17 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankloop.core.errors import InvalidInput
-from rankloop.games.interactions import coefficients, depth_to_see, item_sets, members, needed_sets, nonzero
+from rankloop.games.interactions import coefficients, depth_to_see, item_sets, needed_sets, nonzero
 from rankloop.games.numbers import is_zero, level_numbers, whole_numbers
 
 
 def relevances(n_items: int, max_grade: int) -> np.ndarray:
     return np.array(list(itertools.product(range(max_grade + 1), repeat=n_items)))
+
+
+def members(number: int, n_items: int) -> list[int]:
+    """The items of a set given as a binary number."""
+    return [item for item in range(n_items) if number >> item & 1]
 
 
 @given(st.integers(1, 4), st.integers(1, 2), st.integers(0, 2**32 - 1))

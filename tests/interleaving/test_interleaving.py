@@ -3,6 +3,7 @@
 import itertools
 import math
 import types
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from rankloop import Clicks, InvalidInput, build, spec_of
 from rankloop.core.registry import entries
 from rankloop.core.types import clicks
 from rankloop.interleaving import Comparison, Interleaving, compare, credit, interleave, multileave
+from rankloop.interleaving.base import Mixed
 from rankloop.interleaving.optimised import allowed_lists, item_credit, list_probabilities
 from rankloop.interleaving.team_draft import draft
 
@@ -116,6 +118,45 @@ def test_probabilistic_lists_have_their_probability():
         assert abs(counts.get(ranking, 0) / draws - chance) <= 5 * math.sqrt(chance * (1 - chance) / draws)
 
 
+def exact_shares(ranking, rankings, decay):
+    """For each place the chances with which the rankers gave its item, in exact arithmetic."""
+    left = set(ranking)
+    for item in ranking:
+        weights = [{i: Fraction(1, (list(one).index(i) + 1) ** decay) for i in left} for one in rankings]
+        yield item, [weight[item] / sum(weight.values()) for weight in weights]
+        left.remove(item)
+
+
+@pytest.mark.parametrize("decay", [3, 40, 700, 1000, 5000])
+def test_probabilistic_with_ranks_that_hardly_count(decay):
+    """1 / rank^decay is too small for a number: the lists and the credit are still those of exact arithmetic."""
+    rankings, method = np.array([[0, 1, 2, 3], [3, 1, 0, 2]]), build({"kind": "probabilistic", "decay": decay})
+    rng, draws, counts = default_rng(3), 2000, {}
+    for _ in range(draws):
+        ranking = tuple(method.mix(rankings, rng).ranking.tolist())
+        counts[ranking] = counts.get(ranking, 0) + 1
+    assert sum(counts.values()) == draws
+    for ranking in itertools.permutations(range(4)):
+        shares = dict(exact_shares(ranking, rankings, decay))
+        chance = float(math.prod(sum(share) / 2 for share in shares.values()))
+        assert abs(counts.pop(ranking, 0) / draws - chance) <= 5 * math.sqrt(chance * (1 - chance) / draws)
+        mixed = Mixed(np.array(ranking), rankings, np.full(4, -1))
+        for item, share in shares.items():
+            expected = [float(part / sum(share)) for part in share]
+            np.testing.assert_allclose(method.credit(mixed, clicks([item])), expected, atol=1e-9)
+    assert not counts, "only permutations are shown"
+
+
+def test_probabilistic_with_an_astronomic_decay():
+    for decay in (1e10, 1e308):
+        method, rankings = build({"kind": "probabilistic", "decay": decay}), np.array([[0, 1, 2, 3], [0, 1, 3, 2]])
+        mixed = method.mix(rankings, default_rng(0))
+        assert mixed.ranking.tolist() in ([0, 1, 2, 3], [0, 1, 3, 2])
+        backwards = mixed._replace(ranking=np.array([3, 2, 1, 0]))
+        earned = [method.credit(backwards, clicks([item])) for item in range(4)]
+        np.testing.assert_allclose(np.sum(earned, axis=1), 1.0)
+
+
 @given(st.integers(2, 6), st.data())
 def test_optimised_is_fair_to_blind_clicks_and_a_distribution(n_items, data):
     a, b = (np.array(data.draw(st.permutations(range(n_items)))) for _ in range(2))
@@ -192,6 +233,12 @@ def test_comparison_by_arithmetic():
     assert Comparison(0, 5, 0).p_value == 1.0
     assert math.isnan(Comparison(0, 5, 0).win_ratio)
     assert Comparison(3, 0, 0).interval()[1] == math.inf
+
+
+@pytest.mark.parametrize("confidence", [95, 1.0, 0.0, -0.5, math.nan])
+def test_a_confidence_that_is_no_share_is_refused(confidence):
+    with pytest.raises(InvalidInput, match="confidence"):
+        Comparison(10, 0, 5).interval(confidence)
 
 
 def test_wrong_rankings_are_refused():

@@ -1,4 +1,4 @@
-"""Exploration in blocks: the kernels against plain Python."""
+"""Exploration by cells: the kernels against plain Python."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankloop.core.registry import build
+from rankloop.learners.blocks import block_length
 from rankloop.learners.exploration import (
-    block_length,
     cell_first,
     cell_to_explore,
     cells_left,
     exploration_chance,
+    is_on_top,
     log_prob_of_exploring,
 )
 from rankloop.learners.rtopk import RTopK
@@ -49,6 +50,8 @@ def test_cell_first(order: list[int], depth: int, data: st.DataObject) -> None:
     inside = [item for item in order if item in groups[cell]]
     outside = [item for item in order if item not in groups[cell]]
     assert cell_first(np.array(order), cell, depth).tolist() == inside + outside
+    assert is_on_top(np.array(order), cell, depth) == (set(order[: len(inside)]) == set(inside))
+    assert is_on_top(cell_first(np.array(order), cell, depth), cell, depth)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])

@@ -118,6 +118,45 @@ def test_regression_on_what_was_looked_at():
     np.testing.assert_allclose(none.precision, np.eye(2) / 4 + 4 * features[[3, 1, 0, 2]].T @ features[[3, 1, 0, 2]])
 
 
+def test_a_belief_may_begin_elsewhere():
+    problem, query = Problem(n_features=2), Query.of(default_rng(0).normal(size=(4, 2)))
+    learner = LinearThompson(prior=2.0, start=(3.0, -1.0))
+    state = learner.init(problem)
+    assert state.weights.tolist() == [3.0, -1.0]
+    np.testing.assert_allclose(drawn_weights(state.precision, state.moment, np.zeros(2)), [3.0, -1.0])
+    assert learner.predict(state, query).tolist() == np.argsort(-(query.features @ [3.0, -1.0])).tolist()
+    decision = learner.rank(state, query, default_rng(1))
+    learned, plain = (
+        one.learn(one.init(problem), query, decision, clicks(decision.ranking[1:2]))
+        for one in (learner, LinearThompson(prior=2.0))
+    )
+    assert learned.precision.tolist() == plain.precision.tolist()
+    np.testing.assert_allclose(learned.moment - plain.moment, np.array([3.0, -1.0]) / 2.0**2)
+    with pytest.raises(InvalidInput, match="start has 2 weights, the problem has 3 features"):
+        learner.init(Problem(n_features=3))
+    with pytest.raises(InvalidInput, match="start"):
+        LinearThompson(start=(math.nan,))
+
+
+@pytest.mark.parametrize("deviation", [1e-200, 1e200, 0.0, -1.0, math.inf, math.nan])
+def test_deviations_whose_squares_are_no_numbers_are_refused(deviation):
+    for name in ("prior", "noise"):
+        with pytest.raises(InvalidInput, match=name):
+            LinearThompson(**{name: deviation})
+
+
+def test_what_is_reported_follows_the_clicks():
+    cascade, top = CascadeUcb(), TopRank(horizon=10)
+    for learner, path, first, last in ((cascade, "click_rate", 0.0, 0.5), (top, "n_blocks", 1, 2)):
+        assert learner.reports == (path,)
+        state = learner.init(Problem(n_features=0, n_items=4))
+        assert getattr(state, path) == first
+        decision = learner.rank(state, FIXED, default_rng(0))
+        for _ in range(50):
+            state = learner.learn(state, FIXED, decision, clicks(decision.ranking[1:2]))
+        assert getattr(state, path) == last
+
+
 def test_fixed_sets_need_their_size():
     for kind in ("cascade_ucb", "top_rank"):
         with pytest.raises(InvalidInput, match="n_items"):

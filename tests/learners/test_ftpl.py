@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankloop.core.errors import InvalidInput, UnstableUpdate
+from rankloop.core.registry import build
 from rankloop.core.types import Decision, Problem, Query, relevances
 from rankloop.learners.ftpl import FTPL
+from rankloop.measures.dcg import DCG
 
 QUERY = Query.of(np.empty((3, 0)))
 NOBODY: Decision[tuple[()]] = Decision(np.arange(3), math.nan, ())
@@ -42,13 +44,20 @@ def test_sorts_totals_plus_uniform_noise(seed: int, horizon: int | None) -> None
 
 
 def test_refuses_what_it_cannot_learn() -> None:
-    for wrong in ({"horizon": 0}, {"epsilon": 0.0}, {"measure": "nDCG"}):
+    for wrong in ({"horizon": 0}, {"epsilon": 0.0}, {"epsilon": 5e-324}, {"measure": "nDCG"}):
         with pytest.raises(InvalidInput):
             FTPL(**wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="all 3 items"):
         FTPL().init(Problem(0, 3, depth=1))
     with pytest.raises(InvalidInput, match="n_items"):
         FTPL().init(Problem(5))
+
+
+def test_a_scale_whose_gain_is_no_number_is_refused() -> None:
+    for kind in ("ftpl", "mirror_descent", "rtopk"):
+        with pytest.raises(InvalidInput, match="max_grade = 2000 is too large"):
+            build(kind, "learner").init(Problem(0, 3, max_grade=2000))
+    assert FTPL(measure=DCG(gain="linear")).init(Problem(0, 3, max_grade=2000)).noise == 2000 * math.sqrt(3)
 
 
 def test_a_grade_beyond_all_bounds_is_refused() -> None:

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Problem
+from rankloop.learners.fixed_set import require_all_grades, size_of_fixed_set
 from rankloop.learners.linear_measure import (
     gain_for,
     gain_of,
     grades_with,
     largest_gain,
-    require_all_grades,
-    size_of_fixed_set,
     with_gains,
     worth_of_places,
 )

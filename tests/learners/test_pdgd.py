@@ -186,6 +186,21 @@ def test_explore_at_most_keeps_its_word():
         assert np.abs(np.argsort(shown) - np.argsort(best)).max() <= 2
 
 
+@pytest.mark.parametrize("places", [4, 2**62, 2**63 - 1])
+def test_a_limit_beyond_the_list_is_none(places):
+    limited, free = ExploreAtMost(inner=Pdgd(), places=places), Pdgd()
+    problem, query = Problem(n_features=1), Query.of([[3.0], [1.0], [2.0], [0.0]])
+    state = free.init(problem)._replace(weights=np.array([1.0]))
+    for seed in range(20):
+        shown, wanted = limited.rank(state, query, default_rng(seed)), free.rank(state, query, default_rng(seed))
+        assert shown.ranking.tolist() == wanted.ranking.tolist()
+        assert shown.log_propensity == pytest.approx(wanted.log_propensity)
+        learned = limited.learn(state, query, shown, clicks(shown.ranking[2:3]))
+        np.testing.assert_allclose(
+            learned.weights, free.learn(state, query, wanted, clicks(shown.ranking[2:3])).weights
+        )
+
+
 def test_explore_at_most_refuses_what_cannot_be_limited():
     with pytest.raises(InvalidInput, match="place by place"):
         build({"kind": "explore_at_most", "inner": "3pr"})

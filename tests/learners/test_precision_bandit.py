@@ -14,7 +14,8 @@ from scipy.optimize import brentq
 from rankloop.core.errors import InvalidInput
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Floats, Problem, Query, relevances
-from rankloop.learners.precision_bandit import PrecisionBandit, drawn_first, inclusion_chances, shuffle
+from rankloop.learners.item_sets import drawn_first, inclusion_chances, shuffle
+from rankloop.learners.precision_bandit import PrecisionBandit
 
 
 def chances_of(losses: Floats, rate: float, n: int) -> Floats:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import IncompatibleFeedback, InvalidInput
 from rankloop.core.types import Decision, Problem, Query, Relevances, relevances
-from rankloop.learners.exploration import block_length, number_of_blocks
+from rankloop.learners.blocks import block_length, number_of_blocks
 from rankloop.learners.ftpl import FTPL
 from rankloop.learners.mirror_descent import MirrorDescent
 from rankloop.learners.rtopk import Receipt, RTopK, State
@@ -125,6 +125,18 @@ def test_late_feedback_of_a_closed_block_is_dropped_and_counted() -> None:
     assert learned.open is state.open
 
 
+def test_a_receipt_that_names_another_cell_than_was_shown_is_refused() -> None:
+    learner, query = RTopK(horizon=400, blocks=4), query_of(5)
+    state = learner.init(problem_of(5, 2))
+    for ranking, cell in (([0, 1, 2, 3, 4], 1), ([4, 0, 1, 2, 3], 0), ([1, 0, 2, 3, 4], 2)):
+        decision = Decision(np.array(ranking), math.nan, Receipt(0, cell))
+        with pytest.raises(IncompatibleFeedback, match="receipt"):
+            learner.learn(state, query, decision, relevances(ranking[:2], [1.0, 0.0]))
+    for ranking, cell in (([1, 0, 2, 3, 4], 0), ([4, 0, 1, 2, 3], 2), ([4, 0, 1, 2, 3], -1)):
+        decision = Decision(np.array(ranking), math.nan, Receipt(0, cell))
+        learner.learn(state, query, decision, relevances(ranking[:2], [1.0, 0.0]))
+
+
 def test_an_overdue_block_explores_until_every_cell_is_seen() -> None:
     learner, query = RTopK(horizon=8, blocks=2), query_of(2)
     state = learner.init(problem_of(2, 1))
@@ -177,6 +189,11 @@ def test_refuses_what_makes_no_sense() -> None:
         {"inner": "3pr"},
         {"filler": "index"},
         {"estimator": "sums"},
+        {"inner": "precision_bandit"},
+        {"inner": "rtopk"},
+        {"inner": "topk_gradient"},
+        {"inner": "generic_forecaster"},
+        {"inner": {"kind": "standardised", "inner": "topk_gradient"}},
     ):
         with pytest.raises(InvalidInput):
             RTopK(**wrong)  # type: ignore[arg-type]

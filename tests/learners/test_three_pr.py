@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankloop import InvalidInput, Problem, Query, play
+from rankloop import InvalidInput, Problem, Query, Session, UnstableUpdate, play
 from rankloop.core.types import clicks
 from rankloop.data.linear_gaussian import LinearGaussian
 from rankloop.feedback.noisy_reader import NoisyReader
@@ -188,3 +188,19 @@ def test_pair_weight_goes_on_beyond_its_table():
 def test_bad_parameters_are_refused(bad):
     with pytest.raises(InvalidInput):
         ThreePR(**bad)
+
+
+def test_no_number_that_is_not_finite_gets_into_the_state():
+    session = Session(ThreePR(start=[1.0]), Problem(n_features=1), 0)
+    query = Query.of([[1.5e308], [-1.5e308]])
+    paired = next(decision for decision in (session.rank(query) for _ in range(20)) if decision.receipt.first == 0)
+    assert math.isinf(paired.receipt.max_perturbation)
+    with pytest.raises(UnstableUpdate):
+        session.learn(query, paired, clicks([]))
+    small = Query.of([[1.0], [0.0]])
+    decision = session.rank(small)
+    for forged in ({"swap": math.nan}, {"max_perturbation": math.inf}):
+        with pytest.raises(UnstableUpdate):
+            session.learn(small, decision._replace(receipt=decision.receipt._replace(**forged)), clicks([]))
+    assert session.refused == 3
+    assert session.state.rounds == 0

@@ -153,6 +153,7 @@ def test_the_base_score_is_the_last_feature_and_its_weight_is_learned_on():
         ("base_score(inner='online_gradient', weight=0.0)", "weight"),
         ("random_features(inner='online_gradient', n_features=0)", "n_features"),
         ("random_features(inner='online_gradient', bandwidth=0.0)", "bandwidth"),
+        ("random_features(inner='online_gradient', bandwidth=1e-320)", "bandwidth"),
         ("random_features(inner='online_gradient', seed=-1)", "seed"),
         ("standardised()", "inner"),
     ],

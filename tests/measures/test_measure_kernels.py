@@ -121,16 +121,20 @@ def test_the_border_of_many_queries(scores: object, relevance: object, offsets: 
         ([0], [1.0, 0.0], "ranking and relevance must be equally long, got 1 and 2"),
         ([0.0, 1.0], [1.0, 0.0], "ranking must be a list of item numbers"),
         ([[0, 1]], [[1.0, 0.0]], "ranking must be a list of item numbers"),
-        ([0, 1], [1.0, math.nan], "relevance: nan at entry 1"),
+        ([0, 1], [1.0, math.nan], "relevance.*finite"),
+        ([1, 0], [math.inf, 0.0], "relevance.*finite"),
+        ([1, 0], [-math.inf, 0.0], "relevance.*finite"),
     ],
 )
 def test_the_border_of_one_ranking(ranking: list[int], relevance: list[float], said: str) -> None:
     for cls in CLASSES:
         with pytest.raises(InvalidInput, match=said):
             cls()(ranking, relevance)  # type: ignore[operator]
-        if "nan" not in said:  # arrays of the right type are not searched for nan
+        with pytest.raises(InvalidInput, match=said):
+            cls()(np.array(ranking), np.array(relevance))  # type: ignore[operator]
+        if "finite" in said:
             with pytest.raises(InvalidInput, match=said):
-                cls()(np.array(ranking), np.array(relevance))  # type: ignore[operator]
+                cls().best(np.array(relevance))
 
 
 def test_a_grade_off_the_scale_is_refused() -> None:

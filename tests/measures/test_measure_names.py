@@ -49,7 +49,7 @@ def test_defaults_are_not_written() -> None:
         ("nDCG@ten", "not of the form"),
         ("nDCG(gain='log')", "gain = 'log' is not possible"),
         ("AUC@5", "no parameter 'cutoff'"),
-        ("AP(relevant_from=0)", "relevant_from must be a finite number above 0"),
+        ("AP(relevant_from=0)", "relevant_from = 0.0 must be a finite number above 0"),
         ("AP(empty='none')", "empty = 'none' is not possible"),
         ("ERR(max_grade=0)", "max_grade must be between 1 and 1000"),
         ("ERU(half_life=1)", "half_life must be a finite number above 1"),

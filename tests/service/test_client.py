@@ -13,7 +13,7 @@ import httpx
 import pytest
 from service_cases import SHOP, Place, report, running
 
-from rankloop.client import AsyncClient, Client, Refused, Unreachable
+from rankloop.client import AsyncClient, Client, Refused, Taken, Unreachable
 from rankloop.client_calls import pauses
 from rankloop.core.errors import InvalidInput
 
@@ -131,6 +131,36 @@ def test_a_service_that_stays_busy_says_so_itself(served: httpx.Client, monkeypa
         monkeypatch.setattr(client._http, "request", lambda **arguments: busy)
         with pytest.raises(Refused, match="503 unavailable: no database"):
             client.ranker("shop")
+
+
+FOREIGN = [
+    httpx.Response(502, json=["no", "document"]),
+    httpx.Response(404, json={"status": "gone", "message": "no such page"}),
+    httpx.Response(404, text="<html>"),
+    httpx.Response(200, text="<html>welcome</html>"),
+    httpx.Response(200, json=["a"]),
+    httpx.Response(200, json={"welcome": True}),
+    httpx.Response(302, headers={"Location": "/login"}),
+]
+
+
+@pytest.mark.parametrize("answer", FOREIGN, ids=lambda answer: f"{answer.status_code} {answer.text[:12]}")
+def test_whatever_else_stands_at_the_address_is_one_plain_error(
+    answer: httpx.Response, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client("http://127.0.0.1:1", patience=0.0) as client:
+        monkeypatch.setattr(client._http, "request", lambda **arguments: answer)
+        for call in (lambda: client.rank("shop", BOOKS), lambda: client.feedback("shop", "x", clicks=[])):
+            with pytest.raises(Refused, match="not an answer of rankloop") as refused:
+                call()
+            assert refused.value.status == answer.status_code
+
+
+def test_a_later_service_may_say_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = httpx.Response(200, json={"impression": "x", "verdict": "taken", "state": 3, "mood": "sunny"})
+    with Client("http://127.0.0.1:1") as client:
+        monkeypatch.setattr(client._http, "request", lambda **arguments: answer)
+        assert client.feedback("shop", "x", clicks=[]) == Taken("x", "taken", 3)
 
 
 def test_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:

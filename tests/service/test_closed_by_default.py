@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,6 +50,25 @@ def test_keys_have_roles(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
 def client(tmp_path_factory: pytest.TempPathFactory) -> httpx.Client:
     with running(Place(tmp_path_factory.mktemp("closed"))) as client:
         yield client
+
+
+def test_a_request_cannot_import_anything(
+    client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sneaky_module.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    changes = [
+        {"imports": ["sneaky_module"]},
+        {"import": "sneaky_module"},
+        {"learner": {"kind": "3pr", "imports": ["sneaky_module"]}},
+        {"learner": {"kind": "sneaky_module"}},
+        {"learner": "sneaky_module.py"},
+        {"problem": {"feature_names": ["price"], "imports": ["sneaky_module"]}},
+    ]
+    for change in changes:
+        assert 400 <= client.put("/rankers/sneaky", json=SHOP | change).status_code < 500
+    assert client.get("/rankers/sneaky").status_code == 404
+    assert "sneaky_module" not in sys.modules
 
 
 def test_a_page_elsewhere_cannot_reach_it_under_another_name(client: httpx.Client) -> None:
@@ -98,6 +118,28 @@ def test_a_rate_limit_answers_429(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: 0.0, perf_counter=time.perf_counter))
         statuses = [client.get("/healthz").status_code for _ in range(25)]
     assert statuses == [200] * 20 + [429] * 5
+
+
+def test_a_made_up_key_does_not_evade_the_rate_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guesses = [{"X-API-Key": f"guess-{number}"} for number in range(25)]
+    for keys, answered in (("", 200), (KEYS, 401)):
+        with running(Place(tmp_path), rate=20.0, keys=keys_from(keys)) as client:
+            monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: 0.0, perf_counter=time.perf_counter))
+            statuses = [client.get("/rankers", headers=guess).status_code for guess in guesses]
+            assert statuses == [answered] * 20 + [429] * 5
+            known = client.get("/rankers", headers={"X-API-Key": "admin-key-1"})
+            assert known.status_code == (200 if keys else 429)
+
+
+def test_a_rate_below_one_lets_a_call_through_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    with running(Place(tmp_path), rate=0.5) as client:
+        monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: now[0], perf_counter=time.perf_counter))
+        statuses = []
+        for second in (0.0, 0.5, 2.1, 2.2, 9.0):
+            now[0] = second
+            statuses.append(client.get("/healthz").status_code)
+    assert statuses == [200, 429, 200, 429, 200]
 
 
 def test_two_processes_cannot_share_a_file(tmp_path: Path) -> None:

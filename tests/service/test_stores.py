@@ -12,7 +12,7 @@ import pytest
 from service_cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.core.errors import Conflict
-from rankloop.service.events import Entry, Resumed
+from rankloop.service.events import Resumed, entry_of
 from rankloop.service.replaying import replayed
 from rankloop.service.stores import postgres_tables
 from rankloop.service.stores.postgres import PostgresStore
@@ -26,7 +26,7 @@ def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Pat
         connection.executescript(f"{MIGRATIONS[0]} PRAGMA user_version = 1;")
     connection.close()
     store = SqliteStore(file)
-    store.append([Entry("ranker/a", Resumed())], 0)
+    store.append([entry_of("ranker/a", Resumed())], 0)
     assert [record.event for record in store.read()] == [Resumed()]
     store.close()
     with sqlite3.connect(file) as connection:
@@ -44,7 +44,7 @@ def test_a_postgres_database_of_the_version_before_is_brought_up_to_date(postgre
         connection.execute(postgres_tables.MIGRATIONS[0])  # type: ignore[arg-type]
         connection.execute("INSERT INTO rankloop_version VALUES (1)")
     store = PostgresStore(address)
-    store.append([Entry("ranker/a", Resumed())], 0)
+    store.append([entry_of("ranker/a", Resumed())], 0)
     assert [record.event for record in store.read()] == [Resumed()]
     store.close()
 

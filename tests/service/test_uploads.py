@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from service_cases import Place, running
 
-from rankloop import Ranker
+from rankloop import Problem, Ranker, Session, build
+from rankloop.batch.estimator import NORMALISED
 from rankloop.client import Client, Refused
-from rankloop.core.saving import loads
+from rankloop.core.saving import dumps, loads
 from rankloop.service.replaying import replayed
 
 ITEMS = {"a": {"price": 1.0}, "b": {"price": 2.0, "rating": 1.0}, "c": {"rating": 3.0}}
@@ -60,10 +61,25 @@ def test_what_is_no_saved_ranker_is_refused(place: Place, content: bytes) -> Non
         assert http.get("/rankers").json() == {"rankers": []}
 
 
+def test_a_model_of_scaled_features_is_refused(place: Place) -> None:
+    session = Session(build({"kind": "fixed_weights", "weights": [1.0, 2.0]}), Problem(n_features=2), 0)
+    with running(place) as http:
+        answer = http.put("/rankers/shop/state", content=dumps(session, {NORMALISED: True}))
+        assert (answer.status_code, "scaled inside each query" in answer.text) == (422, True)
+        assert http.put("/rankers/shop/state", content=dumps(session, {NORMALISED: False})).status_code == 201
+
+
 def test_a_name_is_taken_once(place: Place, tmp_path: Path) -> None:
-    trained(tmp_path / "shop.rankloop")
+    ranker = trained(tmp_path / "shop.rankloop")
+    ranker.learn(ranker.rank(ITEMS), clicks=["b"])
+    ranker.save(tmp_path / "later.rankloop")
     with running(place) as http, Client(str(http.base_url)) as client:
         client.upload("shop", tmp_path / "shop.rankloop")
         with pytest.raises(Refused, match="409"):
-            client.upload("shop", tmp_path / "shop.rankloop")
+            client.upload("shop", tmp_path / "later.rankloop")
+        again = http.put("/rankers/shop/state", content=(tmp_path / "shop.rankloop").read_bytes())
+        assert (again.status_code, again.json()) == (200, client.ranker("shop"))
+        client.create("other", learner="3pr", problem={"feature_names": ["price", "rating"]})
+        with pytest.raises(Refused, match="409"):
+            client.upload("other", tmp_path / "shop.rankloop")
         assert http.put("/rankers/a b/state", content=b"x").status_code == 422

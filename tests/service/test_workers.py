@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 from processes import Told, Visitors, serving
@@ -120,6 +121,48 @@ def test_workers_draw_different_rankings(tmp_path: Path, postgres: Callable[[], 
         assert second.get("/rankers/shop").status_code == 200  # at once, although it was created elsewhere
         shown = [[tuple(rank(client, items=items(8))["ranking"]) for _ in range(6)] for client in (first, second)]
         assert shown[0] != shown[1]
+
+
+def test_what_was_created_elsewhere_is_found_by_every_call(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    place = Place(tmp_path, postgres())
+    calls = ["/rankers/{}", "/rankers/{}/state", "/rankers/{}/snapshots", "/rankers/{}/history", "/log/{}.jsonl"]
+    with running(place) as first, running(place, follower=True) as second:
+        for number, call in enumerate(calls):
+            first.put(f"/rankers/shop{number}", json=SHOP).raise_for_status()
+            assert second.get(call.format(f"shop{number}")).status_code == 200, call
+        first.put("/rankers/side", json=SHOP).raise_for_status()
+        sides = {"a": {"ranker": "side"}, "b": {"weights": [1, 0, 0]}}
+        assert second.put("/experiments/duel", json=sides).status_code == 201
+
+
+def _steps(client: httpx.Client) -> tuple[int, int]:
+    seen = report(client)
+    return seen["counts"]["learned"], seen["health"]["refused"]
+
+
+def test_refused_steps_are_counted_alike_everywhere(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    place = Place(tmp_path, postgres())
+    huge = [{"id": f"i{i}", "features": [1e300 * (i + 1), 1e300, -1e300 * i]} for i in range(3)]
+    with running(place) as first, running(place, follower=True) as second:
+        first.put("/rankers/shop", json=SHOP).raise_for_status()
+        for turn in range(1, 7):
+            shown = rank(second, items=huge)
+            feed(second, shown["impression"], clicks={shown["ranking"][1]: 1e200}, final=True).raise_for_status()
+            until(lambda turn=turn: sum(_steps(first)) == turn)  # type: ignore[misc]
+            until(lambda: _steps(second) == _steps(first))
+        assert _steps(first)[1] > 0
+
+
+def test_what_each_worker_counts_for_itself_names_the_worker(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    place = Place(tmp_path, postgres())
+    with running(place) as first, running(place, follower=True) as second:
+        first.put("/rankers/shop", json=SHOP).raise_for_status()
+        assert feed(second, "nowhere", clicks=[]).status_code == 404
+        slots = [inside(client).slot for client in (first, second)]
+        lines = [client.get("/metrics").text.splitlines() for client in (first, second)]
+    counted = 'rankloop_unknown_total{{ranker="shop",worker="{}"}} {}'
+    assert counted.format(slots[0], 0.0) in lines[0]
+    assert counted.format(slots[1], 1.0) in lines[1]
 
 
 @pytest.mark.slow

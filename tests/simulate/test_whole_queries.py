@@ -12,6 +12,7 @@ from rankloop.measures.base import parse_measure
 from rankloop.simulate import whole_queries as module
 from rankloop.simulate.play import play
 from rankloop.simulate.whole_queries import whole_queries
+from rankloop.simulate.whole_run import whole_run
 
 STREAMS = ("separable(n_queries=30, n_items=7, n_features=5)", "linear_gaussian(n_queries=30, n_items=6, n_features=4)")
 CASES = [
@@ -62,6 +63,17 @@ def test_what_has_no_compiled_form_is_refused():
     people = type("Clicker", (), {"shown": None, "depth": None, "observe": None})()
     with pytest.raises(InvalidInput, match="full or top_k"):
         whole_queries(build("ranking_perceptron", "learner"), stream, people, horizon=5, seed=0)
+
+
+@pytest.mark.parametrize("wrong", [{"horizon": -1}, {"horizon": 2.5}, {"seed": -1}])
+def test_numbers_that_count_nothing_are_refused(wrong):
+    given = {"horizon": 5, "seed": 0} | wrong
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        whole_queries(build("ranking_perceptron"), build(STREAMS[0], "stream"), build("full", "feedback"), **given)
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        whole_run(
+            build("ftpl"), build("flipped_relevance", "stream"), build("full", "feedback"), measure="DCG", **given
+        )
 
 
 def test_draws_in_blocks_are_the_draws_one_by_one():

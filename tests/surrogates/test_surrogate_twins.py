@@ -162,6 +162,20 @@ def test_weights_written_out():
     np.testing.assert_allclose(in_order, np.array([0, 1 / np.log2(3), 3, 1 / np.log2(4)]) / sum(gains))
 
 
+@pytest.mark.parametrize("spec", ["slam", "slam(within='item_order')", "slam(cutoff=2)", "calibrated_squared"])
+@given(
+    arrays(np.float64, 4, elements=st.floats(-3, 3)),
+    arrays(np.float64, 4, elements=st.sampled_from([-2.0, -1.0, 0.0, 1.0, 2.0])),
+)
+@example(np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.0, -1.0, -2.0, -1.0]))
+def test_negative_grades_count_as_zero(spec, scores, relevance):
+    surrogate = build(spec, "surrogate")
+    value, grad = surrogate.value_and_grad(scores, relevance)
+    wanted, slope = surrogate.value_and_grad(scores, np.maximum(relevance, 0.0))
+    assert value == pytest.approx(wanted, rel=1e-12, abs=1e-12)
+    np.testing.assert_allclose(grad, slope, rtol=1e-12, atol=1e-12)
+
+
 def in_score_order(scores: Any, relevance: Any) -> float:
     """SLAM with equal grades ordered by score."""
     order = np.lexsort((-scores, -relevance))

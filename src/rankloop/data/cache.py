@@ -16,7 +16,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.source import cache_folder
 from rankloop.data.dataset import Dataset
 
-VERSION = 1  # of the parser and of what is written: another number, another copy
+VERSION = 2  # of the parser and of what is written: another number, another copy
 UNREADABLE = (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, InvalidInput)
 
 

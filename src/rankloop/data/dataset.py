@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.types import Floats, Ints, Query, finite_floats, rows_in
+from rankloop.core.types import Floats, Ints, Query, finite_floats, item_indices, rows_in
 
 NO_CONTEXT: Floats = np.empty(0)
 
@@ -28,14 +28,14 @@ class Dataset(NamedTuple):
         cls, features: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, query_ids: Sequence[str] | None = None
     ) -> Dataset:
         """Check and copy what comes from outside; queries are named "0", "1", … unless given."""
-        bounds = np.asarray(offsets)
-        if bounds.ndim != 1 or bounds.dtype.kind not in "iu" or len(bounds) == 0:
-            raise InvalidInput(f"offsets must be a list of n_queries + 1 row numbers, got {offsets!r}")
+        bounds = item_indices(offsets, "offsets")
+        if len(bounds) == 0:
+            raise InvalidInput("offsets must hold one row number more than there are queries, got none")
         names = tuple(map(str, range(len(bounds) - 1))) if query_ids is None else tuple(map(str, query_ids))
         made = cls(
             finite_floats(features, 2, "features"),
             finite_floats(relevance, 1, "relevance"),
-            bounds.astype(np.int64),
+            bounds,
             names,
         )
         return made.checked()

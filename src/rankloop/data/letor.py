@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.core.types import Floats, Ints
+from rankloop.core.errors import NotFound
+from rankloop.core.types import Floats, Ints, whole_number
 from rankloop.data.cache import cached
 from rankloop.data.dataset import Dataset
 from rankloop.data.letor_queries import Namer, Sizes, side_file, sizes_of
@@ -59,8 +59,7 @@ def stream_letor(
     find them.
     """
     file, layout = _existing(path), _layout(n_features, zero_based, max_features)
-    if block_bytes < 1:
-        raise InvalidInput(f"block_bytes must be at least 1, got {block_bytes}")
+    whole_number(block_bytes, "block_bytes", 1)
     counts = None if sizes is None else sizes_of(sizes)
     if layout.n_features is None or layout.zero_based is None:
         layout = _measured(file, layout, block_bytes)
@@ -75,10 +74,9 @@ def _existing(path: str | os.PathLike[str]) -> Path:
 
 
 def _layout(n_features: int | None, zero_based: bool | None, max_features: int) -> Layout:
-    if n_features is not None and n_features < 1:
-        raise InvalidInput(f"n_features must be at least 1, got {n_features}")
-    if max_features < 1:
-        raise InvalidInput(f"max_features must be at least 1, got {max_features}")
+    whole_number(max_features, "max_features", 1)
+    if n_features is not None:
+        whole_number(n_features, "n_features", 1)
     return Layout(n_features, zero_based, max(max_features, n_features or 0))
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
-from rankloop.data import letor_kernels as k
+from rankloop.data import letor_parser as parser
+from rankloop.data.letor_names import KIND, LINE, NAME_END, NAME_START, name_runs
 from rankloop.data.lines import BLOCK_BYTES, Block, line_blocks
 
 FIRST_WIDTH = 64
@@ -74,10 +75,10 @@ def pieces(path: Path, layout: Layout, block_bytes: int = BLOCK_BYTES) -> Iterat
         position = block.start
         while position < block.stop:
             rows, found = _parse(block, position, scratch, layout, n_lines, path)
-            if found.problem == k.TOO_LARGE and found.highest < layout.end_index:
+            if found.problem == parser.TOO_LARGE and found.highest < layout.end_index:
                 width = max(2 * scratch.features.shape[1], found.highest + 1)
                 scratch = Scratch.of_width(min(layout.end_index, width))
-            elif found.problem != k.FINE:
+            elif found.problem != parser.FINE:
                 raise InvalidInput(_complaint(block, found, layout, f"{path.name}, line {n_lines + found.n_lines + 1}"))
             position, n_lines = found.position, n_lines + found.n_lines
             if found.n_rows:
@@ -86,12 +87,12 @@ def pieces(path: Path, layout: Layout, block_bytes: int = BLOCK_BYTES) -> Iterat
 
 def _parse(
     block: Block, position: int, scratch: Scratch, layout: Layout, n_lines: int, path: Path
-) -> tuple[Rows, k.Found]:
+) -> tuple[Rows, parser.Found]:
     scratch.rows_seen.fill(-1)
-    found = k.Found(*k.parse_lines(block.buffer, position, block.stop, layout.first_index, *scratch))
+    found = parser.Found(*parser.parse_lines(block.buffer, position, block.stop, layout.first_index, *scratch))
     n_rows = found.n_rows
     features, grades, queries = scratch.features[:n_rows], scratch.grades[:n_rows], scratch.queries[:n_rows]
-    lines = queries[:, k.LINE] + (n_lines + 1)
+    lines = queries[:, LINE] + (n_lines + 1)
     for row, column, start, end in scratch.hard[: found.n_hard].tolist():
         value = float(block.raw[start:end])
         if not np.isfinite(value):
@@ -99,9 +100,9 @@ def _parse(
             raise InvalidInput(f"{path.name}, line {line}: {_quote(block, start)} is too large for a number")
         if row < n_rows:
             (grades if column < 0 else features[:, column])[row] = value
-    starts = k.name_runs(block.buffer, queries)
-    names = [_name(block, *span) for span in queries[starts, k.NAME_START : k.NAME_END + 1].tolist()]
-    return Rows(features, grades, queries[:, k.KIND], lines, starts, names, found.lowest, found.highest), found
+    starts = name_runs(block.buffer, queries)
+    names = [_name(block, *span) for span in queries[starts, NAME_START : NAME_END + 1].tolist()]
+    return Rows(features, grades, queries[:, KIND], lines, starts, names, found.lowest, found.highest), found
 
 
 def _name(block: Block, start: int, end: int) -> str:
@@ -115,17 +116,18 @@ def _quote(block: Block, start: int) -> str:
     return repr(token if len(token) <= LONGEST_QUOTE else token[:LONGEST_QUOTE] + "…")
 
 
-def _complaint(block: Block, found: k.Found, layout: Layout, place: str) -> str:
+def _complaint(block: Block, found: parser.Found, layout: Layout, place: str) -> str:
     token = _quote(block, found.token)
     limit = layout.end_index - 1
     reasons = {
-        k.BAD_GRADE: f"{token} is no grade; a line begins with a finite number, as in '2 qid:7 1:0.5 2:3'",
-        k.BAD_QUERY: f"{token} lacks the query's name, as in 'qid:7'",
-        k.BAD_PAIR: f"{token} is no feature; 'index:value' was expected, as in '3:0.5' (index a whole number from 0)",
-        k.BAD_VALUE: f"{token} does not have a finite number behind the colon, as in '3:0.5'",
-        k.TWICE: f"the index of {token} occurs twice in this line",
-        k.TOO_SMALL: f"{token} has the index 0 in a file whose indices begin with 1 (zero_based = False)",
-        k.TOO_LARGE: f"the index of {token} is above {limit}; "
+        parser.BAD_GRADE: f"{token} is no grade; a line begins with a finite number, as in '2 qid:7 1:0.5 2:3'",
+        parser.BAD_QUERY: f"{token} lacks the query's name, as in 'qid:7'",
+        parser.BAD_PAIR: f"{token} is no feature; 'index:value' was expected, as in '3:0.5' "
+        "(index a whole number from 0)",
+        parser.BAD_VALUE: f"{token} does not have a finite number behind the colon, as in '3:0.5'",
+        parser.TWICE: f"the index of {token} occurs twice in this line",
+        parser.TOO_SMALL: f"{token} has the index 0 in a file whose indices begin with 1 (zero_based = False)",
+        parser.TOO_LARGE: f"the index of {token} is above {limit}; "
         + ("n_features says so" if layout.n_features else "raise max_features if the file really has so many"),
     }
     return f"{place}: {reasons[found.problem]}"

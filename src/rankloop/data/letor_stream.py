@@ -52,8 +52,8 @@ class Letor:
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
         return shuffled_rounds(self.dataset(), rng, self.candidates)
 
-    def dataset(self) -> Dataset:
-        """The queries that take part; shared between runs, not to be written to."""
+    def dataset(self, rng: Generator | None = None) -> Dataset:
+        """The queries that take part; shared between runs, not to be written to. Draws nothing."""
         names = (self.path,) if isinstance(self.path, str) else self.path
         files = tuple(file for name in names for file in _files(data_path(name)))
         states = tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files)

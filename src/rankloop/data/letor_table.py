@@ -22,7 +22,7 @@ class Table:
         self._zero_based = bool(layout.zero_based)
         self._features, self._grades = np.zeros((0, layout.n_features or 0)), np.empty(0)
         self._owners: list[Ints] = []
-        self._n_rows = 0
+        self._n_rows, self._highest = 0, -1
 
     def append(self, rows: Rows, owner: Ints) -> None:
         """Copy a piece: its memory is used again."""
@@ -57,7 +57,8 @@ class Table:
         """A 0 among the indices means that they count from 0; a larger index than before means more features."""
         shift = 1 if rows.lowest == 0 and not self._zero_based else 0
         self._zero_based = self._zero_based or shift == 1
-        known, needed = self._layout.n_features, rows.highest + (1 if self._zero_based else 0)
+        self._highest = max(self._highest, rows.highest)  # of all pieces: a shift moves the columns of earlier ones too
+        known, needed = self._layout.n_features, self._highest + (1 if self._zero_based else 0)
         if known is not None and needed > known:
             raise InvalidInput(f"{self._path.name} has {needed} features, counted from 0; n_features says {known}")
         width = known or max(needed, self._features.shape[1] + shift)

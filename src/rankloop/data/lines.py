@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -18,6 +19,7 @@ from rankloop.data.numbers import Bytes
 
 BLOCK_BYTES = 8 << 20
 LONGEST_LINE = 256 << 20
+PACKED_BYTES = 64 << 10
 MARK = b"\xef\xbb\xbf"  # some editors begin a file with this
 BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError, ValueError)
 
@@ -46,6 +48,15 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         yield _unpacked(file, magic)
 
 
+def read_all(path: Path) -> bytes:
+    """The whole file, unpacked."""
+    with opened(path) as file:
+        try:
+            return file.read()
+        except BROKEN as error:
+            raise InvalidInput(f"{path.name} is cut short or damaged: {error}") from None
+
+
 def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """The file from front to back, however large, in blocks that end with a line."""
     with opened(path) as file:
@@ -65,6 +76,40 @@ def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
             yield Block(raw, np.frombuffer(raw, np.uint8), start, held)
 
 
+class _Members(io.RawIOBase):
+    """Packed streams one after another; unlike the standard library's files it refuses garbage behind the last."""
+
+    def __init__(self, file: IO[bytes], unpacker: Callable[[], Any]) -> None:
+        self._file, self._new, self._now = file, unpacker, unpacker()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        unpacked = b""
+        while not unpacked:
+            packed = self._packed()
+            if self._now.eof and not packed:
+                return 0
+            if self._now.eof:
+                self._now = self._new()
+            unpacked = self._now.decompress(packed, len(room))
+        room[: len(unpacked)] = unpacked
+        return len(unpacked)
+
+    def _packed(self) -> bytes:
+        """What to unpack next; nothing at the end of the file, or while the unpacker has not given all it has."""
+        if not self._now.eof:
+            packed = self._file.read(PACKED_BYTES) if self._now.needs_input else b""
+            if self._now.needs_input and not packed:
+                raise EOFError("the file ends before its last packed stream")
+            return packed
+        packed = self._now.unused_data.lstrip(b"\0")  # streams may be padded with zeros
+        while not packed and (more := self._file.read(PACKED_BYTES)):
+            packed = more.lstrip(b"\0")
+        return packed
+
+
 def _doubled(raw: bytearray, path: Path) -> bytearray:
     if len(raw) >= LONGEST_LINE:
         raise InvalidInput(f"{path.name}: a line is longer than {LONGEST_LINE:,} bytes; this is not a text of lines")
@@ -82,9 +127,9 @@ def _unpacked(file: IO[bytes], magic: bytes) -> Any:
     if magic.startswith(b"\x1f\x8b"):
         return gzip.open(file)
     if magic.startswith(b"BZh"):
-        return bz2.open(file)
+        return io.BufferedReader(_Members(file, bz2.BZ2Decompressor), PACKED_BYTES)
     if magic.startswith(b"\xfd7zXZ\x00"):
-        return lzma.open(file)
+        return io.BufferedReader(_Members(file, lzma.LZMADecompressor), PACKED_BYTES)
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
         import pyarrow  # slow to import, and seldom needed
 

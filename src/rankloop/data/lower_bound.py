@@ -15,6 +15,8 @@ from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.data.checks import check_at_least
 from rankloop.data.dataset import NO_CONTEXT
 
+MOST = 2**31  # radius / margin; its square is a number of features
+
 
 @register("lower_bound")
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,8 @@ class LowerBound:
         check_at_least(1, n_features=self.n_features)
         if not (0.0 < self.margin <= self.radius < math.inf):
             raise InvalidInput(f"0 < margin ≤ radius is needed, got margin {self.margin} and radius {self.radius}")
+        if self.radius / self.margin > MOST:
+            raise InvalidInput(f"radius / margin must be at most {MOST:,}, got {self.radius / self.margin:g}")
         if self.n_queries > self.n_features:
             raise InvalidInput(
                 f"radius² / margin² = {self.n_queries} queries need as many features, not {self.n_features}"
@@ -42,7 +46,8 @@ class LowerBound:
 
     @property
     def n_queries(self) -> int:
-        return math.floor(self.radius**2 / self.margin**2)
+        margin, exponent = math.frexp(self.margin)  # both by the same power of two, so that no square overflows
+        return math.floor(math.ldexp(self.radius, -exponent) ** 2 / margin**2)
 
     @property
     def problem(self) -> Problem:

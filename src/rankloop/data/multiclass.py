@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +14,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.specs import nearest
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.folder import data_path
-from rankloop.data.lines import opened
+from rankloop.data.lines import BROKEN, read_all
 
 
 class LabelledSet(NamedTuple):
@@ -37,8 +39,7 @@ def read_csv(paths: list[Path], label_first: bool = False) -> LabelledSet:
     """Lines of numbers with commas between, and a label as the last entry (or the first)."""
     rows: list[list[str]] = []
     for path in paths:
-        with opened(path) as file:
-            lines = file.read().decode("utf-8", "replace").splitlines()
+        lines = read_all(path).decode("utf-8", "replace").splitlines()
         for number, line in enumerate(lines, start=1):
             entries = [entry.strip() for entry in line.split(",")]
             if line.strip() and rows and len(entries) != len(rows[0]):
@@ -72,8 +73,12 @@ def _movement_libras(folder: Path) -> LabelledSet:
 
 
 def _isolet(folder: Path) -> LabelledSet:
-    with opened(folder / "isolet.npz") as file, np.load(file, allow_pickle=False) as arrays:
-        features, labels = arrays["X_times_10000"] / 10_000.0, arrays["y"]
+    content = io.BytesIO(read_all(folder / "isolet.npz"))
+    try:
+        with np.load(content, allow_pickle=False) as arrays:
+            features, labels = arrays["X_times_10000"] / 10_000.0, arrays["y"]
+    except (*BROKEN, zipfile.BadZipFile, KeyError, AttributeError, TypeError) as error:
+        raise InvalidInput(f"isolet.npz is cut short or damaged: {error}") from None
     return _labelled(finite_floats(features, 2, "isolet"), [str(label) for label in labels.tolist()])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.data.extras import need
-from rankloop.data.lines import opened
+from rankloop.data.lines import read_all
 
 
 class Corpus(NamedTuple):
@@ -40,8 +40,7 @@ class Words(NamedTuple):
 def read_corpus(path: str | Path) -> Corpus:
     """JSON lines with `text`, `group` and `split` (20 Newsgroups), or Reuters-21578 in SGML; compressed or not."""
     file = Path(path)
-    with opened(file) as stream:
-        content = stream.read()
+    content = read_all(file)
     corpus = _reuters(content) if b"<REUTERS" in content[:100_000] else _json_lines(content, file)
     if not corpus.texts:
         raise InvalidInput(f"{file.name} holds no documents")

@@ -11,6 +11,7 @@ from numba.extending import intrinsic
 from numpy.random import Generator
 
 from rankloop.core.kernels import kernel
+from rankloop.core.learning import ALL
 from rankloop.core.types import Floats, Ints
 from rankloop.data.dataset import Dataset
 
@@ -38,18 +39,20 @@ class Pool(NamedTuple):
     familiar: Ints  # as the rankings, when there is a history: the items graded without exploration
 
 
-def pool_of(dataset: Dataset, size: int, depth: int, keeps: bool = False) -> Pool:
-    """A pool with room for `size` random numbers of the stream and as many of the learner, all of them used up.
+def pool_of(dataset: Dataset, chunk: int, depth: int | None, keeps: bool = False) -> Pool:
+    """A pool with room for `chunk` random numbers of the stream and as many of the learner, all of them used up.
 
-    `keeps`: with room for what the learner had before each round, too.
+    There is room for any two queries at least. `keeps`: and for what the learner had before each round, too.
     """
+    size = max(chunk, 2 * (int(dataset.sizes.max()) + 1))
     draws, own_draws, grades = np.empty(size), np.empty(size), np.empty(size)
     order, rankings = np.empty(size, np.int64), np.empty(size, np.int64)
     counts, ends = np.array([0, size, size, 0, 0]), np.zeros(size // (1 + int(dataset.sizes.min())) + 1, np.int64)
     history = np.zeros((len(ends) * keeps, NUMBERS + dataset.n_features))
     familiar = np.empty(size * keeps, np.int64)
     arrays = dataset.features, dataset.relevance, dataset.offsets
-    return Pool(*arrays, draws, own_draws, depth, order, rankings, grades, ends, counts, history, familiar)
+    graded = ALL if depth is None else depth
+    return Pool(*arrays, draws, own_draws, graded, order, rankings, grades, ends, counts, history, familiar)
 
 
 def refill(pool: Pool, of_stream: Generator, of_learner: Generator, limit: int) -> None:

@@ -39,11 +39,3 @@ def check_probability(name: str, value: float) -> None:
     """Refuse what is not a probability."""
     if not 0.0 <= value <= 1.0:
         raise InvalidInput(f"{name} = {value} is not a probability from 0 to 1")
-
-
-def check_probabilities(name: str, values: tuple[float, ...]) -> None:
-    """Refuse an empty list, and entries that are not probabilities."""
-    if not values:
-        raise InvalidInput(f"{name} is empty: give at least one probability")
-    for place, value in enumerate(values):
-        check_probability(f"{name}[{place}]", value)

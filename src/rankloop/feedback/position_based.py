@@ -39,7 +39,7 @@ class PositionBased:
     behaviour: Behaviour = "navigational"
     severity: float = 1.0
     max_grade: int = 4
-    shown: int | None = 10
+    shown: int = 10
     depth: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:

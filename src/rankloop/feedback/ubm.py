@@ -66,7 +66,7 @@ class Ubm:
 
     behaviour: Behaviour = "navigational"
     max_grade: int = 4
-    shown: int | None = 10
+    shown: int = 10
     depth: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:

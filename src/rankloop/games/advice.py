@@ -122,8 +122,9 @@ def _relatives(analysis: Analysis) -> list[str]:
 def _learner(analysis: Analysis) -> _Choice | None:
     measure: Any = analysis.measure
     kind, m = entry_of(measure).kind, analysis.n_items
-    if kind == "P" and measure.relevant_from <= 1.0 and analysis.max_grade == 1:
-        return _Choice(f"precision_bandit(n={measure.cutoff})", "√T", ", at every depth")
+    if kind == "P" and measure.cutoff is not None:
+        start = "" if measure.relevant_from <= 1.0 else f", relevant_from={measure.relevant_from}"
+        return _Choice(f"precision_bandit(n={measure.cutoff}{start})", "√T", ", at every depth")
     linear = _linear(measure, analysis.max_grade)
     if linear is not None:
         if analysis.depth >= m:
@@ -140,8 +141,6 @@ def _linear(measure: Any, max_grade: int) -> str | None:
     """A measure that the learners of fixed sets know and that orders items by the same expected gains."""
     kind = entry_of(measure).kind
     if kind in ("DCG", "SumLoss"):
-        return name_of(measure)
-    if kind == "P" and measure.cutoff is not None:
         return name_of(measure)
     if kind == "PairwiseLoss" and max_grade == 1:
         return "SumLoss"

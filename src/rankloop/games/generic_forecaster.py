@@ -18,7 +18,7 @@ from rankloop.core.protocols import Measure
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.games.game import Game
-from rankloop.learners.linear_measure import size_of_fixed_set
+from rankloop.learners.fixed_set import graded_depth, size_of_fixed_set
 from rankloop.measures.dcg import DCG
 
 MOST_ITEMS = 5
@@ -132,10 +132,8 @@ class GenericForecaster:
                 f"0..{problem.max_grade}; it stops at {MOST_ITEMS} items and {MOST_RELEVANCES:,} relevances: use rtopk "
                 "(DCG, SumLoss, P@n) or precision_bandit (P@n)"
             )
-        depth = n_items if problem.depth is None else min(problem.depth, n_items)
-        if depth < 1:
-            raise InvalidInput(f"depth = {depth}: nothing can be learned unless the first item is graded")
-        state = State(np.zeros(math.factorial(n_items)), 0, depth, shown_or_all(problem), problem.max_grade)
+        losses, shown = np.zeros(math.factorial(n_items)), shown_or_all(problem)
+        state = State(losses, 0, graded_depth(problem), shown, problem.max_grade)
         self._table(state, n_items)
         return state
 

@@ -59,11 +59,6 @@ def depth_to_see(ranks: Ints) -> Ints:
     return depths
 
 
-def members(number: int, n_items: int) -> tuple[int, ...]:
-    """The items of a set given as a binary number."""
-    return tuple(item for item in range(n_items) if number >> item & 1)
-
-
 def scaled(rows: Floats) -> Floats:
     """Rows of the size of 1, for comparisons with fixed tolerances."""
     return rows / (np.abs(rows).max() or 1.0)

@@ -33,6 +33,8 @@ class Comparison(NamedTuple):
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """An exact (Clopper–Pearson) interval of the win ratio."""
+        if not 0.0 < confidence < 1.0:
+            raise InvalidInput(f"confidence = {confidence} must lie between 0 and 1, as 0.95 does")
         tail = (1 - confidence) / 2
         low = float(beta.ppf(tail, self.wins, self.losses + 1)) if self.wins else 0.0
         high = float(beta.ppf(1 - tail, self.wins + 1, self.losses)) if self.losses else 1.0

@@ -8,12 +8,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.learning import check_positive, expect, point_log_prob, seen_count, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.learners.fixed_set import size_of_fixed_set
 
 
 class State(NamedTuple):
@@ -23,6 +23,11 @@ class State(NamedTuple):
     clicks: Floats
     rounds: int
     shown: int
+
+    @property
+    def click_rate(self) -> float:
+        """Clicks per look, of all items together."""
+        return float(self.clicks.sum() / max(self.looks.sum(), 1.0))
 
 
 @kernel
@@ -65,15 +70,14 @@ class CascadeUcb:
     exploration: float = 1.5
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    reports: ClassVar[tuple[str, ...]] = ("looks", "clicks")
+    reports: ClassVar[tuple[str, ...]] = ("click_rate",)
 
     def __post_init__(self) -> None:
         check_positive("exploration", self.exploration)
 
     def init(self, problem: Problem) -> State:
-        if problem.n_items is None:
-            raise InvalidInput("cascade_ucb ranks a fixed set: the problem has to say n_items")
-        return State(np.zeros(problem.n_items), np.zeros(problem.n_items), 0, shown_or_all(problem))
+        n_items = size_of_fixed_set(problem)
+        return State(np.zeros(n_items), np.zeros(n_items), 0, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
         return Decision(self._ranking(state), 0.0, ())

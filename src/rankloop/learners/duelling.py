@@ -6,15 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import ndtri
 
 from rankloop.core.kernels import kernel, scores_of, stable
 from rankloop.core.learning import check_receipt, expect
 from rankloop.core.rankings import is_permutation, ranking_of
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Query
+from rankloop.data.draws import normals
 from rankloop.interleaving.base import Interleaving, Mixed
-
-SMALLEST = 2.0**-54  # below the smallest positive draw: keeps the normal of a 0 finite
 
 
 class State(NamedTuple):
@@ -70,8 +68,7 @@ def duel(
     state: State, query: Query, rng: Generator, candidates: int, spread: float, interleaving: Interleaving
 ) -> Decision[Receipt]:
     """Mix the current ranking with those of random neighbours on the unit sphere."""
-    uniform = rng.random((candidates, len(state.weights)))
-    directions = _unit_rows(ndtri(np.maximum(uniform, SMALLEST)))
+    directions = _unit_rows(normals(rng, candidates, len(state.weights)))
     mixed = interleaving.mix(_rankings(query.features, state.weights, directions, spread), rng)
     return Decision(mixed.ranking, float("nan"), Receipt(directions, mixed.rankings, mixed.teams))
 

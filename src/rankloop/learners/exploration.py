@@ -1,61 +1,15 @@
-"""Exploration in blocks: when to put which cell of items on top, so that every item is seen at a random round."""
+"""Exploration by cells: when to put which cell of items on top, so that every item is seen at a random round."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, stable
-from rankloop.core.types import Floats, Ints, Relevances
-from rankloop.learners.linear_measure import Gain, with_gains
+from rankloop.core.kernels import kernel
+from rankloop.core.types import Ints
 
 NO_CELL = -1  # a round that does not explore
-
-
-class OpenBlock(NamedTuple):
-    """The block that is being played: which cells it has explored, which gains it has revealed."""
-
-    number: int
-    rounds: int  # learned so far
-    explored: Ints  # how often each cell was
-    sums: Floats  # revealed gains per item
-    counts: Floats  # how many they are
-
-
-def open_block(number: int, n_cells: int, n_items: int) -> OpenBlock:
-    return OpenBlock(number, 0, np.zeros(n_cells, np.int64), np.zeros(n_items), np.zeros(n_items))
-
-
-def with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: Gain) -> OpenBlock:
-    """The block after one more round, which explored `cell` (−1: none); what it `revealed` is counted if given."""
-    number, rounds, explored, sums, counts = block
-    if cell != NO_CELL:
-        explored = explored.copy()
-        explored[cell] += 1
-    if revealed is not None:
-        sums = stable(with_gains(sums, *revealed, *gain))
-        counts = counts.copy()
-        counts[revealed.items] += 1.0
-    return OpenBlock(number, rounds + 1, explored, sums, counts)
-
-
-def number_of_blocks(wanted: int | None, horizon: int, n_items: int, depth: int) -> int:
-    """K = m^{1/3} · T^{2/3} / ⌈m/k⌉^{2/3} unless given, and few enough for every block to hold all ⌈m/k⌉ cells."""
-    cells = math.ceil(n_items / depth)
-    if horizon < cells:
-        raise InvalidInput(
-            f"a horizon of {horizon} rounds is too short to put {cells} cells of {depth} of the {n_items} items on top"
-        )
-    theory = max(1, round(n_items ** (1 / 3) * horizon ** (2 / 3) / cells ** (2 / 3)))
-    return min(theory if wanted is None else wanted, horizon // cells)
-
-
-def block_length(index: int, horizon: int, blocks: int) -> int:
-    """Block i holds the rounds from floor(i·T/K) to floor((i + 1)·T/K), also past the horizon."""
-    return (index + 1) * horizon // blocks - index * horizon // blocks
 
 
 @kernel
@@ -104,6 +58,15 @@ def cell_first(order: Ints, cell: int, depth: int) -> Ints:
             ranking[outside] = item
             outside += 1
     return ranking
+
+
+@kernel
+def is_on_top(ranking: Ints, cell: int, depth: int) -> bool:
+    """Whether this ranking begins with all items of the cell, as `cell_first` has it."""
+    for place in range(min(depth, len(ranking) - cell * depth)):
+        if ranking[place] // depth != cell:
+            return False
+    return True
 
 
 @kernel

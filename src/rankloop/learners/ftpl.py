@@ -16,13 +16,12 @@ from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.learners.fixed_set import require_all_grades, size_of_fixed_set
 from rankloop.learners.linear_measure import (
     Gain,
     gain_for,
     gain_of,
     largest_gain,
-    require_all_grades,
-    size_of_fixed_set,
     with_gains,
 )
 from rankloop.measures.dcg import DCG
@@ -88,6 +87,7 @@ class FTPL:
         check_horizon(self.horizon)
         if self.epsilon is not None:
             check_positive("epsilon", self.epsilon)
+            check_positive("1 / epsilon", 1.0 / self.epsilon)
 
     @functools.cached_property
     def _gain(self) -> Gain:

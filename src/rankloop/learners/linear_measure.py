@@ -87,20 +87,7 @@ def worth_of_places(measure: Measure, n_items: int) -> Floats:
 def largest_gain(measure: Measure, problem: Problem) -> float:
     """The gain of the best grade of this problem; 1 where every grade is 0, to divide by."""
     gain = gain_for(measure)
-    return float(gain_of(float(problem.max_grade), gain.form, gain.start)) or 1.0
-
-
-def size_of_fixed_set(problem: Problem) -> int:
-    """The number of items; `InvalidInput` where it changes from query to query."""
-    if problem.n_items is None:
-        raise InvalidInput("this learner ranks a fixed set of items: the problem must say n_items")
-    return problem.n_items
-
-
-def require_all_grades(problem: Problem) -> None:
-    """Refuse a problem in which only the first items are graded."""
-    if problem.depth is not None and problem.depth < size_of_fixed_set(problem):
-        raise InvalidInput(
-            f"this learner needs the grades of all {problem.n_items} items every round, the problem reveals the first "
-            f"{problem.depth}: put it inside rtopk"
-        )
+    largest = float(gain_of(float(problem.max_grade), gain.form, gain.start))
+    if not math.isfinite(largest):
+        raise InvalidInput(f"max_grade = {problem.max_grade} is too large for the gain 2^grade − 1; use gain='linear'")
+    return largest or 1.0

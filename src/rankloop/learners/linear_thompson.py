@@ -6,15 +6,17 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import ndtri
 
+from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of, stable
-from rankloop.core.learning import best_ranking, check_positive, expect, seen_count, shown_or_all
+from rankloop.core.learning import best_ranking, check_finite, expect, seen_count, shown_or_all, start_weights
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.data.draws import normals
+from rankloop.learners.joint_features import clicked_weights
 
-SMALLEST = 2.0**-54  # below the smallest positive draw: keeps the normal of a 0 finite
+SMALLEST, LARGEST = 1e-150, 1e150  # deviations: their squares are numbers too
 FLAT = 1e-12  # a pivot below this share of its diagonal is rounding error
 
 
@@ -25,6 +27,10 @@ class State(NamedTuple):
     precision: Floats
     moment: Floats
     shown: int
+
+    def reachable(self, initial: State) -> bool:
+        """Precision is only ever added to, so that its diagonal can be divided by."""
+        return bool(np.all(np.diag(self.precision) >= np.diag(initial.precision)))
 
 
 @kernel
@@ -80,9 +86,7 @@ def _updated(
     weights: Floats,
 ) -> tuple[Floats, Floats, Floats]:
     """Least squares of click or no click on the features, over the items that were looked at."""
-    clicked, seen = np.zeros(len(ranking)), seen_count(shown, len(ranking))
-    for i in range(len(items)):
-        clicked[items[i]] = weights[i]
+    clicked, seen = clicked_weights(len(ranking), items, weights), seen_count(shown, len(ranking))
     last = seen - 1
     while last > 0 and clicked[ranking[last]] == 0.0:
         last -= 1
@@ -103,8 +107,8 @@ class LinearThompson:
     """Ranks by features · θ with θ drawn from the normal belief of a linear regression of clicks on features.
 
     Looked at are the items down to the last click, or all that were shown when there is none. Each of them adds x xᵀ /
-    `noise`² to the precision, which starts at 1 / `prior`², and click · x / `noise`² to precision · mean. The mean
-    click rate is part of it: give the items a constant feature.
+    `noise`² to the precision, which starts at 1 / `prior`², and click · x / `noise`² to precision · mean, the mean
+    being `start` at first (zeros unless given). The mean click rate is part of it: give the items a constant feature.
 
     Use it for tens of features, where every list may be explored; its step costs n_features³.
     References: Agrawal and Goyal (2013), Thompson Sampling for Contextual Bandits with Linear Payoffs; Zong et al.
@@ -113,21 +117,25 @@ class LinearThompson:
 
     noise: float = 1.0
     prior: float = 1.0
+    start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     reports: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        check_positive("noise", self.noise)
-        check_positive("prior", self.prior)
+        for name, deviation in (("noise", self.noise), ("prior", self.prior)):
+            if not SMALLEST <= deviation <= LARGEST:
+                raise InvalidInput(f"{name} = {deviation} must be a deviation from {SMALLEST} to {LARGEST}")
+        check_finite("start", self.start)
 
     def init(self, problem: Problem) -> State:
-        n = problem.n_features
-        return State(np.zeros(n), np.eye(n) / self.prior**2, np.zeros(n), shown_or_all(problem))
+        start = start_weights(self.start, problem.n_features)
+        precision = np.eye(problem.n_features) / self.prior**2
+        return State(start, precision, start / self.prior**2, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        normals = ndtri(np.maximum(rng.random(len(state.moment)), SMALLEST))
-        return Decision(_ranking(query.features, state.precision, state.moment, normals), float("nan"), ())
+        drawn = normals(rng, len(state.moment))
+        return Decision(_ranking(query.features, state.precision, state.moment, drawn), float("nan"), ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, weights = expect(feedback, Clicks)

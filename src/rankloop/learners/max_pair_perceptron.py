@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-import functools
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel, scores_of, stable
 from rankloop.core.learning import (
     best_ranking,
     check_finite,
     check_positive,
-    expect,
     point_log_prob,
     shown_or_all,
     start_weights,
 )
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners.steps import cutoff_and_kind, is_mistake, moved
+from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, Relevances
+from rankloop.learners.steps import State, cutoff_and_kind, learned
 from rankloop.measures.dcg import NDCG
-from rankloop.surrogates.max_pair import MaxPair
-
-
-class State(NamedTuple):
-    """The weights, and how often they were changed."""
-
-    weights: Floats
-    mistakes: int
-    shown: int
-
-
-@kernel
-def _judged(
-    weights: Floats, features: Floats, items: Ints, grades: Floats, cutoff: int, binary: bool
-) -> tuple[Floats, bool]:
-    """The scores of the graded items, and whether their order is a mistake."""
-    scores = scores_of(features, weights)[items]
-    return scores, is_mistake(scores, grades, cutoff, binary)
-
-
-@functools.cache
-def _surrogate(margin: float) -> MaxPair:
-    return MaxPair(margin=margin)
 
 
 @register("max_pair_perceptron")
@@ -82,13 +56,7 @@ class MaxPairPerceptron:
         return Decision(best_ranking(query.features, state.weights), 0.0, ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        items, grades = expect(feedback, Relevances)
-        scores, mistaken = _judged(state.weights, query.features, items, grades, *cutoff_and_kind(self.measure))
-        if not mistaken:
-            return state
-        _, slope = _surrogate(self.margin).value_and_grad(scores, grades)
-        weights = moved(state.weights, query.features, items, slope, self.learning_rate)
-        return State(stable(weights), state.mistakes + 1, state.shown)
+        return learned(state, query.features, feedback, self.measure, self.margin, self.learning_rate, one_pair=True)
 
     def predict(self, state: State, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)

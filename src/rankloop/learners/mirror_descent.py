@@ -16,13 +16,12 @@ from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.learners.fixed_set import require_all_grades, size_of_fixed_set
 from rankloop.learners.linear_measure import (
     Gain,
     gain_for,
     gain_of,
     largest_gain,
-    require_all_grades,
-    size_of_fixed_set,
     with_gains,
     worth_of_places,
 )

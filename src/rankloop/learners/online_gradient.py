@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.kernels import kernel, scores_of, stable, weighted_rows
 from rankloop.core.learning import (
     best_ranking,
     check_finite,
@@ -50,10 +50,7 @@ def _descend(
     weights: Floats, rows: Floats, grad: Floats, rate: float, adaptive: bool, squares: float, radius: float
 ) -> tuple[Floats, float]:
     """One projected step; the adaptive rate is divided by the root of all squared gradient norms so far."""
-    slope = np.zeros(len(weights))
-    for i in range(len(grad)):
-        for j in range(len(weights)):
-            slope[j] += grad[i] * rows[i, j]
+    slope = weighted_rows(rows, grad)
     if adaptive:
         squares += np.sum(slope * slope)
         if squares > 0.0:

@@ -36,6 +36,7 @@ def due_item(best: Ints, place: int, places: int, keep_first: bool, taken: Ints)
 def draw(strengths: Floats, best: Ints, places: int, keep_first: bool, draws: Floats) -> Ints:
     """A ranking by one double per place; no item stands more than `places` from its place in `best` (−1: no limit)."""
     n_items = len(best)
+    places = min(places, n_items)  # more are no limit either, and would overflow
     at, taken, ranking = positions_of(best), np.zeros(n_items, np.int64), np.empty(n_items, np.int64)
     for place in range(n_items):
         highest = n_items if places < 0 else place + places
@@ -56,6 +57,7 @@ def draw(strengths: Floats, best: Ints, places: int, keep_first: bool, draws: Fl
 @kernel
 def log_prob_of(strengths: Floats, best: Ints, ranking: Ints, seen: int, places: int, keep_first: bool) -> float:
     """The log-probability with which `draw` gives the first `seen` places of `ranking`."""
+    places = min(places, len(best))
     at, taken, total = positions_of(best), np.zeros(len(best), np.int64), 0.0
     for place in range(seen):
         item, highest = ranking[place], len(best) if places < 0 else place + places

@@ -16,63 +16,9 @@ from rankloop.core.learning import check_horizon, check_positive, check_receipt,
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners.linear_measure import CAPPED, gain_of, size_of_fixed_set
-
-
-@kernel
-def inclusion_chances(losses: Floats, best_first: Ints, rate: float, n: int) -> Floats:
-    """x_i = min(1, c · exp(−rate · losses_i)) with c such that Σ x = n.
-
-    In ascending order of losses, tail = Σ over the items from here on of exp(−rate · (their loss − this loss)), which
-    neither overflows nor vanishes; an item that would get more than 1 is capped, and the others share what is left.
-    """
-    n_items = len(losses)
-    tails = np.ones(n_items)
-    for i in range(n_items - 2, -1, -1):
-        tails[i] += tails[i + 1] * np.exp(-rate * (losses[best_first[i + 1]] - losses[best_first[i]]))
-    capped = 0
-    while capped < n and n - capped >= tails[capped]:
-        capped += 1
-    chances = np.ones(n_items)
-    if capped < n_items:
-        share = (n - capped) / tails[capped]
-        for item in best_first[capped:]:
-            chances[item] = share * np.exp(-rate * (losses[item] - losses[best_first[capped]]))
-    return chances
-
-
-@kernel
-def shuffle(items: Ints, uniforms: Floats) -> None:
-    """A uniformly random order, in place."""
-    for place in range(len(items)):
-        other = place + int(uniforms[place] * (len(items) - place))
-        items[place], items[other] = items[other], items[place]
-
-
-@kernel
-def drawn_first(chances: Floats, best_first: Ints, n: int, uniforms: Floats) -> Ints:
-    """A ranking whose first n places hold item i with probability chances[i] (Σ = n), in random order.
-
-    Systematic sampling along a random order of the items: those are in whose stretch of the line from 0 to n holds one
-    of n points, which are 1 apart with a random start. The others follow, best first. Takes 1 + m + n uniforms.
-    """
-    n_items = len(chances)
-    ranking, outside, line, inside = np.empty(n_items, np.int64), np.ones(n_items, np.bool_), 0.0, 0
-    walk = best_first.copy()
-    shuffle(walk, uniforms[1 : n_items + 1])
-    for step in range(n_items):
-        line += chances[walk[step]]
-        due = n_items - step == n - inside  # rounding must not lose the last point
-        if inside < n and (uniforms[0] + inside < line or due):
-            ranking[inside] = walk[step]
-            outside[walk[step]] = False
-            inside += 1
-    shuffle(ranking[:n], uniforms[n_items + 1 :])
-    for item in best_first:
-        if outside[item]:
-            ranking[inside] = item
-            inside += 1
-    return ranking
+from rankloop.learners.fixed_set import graded_depth, size_of_fixed_set
+from rankloop.learners.item_sets import drawn_first, inclusion_chances
+from rankloop.learners.linear_measure import CAPPED, gain_of
 
 
 @kernel
@@ -112,6 +58,9 @@ class State(NamedTuple):
     rounds: int
     rate: float  # η; without a horizon, η of the first round
     revealed: int  # places among the first n that are graded
+
+    def reachable(self, initial: State) -> bool:
+        return self.revealed == initial.revealed
 
 
 class Receipt(NamedTuple):
@@ -161,9 +110,7 @@ class PrecisionBandit:
 
     def init(self, problem: Problem) -> State:
         n_items = size_of_fixed_set(problem)
-        revealed = min(self.n, n_items, n_items if problem.depth is None else problem.depth)
-        if revealed < 1:
-            raise InvalidInput(f"depth = {problem.depth}: nothing can be learned unless the first item is graded")
+        revealed = min(self.n, graded_depth(problem))
         spread = max(math.log(n_items / self.n), 0.0)
         theory = math.sqrt((1.0 if self._falls else 2.0 / (self.horizon or 1)) * revealed * spread / n_items)
         return State(np.zeros(n_items), 0, self.learning_rate or theory, revealed)

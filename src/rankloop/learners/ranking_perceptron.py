@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from numpy.random import Generator
 
-from rankloop.core.kernels import all_finite, kernel, scores_of, stable
+from rankloop.core.kernels import all_finite, kernel, scores_of
 from rankloop.core.learning import (
     best_ranking,
     check_finite,
     check_positive,
-    expect,
     point_log_prob,
     seen_count,
     shown_or_all,
@@ -22,34 +21,8 @@ from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.data.whole_pool import Pool, keep, more_rounds, next_query, write_round
-from rankloop.learners.steps import cutoff_and_kind, is_mistake, is_mistaken_order, moved, slam_slope
+from rankloop.learners.steps import State, cutoff_and_kind, is_mistaken_order, learned, moved, slam_slope
 from rankloop.measures.dcg import NDCG
-
-
-class State(NamedTuple):
-    """The weights, and how often they were changed."""
-
-    weights: Floats
-    mistakes: int
-    shown: int
-
-
-@kernel
-def _learned(
-    weights: Floats,
-    features: Floats,
-    items: Ints,
-    grades: Floats,
-    cutoff: int,
-    binary: bool,
-    margin: float,
-    rate: float,
-) -> tuple[Floats, bool]:
-    """The weights after the round, and whether there was a mistake; the graded items are the list at hand."""
-    scores = scores_of(features, weights)[items]
-    if not is_mistake(scores, grades, cutoff, binary):
-        return weights, False
-    return moved(weights, features, items, slam_slope(scores, grades, cutoff, binary, margin), rate), True
 
 
 @kernel
@@ -117,12 +90,7 @@ class RankingPerceptron:
         return Decision(best_ranking(query.features, state.weights), 0.0, ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        items, grades = expect(feedback, Relevances)
-        cutoff, binary = cutoff_and_kind(self.measure)
-        weights, mistaken = _learned(
-            state.weights, query.features, items, grades, cutoff, binary, self.margin, self.learning_rate
-        )
-        return State(stable(weights), state.mistakes + 1, state.shown) if mistaken else state
+        return learned(state, query.features, feedback, self.measure, self.margin, self.learning_rate, one_pair=False)
 
     def kept_decision(self, ranking: Ints, numbers: list[float], familiar: Ints) -> Decision[tuple[()]]:
         """The decision of a round of `many_queries`, from what its pool kept."""

@@ -12,49 +12,26 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import ALL, check_receipt, expect, seen_count, shown_or_all
+from rankloop.core.learning import ALL, check_horizon, check_receipt, expect, seen_count, shown_or_all
 from rankloop.core.protocols import AnyLearner, Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.core.wire import receipt_type
+from rankloop.learners.blocks import OpenBlock, block_length, number_of_blocks, open_block, with_round, with_rounds
 from rankloop.learners.exploration import (
     NO_CELL,
-    OpenBlock,
-    block_length,
     cell_first,
     cell_to_explore,
     cells_left,
     exploration_chance,
+    is_on_top,
     log_prob_of_exploring,
-    number_of_blocks,
-    open_block,
-    with_round,
 )
+from rankloop.learners.fixed_set import graded_depth, size_of_fixed_set
 from rankloop.learners.ftpl import FTPL
-from rankloop.learners.linear_measure import Gain, gain_for, gain_of, grades_with, size_of_fixed_set
+from rankloop.learners.linear_measure import Gain, gain_for, grades_with
 from rankloop.measures.dcg import DCG
-
-
-@kernel
-def _whole_block(
-    rankings: Ints, relevance: Floats, draws: Floats, rounds_left: int, depth: int, random_filler: bool, use_all: bool,
-    explored: Ints, sums: Floats, counts: Floats, form: int, start: float,
-) -> None:  # fmt: skip
-    """Rounds of one block, in place: `rankings` are the inner learner's; explored, sums and counts go on."""
-    n_cells = cells_left(explored)
-    for t in range(len(rankings)):
-        cell = cell_to_explore(explored, n_cells, rounds_left - t, draws[t, 0], draws[t, 1])
-        if cell != NO_CELL:
-            order = ranking_of(draws[t, 2:]) if random_filler else rankings[t]
-            rankings[t] = cell_first(order, cell, depth)
-            explored[cell] += 1
-            n_cells -= 1
-        if cell != NO_CELL or use_all:
-            for place in range(depth):
-                item = rankings[t, place]
-                sums[item] += gain_of(relevance[t, item], form, start)
-                counts[item] += 1.0
 
 
 class State(NamedTuple):
@@ -115,19 +92,16 @@ class RTopK:
 
     def __post_init__(self) -> None:
         gain_for(self.measure)
-        for name, value in (("horizon", self.horizon), ("blocks", self.blocks)):
-            if value is not None and value < 1:
-                raise InvalidInput(f"{name} = {value} must be at least 1")
-        if self.blocks is not None and self.horizon is None:
-            raise InvalidInput("blocks cut a horizon: give the horizon as well")
+        check_horizon(self.horizon)
+        if self.blocks is not None and (self.blocks < 1 or self.horizon is None):
+            raise InvalidInput(f"blocks = {self.blocks} must be at least 1 and cut a horizon: give the horizon as well")
         if Relevances not in self.inner.accepts:
             raise InvalidInput("the inner learner must learn from Relevances, as ftpl and mirror_descent do")
+        if receipt_type(self.inner) != tuple[()]:
+            raise InvalidInput("the inner learner must learn without receipts, as ftpl and mirror_descent do")
 
     def init(self, problem: Problem) -> State:
-        n_items = size_of_fixed_set(problem)
-        depth = n_items if problem.depth is None else min(problem.depth, n_items)
-        if depth < 1:
-            raise InvalidInput(f"depth = {depth}: nothing can be learned unless at least the first item is graded")
+        n_items, depth = size_of_fixed_set(problem), graded_depth(problem)
         cells = math.ceil(n_items / depth)
         horizon = n_items * cells if self.horizon is None else self.horizon  # anything shorter would only explore
         first = open_block(0, cells, n_items)
@@ -147,6 +121,7 @@ class RTopK:
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         number, cell = decision.receipt
         check_receipt(NO_CELL <= cell < len(state.open.explored))
+        check_receipt(cell == NO_CELL or is_on_top(decision.ranking, cell, state.depth))
         if number != state.open.number:
             return state._replace(dropped=state.dropped + 1)
         used = cell != NO_CELL or self.estimator == "all"
@@ -193,13 +168,9 @@ class RTopK:
                 raise InvalidInput("the open block is overdue: go on with rank and learn until it is closed")
             now = slice(done, done + left)
             rankings = self._inner(state).many_rankings(state.inner, of_inner[now])  # type: ignore[attr-defined]
-            number, rounds, explored, sums, counts = state.open
-            explored, sums, counts = explored.copy(), sums.copy(), counts.copy()
-            flags = self.filler == "random", self.estimator == "all"
-            _whole_block(
-                rankings, relevance[now], of_blocks[now], left, state.depth, *flags, explored, sums, counts, *self._gain
-            )
-            state = state._replace(open=OpenBlock(number, rounds + len(rankings), explored, stable(sums), counts))
+            rounds = rankings, relevance[now], of_blocks[now], left, state.depth
+            block = with_rounds(state.open, *rounds, self.filler == "random", self.estimator == "all", self._gain)
+            state = state._replace(open=block)
             state = self._next_block(state, query) if len(rankings) == left else state
             parts.append(rankings)
             done += len(rankings)

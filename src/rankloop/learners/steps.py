@@ -1,19 +1,30 @@
-"""What the perceptrons share: the test for a mistake, the measures it knows, and one step of the weights."""
+"""What the ranking perceptrons share: the test for a mistake, the measures it knows, and one step of the weights."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
+from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.learning import expect
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Feedback, Floats, Ints, Relevances
 from rankloop.measures.average_precision import AveragePrecision
 from rankloop.measures.base import EVERYWHERE
 from rankloop.measures.dcg import NDCG
-from rankloop.surrogates.levels import levels_of
-from rankloop.surrogates.slam import hinges, ndcg_weights
+from rankloop.surrogates.max_pair import worst_pair
+from rankloop.surrogates.slam import slam_of_ap, slam_of_ndcg
+
+
+class State(NamedTuple):
+    """The weights, and how often they were changed."""
+
+    weights: Floats
+    mistakes: int
+    shown: int
 
 
 @kernel
@@ -48,13 +59,8 @@ def is_mistaken_order(scores: Floats, grades: Floats, cutoff: int, binary: bool)
 def slam_slope(scores: Floats, grades: Floats, cutoff: int, binary: bool, margin: float) -> Floats:
     """The gradient in the scores of the SLAM surrogate of nDCG@cutoff, or of AP when `binary`."""
     if binary:
-        relevant = np.empty(len(grades), np.int64)
-        for i in range(len(grades)):
-            relevant[i] = grades[i] >= 1.0
-        return hinges(scores, relevant, 2, relevant / max(relevant.sum(), 1), margin)[1]
-    grades = np.maximum(grades, 0.0)
-    levels, n_levels = levels_of(grades)
-    return hinges(scores, levels, n_levels, ndcg_weights(grades, levels, n_levels, cutoff, True), margin)[1]
+        return slam_of_ap(scores, grades, margin)[1]
+    return slam_of_ndcg(scores, grades, cutoff, True, margin)[1]
 
 
 @kernel
@@ -67,6 +73,36 @@ def moved(weights: Floats, features: Floats, items: Ints, slope: Floats, rate: f
             for j in range(len(after)):
                 after[j] -= change * features[row, j]
     return after
+
+
+@kernel
+def _stepped(
+    weights: Floats,
+    features: Floats,
+    items: Ints,
+    grades: Floats,
+    cutoff: int,
+    binary: bool,
+    margin: float,
+    rate: float,
+    one_pair: bool,
+) -> tuple[Floats, bool]:
+    """The weights after the round, and whether there was a mistake; the graded items are the list at hand."""
+    scores = scores_of(features, weights)[items]
+    if not is_mistake(scores, grades, cutoff, binary):
+        return weights, False
+    slope = worst_pair(scores, grades, margin)[1] if one_pair else slam_slope(scores, grades, cutoff, binary, margin)
+    return moved(weights, features, items, slope, rate), True
+
+
+def learned(
+    state: State, features: Floats, feedback: Feedback, measure: Measure, margin: float, rate: float, one_pair: bool
+) -> State:
+    """The state after a round: on a mistake, a step along the SLAM surrogate, or along the worst pair alone."""
+    items, grades = expect(feedback, Relevances)
+    cutoff, binary = cutoff_and_kind(measure)
+    weights, mistaken = _stepped(state.weights, features, items, grades, cutoff, binary, margin, rate, one_pair)
+    return State(stable(weights), state.mistakes + 1, state.shown) if mistaken else state
 
 
 def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:

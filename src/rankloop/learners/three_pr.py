@@ -139,7 +139,8 @@ class ThreePR:
         before = query.features, state.weights, state.newest, state.rounds, decision.ranking, scores, first, end
         weights, newest, confirmed = _learned(*before, self.weighting == "flat", self.averaged, items, clicks)
         affirmativeness = finite(state.affirmativeness + confirmed)
-        return State(stable(weights), newest, state.shown, state.rounds + 1, affirmativeness, cost, swap)
+        after = affirmativeness, finite(cost), finite(swap)
+        return State(stable(weights), newest, state.shown, state.rounds + 1, *after)
 
     def predict(self, state: State, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)

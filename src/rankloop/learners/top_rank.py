@@ -8,11 +8,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.learning import check_horizon, check_receipt, expect, seen_count, shown_or_all
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.learners.fixed_set import size_of_fixed_set
 
 SCALE = 4 * math.sqrt(2 / math.pi) / math.erf(math.sqrt(2))  # the constant c of the paper, 3.34
 
@@ -25,6 +25,14 @@ class State(NamedTuple):
     worse: Ints  # worse[i, j] = 1: i is proved to be worse than j
     block: Ints  # of each item, 0 the best
     shown: int
+
+    @property
+    def n_blocks(self) -> int:
+        """How far the items are told apart: 1 at first, at most one block for each."""
+        return int(self.block.max()) + 1
+
+    def reachable(self, initial: State) -> bool:
+        return bool(np.array_equal(self.block, blocks_of(self.worse)))
 
 
 class Receipt(NamedTuple):
@@ -105,16 +113,14 @@ class TopRank:
     horizon: int = 100_000
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    reports: ClassVar[tuple[str, ...]] = ("block",)
+    reports: ClassVar[tuple[str, ...]] = ("n_blocks",)
 
     def __post_init__(self) -> None:
         check_horizon(self.horizon)
 
     def init(self, problem: Problem) -> State:
-        if problem.n_items is None:
-            raise InvalidInput("top_rank ranks a fixed set: the problem has to say n_items")
-        n, table = problem.n_items, (problem.n_items, problem.n_items)
-        worse = np.zeros(table, np.int64)
+        n = size_of_fixed_set(problem)
+        table, worse = (n, n), np.zeros((n, n), np.int64)
         return State(np.zeros(table), np.zeros(table), worse, np.zeros(n, np.int64), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:

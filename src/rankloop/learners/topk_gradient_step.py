@@ -22,9 +22,9 @@ from rankloop.learners.topk_estimate import (
     projected_step,
     weighed,
 )
-from rankloop.surrogates.kl import KL
+from rankloop.surrogates.kl import KL, kl_term
 from rankloop.surrogates.rank_svm import RankSVM, rank_svm_terms
-from rankloop.surrogates.squared import Squared
+from rankloop.surrogates.squared import Squared, squared_term
 
 SQUARED, KULLBACK_LEIBLER, RANK_SVM = range(3)
 COMPILED: dict[type, int] = {Squared: SQUARED, KL: KULLBACK_LEIBLER, RankSVM: RANK_SVM}
@@ -33,9 +33,7 @@ COMPILED: dict[type, int] = {Squared: SQUARED, KL: KULLBACK_LEIBLER, RankSVM: RA
 @kernel
 def _term(surrogate: int, score: float, grade: float) -> float:
     """What one grade adds to the gradient of squared or kl."""
-    if surrogate == KULLBACK_LEIBLER:
-        return math.exp(score) - math.exp(grade)
-    return 2.0 * (score - grade)
+    return kl_term(score, grade) if surrogate == KULLBACK_LEIBLER else squared_term(score, grade)
 
 
 @kernel

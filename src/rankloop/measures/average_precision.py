@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
-from rankloop.measures.base import BinaryMeasure, Kernels
+from rankloop.measures.base import BinaryAtCutoff, Kernels
 from rankloop.measures.lists import in_shown_order
 
 
@@ -28,19 +27,17 @@ def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, threshold:
 
 
 @kernel
-def _values(
-    rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, cutoff: int, threshold: float, empty: float
-) -> Floats:
+def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *options: Any) -> Floats:
     values = np.empty(len(offsets) - 1)
     for q in range(len(values)):
         own = slice(offsets[q], offsets[q + 1])
-        values[q] = _value(rankings[own], relevance[own], shown[q], cutoff, threshold, empty)
+        values[q] = _value(rankings[own], relevance[own], shown[q], *options)
     return values
 
 
 @register("AP")
 @dataclass(frozen=True, kw_only=True)
-class AveragePrecision(BinaryMeasure):
+class AveragePrecision(BinaryAtCutoff):
     """Average precision: how early the relevant items come; its mean over queries is known as MAP.
 
     Σ_p [item at p relevant] · (relevant items at positions 0..p) / (p + 1), over positions before the cutoff, divided
@@ -48,10 +45,4 @@ class AveragePrecision(BinaryMeasure):
     even the best ranking stays below 1.
     """
 
-    cutoff: int | None = None
-
     _kernels: ClassVar[Kernels] = Kernels(_value, _values)
-
-    @cached_property
-    def _options(self) -> tuple[float, ...]:
-        return self._last, self.relevant_from, self._if_empty

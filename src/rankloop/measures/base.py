@@ -7,12 +7,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.learning import check_positive
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import build, entry_of
@@ -25,7 +27,10 @@ INT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 
 
 class Kernels(NamedTuple):
-    """The arithmetic of a measure: of one ranking, and of many queries in one call."""
+    """The arithmetic of a measure: of one ranking, and of many queries in one call.
+
+    Each measure has its own loop over the queries: numba would compile one that is handed its kernel in every process.
+    """
 
     one: Callable[..., float]
     many: Callable[..., Floats]
@@ -125,7 +130,18 @@ class BinaryMeasure(RankedMeasure):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("relevant_from", self.relevant_from)
+        check_positive("relevant_from", self.relevant_from)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinaryAtCutoff(BinaryMeasure):
+    """A binary measure of the positions before a cutoff, of all when there is none."""
+
+    cutoff: int | None = None
+
+    @cached_property
+    def _options(self) -> tuple[float, ...]:
+        return self._last, self.relevant_from, self._if_empty
 
 
 def parse_measure(name: str | Any) -> Measure:
@@ -138,8 +154,3 @@ def mean_of(values: ArrayLike) -> float:
     array = real_numbers(values, "values")
     counted = array[~np.isnan(array)]
     return float(counted.mean()) if len(counted) else math.nan
-
-
-def require_positive(name: str, value: float) -> None:
-    if not 0.0 < value < math.inf:
-        raise InvalidInput(f"{name} must be a finite number above 0, got {value}")

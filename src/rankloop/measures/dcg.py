@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -46,20 +46,11 @@ def _value(
 
 
 @kernel
-def _values(
-    rankings: Ints,
-    relevance: Floats,
-    offsets: Ints,
-    shown: Ints,
-    cutoff: int,
-    exponential: bool,
-    normalised: bool,
-    empty: float,
-) -> Floats:
+def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *options: Any) -> Floats:
     values = np.empty(len(offsets) - 1)
     for q in range(len(values)):
         own = slice(offsets[q], offsets[q + 1])
-        values[q] = _value(rankings[own], relevance[own], shown[q], cutoff, exponential, normalised, empty)
+        values[q] = _value(rankings[own], relevance[own], shown[q], *options)
     return values
 
 

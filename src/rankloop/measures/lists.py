@@ -61,7 +61,10 @@ def in_shown_order(ranking: Ints, relevance: Floats) -> Floats:
         if item < 0 or item >= len(relevance) or met[item]:
             raise InvalidInput("the ranking must name every item once; it names one twice, or one that is not there")
         met[item] = True
-        shown[place] = max(relevance[item], 0.0)
+        grade = relevance[item]
+        if not np.isfinite(grade):
+            raise InvalidInput("relevance holds a grade that is not finite; every grade must be a finite number")
+        shown[place] = max(grade, 0.0)
     return shown
 
 

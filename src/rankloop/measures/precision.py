@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
-from rankloop.measures.base import EVERYWHERE, BinaryMeasure, Kernels
+from rankloop.measures.base import EVERYWHERE, BinaryAtCutoff, Kernels
 from rankloop.measures.lists import in_shown_order
 
 
@@ -28,19 +27,17 @@ def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, threshold:
 
 
 @kernel
-def _values(
-    rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, cutoff: int, threshold: float, empty: float
-) -> Floats:
+def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *options: Any) -> Floats:
     values = np.empty(len(offsets) - 1)
     for q in range(len(values)):
         own = slice(offsets[q], offsets[q + 1])
-        values[q] = _value(rankings[own], relevance[own], shown[q], cutoff, threshold, empty)
+        values[q] = _value(rankings[own], relevance[own], shown[q], *options)
     return values
 
 
 @register("P")
 @dataclass(frozen=True, kw_only=True)
-class Precision(BinaryMeasure):
+class Precision(BinaryAtCutoff):
     """Precision: the share of relevant items among the first `cutoff`, whatever their order.
 
     (relevant items at positions before the cutoff) / cutoff, also where there are fewer items than that, as trec_eval
@@ -48,10 +45,4 @@ class Precision(BinaryMeasure):
     Precision@n is this times n.
     """
 
-    cutoff: int | None = None
-
     _kernels: ClassVar[Kernels] = Kernels(_value, _values)
-
-    @cached_property
-    def _options(self) -> tuple[float, ...]:
-        return self._last, self.relevant_from, self._if_empty

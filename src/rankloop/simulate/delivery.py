@@ -9,6 +9,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import category, register
+from rankloop.feedback.clicking import check_probability
 
 
 @runtime_checkable
@@ -21,11 +22,6 @@ class Delivery(Protocol):
 category("delivery", Delivery)
 
 
-def _check_share(share: float) -> None:
-    if not 0 <= share <= 1:
-        raise InvalidInput(f"share is a probability from 0 to 1, got {share}")
-
-
 @register("late")
 @dataclass(frozen=True, kw_only=True)
 class Late:
@@ -35,7 +31,7 @@ class Late:
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_share(self.share)
+        check_probability("share", self.share)
         if self.rounds < 0:
             raise InvalidInput(f"rounds counts from 0, got {self.rounds}")
 
@@ -52,7 +48,7 @@ class Lost:
     share: float = 0.2
 
     def __post_init__(self) -> None:
-        _check_share(self.share)
+        check_probability("share", self.share)
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
         return () if rng.random() < self.share else (t,)
@@ -66,7 +62,7 @@ class Repeated:
     share: float = 0.2
 
     def __post_init__(self) -> None:
-        _check_share(self.share)
+        check_probability("share", self.share)
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
         return (t, t + 1) if rng.random() < self.share else (t,)

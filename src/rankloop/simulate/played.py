@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.core.learning import ALL
 from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
 from rankloop.core.session import generators
 from rankloop.core.types import Arrival, Decision, Feedback, Floats, Query
@@ -38,9 +37,8 @@ def compiled_rounds(
 ) -> Iterator[Round]:
     """The rounds of `play`, from the whole-run kernel of the learner."""
     of_stream, _, of_learner, _ = generators(seed)
-    dataset = stream.dataset() if isinstance(stream, Letor) else stream.dataset(of_stream)
-    size, depth = max(CHUNK, 2 * (int(dataset.sizes.max()) + 1)), ALL if people.depth is None else people.depth
-    pool, done, refused = pool_of(dataset, size, depth, keeps=True), 0, 0
+    dataset = stream.dataset(of_stream)
+    pool, done, refused = pool_of(dataset, CHUNK, people.depth, keeps=True), 0, 0
     while done < horizon:
         refill(pool, of_stream, of_learner, horizon - done)
         after = learner.many_queries(state, pool)

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learning import ALL
 from rankloop.core.protocols import FeedbackModel, Stream
 from rankloop.core.session import generators
-from rankloop.core.types import Floats
+from rankloop.core.types import Floats, whole_number
 from rankloop.data.dataset import Dataset
 from rankloop.data.letor_stream import Letor
 from rankloop.data.whole_pool import ROUNDS, WRITTEN, Pool, pool_of, refill
@@ -58,6 +57,8 @@ def whole_queries(
     For learners with `many_queries` (ranking_perceptron; topk_gradient with squared, kl or rank_svm), people who grade
     what they see (full, top_k), and streams over a drawn data set (separable, linear_gaussian, web_search, letor).
     """
+    whole_number(horizon, "horizon", 0)
+    whole_number(seed, "seed", 0)
     judge = None if measure is None else parse_measure(measure)
     if not isinstance(learner, LongQueryRunner) or not isinstance(stream, PooledStream):
         raise InvalidInput("a whole run needs a learner with many_queries and a stream with a data set: use play")
@@ -66,10 +67,9 @@ def whole_queries(
     if not isinstance(people, Full | TopK) or not isinstance(judge, RankedMeasure | None):
         raise InvalidInput("a whole run needs full or top_k people and a measure of the grades in shown order")
     of_stream, _, of_learner, _ = generators(seed)
-    dataset = stream.dataset() if isinstance(stream, Letor) else stream.dataset(of_stream)
+    dataset = stream.dataset(of_stream)
     state = learner.init(stream.problem._replace(shown=people.shown, depth=people.depth))
-    size, depth = max(CHUNK, 2 * (int(dataset.sizes.max()) + 1)), ALL if people.depth is None else people.depth
-    pool, values, done = pool_of(dataset, size, depth), np.full(horizon, np.nan), 0
+    pool, values, done = pool_of(dataset, CHUNK, people.depth), np.full(horizon, np.nan), 0
     while done < horizon:
         refill(pool, of_stream, of_learner, horizon - done)
         state = learner.many_queries(state, pool)

@@ -12,10 +12,11 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.protocols import FeedbackModel, Measure, Relevance, Stream
 from rankloop.core.session import generators
-from rankloop.core.types import Floats, Ints, Query
+from rankloop.core.types import Floats, Ints, Query, whole_number
 from rankloop.feedback.full import Full
 from rankloop.feedback.top_k import TopK
-from rankloop.learners.linear_measure import gain_for, gain_of, size_of_fixed_set, worth_of_places
+from rankloop.learners.fixed_set import size_of_fixed_set
+from rankloop.learners.linear_measure import gain_for, gain_of, worth_of_places
 from rankloop.measures.base import parse_measure
 
 CHUNK = 2**16  # numbers drawn at a time
@@ -80,6 +81,8 @@ def whole_run(
     """
     if not isinstance(learner, LongRunner) or not isinstance(people, Full | TopK):
         raise InvalidInput("a whole run needs a learner with many_rounds, and full or top_k people")
+    whole_number(horizon, "horizon", 1)
+    whole_number(seed, "seed", 0)
     judge, ends = parse_measure(measure), _ends(checkpoints, horizon)
     problem = stream.problem._replace(shown=people.shown, depth=people.depth)
     n_items = size_of_fixed_set(problem)

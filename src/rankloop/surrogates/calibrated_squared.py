@@ -16,10 +16,10 @@ from rankloop.surrogates.together import terms_of_all
 
 @kernel
 def normalised_gains(relevance: Floats) -> Floats:
-    """(2^relevance − 1) / ideal DCG; zeros when nothing is relevant."""
+    """(2^relevance − 1) / ideal DCG; negative grades count as 0, and all do when nothing is relevant."""
     gains = np.empty(len(relevance))
     for i in range(len(relevance)):
-        gains[i] = exponential_gain(relevance[i])
+        gains[i] = exponential_gain(max(relevance[i], 0.0))
     ideal = 0.0
     for position, gain in enumerate(np.sort(gains)[::-1]):
         ideal += gain * discount(position)

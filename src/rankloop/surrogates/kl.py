@@ -24,10 +24,17 @@ def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
 
 
 @kernel
-def kl_terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
+def kl_term(score: float, grade: float) -> float:
+    """What one grade adds to the gradient."""
+    slope: float = np.exp(score) - np.exp(grade)
+    return slope
+
+
+@kernel
+def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
     terms = np.zeros(len(scores))
     for place in range(len(items)):
-        terms[items[place]] = np.exp(scores[items[place]]) - np.exp(grades[place])
+        terms[items[place]] = kl_term(scores[items[place]], grades[place])
     return terms
 
 
@@ -49,4 +56,4 @@ class KL:
         return _value_and_grad(scores, relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        return kl_terms(scores, items, grades)
+        return _terms(scores, items, grades)

@@ -16,7 +16,8 @@ from rankloop.surrogates.together import terms_of_all
 
 
 @kernel
-def _value_and_grad(scores: Floats, relevance: Floats, margin: float) -> tuple[float, Floats]:
+def worst_pair(scores: Floats, relevance: Floats, margin: float) -> tuple[float, Floats]:
+    """The hinge of the pair that is ordered worst, and its sub-gradient: −1 for the better item, 1 for its rival."""
     levels, n_levels = levels_of(relevance)
     below = best_below(scores, levels, n_levels)
     worst, better, rival = 0.0, -1, -1
@@ -57,7 +58,7 @@ class MaxPair:
         return ("nDCG", "nDCG@2", "AP") if self.margin >= 1.0 else ()
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        return _value_and_grad(scores, relevance, self.margin)
+        return worst_pair(scores, relevance, self.margin)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
         return terms_of_all(self, scores, items, grades)

@@ -19,7 +19,10 @@ from rankloop.surrogates.together import terms_of_all
 
 @kernel
 def ndcg_weights(relevance: Floats, levels: Ints, n_levels: int, cutoff: int, mean: bool) -> Floats:
-    """gain · discount / ideal DCG of each item in an order by grade; inside a grade their mean, or in item order."""
+    """gain · discount / ideal DCG of each item in an order by grade; inside a grade their mean, or in item order.
+
+    Negative grades gain as much as 0, as in the measure.
+    """
     n_items = len(relevance)
     discounts = np.zeros(n_items)
     for position in range(min(cutoff, n_items)):
@@ -36,7 +39,7 @@ def ndcg_weights(relevance: Floats, levels: Ints, n_levels: int, cutoff: int, me
     ideal = 0.0
     for i in range(n_items):
         level = levels[i]
-        weights[i] = exponential_gain(relevance[i]) * (share[level] if mean else discounts[place[level]])
+        weights[i] = exponential_gain(max(relevance[i], 0.0)) * (share[level] if mean else discounts[place[level]])
         place[level] += 1
         ideal += weights[i]
     return weights / ideal if ideal > 0.0 else np.zeros(n_items)
@@ -59,13 +62,15 @@ def hinges(scores: Floats, levels: Ints, n_levels: int, weights: Floats, margin:
 
 
 @kernel
-def _ndcg(scores: Floats, relevance: Floats, cutoff: int, mean: bool, margin: float) -> tuple[float, Floats]:
-    levels, n_levels = levels_of(relevance)
+def slam_of_ndcg(scores: Floats, relevance: Floats, cutoff: int, mean: bool, margin: float) -> tuple[float, Floats]:
+    """Value and sub-gradient with the weights of nDCG@cutoff; negative grades count as 0."""
+    levels, n_levels = levels_of(np.maximum(relevance, 0.0))
     return hinges(scores, levels, n_levels, ndcg_weights(relevance, levels, n_levels, cutoff, mean), margin)
 
 
 @kernel
-def _ap(scores: Floats, relevance: Floats, margin: float) -> tuple[float, Floats]:
+def slam_of_ap(scores: Floats, relevance: Floats, margin: float) -> tuple[float, Floats]:
+    """Value and sub-gradient with the weights of AP."""
     levels = np.empty(len(scores), np.int64)
     for i in range(len(scores)):
         levels[i] = relevance[i] >= 1.0
@@ -118,9 +123,9 @@ class Slam:
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
         if self.measure == "AP":
-            return _ap(scores, relevance, self.margin)
+            return slam_of_ap(scores, relevance, self.margin)
         cutoff = len(scores) if self.cutoff is None else self.cutoff
-        return _ndcg(scores, relevance, cutoff, self.within == "mean", self.margin)
+        return slam_of_ndcg(scores, relevance, cutoff, self.within == "mean", self.margin)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
         return terms_of_all(self, scores, items, grades)

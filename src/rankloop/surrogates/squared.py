@@ -24,10 +24,16 @@ def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
 
 
 @kernel
-def squared_terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
+def squared_term(score: float, grade: float) -> float:
+    """What one grade adds to the gradient."""
+    return 2.0 * (score - grade)
+
+
+@kernel
+def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
     terms = np.zeros(len(scores))
     for place in range(len(items)):
-        terms[items[place]] = 2.0 * (scores[items[place]] - grades[place])
+        terms[items[place]] = squared_term(scores[items[place]], grades[place])
     return terms
 
 
@@ -48,4 +54,4 @@ class Squared:
         return _value_and_grad(scores, relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        return squared_terms(scores, items, grades)
+        return _terms(scores, items, grades)

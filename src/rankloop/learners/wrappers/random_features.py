@@ -15,6 +15,8 @@ from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
 
+SMALLEST = 1e-300  # bandwidth
+
 
 class State(NamedTuple):
     """The drawn directions and phases, which never change, and what the wrapped learner knows."""
@@ -60,6 +62,8 @@ class RandomFeatures:
 
     def __post_init__(self) -> None:
         check_positive("bandwidth", self.bandwidth)
+        if self.bandwidth < SMALLEST:
+            raise InvalidInput(f"bandwidth = {self.bandwidth} must be at least {SMALLEST}: it is divided by")
         if self.n_features < 1:
             raise InvalidInput(f"n_features = {self.n_features}: at least one feature has to be drawn")
         if self.seed < 0:
