@@ -8,7 +8,7 @@ from benchmarks.rows import Row
 from rankloop import Query, Reward, build
 
 ROUNDS, N_ADS = 5000, 5
-OURS = "auc_policy(temperature=0.2)"
+OURS = "linear_ucb(width=0.1, epsilon=0.0)"
 SQUARE_CB = "--cb_explore_adf -q ca --squarecb --gamma_scale 100"
 
 

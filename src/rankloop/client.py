@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -19,6 +19,7 @@ import httpx
 from rankloop.client_calls import (
     AGAIN,
     LOST,
+    Context,
     Items,
     Refused,
     Request,
@@ -33,6 +34,8 @@ from rankloop.client_calls import (
     place_of,
     rank_request,
     settings_of,
+    shown_of,
+    taken_of,
     unreachable,
     upload_request,
 )
@@ -65,7 +68,7 @@ class Client:
         return dict(self.send(create_request(name, learner, problem, more)))
 
     def upload(self, name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
-        """Create a ranker that goes on from a saved file; one that is there already is refused (409)."""
+        """Create a ranker that goes on from a saved file, or see that it did; another of that name is refused (409)."""
         return dict(self.send(upload_request(name, path)))
 
     def rank(
@@ -74,18 +77,18 @@ class Client:
         items: Items = (),
         *,
         query_id: str = "",
-        context: Sequence[float] = (),
+        context: Context = (),
         experiment: bool = False,
         **more: Any,
     ) -> Shown:
         """The order to show; with `experiment`, the mixed list of the experiment of that name."""
-        return Shown(**self.send(rank_request(place_of(name, experiment), items, query_id, context, more)))
+        return shown_of(self.send(rank_request(place_of(name, experiment), items, query_id, context, more)))
 
     def feedback(
         self, name: str, shown: Shown | str, *, final: bool = False, experiment: bool = False, **given: Any
     ) -> Taken:
         """What came back: clicks, relevances, preferred or reward."""
-        return Taken(**self.send(feedback_request(place_of(name, experiment), shown, final, given)))
+        return taken_of(self.send(feedback_request(place_of(name, experiment), shown, final, given)))
 
     def ranker(self, name: str) -> dict[str, Any]:
         """Spec, state number, counts and health."""
@@ -140,7 +143,7 @@ class AsyncClient:
         return dict(await self.send(create_request(name, learner, problem, more)))
 
     async def upload(self, name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
-        """Create a ranker that goes on from a saved file; one that is there already is refused (409)."""
+        """Create a ranker that goes on from a saved file, or see that it did; another of that name is refused (409)."""
         return dict(await self.send(upload_request(name, path)))
 
     async def rank(
@@ -149,18 +152,18 @@ class AsyncClient:
         items: Items = (),
         *,
         query_id: str = "",
-        context: Sequence[float] = (),
+        context: Context = (),
         experiment: bool = False,
         **more: Any,
     ) -> Shown:
         """The order to show; with `experiment`, the mixed list of the experiment of that name."""
-        return Shown(**await self.send(rank_request(place_of(name, experiment), items, query_id, context, more)))
+        return shown_of(await self.send(rank_request(place_of(name, experiment), items, query_id, context, more)))
 
     async def feedback(
         self, name: str, shown: Shown | str, *, final: bool = False, experiment: bool = False, **given: Any
     ) -> Taken:
         """What came back: clicks, relevances, preferred or reward."""
-        return Taken(**await self.send(feedback_request(place_of(name, experiment), shown, final, given)))
+        return taken_of(await self.send(feedback_request(place_of(name, experiment), shown, final, given)))
 
     async def ranker(self, name: str) -> dict[str, Any]:
         """Spec, state number, counts and health."""

@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from rankloop.core.errors import InvalidInput, RankloopError
 
 Id = str | int
 Features = Sequence[float] | Mapping[str, float]
+Context = Sequence[float] | Mapping[str, float | str | bool | None]  # numbers, or columns by name
 Items = Mapping[Id, Features] | Sequence[Mapping[str, Any]]
 AGAIN = (429, 502, 503, 504, 507)
 LOST = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
@@ -23,12 +24,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before a call is sent again
 
 
 class Refused(RankloopError):
-    """The service said no; `problem` is its document (RFC 9457)."""
+    """The service said no, or something else answered in its place; `problem` is its document (RFC 9457)."""
 
-    def __init__(self, problem: Mapping[str, Any]) -> None:
-        super().__init__(f"{problem.get('status')} {problem.get('title')}: {problem.get('detail')}")
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        super().__init__(f"{status} {problem.get('title')}: {problem.get('detail')}")
         self.problem = problem
-        self.status = int(problem.get("status", 0))
+        self.status = status
 
 
 class Unreachable(RankloopError):
@@ -71,10 +72,11 @@ class Request:
         return {"method": self.method, "url": self.path, "headers": headers, **sent}
 
 
-def rank_request(place: str, items: Items, query_id: str, context: Sequence[float], more: Mapping[str, Any]) -> Request:
+def rank_request(place: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any]) -> Request:
     """Ranking draws, so a repeated request carries a key by which the service knows it again."""
     listed = [{"id": id, "features": row} for id, row in items.items()] if isinstance(items, Mapping) else list(items)
-    body = {"items": listed, "query_id": query_id, "context": list(context), **more}
+    asker = dict(context) if isinstance(context, Mapping) else list(context)
+    body = {"items": listed, "query_id": query_id, "context": asker, **more}
     return Request("POST", f"{place}/rank", body, secrets.token_hex(16))
 
 
@@ -109,14 +111,37 @@ def pauses(patience: float) -> Iterator[float]:
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def answer_of(response: httpx.Response) -> Any:
-    if response.is_success:
-        return response.json()
+def answer_of(response: httpx.Response) -> dict[str, Any]:
+    """The answer of the service; whatever else may stand at the address is `Refused` as well."""
     try:
-        problem = response.json()
+        document = response.json()
     except ValueError:
-        problem = {"status": response.status_code, "title": "error", "detail": response.text[:200]}
-    raise Refused(problem)
+        document = None
+    if response.is_success and isinstance(document, dict):
+        return document
+    if response.is_success or not isinstance(document, dict) or "title" not in document:
+        raise foreign(response.status_code, response.text)
+    raise Refused(response.status_code, document)
+
+
+def shown_of(answer: Mapping[str, Any]) -> Shown:
+    return Shown(**_fields(answer, Shown))
+
+
+def taken_of(answer: Mapping[str, Any]) -> Taken:
+    return Taken(**_fields(answer, Taken))
+
+
+def _fields(answer: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """What this client knows of an answer; a later service may say more."""
+    names = [field.name for field in fields(kind)]
+    if not all(name in answer for name in names):
+        raise foreign(200, str(answer))
+    return {name: answer[name] for name in names}
+
+
+def foreign(status: int, text: str) -> Refused:
+    return Refused(status, {"status": status, "title": "not an answer of rankloop", "detail": text[:200]})
 
 
 def unreachable(address: str, patience: float) -> Unreachable:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
 from rankloop import __version__
@@ -33,7 +33,6 @@ from rankloop.service.stores.port import Store
 from rankloop.service.watching import add_watching
 
 PAGE = Path(__file__).parent / "page"
-logger = logging.getLogger("rankloop.service")
 
 
 def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None, store: Store | None = None) -> FastAPI:
@@ -68,7 +67,7 @@ def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None,
 
 
 def add_errors(app: FastAPI) -> None:
-    """Every error is a problem document."""
+    """Every error that is foreseen is a problem document; the others meet the gate."""
 
     async def refused(request: Request, error: Exception) -> Response:
         return response_of(problem_of(error))
@@ -79,12 +78,14 @@ def add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
         kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "error")
-        return response_of(problem(error.status_code, kind, str(error.detail)))
+        headers = {"Allow": ", ".join(_methods(app, request))} if error.status_code == 405 else None
+        return response_of(problem(error.status_code, kind, str(error.detail)), headers)
 
-    @app.exception_handler(Exception)
-    async def unforeseen(request: Request, error: Exception) -> Response:
-        logger.error("unforeseen", exc_info=error)
-        return response_of(problem_of(error))
+
+def _methods(app: FastAPI, request: Request) -> list[str]:
+    """What may be done at the path of a request."""
+    there = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in there for method in getattr(route, "methods", None) or ()})
 
 
 def add_pages(app: FastAPI) -> None:
@@ -94,11 +95,13 @@ def add_pages(app: FastAPI) -> None:
     async def docs() -> Response:
         return HTMLResponse(reference_page(app.openapi()))
 
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", tags=["health"])
     async def alive() -> Response:
         """Whether the process answers."""
         return json({"status": "ok"})
 
+    @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
         index = PAGE / "index.html"

@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import all_finite
 from rankloop.core.types import Floats, Ints, Query
-from rankloop.service.bodies import Id, Item, RankBody
+from rankloop.service.bodies import LONGEST_ID, UNFIT_ID, Id, Item, RankBody, is_fit
 from rankloop.service.errors import Rejected, TooLarge
 from rankloop.service.plan import Plan, with_base_score
-
-LONGEST_ID = 256
 
 
 class Asked(NamedTuple):
@@ -38,9 +37,7 @@ def asked_of(body: RankBody, plan: Plan, most_items: int) -> Asked:
     pinned = _numbers(body.pinned, number, "pinned")
     if excluded.intersection(pinned):
         raise Rejected("pinned", "an item is both pinned and excluded")
-    context = np.array(body.context, dtype=np.float64)
-    if len(context) != plan.problem.n_context or not all_finite(context):
-        raise Rejected("context", f"must be {plan.problem.n_context} finite numbers")
+    context = _context(body, plan)
     fixed = bool(plan.items)
     away = excluded.union(pinned)
     asked = None if fixed or not away else [i for i in range(len(ids)) if i not in away]
@@ -73,6 +70,21 @@ def is_plain(asked: Asked, plan: Plan) -> bool:
     return not asked.pinned or (not plan.items and plan.problem.shown is None and plan.problem.depth is None)
 
 
+def _context(body: RankBody, plan: Plan) -> Floats:
+    given = body.context
+    if isinstance(given, dict):
+        if plan.encoding is None:
+            raise Rejected("context", "columns by name need a context in the ranker's problem; give numbers")
+        try:
+            given = plan.encoding.row_of(given)
+        except InvalidInput as error:
+            raise Rejected("context", str(error).removeprefix("context: ")) from None
+    context = np.array(given, dtype=np.float64)
+    if len(context) != plan.problem.n_context or not all_finite(context):
+        raise Rejected("context", f"must be {plan.problem.n_context} finite numbers")
+    return context
+
+
 def _candidates(body: RankBody, plan: Plan) -> tuple[list[Id], Floats]:
     items = body.items
     if not items:
@@ -83,8 +95,8 @@ def _candidates(body: RankBody, plan: Plan) -> tuple[list[Id], Floats]:
     names = {str(id) for id in ids}
     if len(names) != len(ids):
         raise Rejected("items", f"the item {_repeated(ids)!r} is given twice")
-    if any(type(id) is str and len(id) > LONGEST_ID for id in ids):
-        raise Rejected("items", f"an id is longer than {LONGEST_ID} characters")
+    if not all(map(is_fit, ids)):
+        raise Rejected("items", UNFIT_ID)
     if not plan.items:
         return ids, _features(items, plan)
     if names != {str(id) for id in plan.items}:

@@ -8,11 +8,26 @@ import msgspec
 
 Id = str | int
 Name = str
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+LONGEST_ID, SMALLEST_ID, LARGEST_ID = 256, -(2**63), 2**64 - 1
+UNFIT_ID = f"an id is longer than {LONGEST_ID} characters, or a number of more than 64 bits"
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+
+
+def is_fit(id: Id) -> bool:
+    """Whether the log can hold this id."""
+    return len(id) <= LONGEST_ID if isinstance(id, str) else SMALLEST_ID <= id <= LARGEST_ID
 
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """The base of every request."""
+
+
+class ContextBody(Strict):
+    """How a visitor's columns become numbers: one with values as 0/1 for each of them, one without as it is."""
+
+    columns: list[str]
+    values: list[list[str]]
+    means: list[float]  # what a number that is not known counts as
 
 
 class ProblemBody(Strict):
@@ -20,11 +35,12 @@ class ProblemBody(Strict):
 
     n_features: int | None = None  # may be left out where `feature_names` say it
     items: list[Id] | None = None
-    n_context: int = 0
+    n_context: int = 0  # may be left out where `context` says it
     shown: int | None = None
     depth: int | None = None
     max_grade: int = 1
     feature_names: list[str] | None = None
+    context: ContextBody | None = None
 
 
 class BaseBody(Strict):
@@ -61,7 +77,7 @@ class RankBody(Strict):
 
     items: list[Item] = []
     query_id: str = ""
-    context: list[float] = []
+    context: list[float] | dict[str, float | str | bool | None] = []  # numbers, or columns by name
     pinned: list[Id] = []  # these stand first, in this order
     excluded: list[Id] = []  # these are not shown
 

@@ -12,6 +12,8 @@ from rankloop.service import managing
 from rankloop.service.bodies import CloneBody, CreateBody, ExperimentBody, FreezeBody, RollbackBody
 from rankloop.service.curves import history_of
 from rankloop.service.events import Experiment
+from rankloop.service.experiments import check_experiment
+from rankloop.service.plan import notes_of
 from rankloop.service.reading import FILE, checked_name, content, decoder, json
 from rankloop.service.report import experiment_report, ranker_report
 from rankloop.service.schemas import gives, takes, takes_file
@@ -48,26 +50,30 @@ def add_rankers(app: FastAPI) -> None:
     @app.get("/rankers/{name}/state", openapi_extra=gives(), tags=["rankers"])
     async def state(name: str) -> Response:
         """The model as a file that `rankloop.load` opens."""
-        saved = await asyncio.to_thread(dumps, service().ranker(name).serving)
+        await service().look_for(name)
+        live = service().ranker(name)
+        saved = await asyncio.to_thread(dumps, live.serving, notes_of(live.plan))
         headers = {"Content-Disposition": f'attachment; filename="{name}.rankloop"'}
         return Response(saved, media_type=FILE, headers=headers)
 
     @app.put("/rankers/{name}/state", openapi_extra=takes_file(), tags=["rankers"])
     async def create_from_file(name: str, request: Request) -> Response:
-        """Create a ranker from a file that `save` or `rankloop train` wrote; it goes on from there."""
-        saved = await content(request, most, FILE)
-        await managing.create_from_file(service(), checked_name(name), saved)
-        return json(ranker_report(service(), name), 201)
+        """Create a ranker from a file that `save` or `rankloop train` wrote; the same file again changes nothing."""
+        saved = await content(request, app.state.settings.largest_file, FILE)
+        new = await managing.create_from_file(service(), checked_name(name), saved)
+        return json(ranker_report(service(), name), 201 if new else 200)
 
     @app.get("/rankers/{name}/snapshots", openapi_extra=gives(), tags=["rankers"])
     async def snapshots(name: str) -> Response:
         """The states that can be gone back to."""
+        await service().look_for(name)
         rows = await asyncio.to_thread(service().store.snapshots, service().ranker(name).stream)
         return json({"snapshots": [{"state": number, "seq": seq, "at": at} for number, seq, at in rows]})
 
     @app.get("/rankers/{name}/history", openapi_extra=gives(), tags=["rankers"])
     async def history(name: str) -> Response:
         """How counts, health and weights came about: at most a few hundred points, for curves."""
+        await service().look_for(name)
         points = await asyncio.to_thread(history_of, service().ranker(name))
         return json({"points": [point._asdict() for point in points]})
 
@@ -108,6 +114,9 @@ def add_experiments(app: FastAPI) -> None:
     async def create_experiment(name: str, request: Request) -> Response:
         """Compare two rankers, or a ranker and fixed weights, by interleaving."""
         body = _experiment(await content(request, most))
+        check_experiment(body)
+        for side in (body.a, body.b):
+            await service().look_for(side.ranker or "")
         new = await managing.create_experiment(service(), checked_name(name), Experiment(body))
         return json(experiment_report(service().experiment(name), name), 201 if new else 200)
 

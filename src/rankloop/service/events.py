@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rankloop.core.errors import InvalidInput
 from rankloop.service.bodies import CreateBody, ExperimentBody, Id
 
 
@@ -74,10 +75,11 @@ class Resumed(Event, tag="resumed"):
 
 
 class RolledBack(Event, tag="rolled_back"):
-    """The state becomes that of an earlier snapshot."""
+    """The state becomes that of an earlier snapshot; where the guard says so, learning stops with it."""
 
     to: int
     reason: str = ""
+    freezes: bool = False
 
 
 class Snapshotted(Event, tag="snapshotted"):
@@ -111,6 +113,7 @@ class Entry(NamedTuple):
 
     stream: str
     event: AnyEvent
+    body: bytes  # the event, encoded
     impression: str | None = None
     snapshot: Snapshot | None = None
 
@@ -122,6 +125,15 @@ class Record(NamedTuple):
     stream: str
     at: float
     event: AnyEvent
+
+
+def entry_of(stream: str, event: AnyEvent, snapshot: Snapshot | None = None) -> Entry:
+    """Encoded by whoever asks: what cannot be written fails alone, and not with all that is written in its batch."""
+    try:
+        body = encode(event)
+    except (msgspec.MsgspecError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise InvalidInput(f"this cannot be written to the log: {error}") from None
+    return Entry(stream, event, body, getattr(event, "impression", None), snapshot)
 
 
 def ranker_stream(name: str) -> str:

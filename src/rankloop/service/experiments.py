@@ -14,11 +14,11 @@ from rankloop.core.types import Floats, Ints, Query
 from rankloop.core.wire import to_plain
 from rankloop.interleaving import interleave
 from rankloop.service.asking import Asked, shown_order
-from rankloop.service.bodies import CreateBody, ProblemBody, SideBody
+from rankloop.service.bodies import CreateBody, ExperimentBody, ProblemBody, SideBody
 from rankloop.service.errors import Rejected
 from rankloop.service.events import Experiment, Ranked
 from rankloop.service.live import Live
-from rankloop.service.plan import Plan, check_weights, plan_of, with_base_score
+from rankloop.service.plan import Plan, check_seed_and_window, check_weights, plan_of, with_base_score
 from rankloop.service.view import View
 
 
@@ -63,6 +63,11 @@ class LiveExperiment:
             mixed=to_plain(mixed),
             teaches=False,
         )
+
+
+def check_experiment(body: ExperimentBody) -> None:
+    """What a new experiment is not allowed; those that are in a log begin again, whatever is refused today."""
+    check_seed_and_window(body.seed, body.window)
 
 
 def _predicted(side: Side, rows: Floats, query: Query) -> Ints:

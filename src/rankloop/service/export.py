@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.service.events import Closed, Created, Experiment, Fed, Ranked, Record
+from rankloop.service.plan import Plan, plan_of, with_base_score
 from rankloop.service.rows import features_of
+from rankloop.service.view import Open, View
 
 ROWS = 2000
 SCHEMA = pa.schema(
@@ -24,6 +26,7 @@ SCHEMA = pa.schema(
         ("log_propensity", pa.float64()),
         ("evaluation", pa.bool_()),
         ("ranking", pa.list_(pa.string())),
+        ("pinned", pa.list_(pa.string())),
         ("features", pa.list_(pa.list_(pa.float64()))),
         ("context", pa.list_(pa.float64())),
         ("feedback", pa.string()),
@@ -75,7 +78,10 @@ def plain(record: Record) -> dict[str, Any]:
 
 
 def parquet(records: Iterator[Record]) -> Iterator[bytes]:
-    """Closed impressions, one row each: features and ids in the order shown, and what was revealed."""
+    """Closed impressions, one row each: what the learner ranked, in the order shown, and the feedback that counted.
+
+    What it was not asked to rank stands in `pinned`, so that the propensity is that of the ranking.
+    """
     sink = _Sink()
     writer = pq.ParquetWriter(sink, SCHEMA)
     rows: list[dict[str, Any]] = []
@@ -92,24 +98,28 @@ def parquet(records: Iterator[Record]) -> Iterator[bytes]:
 
 
 def impression_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
-    """A row for every impression that has closed."""
-    waiting: dict[str, tuple[Record, Ranked, dict[int, float], str]] = {}
+    """A row for every impression that has closed, with the feedback that counted."""
+    view, plan = View(None), None
+    shown: dict[str, Record] = {}
     for record in records:
         event = record.event
-        if isinstance(event, Ranked):
-            waiting.setdefault(event.impression, (record, event, {}, ""))
-        elif isinstance(event, Fed) and event.impression in waiting:
-            first, ranked, values, _ = waiting[event.impression]
-            values.update(zip(event.items or [ranked.shown[0]], event.values or [1.0] * len(event.items)))
-            waiting[event.impression] = (first, ranked, values, event.what)
-            if event.final:
-                yield _row(*waiting.pop(event.impression))
-        elif isinstance(event, Closed) and event.impression in waiting:
-            yield _row(*waiting.pop(event.impression))
+        if isinstance(event, Created) and plan is None:
+            plan = plan_of(event.body)
+        elif isinstance(event, Ranked):
+            shown.setdefault(event.impression, record)
+        known = view.open.get(event.impression) if isinstance(event, Fed | Closed) else None
+        view.reopen(record)
+        if known is not None and known.ranked.impression not in view.open:
+            yield _row(shown.pop(known.ranked.impression), known, plan)
 
 
-def _row(record: Record, ranked: Ranked, values: dict[int, float], what: str) -> dict[str, Any]:
+def _row(record: Record, impression: Open, plan: Plan | None) -> dict[str, Any]:
+    ranked, fed = impression.ranked, impression.fed
+    asked = set(range(len(ranked.ids)) if ranked.asked is None else ranked.asked)
+    ranking = [i for i in ranked.shown if i in asked]
     features = features_of(ranked)
+    revealed = {} if fed is None else dict(zip(ranking if fed.what == "reward" else fed.items, fed.values))
+    told = {i: value for i, value in revealed.items() if i in asked}
     return {
         "seq": record.seq,
         "at": record.at,
@@ -118,10 +128,15 @@ def _row(record: Record, ranked: Ranked, values: dict[int, float], what: str) ->
         "state": ranked.state,
         "log_propensity": ranked.log_propensity,
         "evaluation": ranked.mixed is not None,
-        "ranking": [str(ranked.ids[i]) for i in ranked.shown],
-        "features": features[ranked.shown].tolist(),
+        "ranking": _names(ranked, ranking),
+        "pinned": _names(ranked, [i for i in ranked.shown if i not in asked]),
+        "features": (features if plan is None else with_base_score(features, plan))[ranking].tolist(),
         "context": ranked.context,
-        "feedback": what or None,
-        "items": [str(ranked.ids[i]) for i in values],
-        "values": list(values.values()),
+        "feedback": None if fed is None else fed.what,
+        "items": _names(ranked, told),
+        "values": list(told.values()),
     }
+
+
+def _names(ranked: Ranked, items: Iterable[int]) -> list[str]:
+    return [str(ranked.ids[i]) for i in items]

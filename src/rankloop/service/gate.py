@@ -7,6 +7,7 @@ import re
 import time
 from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rankloop.core.errors import RankloopError
@@ -17,6 +18,7 @@ from rankloop.service.settings import LOOPBACK, Settings
 
 OPEN = re.compile(r"^/($|healthz$|readyz$|page/|favicon\.ico$)")
 RANKING = re.compile(r"^/(rankers|experiments)/[^/]+/(rank|feedback)(:batch)?$")
+STATE = re.compile(r"^/rankers/[^/]+/state$")
 SECURITY = (
     (b"content-security-policy", b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
      b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
@@ -27,6 +29,7 @@ SECURITY = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
 MOST_CLIENTS = 10_000
+GONE = 499  # the status, in logs and metrics, of a call whose sender left before it was whole
 logger = logging.getLogger("rankloop.service")
 
 
@@ -43,7 +46,7 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun, status = time.perf_counter(), 500
+        begun, status = time.perf_counter(), 0
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -54,27 +57,37 @@ class Gate:
 
         try:
             self._check(scope)
-        except RankloopError as error:
-            await response_of(problem_of(error))(scope, receive, sending)
-        else:
             await self.app(scope, receive, sending)
-        seconds = time.perf_counter() - begun
-        self.metrics.called(scope["method"], scope["path"], status, seconds)
+        except ClientDisconnect:
+            status = GONE
+        except Exception as error:
+            if not isinstance(error, RankloopError):
+                logger.error("unforeseen", exc_info=error)
+            if status:
+                raise  # half of an answer is out already: whoever reads it must not take it for the whole
+            await response_of(problem_of(error))(scope, receive, sending)
+        finally:
+            self._note(scope, status or 500, time.perf_counter() - begun)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        method, path = scope["method"], scope["path"]
+        self.metrics.called(method, path, status, seconds)
         if status >= 400 or seconds > 1.0:
-            logger.info(
-                "call", extra={"method": scope["method"], "path": scope["path"], "status": status, "seconds": seconds}
-            )
+            logger.info("call", extra={"method": method, "path": path, "status": status, "seconds": seconds})
 
     def _check(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         self._check_host(headers)
         key = _key(headers)
-        self._check_rate(key or (scope.get("client") or ("",))[0])
-        if not OPEN.match(scope["path"]):
-            self._check_key(key, scope)
+        role = self.settings.role_of(key)
+        self._check_rate(f"key {key}" if role else (scope.get("client") or ("",))[0])
+        if self.settings.keys and not OPEN.match(scope["path"]):
+            _check_role(role, scope)
+        file = scope["method"] == "PUT" and STATE.match(scope["path"])
+        most = self.settings.largest_file if file else self.settings.max_body
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self.settings.max_body:
-            raise TooLarge(f"the body is larger than the limit of {self.settings.max_body} bytes")
+        if not length.isdigit() or int(length) > most:
+            raise TooLarge(f"the body is larger than the limit of {most} bytes")
 
     def _check_host(self, headers: dict[bytes, bytes]) -> None:
         """Without keys, a web page elsewhere must not reach the service, under a name of its own or by a form."""
@@ -88,24 +101,24 @@ class Gate:
         if origin and origin.partition("://")[2] != host:
             raise Forbidden(f"another page, of {origin!r:.80}, may not call this service")
 
-    def _check_key(self, key: str, scope: Scope) -> None:
-        if not self.settings.keys:
-            return
-        role = self.settings.role_of(key)
-        if role is None:
-            raise Unauthorised("send a key, as in Authorization: Bearer KEY")
-        if role != "admin" and not (scope["method"] == "POST" and RANKING.match(scope["path"])):
-            raise Forbidden("this key may rank and give feedback; this call needs a key of the role admin")
-
     def _check_rate(self, client: Any) -> None:
+        """A bucket for each key that was given out, and for each address: a made-up key brings no bucket of its own."""
         now, rate = time.monotonic(), self.settings.rate
         if len(self._tokens) > MOST_CLIENTS:
             self._tokens.clear()
-        left, before = self._tokens.get(client, (rate, now))
-        left = min(rate, left + (now - before) * rate)
+        most = max(rate, 1.0)
+        left, before = self._tokens.get(client, (most, now))
+        left = min(most, left + (now - before) * rate)
         if left < 1:
             raise TooMany(f"more than {rate:g} requests per second")
         self._tokens[client] = (left - 1, now)
+
+
+def _check_role(role: str | None, scope: Scope) -> None:
+    if role is None:
+        raise Unauthorised("send a key, as in Authorization: Bearer KEY")
+    if role != "admin" and not (scope["method"] == "POST" and RANKING.match(scope["path"])):
+        raise Forbidden("this key may rank and give feedback; this call needs a key of the role admin")
 
 
 def _key(headers: dict[bytes, bytes]) -> str:

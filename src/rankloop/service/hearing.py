@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from rankloop.core.errors import NotFound
 from rankloop.service.bodies import FeedbackBody
 from rankloop.service.errors import Late, Rejected
-from rankloop.service.events import Fed, Ranked
+from rankloop.service.events import Record
 from rankloop.service.plan import Plan
-from rankloop.service.revealed import fed_of, gathered
-from rankloop.service.view import View
+from rankloop.service.revealed import check_whole, fed_of, gathered
+from rankloop.service.view import Open, View
 
 if TYPE_CHECKING:
     from rankloop.service.service import Service
@@ -36,15 +36,15 @@ class Hearing:
             impression = view.open.get(body.impression)
         if impression is None:
             return await self._no_longer_open(stream, plan, body)
-        if time.monotonic() > impression.deadline:
-            self._refuse_late(stream, body.impression)
         fed = fed_of(body, impression.ranked, plan)
         if fed in impression.heard:
             return "repeated"
-        gathered(impression.fed, fed)
-        folded = await self.service.append(stream, fed)
-        if folded.outcome.verdict == "late":
+        if time.monotonic() > impression.deadline:
             self._refuse_late(stream, body.impression)
+        check_whole(gathered(impression.fed, fed), impression.ranked, plan.problem)
+        folded = await self.service.append(stream, fed)
+        if folded.outcome.verdict == "late":  # it was closed at this very moment
+            return await self._no_longer_open(stream, plan, body)
         if folded.outcome.verdict == "refused":
             raise Rejected(fed.what, "this impression already has feedback of another kind")
         if folded.learned is not None:
@@ -55,15 +55,23 @@ class Hearing:
         """Was it closed, and perhaps by this very feedback, whose answer was lost? Then it is not learned again."""
         name = body.impression[:LONGEST_NAME]
         records = await asyncio.to_thread(self.service.store.of_impression, stream, name)
-        ranked = next((record.event for record in records if isinstance(record.event, Ranked)), None)
-        if ranked is None:
+        impression = _before_closing(records)
+        if impression is None:
             self.unknown[stream] = self.unknown.get(stream, 0) + 1
             raise NotFound(f"there is no impression {name!r}")
-        fed = fed_of(body, ranked, plan)
-        if any(isinstance(record.event, Fed) and record.event == fed for record in records):
+        if fed_of(body, impression.ranked, plan) in impression.heard:
             return "repeated"
         return self._refuse_late(stream, name)
 
     def _refuse_late(self, stream: str, impression: str) -> NoReturn:
         self.late[stream] = self.late.get(stream, 0) + 1
         raise Late(f"the window of the impression {impression!r} has closed; nothing was learned from this")
+
+
+def _before_closing(records: list[Record]) -> Open | None:
+    """An impression as it was when it closed: what came later is in the log too, but was not heard."""
+    view, impression = View(None), None
+    for record in records:
+        view.reopen(record)
+        impression = next(iter(view.open.values()), impression)
+    return impression

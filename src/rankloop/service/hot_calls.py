@@ -33,7 +33,7 @@ def add_hot_calls(app: FastAPI) -> None:
     async def rank(name: str, request: Request) -> Response:
         """The order to show. The header Idempotency-Key makes a repeated request give the same impression."""
         body = _rank_body(await content(request, most))
-        return json(await using.rank(service(), name, body, request.headers.get("idempotency-key")))
+        return json(await using.rank(service(), name, body, request.headers.get("idempotency-key") or None))
 
     @app.post("/rankers/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["use"])
     async def feedback(name: str, request: Request) -> Response:
@@ -56,7 +56,7 @@ def add_hot_calls(app: FastAPI) -> None:
     async def experiment_rank(name: str, request: Request) -> Response:
         """One list from both sides of the experiment. Idempotency-Key as for rankers."""
         body = _rank_body(await content(request, most))
-        return json(await using.experiment_rank(service(), name, body, request.headers.get("idempotency-key")))
+        return json(await using.experiment_rank(service(), name, body, request.headers.get("idempotency-key") or None))
 
     @app.post("/experiments/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["experiments"])
     async def experiment_feedback(name: str, request: Request) -> Response:

@@ -17,7 +17,7 @@ from rankloop.core.wire import decision_to_plain, to_plain
 from rankloop.interleaving import interleave
 from rankloop.service.asking import Asked, is_plain, shown_order
 from rankloop.service.curves import Curve
-from rankloop.service.events import Entry, Ranked, Snapshot, Snapshotted
+from rankloop.service.events import Entry, Ranked, Snapshot, Snapshotted, entry_of
 from rankloop.service.learning import Decided, Learning, Published, Step
 from rankloop.service.plan import Plan
 from rankloop.service.showing import base_ranking, explored
@@ -46,7 +46,8 @@ class Live:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"learn {stream}")
         self._steps: list[tuple[Step, asyncio.Future[None]]] = []
         self._busy: asyncio.Task[None] | None = None
-        self.deciding: dict[str, Decided] = {}  # until they are in the log
+        self.deciding: dict[str, tuple[Ranked, Decided]] = {}  # until they are in the log
+        self.guarding = False  # true while the guard's word is on its way to the log
         self._due = due  # snapshots, to be written to the log
         self._lottery = np.random.default_rng([plan.body.seed, time.time_ns()])
         self.start_serving()
@@ -73,13 +74,12 @@ class Live:
         if body.evaluation_share and self._lottery.random() < body.evaluation_share:
             return self._compare(asked, impression)
         decision = self.serving.rank(asked.query)
-        self.deciding[impression] = Decided(asked.query, decision)
         order, plain = decision.ranking, is_plain(asked, self.plan)
         propensity = float(decision.log_propensity)
         if body.shadow:
             order, propensity = base_ranking(asked, self.plan), 0.0
         known = plain and bool(np.isfinite(propensity))
-        return self._event(
+        ranked = self._event(
             asked,
             impression,
             order,
@@ -90,6 +90,13 @@ class Live:
             position=position_of(self.serving),
             slot=self.slot,
         )
+        self.deciding[impression] = ranked, Decided(asked.query, decision)
+        return ranked
+
+    def decided_for(self, ranked: Ranked) -> Decided | None:
+        """What this very event decodes to, if it was drawn here: of two with one key, only one is in the log."""
+        known, decided = self.deciding.pop(ranked.impression, (None, None))
+        return decided if known is ranked else None
 
     def _compare(self, asked: Asked, impression: str) -> Ranked:
         """Prediction and base order as one list: it shows what the ranker knows, and teaches nobody."""
@@ -164,7 +171,7 @@ class Live:
         learning = self.learning
         seq, number = learning.seq, learning.number
         kept = Snapshot(self.stream, number, seq, dumps(learning.session), view, learning.unfit, oldest_open)
-        return Entry(self.stream, Snapshotted(number, seq, digest(learning.session.state)), None, kept)
+        return entry_of(self.stream, Snapshotted(number, seq, digest(learning.session.state)), kept)
 
     def state_at(self, number: int) -> Any:
         """The state of a snapshot."""

@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from rankloop.ads.contexts import Encoding
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
 from rankloop.core.types import Clicks, Floats, Problem
 from rankloop.learners.wrappers.base_score import BaseScore
-from rankloop.service.bodies import BaseBody, CreateBody, Id, ProblemBody
+from rankloop.measures.dcg import LARGEST
+from rankloop.service.bodies import UNFIT_ID, BaseBody, CreateBody, Id, ProblemBody, is_fit
 from rankloop.service.errors import Rejected
 
 MOST_FEATURES = 10_000
@@ -31,12 +33,14 @@ class Plan(NamedTuple):
     given: int  # features that requests bring
     base_column: int | None
     base_weights: Floats | None
+    encoding: Encoding | None = None  # of a context by names
 
 
 def plan_of(body: CreateBody) -> Plan:
     """The plan of a body, or `Rejected` with the field that is wrong; its body is the normal form of the request."""
     _check_numbers(body)
-    problem, given = _problem(body.problem)
+    encoding = _encoding(body.problem)
+    problem, given = _problem(body.problem, encoding)
     learner: AnyLearner = build(body.learner, "learner")
     column, weights = _base(body.base, problem, given)
     if column is not None:
@@ -46,7 +50,15 @@ def plan_of(body: CreateBody) -> Plan:
         problem = problem._replace(n_features=given + 1, feature_names=names)
     _check_together(body, learner, column)
     normal = msgspec.structs.replace(body, learner=spec_of(build(body.learner, "learner")))
-    return Plan(normal, learner, problem, tuple(body.problem.items or ()), given, column, weights)
+    return Plan(normal, learner, problem, tuple(body.problem.items or ()), given, column, weights, encoding)
+
+
+def notes_of(plan: Plan) -> dict[str, Any]:
+    """The names that a saved file keeps beside its numbers."""
+    notes: dict[str, Any] = {"items": list(plan.items)} if plan.items else {}
+    if plan.encoding is not None:
+        notes |= {"context": plan.encoding.context_names, "encoding": plan.encoding.to_plain()}
+    return notes
 
 
 def with_base_score(features: Floats, plan: Plan) -> Floats:
@@ -56,7 +68,23 @@ def with_base_score(features: Floats, plan: Plan) -> Floats:
     return np.ascontiguousarray(np.column_stack([features, scores_of(features, plan.base_weights)]))
 
 
-def _problem(body: ProblemBody) -> tuple[Problem, int]:
+def _encoding(body: ProblemBody) -> Encoding | None:
+    if body.context is None:
+        return None
+    try:
+        ads = map(str, body.items or ())
+        encoding = Encoding.from_plain(msgspec.to_builtins(body.context) | {"ads": ads})
+    except InvalidInput as error:
+        raise Rejected("problem.context", str(error)) from None
+    names = encoding.context_names
+    if len(set(names)) != len(names):
+        raise Rejected("problem.context", "a column or one of its values is given twice")
+    if body.n_context not in (0, len(names)):
+        raise Rejected("problem.n_context", f"{body.n_context}, but the context makes {len(names)} numbers")
+    return encoding
+
+
+def _problem(body: ProblemBody, encoding: Encoding | None) -> tuple[Problem, int]:
     names = tuple(body.feature_names or ())
     if len(set(names)) != len(names):
         raise Rejected("problem.feature_names", "a name is given twice")
@@ -70,14 +98,15 @@ def _problem(body: ProblemBody) -> tuple[Problem, int]:
     items = body.items
     if items is not None and (not items or len({str(item) for item in items}) != len(items)):
         raise Rejected("problem.items", "a fixed set has at least one item, and each item once")
+    n_context = body.n_context if encoding is None else encoding.n_context
     smallest = {"n_context": 0, "shown": 1, "depth": 1, "max_grade": 0}
     for name, least in smallest.items():
-        value = getattr(body, name)
+        value = n_context if name == "n_context" else getattr(body, name)
         if value is not None and not least <= value <= MOST_FEATURES:
             raise Rejected(f"problem.{name}", f"must be from {least} to {MOST_FEATURES}, got {value}")
     n_items = None if items is None else len(items)
     return (
-        Problem(n_features, n_items, body.n_context, body.shown, body.depth, body.max_grade, names),
+        Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names),
         n_features,
     )
 
@@ -102,14 +131,19 @@ def _base(base: BaseBody | None, problem: Problem, given: int) -> tuple[int | No
 
 
 def _check_numbers(body: CreateBody) -> None:
-    if not 0 <= body.seed < 2**63:
-        raise Rejected("seed", f"must be a whole number from 0, got {body.seed}")
-    if not 0 < body.window <= LONGEST_WINDOW:
-        raise Rejected("window", f"must be seconds above 0 and at most {LONGEST_WINDOW:.0f}, got {body.window}")
+    check_seed_and_window(body.seed, body.window)
     if not 1 <= body.snapshot_every <= 10**9:
         raise Rejected("snapshot_every", f"must be a number of updates from 1, got {body.snapshot_every}")
     if not 0 <= body.evaluation_share <= 1:
         raise Rejected("evaluation_share", f"must be a share from 0 to 1, got {body.evaluation_share}")
+
+
+def check_seed_and_window(seed: int, window: float) -> None:
+    """Of a ranker or an experiment."""
+    if not 0 <= seed < 2**63:
+        raise Rejected("seed", f"must be a whole number from 0 and of at most 63 bits, got {seed!r:.80}")
+    if not 0 < window <= LONGEST_WINDOW:
+        raise Rejected("window", f"must be seconds above 0 and at most {LONGEST_WINDOW:.0f}, got {window}")
 
 
 def _check_together(body: CreateBody, learner: AnyLearner, column: int | None) -> None:
@@ -129,8 +163,15 @@ def check_weights(weights: list[float], n_features: int, field: str) -> Floats:
     return np.array(weights, dtype=np.float64)
 
 
-def check_builds(plan: Plan) -> None:
-    """Refuse a learner that cannot begin with this problem."""
+def check_new(plan: Plan) -> None:
+    """Refuse a learner that cannot begin with this problem, and what only a new ranker is not allowed.
+
+    Here and not in `plan_of`: rankers that are in a log begin again, whatever is refused today.
+    """
+    if plan.problem.max_grade > LARGEST:
+        raise Rejected("problem.max_grade", f"must be at most {LARGEST:.0f}, got {plan.problem.max_grade}")
+    if not all(map(is_fit, plan.items)):
+        raise Rejected("problem.items", UNFIT_ID)
     try:
         plan.learner.init(plan.problem)
     except InvalidInput as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -71,8 +72,9 @@ def problem_of(error: Exception) -> dict[str, Any]:
     return problem(500, "internal-error", "this is a defect of rankloop; the log of the service says more")
 
 
-def response_of(document: dict[str, Any]) -> Response:
-    headers = {"Retry-After": "1"} if document["status"] in (429, 503, 507) else None
+def response_of(document: dict[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    if document["status"] in (429, 503, 507):
+        headers = {"Retry-After": "1"}
     if document["status"] == 401:
         headers = {"WWW-Authenticate": "Bearer"}
     return Response(msgspec.json.encode(document), document["status"], headers, MEDIA)

@@ -45,6 +45,6 @@ def json(value: Any, status: int = 200) -> Response:
 
 def checked_name(name: str) -> str:
     """Letters, digits, dot, dash and underscore: a name that is safe in an address and in a file name."""
-    if not _NAME.match(name):
+    if not _NAME.fullmatch(name):
         raise Rejected("name", "must be 1 to 64 letters, digits, dots, dashes or underscores, and not begin with a dot")
     return name

@@ -49,7 +49,7 @@ class Replay:
         self.events += 1
         outcome = self.view.fold(record)
         if outcome.step is not None:
-            self.learning.take(outcome.step, self._kept.__getitem__)
+            self.learning.take(outcome.step, self._state_at)
             self._recent[self.learning.number] = self.learning.session.state
             if len(self._recent) > REMEMBERED:
                 self._recent.popitem(last=False)
@@ -71,11 +71,16 @@ class Replay:
 
     def _check(self, event: Snapshotted) -> None:
         state = self._recent.get(event.number, self._kept.get(event.number))
+        if state is not None:
+            self._kept[event.number] = state
         if state is None or digest(state) != event.digest:
             self.differing.append(event.number)
-            return
-        self.checked += 1
-        self._kept[event.number] = state
+        else:
+            self.checked += 1
+
+    def _state_at(self, number: int) -> Any:
+        """What the replay itself had at a snapshot, though it may differ; as in the service, else the first state."""
+        return self._kept.get(number, self.learning.first)
 
 
 def replayed(records: Iterable[Record]) -> list[Replayed]:

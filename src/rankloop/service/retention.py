@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rankloop.service.archive import keep
 from rankloop.service.errors import Unavailable
-from rankloop.service.events import Entry, Record, Snapshot, Snapshotted
+from rankloop.service.events import Record, Snapshot, Snapshotted, entry_of
 from rankloop.service.experiments import LiveExperiment
 from rankloop.service.stores.port import Store
 
@@ -54,7 +54,7 @@ async def keep_counts(service: Service, live: LiveExperiment) -> None:
     kept = Snapshot(live.stream, number, last, b"", live.view.saved(), 0, live.view.oldest_open(last))
     known = await asyncio.to_thread(service.store.snapshot, live.stream)
     if number and (known is None or known.number != number):
-        await service.log.append(Entry(live.stream, Snapshotted(number, last, ""), None, kept))
+        await service.log.append(entry_of(live.stream, Snapshotted(number, last, ""), kept))
 
 
 def compact(store: Store, stream: str, data: Path, before: float) -> int:

@@ -31,8 +31,6 @@ def fed_of(body: FeedbackBody, ranked: Ranked, plan: Plan) -> Fed:
     items, values = _named(body, what, ranked)
     _check_seen(what, items, ranked, plan.problem)
     _check_values(what, values, plan.problem)
-    if what == "relevances" and body.final and ranked.teaches:
-        _check_all(items, ranked, plan.problem)
     return Fed(body.impression, what, items, values, body.final)
 
 
@@ -111,7 +109,8 @@ def _check_values(what: str, values: list[float], problem: Problem) -> None:
         raise Rejected(what, f"a grade is outside 0 … {problem.max_grade}")
 
 
-def _check_all(items: list[int], ranked: Ranked, problem: Problem) -> None:
+def check_whole(fed: Fed, ranked: Ranked, problem: Problem) -> None:
+    """Refuse the last word on an impression while a grade is missing; `fed` is what was gathered with it."""
     expected = len(ranked.shown[: problem.depth])
-    if len(items) != expected:
-        raise Rejected("relevances", f"{len(items)} grades; give one for each of the first {expected} items")
+    if fed.what == "relevances" and fed.final and ranked.teaches and len(fed.items) != expected:
+        raise Rejected("relevances", f"{len(fed.items)} grades; give one for each of the first {expected} items")

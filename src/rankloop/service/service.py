@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from rankloop.core.errors import NotFound
 from rankloop.service.curves import sample
-from rankloop.service.events import Created, Entry, Experiment, Ranked, Record
+from rankloop.service.events import Created, Entry, Experiment, Ranked, Record, entry_of
 from rankloop.service.experiments import LiveExperiment
 from rankloop.service.hearing import Hearing
 from rankloop.service.live import Live
@@ -98,8 +98,7 @@ class Service:
 
     async def append(self, stream: str, event: Any) -> Folded:
         """Log an event, and wait until it is durable and folded."""
-        impression = getattr(event, "impression", None)
-        folded: Folded = await self.log.append(Entry(stream, event, impression))
+        folded: Folded = await self.log.append(entry_of(stream, event))
         return folded
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -127,7 +126,7 @@ class Service:
         live = self.rankers[name]
         outcome = _folded(live.view, record, live.plan.body.window)
         if isinstance(event, Ranked) and outcome.verdict == "shown":
-            live.view.open[event.impression].decided = live.deciding.pop(event.impression, None)
+            live.view.open[event.impression].decided = live.decided_for(event)
         if outcome.verdict == "closed":
             guard(self, live)
         return Folded(outcome, live.teach(outcome.step) if outcome.step is not None else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rankloop.core.errors import InvalidInput
 
 ROLES = ("rank", "admin")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+LIMITS = ("body", "items", "batch", "rankers", "open", "state", "rate")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,7 @@ class Settings:
     max_batch: int = 200  # requests per batch
     max_rankers: int = 1_000
     max_open: int = 200_000  # impressions that wait for feedback, per ranker
+    max_state: int = 64_000_000  # bytes that a learner begins with
     rate: float = 10_000.0  # requests per second and client
     workers: int = 1
     keep_days: float | None = None  # older events move to Parquet in the data folder; None: never
@@ -41,9 +44,15 @@ class Settings:
             raise InvalidInput("several workers need PostgreSQL: set RANKLOOP_STORE=postgresql://…")
         if self.data.exists() and not self.data.is_dir():
             raise InvalidInput(f"{self.data} is a file; --data names a folder")
-        for name in ("max_body", "max_items", "max_batch", "max_rankers", "max_open", "rate", "workers", "keep_days"):
-            if (getattr(self, name) or 0) <= 0 and getattr(self, name) is not None:
-                raise InvalidInput(f"{name} must be above 0, got {getattr(self, name)}")
+        for name in (*map(_field, LIMITS), "workers", "keep_days"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise InvalidInput(f"{name} must be above 0, got {value}")
+
+    @property
+    def largest_file(self) -> int:
+        """Bytes of a saved ranker: its state, and what is written beside it."""
+        return self.max_state + self.max_body
 
     def role_of(self, key: str) -> str | None:
         """The role of a key, found in constant time; None for a key that nobody gave out."""
@@ -65,6 +74,24 @@ def keys_from(text: str) -> tuple[tuple[str, str], ...]:
             )
         pairs.append((role, key))
     return tuple(pairs)
+
+
+def limits_from(texts: Iterable[str]) -> dict[str, float]:
+    """The limits of `--limit`, each name=number, as arguments of `Settings`."""
+    limits: dict[str, float] = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        try:
+            limits[_field(name)] = float(number) if name == "rate" else int(number)
+        except ValueError:
+            name = ""
+        if name not in LIMITS:
+            raise InvalidInput(f"--limit {text}: give name=number with one of the names {', '.join(LIMITS)}")
+    return limits
+
+
+def _field(limit: str) -> str:
+    return "rate" if limit == "rate" else f"max_{limit}"
 
 
 def environment_keys() -> tuple[tuple[str, str], ...]:

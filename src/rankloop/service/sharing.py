@@ -28,7 +28,7 @@ class Sharing:
     def __init__(self, service: Service, store: SharedStore) -> None:
         self.service = service
         self.store = store
-        self._published: dict[str, int] = {}
+        self._published: dict[str, int] = {}  # by the last event, not by state: a step that is refused counts too
 
     async def work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -88,22 +88,22 @@ class Sharing:
 
     async def _publish(self, live: Live) -> None:
         published = live.published
-        if live.waits or self._published.get(live.stream) == published.number:
+        if live.waits or self._published.get(live.stream) == published.seq:
             return
         with suppress(Unavailable):
             session = await asyncio.to_thread(_session, live, published)
             publication = Publication(live.stream, published.number, published.seq, published.unfit, session)
             await asyncio.to_thread(self.store.publish, publication)
-            self._published[live.stream] = published.number
+            self._published[live.stream] = published.seq
 
     async def _follow(self, live: Live) -> None:
         with suppress(Unavailable):
             found = await asyncio.to_thread(self.store.publication, live.stream)
-            if found is None or self.service.leads or found.number <= live.published.number:
+            if found is None or self.service.leads or found.seq <= live.published.seq:
                 return
             session = await asyncio.to_thread(loads, found.session)
             newer = Published(found.number, session.state, session.learned, session.refused, found.unfit, found.seq)
-            if found.number > live.published.number:
+            if found.seq > live.published.seq:
                 live.publish(newer)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from rankloop.interleaving import Comparison
 from rankloop.measures.base import parse_measure
+from rankloop.measures.dcg import LARGEST
 from rankloop.service.events import Fed, Ranked
 
 PLACES = 20  # places whose clicks are counted
@@ -74,7 +75,7 @@ class Tally(msgspec.Struct):
         place = {item: i for i, item in enumerate(ranked.shown)}
         relevance = np.zeros(len(ranked.shown))
         for item, grade in zip(fed.items, fed.values):
-            relevance[place[item]] = grade
+            relevance[place[item]] = min(grade, LARGEST)  # what is in the log must always fold
         self.ndcg += float(parse_measure("nDCG@10")(np.arange(len(relevance)), relevance))
         self.graded += 1
 

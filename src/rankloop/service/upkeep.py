@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rankloop.service.errors import Unavailable
-from rankloop.service.events import Closed, Frozen, RolledBack
+from rankloop.service.events import Closed, RolledBack
 from rankloop.service.guard import is_lost
 from rankloop.service.live import Live
 from rankloop.service.view import View
@@ -28,6 +28,8 @@ async def close_windows(service: Service) -> None:
         await asyncio.sleep(CLOSE_EVERY)
         if not service.leads:
             continue
+        for live in service.rankers.values():
+            guard(service, live)  # it may have been about to speak when the process that led before came to its end
         views = [(live.stream, live.view) for live in service.rankers.values()]
         views += [(live.stream, live.view) for live in service.experiments.values()]
         for stream, view in views:
@@ -58,23 +60,28 @@ async def last_snapshot(service: Service, live: Live) -> None:
 
 
 def guard(service: Service, live: Live) -> None:
-    """Freeze and go back where the comparison with the base is lost; both are events, so a replay does not judge."""
-    if service.leads and live.plan.body.guard and not live.view.frozen and is_lost(live.view.tally.comparison):
+    """Freeze and go back where the comparison with the base is lost; that is an event, so a replay does not judge."""
+    silent = not service.leads or not live.plan.body.guard or live.view.frozen or live.guarding
+    if not silent and is_lost(live.view.tally.comparison):
+        live.guarding = True
         service.spawn(_protect(service, live, live.view.good))
 
 
 async def _protect(service: Service, live: Live, good: int) -> None:
-    await _surely(service, live.stream, Frozen(LOST))
-    await _surely(service, live.stream, RolledBack(good, LOST))
-
-
-async def _surely(service: Service, stream: str, event: Frozen | RolledBack) -> None:
-    while True:
-        try:
-            await service.append(stream, event)
-            return
-        except Unavailable:
+    """One event for both: a crash leaves either all of it or nothing."""
+    try:
+        while not await _said(service, live.stream, RolledBack(good, LOST, freezes=True)):
             await asyncio.sleep(RETRY)
+    finally:
+        live.guarding = False
+
+
+async def _said(service: Service, stream: str, event: RolledBack) -> bool:
+    try:
+        await service.append(stream, event)
+    except Unavailable:
+        return False
+    return True
 
 
 def expired(view: View) -> list[str]:

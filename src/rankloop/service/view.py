@@ -99,6 +99,8 @@ class View:
             self.reason = event.reason if isinstance(event, Frozen) else ""
         elif isinstance(event, RolledBack):
             self.tally.wins = self.tally.ties = self.tally.losses = 0
+            if event.freezes:
+                self.frozen, self.reason = True, event.reason
             return Outcome("done", GoBack(record.seq, event.to, self._mark(record.seq)))
         elif isinstance(event, Snapshotted) and self.tally.wins >= self.tally.losses:
             self.good = event.number
@@ -110,8 +112,7 @@ class View:
         if isinstance(event, Ranked):
             self.open.setdefault(event.impression, Open(event, record.seq))
         elif isinstance(event, Fed):
-            self._gather(event)
-            if event.final:
+            if self._gather(event) == "taken" and event.final:
                 self.open.pop(event.impression, None)
         elif isinstance(event, Closed):
             self.open.pop(event.impression, None)

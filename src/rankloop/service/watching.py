@@ -17,12 +17,15 @@ from rankloop.service.errors import Unavailable
 from rankloop.service.events import experiment_stream, ranker_stream
 from rankloop.service.export import json_lines, parquet
 from rankloop.service.metrics import Metrics
+from rankloop.service.problems import problem, response_of
 from rankloop.service.reading import json
 from rankloop.service.report import experiment_report, ranker_report
 from rankloop.service.schemas import gives
 from rankloop.service.service import Service
 
 EVENTS_EVERY = 1.0  # seconds
+KINDS = ("ranker", "experiment")
+AILS = "the log cannot be written now"
 
 
 def add_watching(app: FastAPI, metrics: Metrics) -> None:
@@ -35,14 +38,16 @@ def add_watching(app: FastAPI, metrics: Metrics) -> None:
     async def events(ranker: str | None = None) -> Response:
         """Server-sent events, one a second: what `GET /rankers` and `GET /experiments` say."""
         if ranker is not None:
+            await service().look_for(ranker)
             service().ranker(ranker)
         return StreamingResponse(_events(app, ranker), media_type="text/event-stream")
 
     @app.get("/log/{file}", openapi_extra=gives(), tags=["rankers"])
-    async def log(file: str) -> Response:
-        """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet."""
+    async def log(file: str, of: str = "") -> Response:
+        """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist."""
         name, _, form = file.rpartition(".")
-        stream = _stream(service(), name)
+        await service().look_for(name)
+        stream = _stream(service(), name, of)
         records = whole(service().store, stream, service().settings.data, service().log.last)
         if form == "jsonl":
             return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
@@ -50,6 +55,7 @@ def add_watching(app: FastAPI, metrics: Metrics) -> None:
             return StreamingResponse(_pieces(parquet(records)), media_type="application/vnd.apache.parquet")
         raise NotFound(f"the log is there as {name}.jsonl and as {name}.parquet")
 
+    @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", openapi_extra=gives(), tags=["health"])
     async def ready() -> Response:
         """Whether rankings can be asked for: it has started, and the log can be written."""
@@ -57,7 +63,8 @@ def add_watching(app: FastAPI, metrics: Metrics) -> None:
             with suppress(Unavailable):
                 await service().log.append(None)  # asks the database
         well = service().ready and not service().log.ails
-        return json({"ready": well, "leads": service().leads}, 200 if well else 503)
+        report = {"ready": well, "leads": service().leads}
+        return json(report) if well else response_of(problem(503, "unavailable", AILS) | report)
 
     @app.get("/metrics", openapi_extra=gives(), tags=["health"])
     async def prometheus() -> Response:
@@ -65,12 +72,12 @@ def add_watching(app: FastAPI, metrics: Metrics) -> None:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _stream(service: Service, name: str) -> str:
-    if name in service.rankers:
+def _stream(service: Service, name: str, of: str) -> str:
+    if name in service.rankers and of != "experiment":
         return ranker_stream(name)
-    if name in service.experiments:
+    if name in service.experiments and of != "ranker":
         return experiment_stream(name)
-    raise NotFound(f"there is no ranker and no experiment {name!r}")
+    raise NotFound(f"there is no {of if of in KINDS else ' and no '.join(KINDS)} {name!r}")
 
 
 async def _events(app: FastAPI, name: str | None) -> AsyncIterator[bytes]:

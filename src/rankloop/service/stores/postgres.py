@@ -11,7 +11,7 @@ import psycopg
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Unavailable
-from rankloop.service.events import Entry, Record, encode
+from rankloop.service.events import Entry, Record
 from rankloop.service.stores.connections import CHANNEL, NOTIFY, Connections
 from rankloop.service.stores.port import LOG, Publication, Written
 from rankloop.service.stores.postgres_tables import (
@@ -127,7 +127,7 @@ class PostgresStore(Queries):
             return Written(missed, [])
         now, last = time.time(), missed[-1].seq if missed else after
         written = [Record(last + i, entry.stream, now, entry.event) for i, entry in enumerate(entries, 1)]
-        rows = [(r.seq, r.stream, now, e.impression, encode(e.event)) for r, e in zip(written, entries)]
+        rows = [(r.seq, r.stream, now, e.impression, e.body) for r, e in zip(written, entries)]
         cursor.executemany(INSERT, rows)
         self._passing("inserted")
         for kept in (entry.snapshot for entry in entries if entry.snapshot is not None):

@@ -13,12 +13,14 @@ from threading import Lock, Thread
 from typing import Any
 
 from rankloop.service.errors import Full, Unavailable
-from rankloop.service.events import Entry, Record, encode
+from rankloop.service.events import Entry, Record
 from rankloop.service.stores.port import Written
 from rankloop.service.stores.queries import Queries, records_of
-from rankloop.service.stores.sqlite_file import connected, locked, migrate
+from rankloop.service.stores.sqlite_file import WAITING, connected, locked, migrate
 
 CHECKPOINT_EVERY = 0.5  # seconds
+MOST_AHEAD = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
+PATIENCE = 100  # milliseconds for which those who read may hold that up
 INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
 KEEP = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 MISSED = "SELECT seq, stream, at, body FROM events WHERE seq > ? ORDER BY seq"
@@ -43,11 +45,14 @@ class SqliteStore(Queries):
             self._last = super().last()
             undo.pop_all()
         self._certain = True
+        self._ahead = 0  # pages, as the last checkpoint has found them
         self._checkpoints = Thread(target=self._checkpoint, name="checkpoints", daemon=True)
         self._checkpoints.start()
 
     def append(self, entries: Sequence[Entry], after: int) -> Written:
         try:
+            if self._ahead > MOST_AHEAD:
+                self._begin_anew()
             missed = [] if self._certain else records_of(self._writer.execute(MISSED, (after,)).fetchall())
             self._last = max([self._last, *(record.seq for record in missed)])
             written = self._insert(entries)
@@ -86,7 +91,7 @@ class SqliteStore(Queries):
             return []
         now = time.time()
         written = [Record(self._last + i, entry.stream, now, entry.event) for i, entry in enumerate(entries, 1)]
-        rows = [(r.seq, r.stream, now, e.impression, encode(e.event)) for r, e in zip(written, entries)]
+        rows = [(r.seq, r.stream, now, e.impression, e.body) for r, e in zip(written, entries)]
         self._passing("begin")
         self._writer.execute("BEGIN IMMEDIATE")
         self._writer.executemany(INSERT, rows)
@@ -108,7 +113,15 @@ class SqliteStore(Queries):
         with closing(connected(self.path)) as connection:
             while not self._stopping.wait(CHECKPOINT_EVERY):
                 with suppress(sqlite3.Error):  # a full disk is met by the writer, who tells the caller
-                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                    self._ahead = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
+
+    def _begin_anew(self) -> None:
+        """Empty the write-ahead file: under load only the writer finds a moment in which nobody writes."""
+        self._ahead = 0
+        with suppress(sqlite3.Error):  # somebody reads; it is tried again after the next checkpoint
+            self._writer.execute(f"PRAGMA busy_timeout = {PATIENCE}")
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._writer.execute(f"PRAGMA busy_timeout = {1000 * WAITING}")
 
 
 @contextmanager

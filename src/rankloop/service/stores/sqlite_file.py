@@ -10,6 +10,7 @@ from pathlib import Path
 from rankloop.core.errors import Conflict
 
 FILE = "rankloop.db"
+WAITING = 10  # seconds, for whoever else holds a lock of the file
 SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0")
 MIGRATIONS = (
     """
@@ -26,7 +27,7 @@ MIGRATIONS = (
 
 def connected(path: Path) -> sqlite3.Connection:
     """A connection that writes ahead and waits for the disk."""
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=WAITING)
     try:
         for setting in SETTINGS:
             connection.execute(f"PRAGMA {setting}")
