@@ -33,7 +33,7 @@ def advise(
         typer.Option("--feedback", "-f", metavar="NAME", help=f"What comes back: {', '.join(FEEDBACK)}."),
     ] = None,
     items: Annotated[
-        str | None, typer.Option("--items", metavar="features|N", help="With features, or a fixed set of N items.")
+        str | None, typer.Option("--items", metavar="features|fixed|N", help="With features, or a fixed set of N.")
     ] = None,
     measure: Annotated[
         str | None,

@@ -102,7 +102,8 @@ def evaluate(
     without judgments are left out, and so are those that the run lacks unless --every-query.
 
     With --log, a policy of AUC-optimised rankers is trained on half of the rows and judged on the other half, beside
-    the policy that made the log. A saved policy is judged on all rows, so give it a log that it has not learned from.
+    the policy that made the log. A saved policy is judged on all rows (with a reward model, on half), so give it a log
+    that it has not learned from.
     Where the log has a column of a target policy's probabilities, that policy is judged. On the log of a service a
     saved ranker is judged; the probabilities with which each ranking was drawn come from learning the log again.
     """

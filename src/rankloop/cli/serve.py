@@ -43,7 +43,7 @@ def serve(
             help="Allow more or less: body, items, batch, rankers, open, state, rate. May be repeated.",
         ),
     ] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Add a ranker that simulated people use.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Add rankers to play with, and simulated people.")] = False,
     imports: Imports = None,
     socket: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
 ) -> None:
