@@ -27,9 +27,16 @@ class Refused(RankloopError):
     """The service said no, or something else answered in its place; `problem` is its document (RFC 9457)."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        super().__init__(f"{status} {problem.get('title')}: {problem.get('detail')}")
+        super().__init__(f"{status} {problem.get('title')}: {_field_of(problem)}{problem.get('detail')}")
         self.problem = problem
         self.status = status
+
+
+def _field_of(problem: Mapping[str, Any]) -> str:
+    """The field that is wrong, where the document names one; it may come from anybody."""
+    errors = problem.get("errors")
+    first = errors[0] if isinstance(errors, list) and errors else None
+    return f"{first['field']}: " if isinstance(first, dict) and first.get("field") else ""
 
 
 class Unreachable(RankloopError):

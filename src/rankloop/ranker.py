@@ -17,7 +17,7 @@ from rankloop.core.saving import load_with_notes, save
 from rankloop.core.session import Session
 from rankloop.core.tables import Id, Table, candidates_table, named_row, plain_ids
 from rankloop.core.types import Problem, Query
-from rankloop.core.wire import decision_from_plain, decision_to_plain
+from rankloop.core.wire import decision_from_plain, decision_to_plain, receipt_type
 from rankloop.shown import Shown
 
 
@@ -78,6 +78,7 @@ class Ranker:
         missing: int = 0,
         encoding: Encoding | None = None,
     ) -> None:
+        receipt_type(session.learner)  # else nothing could be learned from what was shown
         problem = session.problem
         self.session = session
         self.features = list(problem.feature_names) or [f"feature_{i}" for i in range(problem.n_features)]

@@ -81,7 +81,7 @@ def test_lists_that_do_not_stand_together_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match="do not stand together"):
         read_click_log(path)
     path.write_text("qid,click,a\n1,0,1\n")
-    with pytest.raises(InvalidInput, match="no column for the place"):
+    with pytest.raises(InvalidInput, match=r"no column for the position .*: add --column position=NAME"):
         read_click_log(path)
 
 
@@ -91,20 +91,24 @@ def test_ids_and_times_are_no_features(tmp_path):
     path.write_text("impression,position,click,row,user_id,date,price\n" + "\n".join(lines))
     log = read_click_log(path)
     assert log.feature_names == ("price",)
-    assert log.described == "features: price; left out as ids: row, user_id"
+    assert log.described == "features: price; left out as ids: row, user_id; not features, by their names: date"
     with pytest.raises(InvalidInput, match="no column of features"):
         read_click_log(path, without=["price"])
     with pytest.raises(InvalidInput, match=r"no column 'prise'; did you mean 'price'\?"):
         read_click_log(path, without=["prise"])
 
 
-def test_texts_are_named(tmp_path):
+def test_texts_are_named_all_at_once(tmp_path):
     path = tmp_path / "clicks.csv"
-    path.write_text("impression,position,click,price,brand,since\n1,1,1,2,x,2026-01-01\n1,2,0,3,y,2026-01-02\n")
-    for name, left in (("brand", ()), ("since", ["brand"])):
-        with pytest.raises(InvalidInput, match=rf"clicks.csv: {name} is not a column of numbers"):
-            read_click_log(path, left)
-    assert read_click_log(path, ["brand", "since"]).described == "features: price"
+    path.write_text("impression,position,click,price,my brand,since\n1,1,1,2,x,2026-01-01\n1,2,0,3,y,2026-01-02\n")
+    with pytest.raises(InvalidInput) as refused:
+        read_click_log(path)
+    assert str(refused.value) == (
+        "clicks.csv: my brand, since are not columns of numbers, and features are: write a 0/1 column for each value "
+        "of a text, of a time (since) an age or an hour, or leave out what is no feature: --without 'my brand' "
+        '--without since (in Python without=["my brand", "since"])'
+    )
+    assert read_click_log(path, ["my brand", "since"]).described == "features: price"
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,16 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import csv, parquet
 
 from rankloop.ads.context_columns import MOST_COUNTED, Numbers, encoding_of
 from rankloop.ads.contexts import Encoding
-from rankloop.ads.judging import teach
+from rankloop.ads.judging import judge, teach
+from rankloop.ads.policies import Uniform
 from rankloop.ads.saved_policy import load_policy, save_policy
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saving import load_with_notes, save
@@ -107,6 +110,29 @@ def test_ids_of_numbers_are_left_out(tmp_path):
     for named in ({"context": ["agee"]}, {"without": ["agee"]}):
         with pytest.raises(InvalidInput, match=r"no context column 'agee'; did you mean 'age'\?"):
             encoding_of(table.pieces(), **named)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_dates_and_times_are_left_out_and_named(tmp_path, packed):
+    """As Arrow has them, and as texts; a text that only looks a little like a date is a text."""
+    header = "when,day,clock,note,timestamp,age,ad,click,propensity"
+    days = [f"2026-03-{n % 28 + 1:02}" for n in range(60)]
+    rows = [f"{day}T10:00:00,{day},1{n % 9}:30,2026-{n % 3},{n},{n % 7},{n % 2},1,0.5" for n, day in enumerate(days)]
+    path = tmp_path / "log.csv"
+    table_of(path, rows, header)
+    if packed:  # all but the numbers as texts
+        texts = csv.ConvertOptions(column_types=dict.fromkeys(("when", "day", "clock"), pa.string()))
+        path = tmp_path / "log.parquet"
+        parquet.write_table(csv.read_csv(tmp_path / "log.csv", convert_options=texts), path)
+    table = LogTable(path)
+    encoding = encoding_of(table.pieces())
+    assert (encoding.columns, encoding.times) == (("age", "note"), ("when", "day", "clock"))
+    told = "context: age (number), note (3 values); left out as times: when, day, clock"
+    assert encoding.described == told
+    assert Encoding.from_plain(encoding.to_plain()) == encoding
+    policies = {"p": Uniform(n_ads=2)}
+    assert judge(table, encoding, policies).context == f"{told}; not context, by their names: timestamp"
+    assert encoding_of(table.pieces(), context=["day"]).columns == ("day",)
 
 
 def test_numbers_are_counted_only_until_it_is_clear():

@@ -12,6 +12,8 @@ from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saving import load
 
+SEEN = ["--position-bias", "1,0.5,0.33"]  # there is no column of items
+
 
 def written(tmp_path, header, *lines):
     path = tmp_path / "clicks.csv"
@@ -42,7 +44,7 @@ def test_no_other_name_of_the_click_is_a_feature(tmp_path):
 def test_the_command_learns_from_the_features_alone(tmp_path, capsys):
     path, out = leaking(tmp_path), tmp_path / "out"
     with pytest.raises(SystemExit) as leaving:
-        main(["train", "--log", str(path), "--out", str(out), "--regularisation", "0.01", "--json"])
+        main(["train", "--log", str(path), "--out", str(out), "--regularisation", "0.01", "--json", *SEEN])
     assert not leaving.value.code
     answer = json.loads(capsys.readouterr().out)
     assert (answer["features"], answer["left_out"]) == (["f"], ["Click", "propensity"])
@@ -62,7 +64,7 @@ HEADER = "impression,position,click,f,item"
         ("0,2000000000,0,3.5,4", "clicks.csv, row 2: position is 2000000000; lists have at most 10,000 places"),
         ("0,-9000000000000000000,0,3.5,4", "clicks.csv, row 2: position is -9000000000000000000; lists have at most"),
         ("0,2,,3.5,4", "clicks.csv, row 2: click is missing"),
-        ("0,2,yes,3.5,4", "clicks.csv, row 2: click is 'yes'; it must be a number"),
+        ("0,2,yes,3.5,4", "clicks.csv, row 2: click is 'yes'; it must be a number \\(0 or 1\\)"),
     ],
 )
 def test_faults_are_named_by_row(tmp_path, line, message):
@@ -96,7 +98,7 @@ def test_headers_that_cannot_be_used(tmp_path, header, message):
 @pytest.mark.parametrize("clip", ["nan", "-3", "0"])
 def test_a_clip_that_is_no_weight(tmp_path, capsys, clip):
     with pytest.raises(SystemExit) as leaving:
-        main(["train", "--log", str(leaking(tmp_path)), "--out", str(tmp_path / "out"), "--clip", clip])
+        main(["train", "--log", str(leaking(tmp_path)), "--out", str(tmp_path / "out"), "--clip", clip, *SEEN])
     assert leaving.value.code == 2
     assert f"clip = {float(clip)} must be a weight above 0" in capsys.readouterr().err
 

@@ -110,5 +110,5 @@ def _cases(entry: Entry) -> Iterator[Case]:
 if __name__ == "__main__":
     np.seterr(all="ignore")
     for entry in entries("learner"):
-        if sys.argv[1:] in ([], [entry.kind]):
+        if not sys.argv[1:] or entry.kind in sys.argv[1:]:
             print(json.dumps([entry.kind, [fault for case in _cases(entry) for fault in faults(case)]]), flush=True)

@@ -63,10 +63,10 @@ def test_a_second_name_for_the_click_is_no_context(tmp_path, roles):
     path = tmp_path / "log.csv"
     path.write_text(f"{roles},age\na,1,0.5,1,7,31\nb,0,0.5,0,8,44\n")
     table = LogTable(path)
-    action, click, propensity, other, _ = roles.split(",")
+    action, click, propensity, other, time = roles.split(",")
     assert table.columns[:3] == (action, click, propensity)
     assert table.columns.context == ("age",)
-    assert table.columns.left_out == (other,)
+    assert table.columns.left_out == (other, time)
     (piece,) = LogTable(path, reward=other).pieces()
     assert list(piece.context) == ["age"]
 

@@ -122,7 +122,7 @@ def test_published_tables_have_their_ends():
 
 def test_propensities_are_how_often_places_are_looked_at():
     people = PositionBased(behaviour="perfect", max_grade=1, severity=2.0, shown=3)
-    assert people.propensities(5).tolist() == [1.0, 1 / 4, 1 / 9, 0.0, 0.0]
+    assert people.propensities(5).tolist() == pytest.approx([1.0, 1 / 4, 1 / 9, 0.0, 0.0], rel=1e-15)
     rng = default_rng(0)
     clicks = [people.observe(np.arange(5), np.ones(5), rng).items for _ in range(DRAWS)]
     share = np.bincount(np.concatenate(clicks), minlength=5) / DRAWS

@@ -73,6 +73,10 @@ def test_a_context_by_names_is_part_of_the_problem(place: Place) -> None:
         client.create("plain", learner="auc_policy", problem={"items": ["hats", "coats"], "n_context": 1})
         with pytest.raises(Refused, match="columns by name need a context"):
             client.rank("plain", context={"age": 41})
+        with pytest.raises(Refused, match=r"context: give age, job \(null: not known\), or 4 finite numbers"):
+            client.rank("ads")
+        with pytest.raises(Refused, match="context: must be 1 finite numbers"):
+            client.rank("plain")
         for changed in ({"means": [40.0]}, {"values": [["a", "a"], []]}):
             with pytest.raises(Refused, match=r"an encoding has ads and columns|given twice"):
                 client.create("other", learner="auc_policy", problem=problem | {"context": context | changed})

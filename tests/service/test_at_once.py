@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -39,7 +40,8 @@ def within(place: Place, scenario: Scenario) -> None:
         finally:
             await service.close()
 
-    asyncio.run(live())
+    with ThreadPoolExecutor(1) as thread:  # a browser test may have left its loop running in this one
+        thread.submit(asyncio.run, live()).result()
 
 
 def asking(shift: int = 0, **more: Any) -> RankBody:

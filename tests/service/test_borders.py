@@ -49,6 +49,7 @@ def test_a_defect_is_a_problem_with_all_headers_and_is_counted(
     monkeypatch.setattr(using, "rank", lambda *arguments: 1 / 0)
     with caplog.at_level(logging.INFO, logger="rankloop.service"):
         answer = client.post("/rankers/shop/rank", json={"items": items()})
+        until(lambda: "call" in [record.message for record in caplog.records])  # noted after it is answered
     assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
     assert "division" not in answer.text
     assert answer.headers["x-content-type-options"] == "nosniff"

@@ -52,6 +52,20 @@ def test_a_refusal_says_why(served: httpx.Client) -> None:
     assert refused.value.status == 404
 
 
+def test_a_refusal_names_the_field(served: httpx.Client) -> None:
+    with Client(str(served.base_url)) as client:
+        with pytest.raises(Refused, match=r"422 invalid input: problem: Object contains unknown .* feature_names, "):
+            client.create("other", learner="3pr", problem={"features": ["price"]})
+        client.create("shop", **SHOP)
+        with pytest.raises(Refused, match="422 invalid input: items: there are no items to rank"):
+            client.rank("shop")
+
+
+@pytest.mark.parametrize("errors", [None, [], {}, [{}], ["x"], "x", [{"field": ""}]])
+def test_a_refusal_of_somebody_else_needs_no_field(errors: Any) -> None:
+    assert str(Refused(422, {"title": "no", "detail": "never", "errors": errors})) == "422 no: never"
+
+
 def test_answers_that_are_lost_do_not_count_twice(served: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(str(served.base_url)) as client:
         client.create("shop", **SHOP)

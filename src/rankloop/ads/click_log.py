@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.ads.click_columns import click_columns, numbers_in, places_in, read_columns
+from rankloop.ads.click_columns import CLICK, click_columns, numbers_in, places_in, read_columns
 from rankloop.ads.click_weights import weighted_relevance
-from rankloop.ads.position_bias import Bias, Impressions, bias_by_em
+from rankloop.ads.position_bias import Bias, Impressions, any_moved, bias_by_em
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.evaluation.impressions import holds_impressions, read_impressions
@@ -23,11 +23,11 @@ class ClickLog(NamedTuple):
     offsets: Ints
     place: Ints  # where the item stood, from 0
     clicked: Floats  # 1 or 0
-    pair: Ints  # the number of its (query, item) pair
+    pair: Ints  # the number of its (query, item) pair; of its item, where there are no queries
     query: Ints  # the number of its query
     feature_names: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()  # columns that look like ids
-    set_aside: tuple[str, ...] = ()  # columns with another name of the click, the item …
+    set_aside: tuple[str, ...] = ()  # columns named like a time, or like the click, the item … that another one is
 
     @property
     def described(self) -> str:
@@ -42,8 +42,15 @@ class ClickLog(NamedTuple):
         return Impressions(self.pair, self.place, self.clicked)
 
     def position_bias(self) -> Bias:
-        """By expectation maximisation."""
-        return bias_by_em(self.impressions())
+        """By expectation maximisation; refused where no item stands at two places, since nothing tells it then."""
+        shown = self.impressions()
+        if self.place.max() > 0 and not any_moved(shown):
+            raise InvalidInput(
+                "no item stands at two places (for the same query, where there are queries), so the position bias "
+                "cannot be told: give --position-bias 1,0.5,… (1,1,…: all places alike), or name the column that tells "
+                "which item is which, --column item=NAME"
+            )
+        return bias_by_em(shown)
 
     def relevance(self, looked_at: Floats, clip: float = 10.0) -> Floats:
         """The weight of each click, 0 elsewhere; no click weighs more than `clip`."""
@@ -80,15 +87,16 @@ def merged(log: ClickLog, weights: Floats) -> MergedLists:
     return MergedLists(log.features[first], np.concatenate(([0], np.cumsum(sizes))), mean)
 
 
-def read_click_log(path: Path, without: Sequence[str] = ()) -> ClickLog:
+def read_click_log(path: Path, without: Sequence[str] = (), columns: Mapping[str, str] | None = None) -> ClickLog:
     """A table with columns for the list, the place, the click and the features, or an export of impressions.
 
     Recognised names: impression or list, whose rows stand together, else query or qid; position or place, the smallest
-    number being the first; click; query and item, by which the same pair is known at another place. Every other column
-    is a feature, except those named in `without`, times, whole numbers that look like ids, and other usual names of
-    the click, the item, the propensity … (two columns for the click: leave one out, or the first is taken).
+    number being the first; click; query and item, by which the same pair is known at another place (without a query,
+    the item alone). `columns` says which column is what where the names do not: list, query, item, position, click.
+    Every other column is a feature, except those named in `without`, times, whole numbers that look like ids, and other
+    usual names of the click, the item, the propensity … (two columns for the click: the first usual name is taken).
     """
-    return _of_impressions(path) if holds_impressions(path) else _of_table(path, without)
+    return _of_impressions(path) if holds_impressions(path) else _of_table(path, without, columns or {})
 
 
 def _of_impressions(path: Path) -> ClickLog:
@@ -110,19 +118,20 @@ def _of_impressions(path: Path) -> ClickLog:
     return ClickLog(np.concatenate(features), offsets, places, clicks, np.array(pair), np.array(query))
 
 
-def _of_table(path: Path, without: Sequence[str]) -> ClickLog:
+def _of_table(path: Path, without: Sequence[str], columns: Mapping[str, str]) -> ClickLog:
     table = read_columns(path)
-    names = click_columns(table, without, path.name)
+    names = click_columns(table, without, columns, path.name)
     lists = np.asarray(table[names.list]).astype(str)
     starts = np.flatnonzero(np.append(True, lists[1:] != lists[:-1]))
     if len(np.unique(lists)) != len(starts):
         raise InvalidInput(f"{path.name}: the rows of a list do not stand together; sort by {names.list!r}")
     features = finite_floats(np.column_stack([table[name] for name in names.features]), 2, f"{path.name}: features")
-    place = places_in(table, names.place, path.name)
-    clicked = (numbers_in(table, names.click, path.name) > 0).astype(np.float64)
-    pair, query = np.arange(len(lists)), lists
-    if names.item is not None:
-        pair, query = _numbered(table[names.query], table[names.item]), np.asarray(table[names.query]).astype(str)
+    place = places_in(table, names.position, path.name)
+    clicked = (numbers_in(table, names.click, path.name, CLICK) > 0).astype(np.float64)
+    query = np.asarray(table[names.query]).astype(str) if names.query else lists
+    pair = np.arange(len(lists))
+    if names.item:
+        pair = _numbered(query if names.query else np.zeros(len(lists)), table[names.item])
     offsets = np.append(starts, len(lists)).astype(np.int64)
     queries = np.unique(query, return_inverse=True)[1]
     shown = features, offsets, place, clicked, pair.astype(np.int64), queries

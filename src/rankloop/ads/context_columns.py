@@ -14,6 +14,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.specs import nearest
 from rankloop.core.types import Floats
 from rankloop.evaluation.log_table import LogPiece
+from rankloop.evaluation.times import are_times
 
 MOST_VALUES = 50
 MOST_COUNTED = 100_000  # whole numbers that all differ so far are an id
@@ -64,13 +65,18 @@ class Texts:
         """Texts that differ in nearly every row."""
         return len(self.counts) > MOST_VALUES and 2 * len(self.counts) > self.counts.total()
 
+    @property
+    def is_time(self) -> bool:
+        """Dates or times, which a visitor of tomorrow cannot have."""
+        return are_times(self.counts)
+
 
 def encoding_of(
     pieces: Iterable[LogPiece], context: Sequence[str] | None = None, without: Sequence[str] = ()
 ) -> Encoding:
     """Learn ads, values and means from a whole log; texts keep their most frequent values.
 
-    `context` names the columns to learn from, also those that look like ids; by default all are but these.
+    `context` names the columns to learn from, also those that look like ids or times; by default all are but these.
     `without` names columns not to learn from.
     """
     ads: Counter[str] = Counter()
@@ -87,12 +93,13 @@ def encoding_of(
         raise InvalidInput("the log has no rows")
     asked_for = set(context or ())
     seen: dict[str, Numbers | Texts] = {**numbers, **texts}
-    ids = [name for name, column in seen.items() if column.is_id and name not in asked_for]
+    times = [name for name, column in texts.items() if column.is_time and name not in asked_for]
+    ids = [name for name, column in seen.items() if column.is_id and name not in (*asked_for, *times)]
     used = [name for name in numbers if name not in ids and name not in texts]
-    named = [name for name in texts if name not in ids and texts[name].counts]
+    named = [name for name in texts if name not in (*ids, *times) and texts[name].counts]
     values = (*(() for _ in used), *(texts[name].values for name in named))
     means = (*(numbers[name].mean for name in used), *(0.0 for _ in named))
-    return Encoding(_in_order(ads), (*used, *named), values, means, tuple(ids))
+    return Encoding(_in_order(ads), (*used, *named), values, means, tuple(ids), tuple(times))
 
 
 def _chosen(piece: LogPiece, context: Sequence[str] | None, without: Sequence[str]) -> dict[str, Any]:

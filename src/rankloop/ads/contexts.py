@@ -25,7 +25,7 @@ class Encoding(NamedTuple):
     """How rows become numbers: ads by label; a column with `values` is 0/1 for each of them, one without as it is.
 
     A value that is not listed is 0 everywhere; a missing number counts as the column's mean. Columns that look like
-    ids are `left_out`: nothing is learned from an id, and a saved policy would publish them.
+    ids are `left_out`: nothing is learned from an id, and a saved policy would publish them. So are `times`.
     """
 
     ads: tuple[str, ...]
@@ -33,13 +33,15 @@ class Encoding(NamedTuple):
     values: tuple[tuple[str, ...], ...]
     means: tuple[float, ...]
     left_out: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
 
     @property
     def described(self) -> str:
         """One line: which columns are context, and which are not."""
         used = [f"{name} ({_kind(values)})" for name, values in zip(self.columns, self.values)]
-        unused = ", ".join(self.left_out)
-        return f"context: {', '.join(used) or 'none'}" + (f"; left out as ids: {unused}" if unused else "")
+        unused = {"ids": self.left_out, "times": self.times}
+        said = [f"; left out as {kind}: {', '.join(names)}" for kind, names in unused.items() if names]
+        return f"context: {', '.join(used) or 'none'}{''.join(said)}"
 
     @property
     def n_context(self) -> int:
@@ -95,10 +97,10 @@ class Encoding(NamedTuple):
         """What `to_plain` gave, after a journey as JSON."""
         try:
             values = tuple(tuple(map(str, part)) for part in plain["values"])
-            means, left_out = tuple(map(float, plain["means"])), tuple(map(str, plain.get("left_out", ())))
-            columns = tuple(map(str, plain["columns"]))
+            columns, means = tuple(map(str, plain["columns"])), tuple(map(float, plain["means"]))
+            left_out, times = (tuple(map(str, plain.get(name, ()))) for name in ("left_out", "times"))
             if len(columns) == len(values) == len(means) and all(map(math.isfinite, means)):
-                return cls(tuple(map(str, plain["ads"])), columns, values, means, left_out)
+                return cls(tuple(map(str, plain["ads"])), columns, values, means, left_out, times)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             pass
         raise InvalidInput("an encoding has ads and columns, and for each column its values and its mean")

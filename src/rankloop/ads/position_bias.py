@@ -45,6 +45,13 @@ def impressions(pair: ArrayLike, place: ArrayLike, clicked: ArrayLike) -> Impres
     return Impressions(pairs, places, clicks)
 
 
+def any_moved(log: Impressions) -> bool:
+    """Whether a pair stands at two places, without which `bias_by_em` has nothing to compare."""
+    one_place = np.zeros(int(log.pair.max()) + 1, dtype=np.int64)
+    one_place[log.pair] = log.place
+    return bool((one_place[log.pair] != log.place).any())
+
+
 def bias_from_swaps(
     places: ArrayLike, clicked: ArrayLike, chances: ArrayLike, n_places: int, smoothing: float = 1.0
 ) -> Bias:

@@ -83,14 +83,21 @@ def minimise(
     return search.solution()
 
 
+def _is_positive(value: object) -> bool:
+    try:
+        return not isinstance(value, str) and 0.0 < float(value) < np.inf  # type: ignore[arg-type]
+    except (TypeError, OverflowError):
+        return False
+
+
 def _model(start: Floats, regularisation: float, tolerance: float, l1_radius: float | None) -> Model:
-    if not 0.0 < tolerance < np.inf:
+    if not _is_positive(tolerance):
         raise InvalidInput(f"tolerance must be a finite number above 0, got {tolerance}")
     if l1_radius is None:
-        if not 0.0 < regularisation < np.inf:
-            raise InvalidInput(f"regularisation must be a finite number above 0, got {regularisation}")
+        if not _is_positive(regularisation):
+            raise InvalidInput(f"regularisation must be a finite number above 0, got {regularisation!r:.60}")
         return RidgeModel(len(start), regularisation)
-    if not 0.0 < l1_radius < np.inf or regularisation != 0.0:
+    if not _is_positive(l1_radius) or regularisation != 0.0:
         raise InvalidInput(f"l1_radius = {l1_radius} must be above 0, and regularisation = {regularisation} then be 0")
     if np.abs(start).sum() > l1_radius:
         raise InvalidInput(f"the start is outside the ball: ‖start‖₁ = {np.abs(start).sum()}, l1_radius = {l1_radius}")

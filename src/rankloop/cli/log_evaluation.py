@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import typer
 
 from rankloop.cli.progress import progress_bar
-from rankloop.cli.saved_model import raw_ranker
 from rankloop.core.errors import InvalidInput
 
-BY_PLACE = ("cascade", "position_wise", "pseudo_inverse")
 PICTURES = (".png", ".svg", ".pdf")
 
 if TYPE_CHECKING:
@@ -54,9 +52,11 @@ def evaluate_log(
     as_json: bool,
 ) -> None:
     from rankloop.ads.plot import plot_judgement
+    from rankloop.cli.ranking_evaluation import judged_export, judged_service
     from rankloop.cli.service_log import is_service_log
     from rankloop.data.folder import given_path
     from rankloop.evaluation.impressions import holds_impressions
+    from rankloop.evaluation.log_columns import GUESSES, named_columns
     from rankloop.evaluation.log_table import LogTable
 
     if plot is not None and plot.suffix.lower() not in PICTURES:
@@ -64,11 +64,17 @@ def evaluate_log(
     name = Path(log).name
     with progress_bar(f"judging {name}", "rows") as progress:
         if is_service_log(log):
-            judgement = _judged_service(log, model, how)
+            judgement = judged_service(log, model, how)
         elif holds_impressions(path := given_path(log)):
-            judgement = _judged_rankings(path, model, how)
+            judgement = judged_export(path, model, how)
         else:
-            judgement = _judged(LogTable(path, **_named(column)), model, how, save, lambda rows: progress(rows, rows))
+            judgement = _judged(
+                LogTable(path, **named_columns(column, tuple(GUESSES))),
+                model,
+                how,
+                save,
+                lambda rows: progress(rows, rows),
+            )
     if plot is not None:
         plot_judgement(judgement, plot)
     written = [*_kept(judgement, save, how.epsilon), *([f"The plot is in {plot}."] if plot is not None else [])]
@@ -83,16 +89,6 @@ def _kept(judgement: Judgement, save: Path | None, epsilon: float) -> list[str]:
         return []
     lines = [f"The trained policy is in {save}, its ads and columns in {save}.json."]
     return lines if epsilon > 0 else [*lines, "It does not explore; --epsilon 0.1 keeps tomorrow's log useful."]
-
-
-def _named(column: list[str]) -> dict[str, str]:
-    roles = dict(part.partition("=")[::2] for part in column)
-    known = ("action", "reward", "propensity", "position", "target")
-    for role, name in roles.items():
-        if role not in known or not name:
-            given = f"--column {role}={name}" if name else f"--column {role}"
-            raise InvalidInput(f"{given}: write one of {', '.join(known)}, then =, then a column")
-    return roles
 
 
 def _judged(
@@ -116,40 +112,6 @@ def _judged(
         save_policy(taught, how.epsilon, save, how.seed)
     rated = {"trained policy": trained_policy(taught, how.epsilon)}
     return judge(table, taught.encoding, rated, model=taught.model, **rest)
-
-
-def _judged_rankings(path: Path, model: Path | None, how: LogOptions) -> Judgement:
-    """A saved ranker on an export of impressions, by the probabilities of whole rankings."""
-    from rankloop.evaluation.impressions import read_impressions
-    from rankloop.evaluation.judgement import judge_rankings
-
-    if how.method in BY_PLACE:
-        raise InvalidInput(
-            f"{path.name} tells the probabilities of whole rankings only, and {how.method} needs those of places: give "
-            "the folder of the service instead, in which the states are that drew the rankings"
-        )
-    ranker = _named_model(model, path.name)
-    name, method = f"ranker of {ranker.name}", cast("Any", how.method)
-    return judge_rankings(raw_ranker(ranker), read_impressions(path), name, method, how.options())
-
-
-def _judged_service(log: str, model: Path | None, how: LogOptions) -> Judgement:
-    """A saved ranker on the log of a service, by the probabilities of places or of whole rankings."""
-    from rankloop.cli.service_log import logged_rankings
-    from rankloop.evaluation.judgement import judge_logged
-    from rankloop.evaluation.propensities import RankingPolicy
-
-    ranker = _named_model(model, log)
-    session = raw_ranker(ranker)
-    rankings, name = logged_rankings(log, how.ranker), f"ranker of {ranker.name}"
-    target = RankingPolicy(session.learner, session.state)
-    return judge_logged(target, rankings, name, cast("Any", how.method), how.options(), how.places)
-
-
-def _named_model(model: Path | None, log: str) -> Path:
-    if model is None:
-        raise InvalidInput(f"{log} holds rankings: name the saved ranker to judge, before --log")
-    return model
 
 
 def _text(name: str, judgement: Judgement, written: list[str]) -> str:

@@ -29,6 +29,7 @@ class LogTraining(NamedTuple):
     clip: float
     seed: int
     without: tuple[str, ...] = ()  # columns that are no features
+    column: tuple[str, ...] = ()  # ROLE=NAME, where the names of columns do not tell
 
     @property
     def in_pairs(self) -> bool:
@@ -38,12 +39,14 @@ class LogTraining(NamedTuple):
 
 def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     """Weigh the clicks, choose the regularisation on held-out lists, train on all, save; see `merged` for the lists."""
+    from rankloop.ads.click_columns import ROLES
     from rankloop.ads.click_log import MergedLists, merged, read_click_log
     from rankloop.batch.estimator import session_of
     from rankloop.core.saving import save
     from rankloop.data.folder import given_path
+    from rankloop.evaluation.log_columns import named_columns
 
-    clicks = read_click_log(given_path(str(log)), how.without)
+    clicks = read_click_log(given_path(str(log)), how.without, named_columns(how.column, tuple(ROLES)))
     looked_at = clicks.position_bias().looked_at if how.position_bias is None else _numbers(how.position_bias)
     weights = clicks.relevance(looked_at, how.clip)
     if not np.any(weights):

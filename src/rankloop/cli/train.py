@@ -76,6 +76,10 @@ def train(
     without: Annotated[
         list[str] | None, log_option("--without", "COLUMN", "This column is no feature; may be repeated.")
     ] = None,
+    column: Annotated[
+        list[str] | None,
+        log_option("--column", "ROLE=NAME", "Which column is what: list=NAME, query=, item=, position=, click=."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a linear ranker from grades or clicks, and save it for evaluate and serve.
@@ -92,8 +96,8 @@ def train(
     if log is not None:
         from rankloop.cli.log_training import LogTraining, train_on_log
 
-        left_out = tuple(without or ())
-        how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, seed, left_out)
+        how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, seed)
+        how = how._replace(without=tuple(without or ()), column=tuple(column or ()))
         train_on_log(log, how, out, as_json)
         return
     from rankloop.batch.folds import Fold, read_folds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TypeVar
 
 import numpy as np
@@ -76,8 +77,8 @@ def check_finite(name: str, values: tuple[float, ...]) -> None:
 
 def check_positive(name: str, value: float) -> None:
     """Refuse a hyper-parameter that is not a finite number above zero."""
-    if not (math.isfinite(value) and value > 0):
-        raise InvalidInput(f"{name} = {value} must be a finite number above 0")
+    if not (0 < value <= sys.float_info.max):
+        raise InvalidInput(f"{name} = {value!r:.60} must be a finite number above 0")
 
 
 def check_horizon(horizon: int | None) -> None:

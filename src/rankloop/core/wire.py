@@ -81,8 +81,11 @@ def decision_from_plain(plain: Mapping[str, Any], learner: Any) -> Decision[Any]
 
 def receipt_type(learner: Any) -> Any:
     """The receipt that a learner hands out: X of `rank(...) -> Decision[X]`; a wrapper's may stand for its inner's."""
-    decided = get_args(_hints_of(type(learner).rank).get("return"))
-    if len(decided) != 1:
+    try:
+        decided = get_args(_hints_of(type(learner).rank).get("return"))
+    except NameError as error:  # a type that is imported for type checkers only
+        raise InvalidInput(f"the types of {type(learner).__name__}.rank cannot be found: {error}") from None
+    if len(decided) != 1 or decided[0] is Any:
         raise InvalidInput(f"{type(learner).__name__}.rank must say what it returns, as in `-> Decision[tuple[()]]`")
     annotation = decided[0]
     if isinstance(annotation, TypeVar):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ def check_options(options: Options, method: str) -> None:
     check_level(options.level)
     check_bound(options.bound, method == "snips")
     whole_number(options.seed, "seed", 0)
-    if not options.limit > 0.0:
+    if not (0.0 < options.limit <= sys.float_info.max or options.limit == math.inf):
         raise InvalidInput(f"limit = {options.limit} must be a weight above 0")
     if not 0.0 < options.max_reward < math.inf:
         raise InvalidInput(f"max_reward = {options.max_reward} must be a finite number above 0")

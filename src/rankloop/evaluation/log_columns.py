@@ -30,7 +30,7 @@ GUESSES = {
 TAKEN = frozenset(name for usual in GUESSES.values() for name in usual)
 ROLES = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
 NEVER = {"propensity": "; if it was never logged see docs/faq.md, 'My log has no propensities'"}
-NOT_CONTEXT = ("", "timestamp", "time", "date", "id")
+NOT_CONTEXT = ("timestamp", "time", "date", "id")
 
 
 class Columns(NamedTuple):
@@ -42,7 +42,7 @@ class Columns(NamedTuple):
     target: str = ""
     position: str = ""
     context: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()  # named like the click, the ad … beside the column that is it
+    left_out: tuple[str, ...] = ()  # named like a time, or like the click, the ad … beside the column that is it
 
     @property
     def said(self) -> str:
@@ -60,16 +60,26 @@ def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Co
     unknown = next((given for given in named.values() if given and given not in names), None)
     if unknown is not None:
         raise InvalidInput(f"{where} has no column {unknown!r}{nearest(unknown, names)}")
-    found = {role: named.get(role) or _guess(names, usual) for role, usual in GUESSES.items()}
+    found = {role: named.get(role) or guess(names, usual) for role, usual in GUESSES.items()}
     for role in ("action", "reward", "propensity"):
         if not found[role]:
             raise InvalidInput(
                 f"{where} has no column that is clearly the {ROLES[role]} (such as {', '.join(GUESSES[role][:3])}); it "
                 f'has {", ".join(names)}: add --column {role}=NAME (in Python {role}="NAME"){NEVER.get(role, "")}'
             )
-    rest = [name for name in names if name not in found.values() and plain(name) not in NOT_CONTEXT]
-    left_out = tuple(name for name in rest if plain(name) in TAKEN)
+    rest = [name for name in names if plain(name) and name not in found.values()]
+    left_out = tuple(name for name in rest if plain(name) in TAKEN or plain(name) in NOT_CONTEXT)
     return Columns(**found, context=tuple(name for name in rest if name not in left_out), left_out=left_out)
+
+
+def named_columns(given: Sequence[str], known: Sequence[str]) -> dict[str, str]:
+    """The columns that `--column ROLE=NAME` names, by their roles, of which these are `known`."""
+    roles = dict(part.partition("=")[::2] for part in given)
+    for role, name in roles.items():
+        if role not in known or not name:
+            said = f"--column {role}={name}" if name else f"--column {role}"
+            raise InvalidInput(f"{said}: write one of {', '.join(known)}, then =, then a column")
+    return roles
 
 
 def refuse_twice(names: Sequence[str], where: str) -> None:
@@ -79,7 +89,8 @@ def refuse_twice(names: Sequence[str], where: str) -> None:
         raise InvalidInput(f"{where} has two columns {twice!r}: give each its own name")
 
 
-def _guess(names: Sequence[str], usual: Sequence[str]) -> str:
+def guess(names: Sequence[str], usual: Sequence[str]) -> str:
+    """The column with the usual name that stands first in `usual`; empty: none has one."""
     return next((name for guess in usual for name in names if plain(name) == guess), "")
 
 

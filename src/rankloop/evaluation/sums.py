@@ -14,6 +14,10 @@ SAME = 1e-24  # of their squares: what differs less is rounding
 TOP, BOTTOM, REWARD = 0, 1, 2
 
 
+class NeverShown(InvalidInput):
+    """Nothing that a log shows would have been shown by the policy that is to be judged."""
+
+
 class Extremes(NamedTuple):
     """The least and the largest reward, and the heaviest weight whatever its sign."""
 
@@ -102,7 +106,7 @@ class Sums:
         if self.n == 0:
             raise InvalidInput("the log has no rows; an estimate needs at least one")
         if self.mean[BOTTOM] == 0.0:
-            raise InvalidInput(
+            raise NeverShown(
                 "the target policy would never have shown anything that the log shows: the log says nothing about it"
             )
         if not np.isfinite([*self.mean, *self.scatter.ravel(), self.weight_squares, self.top_squares]).all():

@@ -7,6 +7,8 @@ from rankloop.evaluation.judgement import CURRENT, UNIFORM, Judgement
 from rankloop.evaluation.overlap import FEW_REWARDS, is_off_balance, rests_on
 from rankloop.evaluation.units import CLICKS, Unit
 
+MOST_TIMES = 100  # nobody waits for a log so many times as long
+
 
 def verdicts(judgement: Judgement) -> list[str]:
     """What the log says of every policy but the current and the uniform one, in plain words, with its doubts."""
@@ -42,6 +44,8 @@ def verdict(name: str, found: Estimate, unit: Unit = CLICKS) -> str:
 def enough(longer: float) -> str:
     """How many times as long a log would do, if it went on like this: bounds narrow with the root of its length."""
     times = max(1.1, longer)
+    if times > MOST_TIMES:
+        return f"No realistic log would do: it would have to be over {MOST_TIMES} times as long."
     return f"A log {times:.1f} times as long might do." if times < 10 else f"A log {times:.0f} times as long might do."
 
 

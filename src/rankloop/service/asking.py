@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankloop.ads.contexts import POSITION
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import all_finite
 from rankloop.core.types import Floats, Ints, Query
@@ -81,8 +82,16 @@ def _context(body: RankBody, plan: Plan) -> Floats:
             raise Rejected("context", str(error).removeprefix("context: ")) from None
     context = np.array(given, dtype=np.float64)
     if len(context) != plan.problem.n_context or not all_finite(context):
-        raise Rejected("context", f"must be {plan.problem.n_context} finite numbers")
+        raise Rejected("context", _wanted_context(plan))
     return context
+
+
+def _wanted_context(plan: Plan) -> str:
+    numbers = f"{plan.problem.n_context} finite numbers"
+    if plan.encoding is None:
+        return f"must be {numbers}"
+    names = ["position" if name == POSITION else name for name in plan.encoding.columns]
+    return f"give {', '.join(names)} (null: not known), or {numbers}"
 
 
 def _candidates(body: RankBody, plan: Plan) -> tuple[list[Id], Floats]:

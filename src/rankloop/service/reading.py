@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from rankloop.service.bodies import NAME_PATTERN
 from rankloop.service.errors import Rejected, TooLarge, WrongMedia
+from rankloop.service.unknown_fields import with_known_fields
 
 JSON = "application/json"
 FILE = "application/octet-stream"
@@ -21,7 +22,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 def decoder(body: type[T]) -> Callable[[bytes], T]:
-    return msgspec.json.Decoder(body).decode
+    """Reads a body; a field that nobody knows is refused with those that there are."""
+    decode = msgspec.json.Decoder(body).decode
+
+    def read(content: bytes) -> T:
+        try:
+            return decode(content)
+        except msgspec.ValidationError as error:
+            raise msgspec.ValidationError(with_known_fields(str(error), body)) from None
+
+    return read
 
 
 async def content(request: Request, most: int, wanted: str = JSON) -> bytes:

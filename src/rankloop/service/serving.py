@@ -17,11 +17,13 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from rankloop.core.errors import InvalidInput
 from rankloop.service.app import make_app
 from rankloop.service.demo import Demo
 from rankloop.service.errors import Unavailable
 from rankloop.service.listening import address_of, bound_socket
 from rankloop.service.settings import Settings
+from rankloop.service.starting import check_kinds
 from rankloop.service.stores.opening import open_store
 from rankloop.service.stores.port import Store
 
@@ -100,7 +102,13 @@ def serve(settings: Settings, announce: Callable[[str], None], demo: bool = Fals
         _write_json_lines()
         sys.setswitchinterval(SWITCH)
         gc.set_threshold(*SELDOM)
-        server = make_server(settings, demo, open_store(settings))
+        store = open_store(settings)
+        try:
+            check_kinds(store)
+        except InvalidInput:
+            store.close()
+            raise
+        server = make_server(settings, demo, store)
         server.when_started = lambda: announce(address_of(settings, opened))
         with suppress(SystemExit):  # that is how uvicorn leaves when it cannot start
             server.run([opened])

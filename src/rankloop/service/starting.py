@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
 
+import msgspec
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import entries
 from rankloop.core.saving import loads
 from rankloop.service.events import Created, Entry, Experiment, Record, Snapshot
 from rankloop.service.experiments import LiveExperiment
@@ -18,6 +24,30 @@ from rankloop.service.view import Outcome, View
 def first_record(store: Store, stream: str) -> Record:
     """How a stream began."""
     return next(store.read(stream))
+
+
+def check_kinds(store: Store) -> None:
+    """Refuse to start where a ranker of the log needs what is not imported; what cannot be read is told later."""
+    known = {entry.kind for entry in entries()}
+    for stream in store.streams():
+        with suppress(msgspec.MsgspecError):
+            event = first_record(store, stream).event
+            spec = event.body.learner if isinstance(event, Created) else {}
+            missing = next((kind for kind in _kinds(spec) if kind not in known), None)
+            if missing is not None:
+                name = stream.partition("/")[2]
+                raise InvalidInput(f"ranker {name!r} needs the learner {missing!r}: start with --import its_module")
+
+
+def _kinds(spec: Any) -> Iterator[str]:
+    """The kinds that a spec in its normal form names, its own first."""
+    if isinstance(spec, list):
+        for part in spec:
+            yield from _kinds(part)
+    if isinstance(spec, dict):
+        if isinstance(spec.get("kind"), str):
+            yield spec["kind"]
+        yield from _kinds(list(spec.values()))
 
 
 def live_from(created: Created, stream: str, store: Store, due: asyncio.Queue[Entry], slot: int = 0) -> Live:

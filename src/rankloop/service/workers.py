@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from types import FrameType
 
 from rankloop.service.listening import address_of, bound_socket
 from rankloop.service.settings import Settings
+from rankloop.service.starting import check_kinds
 from rankloop.service.stores.opening import open_store
 
 PAUSE = 0.2  # seconds between looks at the workers
@@ -21,7 +23,8 @@ WAITING = 1024  # calls that may wait while the workers start
 def serve_with_workers(settings: Settings, announce: Callable[[str], None], arguments: list[str]) -> None:
     """Run `settings.workers` processes until told to stop; `arguments` is the command line of one of them."""
     with bound_socket(settings) as shared:
-        open_store(settings).close()  # what is wrong with it is better said once than by every worker
+        with closing(open_store(settings)) as store:  # what is wrong is better said once than by every worker
+            check_kinds(store)
         shared.listen(WAITING)
         shared.set_inheritable(True)
         stopping: list[int] = []
