@@ -128,7 +128,7 @@ def test_a_model_remembers_that_its_features_were_scaled(tmp_path: Path):
     silent, asked = (run(model, str(data), *flag, command="evaluate") for flag in ((), ("--normalise",)))
     assert silent.stdout == asked.stdout
     assert "was trained on features scaled from 0 to 1 inside each query, and is judged on such" in silent.stderr
-    assert asked.stderr == ""
+    assert asked.stderr.strip() == ""
     session, notes = load_with_notes(model)
     assert notes[NORMALISED] is True
     with pytest.raises(InvalidInput, match="scaled from 0 to 1 inside each query"):
