@@ -69,7 +69,7 @@ def minimise(
     whole_number(max_iterations, "max_iterations", 1)
     first = np.array(start, dtype=np.float64)
     model = _model(first, regularisation, tolerance, l1_radius)
-    search = _Search(risk, model, regularisation, tolerance, callback)
+    search = _Search(risk, model, float(regularisation), tolerance, callback)
     search.look_at(first)
     with np.errstate(over="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError, _BeyondNumbers):
         while search.gap > tolerance and search.iterations < max_iterations:
@@ -96,7 +96,7 @@ def _model(start: Floats, regularisation: float, tolerance: float, l1_radius: fl
     if l1_radius is None:
         if not _is_positive(regularisation):
             raise InvalidInput(f"regularisation must be a finite number above 0, got {regularisation!r:.60}")
-        return RidgeModel(len(start), regularisation)
+        return RidgeModel(len(start), float(regularisation))
     if not _is_positive(l1_radius) or regularisation != 0.0:
         raise InvalidInput(f"l1_radius = {l1_radius} must be above 0, and regularisation = {regularisation} then be 0")
     if np.abs(start).sum() > l1_radius:

@@ -24,7 +24,7 @@ def estimate(pieces: Iterable[Rows], method: Method = "ips", options: Options | 
     options = options or Options()
     check_method(method)
     check_options(options, method)
-    return summed((series_of(rows, method, options.limit) for rows in pieces), method, options, SPANS[method])
+    return summed((series_of(rows, method, float(options.limit)) for rows in pieces), method, options, SPANS[method])
 
 
 def check_method(method: str) -> None:
