@@ -10,7 +10,7 @@ import pytest
 
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
-from rankloop.data.folder import data_folder
+from rankloop.data.folder import absence_notice, data_folder
 from rankloop.evaluation import LogTable, estimate
 from rankloop.evaluation import log_table as module
 
@@ -127,7 +127,7 @@ def test_rows_are_counted_over_all_pieces(tmp_path, monkeypatch):
         estimate(LogTable(path).rows())
 
 
-@pytest.mark.skipif(data_folder() is None, reason="the Open Bandit Dataset is not on this machine (RANKLOOP_DATA)")
+@pytest.mark.skipif(data_folder() is None, reason=absence_notice("the Open Bandit Dataset"))
 def test_the_open_bandit_layout():
     table = LogTable("clicks/obd/random/men.csv.gz")
     assert table.columns[:5] == ("item_id", "click", "propensity_score", "", "position")

@@ -14,6 +14,7 @@ from rankloop.core.learning import check_positive, expect, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Reward
+from rankloop.learners.fixed_set import size_of_fixed_set
 
 
 class State(NamedTuple):
@@ -80,9 +81,7 @@ class LinearUCB:
             raise InvalidInput(f"width = {self.width} must be from 0, epsilon = {self.epsilon} from 0 to 1")
 
     def init(self, problem: Problem) -> State:
-        if problem.n_items is None:
-            raise InvalidInput("linear_ucb chooses among a fixed set: name its items (n_items)")
-        shape = problem.n_items, problem.n_context + 1
+        shape = size_of_fixed_set(problem), problem.n_context + 1
         inverse = np.tile(np.eye(shape[1]) / self.ridge, (shape[0], 1, 1))
         return State(np.zeros(shape), np.zeros(shape), inverse, shown_or_all(problem))
 

@@ -11,6 +11,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
+from rankloop.core.learning import check_positive
 from rankloop.core.types import Floats, Ints
 
 NEVER = 1e12  # the threshold of an ad that nobody ever clicked: it stands last
@@ -69,8 +70,7 @@ class Softmax:
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.temperature < np.inf:
-            raise InvalidInput(f"temperature = {self.temperature} must be a finite number above 0")
+        check_positive("temperature", self.temperature)
 
     def probabilities(self, contexts: Floats) -> Floats:
         scores = self.scorer.scores(contexts) / self.temperature

@@ -10,6 +10,7 @@ import numpy as np
 
 from rankloop.batch.cuts import BallModel, Model, RidgeModel
 from rankloop.core.errors import InvalidInput
+from rankloop.core.learning import check_positive
 from rankloop.core.types import Floats, whole_number
 
 RiskFunction = Callable[[Floats], tuple[float, Floats]]  # weights to value and sub-gradient
@@ -83,22 +84,14 @@ def minimise(
     return search.solution()
 
 
-def _is_positive(value: object) -> bool:
-    try:
-        return not isinstance(value, str) and 0.0 < float(value) < np.inf  # type: ignore[arg-type]
-    except (TypeError, OverflowError):
-        return False
-
-
 def _model(start: Floats, regularisation: float, tolerance: float, l1_radius: float | None) -> Model:
-    if not _is_positive(tolerance):
-        raise InvalidInput(f"tolerance must be a finite number above 0, got {tolerance}")
+    check_positive("tolerance", tolerance)
     if l1_radius is None:
-        if not _is_positive(regularisation):
-            raise InvalidInput(f"regularisation must be a finite number above 0, got {regularisation!r:.60}")
+        check_positive("regularisation", regularisation)
         return RidgeModel(len(start), float(regularisation))
-    if not _is_positive(l1_radius) or regularisation != 0.0:
-        raise InvalidInput(f"l1_radius = {l1_radius} must be above 0, and regularisation = {regularisation} then be 0")
+    check_positive("l1_radius", l1_radius)
+    if regularisation != 0.0:
+        raise InvalidInput(f"with l1_radius the regularisation is 0, got {regularisation!r:.60}")
     if np.abs(start).sum() > l1_radius:
         raise InvalidInput(f"the start is outside the ball: ‖start‖₁ = {np.abs(start).sum()}, l1_radius = {l1_radius}")
     return BallModel(len(start), l1_radius)

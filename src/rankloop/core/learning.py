@@ -77,7 +77,7 @@ def check_finite(name: str, values: tuple[float, ...]) -> None:
 
 def check_positive(name: str, value: float) -> None:
     """Refuse a hyper-parameter that is not a finite number above zero."""
-    if not (0 < value <= sys.float_info.max):
+    if value is None or isinstance(value, str | list | tuple) or not 0 < value <= sys.float_info.max:
         raise InvalidInput(f"{name} = {value!r:.60} must be a finite number above 0")
 
 

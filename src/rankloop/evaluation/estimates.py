@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.learning import check_positive
 from rankloop.core.types import whole_number
 from rankloop.evaluation.intervals import RANGED, Bound, check_bound, check_level, margins
 from rankloop.evaluation.overlap import Overlap, overlap_of, warnings_of
@@ -64,10 +65,9 @@ def check_options(options: Options, method: str) -> None:
     whole_number(options.seed, "seed", 0)
     if not (0.0 < options.limit <= sys.float_info.max or options.limit == math.inf):
         raise InvalidInput(f"limit = {options.limit} must be a weight above 0")
-    if not 0.0 < options.max_reward < math.inf:
-        raise InvalidInput(f"max_reward = {options.max_reward} must be a finite number above 0")
-    if options.max_weight is not None and not 0.0 < options.max_weight < math.inf:
-        raise InvalidInput(f"max_weight = {options.max_weight} must be a finite number above 0, or left out")
+    check_positive("max_reward", options.max_reward)
+    if options.max_weight is not None:
+        check_positive("max_weight", options.max_weight)
 
 
 def summed(
