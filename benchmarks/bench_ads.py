@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.rows import Row, alone, best_of, row, seconds_of, timed
-from rankloop.ads.auc_ranker import objective
-from rankloop.ads.pair_sampling import sampled_weights
+from rankloop.bandits.auc_loss import sampled_weights
+from rankloop.bandits.auc_ranker import objective
 from rankloop.core.kernels import scores_of
 from rankloop.evaluation import LogTable, Options, estimate
 

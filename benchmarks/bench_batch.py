@@ -12,8 +12,8 @@ from sklearn.svm import LinearSVC
 from benchmarks.bench_folds import MOST_PAIRS, n_pairs, pairs_with_weights
 from benchmarks.rows import Row, alone, best_of, in_turn, row
 from benchmarks.splits import folds_here
-from rankloop.batch.risk import risk_of
-from rankloop.batch.training import Settings, fit
+from rankloop.batch.risks.base import risk_of
+from rankloop.batch.solution_path import Settings, fit
 from rankloop.core.types import Floats
 from rankloop.data import Dataset
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from benchmarks.rows import Row, alone, seconds_of
 from rankloop.core.registry import build
+from rankloop.simulate.compiled.fixed_set import whole_run
 from rankloop.simulate.play import play
-from rankloop.simulate.whole_run import whole_run
 
 REPEATS = 3
 RUNS = (  # learner, feedback, items, rounds, budget in µs per round

@@ -14,9 +14,9 @@ from benchmarks.peers import installed
 from benchmarks.rows import Row, quality, row, timed
 from benchmarks.splits import folds_here
 from rankloop.batch.folds import Fold
-from rankloop.batch.pairs import pairs_of
-from rankloop.batch.risk import risk_of
-from rankloop.batch.training import PATH, fit_path
+from rankloop.batch.risks.base import risk_of
+from rankloop.batch.risks.pairs import pairs_of
+from rankloop.batch.solution_path import PATH, fit_path
 from rankloop.core.kernels import scores_of
 from rankloop.core.types import Floats, Ints
 from rankloop.data import Dataset

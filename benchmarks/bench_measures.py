@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.peers import installed
 from benchmarks.rows import Row, Timed, alone, best_of, in_turn, row
 from rankloop.core.types import Floats, Ints
-from rankloop.evaluation.trec import score_run
+from rankloop.evaluation.ranking.trec import score_run
 from rankloop.measures import parse_measure
 
 N_QUERIES, N_ITEMS, CALLS = 5_000, 100, 20_000

@@ -16,9 +16,9 @@ from numpy.random import Generator
 from benchmarks.rows import Row, Timed, alone, best_of, in_turn, row
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Problem, Query
-from rankloop.data.letor_stream import Letor
+from rankloop.data.streams.letor import Letor
+from rankloop.simulate.compiled.queries import whole_queries
 from rankloop.simulate.play import play
-from rankloop.simulate.whole_queries import whole_queries
 
 ROUNDS, WHOLE_ROUNDS, PEER_ROUNDS, PYTHON_ROUNDS = 20_000, 100_000, 4000, 500
 WANTED = 60_000  # rounds per second through `play`

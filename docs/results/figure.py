@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 from rankloop.core.types import Ints
-from rankloop.experiments.charts import Line
-from rankloop.experiments.curves import Curves
-from rankloop.experiments.findings import Chart
-from rankloop.experiments.reproductions.click_worlds import LETOR, MEASURE, SIMULATED
-from rankloop.experiments.reproductions.online_rankers import CONDITIONS, FULL, OURS, PDGD, TOP_1, TUNED
-from rankloop.experiments.results import read_runs
-from rankloop.experiments.small_multiples import small_multiples
-from rankloop.experiments.spec import FLOOR
+from rankloop.experiments.analysis.curves import Curves
+from rankloop.experiments.papers.coactive.click_streams import LETOR, MEASURE, SIMULATED
+from rankloop.experiments.papers.coactive.online_rankers import CONDITIONS, FULL, OURS, PDGD, TOP_1, TUNED
+from rankloop.experiments.report.charts import Line, small_multiples
+from rankloop.experiments.report.model import Chart
+from rankloop.experiments.run.store import read_runs
+from rankloop.experiments.spec.model import FLOOR
 
 FIRST = 10  # single rounds say nothing
 FIGURE = Path(__file__).parents[1] / "images" / "online-rankers"

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from rankloop.core.files import atomic_write
-from rankloop.experiments.claims import Verdict
-from rankloop.experiments.front_page import duration, told
-from rankloop.experiments.record import Record, finished_records, summary_json
+from rankloop.experiments.analysis.verdicts import Verdict
+from rankloop.experiments.papers.record import Record, finished_records, summary_json
+from rankloop.experiments.report.html import duration, told
 
 KEPT = Path(__file__).parent / "summary.json"
 MARK = "<!-- reproductions -->"

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
         UnstableUpdate,
     )
     from rankloop.core.registry import build, register, spec_of
-    from rankloop.core.saving import load, save
+    from rankloop.core.saved_session import load, save
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
+    from rankloop.impression import Shown
     from rankloop.measures.base import parse_measure
     from rankloop.ranker import Ranker
-    from rankloop.shown import Shown
     from rankloop.simulate.play import Round, play
 
 # Imported when first used: numba alone takes longer to import than the rest of a short command.
@@ -35,12 +35,12 @@ _HOMES = {
         "UnstableUpdate",
     ),
     "rankloop.core.registry": ("build", "register", "spec_of"),
-    "rankloop.core.saving": ("load", "save"),
+    "rankloop.core.saved_session": ("load", "save"),
     "rankloop.core.session": ("Session",),
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
     "rankloop.measures.base": ("parse_measure",),
     "rankloop.ranker": ("Ranker",),
-    "rankloop.shown": ("Shown",),
+    "rankloop.impression": ("Shown",),
     "rankloop.simulate.play": ("Round", "play"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -80,14 +80,16 @@ registry.load_from(
             "measures",
             "surrogates",
             "feedback",
-            "data",
+            "data.streams",
             "interleaving",
             "learners",
             "learners.wrappers",
             "simulate",
             "games",
             "batch",
-            "ads",
+            "batch.risks",
+            "bandits",
+            "bandits.campaigns",
         )
     ]
 )

@@ -10,35 +10,167 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import httpx
 
-from rankloop.client_calls import (
-    AGAIN,
-    LOST,
-    Context,
-    Items,
-    Refused,
-    Request,
-    Shown,
-    Taken,
-    Unreachable,
-    answer_of,
-    create_request,
-    experiment_request,
-    feedback_request,
-    pauses,
-    place_of,
-    rank_request,
-    settings_of,
-    shown_of,
-    taken_of,
-    unreachable,
-    upload_request,
-)
+from rankloop.core.errors import InvalidInput, RankloopError
+
+Id = str | int
+Features = Sequence[float] | Mapping[str, float]
+Context = Sequence[float] | Mapping[str, float | str | bool | None]  # numbers, or columns by name
+Items = Mapping[Id, Features] | Sequence[Mapping[str, Any]]
+AGAIN = (429, 502, 503, 504, 507)
+LOST = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before a call is sent again
+
+
+class Refused(RankloopError):
+    """The service said no, or something else answered in its place; `problem` is its document (RFC 9457)."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        super().__init__(f"{status} {problem.get('title')}: {_field_of(problem)}{problem.get('detail')}")
+        self.problem = problem
+        self.status = status
+
+
+def _field_of(problem: Mapping[str, Any]) -> str:
+    """The field that is wrong, where the document names one; it may come from anybody."""
+    errors = problem.get("errors")
+    first = errors[0] if isinstance(errors, list) and errors else None
+    return f"{first['field']}: " if isinstance(first, dict) and first.get("field") else ""
+
+
+class Unreachable(RankloopError):
+    """No answer came while the client was patient; whether the last call arrived is not known."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A ranking to show, best first."""
+
+    impression: str
+    ranking: list[Id]
+    state: int
+    log_propensity: float | None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What became of feedback: taken, closed or repeated."""
+
+    impression: str
+    verdict: str
+    state: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call that may be sent again: the same body, the same idempotency key."""
+
+    method: str
+    path: str
+    body: Any = None
+    key: str | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        headers = {"Idempotency-Key": self.key} if self.key else {}
+        sent = {"content": self.body} if isinstance(self.body, bytes) else {"json": self.body}
+        if isinstance(self.body, bytes):
+            headers["Content-Type"] = "application/octet-stream"
+        return {"method": self.method, "url": self.path, "headers": headers, **sent}
+
+
+def rank_request(place: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any]) -> Request:
+    """Ranking draws, so a repeated request carries a key by which the service knows it again."""
+    listed = [{"id": id, "features": row} for id, row in items.items()] if isinstance(items, Mapping) else list(items)
+    asker = dict(context) if isinstance(context, Mapping) else list(context)
+    body = {"items": listed, "query_id": query_id, "context": asker, **more}
+    return Request("POST", f"{place}/rank", body, secrets.token_hex(16))
+
+
+def feedback_request(place: str, shown: Shown | str, final: bool, given: Mapping[str, Any]) -> Request:
+    """The service recognises the same feedback by itself."""
+    impression = shown if isinstance(shown, str) else shown.impression
+    revealed = {kind: value for kind, value in given.items() if value is not None}
+    return Request("POST", f"{place}/feedback", {"impression": impression, "final": final, **revealed})
+
+
+def create_request(name: str, learner: Any, problem: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
+    return Request("PUT", f"/rankers/{name}", {"learner": learner, "problem": dict(problem), **more})
+
+
+def upload_request(name: str, path: str | os.PathLike[str]) -> Request:
+    return Request("PUT", f"/rankers/{name}/state", Path(path).read_bytes())
+
+
+def experiment_request(name: str, a: Mapping[str, Any], b: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
+    return Request("PUT", place_of(name, True), {"a": dict(a), "b": dict(b), **more})
+
+
+def place_of(name: str, experiment: bool) -> str:
+    return f"/experiments/{name}" if experiment else f"/rankers/{name}"
+
+
+def pauses(patience: float) -> Iterator[float]:
+    """Longer each time, until `patience` seconds have passed."""
+    end, pause = time.monotonic() + patience, FIRST_PAUSE
+    while (left := end - time.monotonic()) > 0:
+        yield min(pause, left)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def answer_of(response: httpx.Response) -> dict[str, Any]:
+    """The answer of the service; whatever else may stand at the address is `Refused` as well."""
+    try:
+        document = response.json()
+    except ValueError:
+        document = None
+    if response.is_success and isinstance(document, dict):
+        return document
+    if response.is_success or not isinstance(document, dict) or "title" not in document:
+        raise foreign(response.status_code, response.text)
+    raise Refused(response.status_code, document)
+
+
+def shown_of(answer: Mapping[str, Any]) -> Shown:
+    return Shown(**_fields(answer, Shown))
+
+
+def taken_of(answer: Mapping[str, Any]) -> Taken:
+    return Taken(**_fields(answer, Taken))
+
+
+def _fields(answer: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """What this client knows of an answer; a later service may say more."""
+    names = [field.name for field in fields(kind)]
+    if not all(name in answer for name in names):
+        raise foreign(200, str(answer))
+    return {name: answer[name] for name in names}
+
+
+def foreign(status: int, text: str) -> Refused:
+    return Refused(status, {"status": status, "title": "not an answer of rankloop", "detail": text[:200]})
+
+
+def unreachable(address: str, patience: float) -> Unreachable:
+    return Unreachable(f"no answer from {address} in {patience:g} s; feedback may be sent again later")
+
+
+def settings_of(address: str, key: str, timeout: float, patience: float) -> dict[str, Any]:
+    """The arguments of the HTTP client; what could never be answered is refused at once."""
+    if not address.startswith(("http://", "https://")):
+        raise InvalidInput(f"an address begins with http:// or https://, got {address!r}")
+    if not 0 <= patience < float("inf"):
+        raise InvalidInput(f"patience must be a number of seconds, 0 or more, got {patience}")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return {"base_url": address, "headers": headers, "timeout": timeout}
+
 
 __all__ = ["AsyncClient", "Client", "Refused", "Shown", "Taken", "Unreachable"]
 ADDRESS = "http://127.0.0.1:8080"

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.ads.contexts import Encoding
+from rankloop.core.adapter import Id, Table, candidates_table, named_feedback, named_row, plain_ids
 from rankloop.core.errors import InvalidInput
-from rankloop.core.named_feedback import named_feedback
+from rankloop.core.plain import decision_from_plain, decision_to_plain, receipt_type
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build, entry_of
-from rankloop.core.saving import load_with_notes, save
+from rankloop.core.saved_session import load_with_notes, save
 from rankloop.core.session import Session
-from rankloop.core.tables import Id, Table, candidates_table, named_row, plain_ids
 from rankloop.core.types import Problem, Query
-from rankloop.core.wire import decision_from_plain, decision_to_plain, receipt_type
-from rankloop.shown import Shown
+from rankloop.impression import Shown
+from rankloop.logs.context import Encoding
 
 
 class Ranker:

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rankloop.ads.auc_loss import auc_loss
-from rankloop.ads.auc_ranker import AUCRanker, minimised, objective
-from rankloop.ads.pair_sampling import LOSSES, steepness
-from rankloop.ads.streaming import StreamingAUCRanker, place_for, stepped
+from rankloop.bandits.auc_loss import LOSSES, auc_loss, steepness
+from rankloop.bandits.auc_ranker import AUCRanker, minimised, objective
+from rankloop.bandits.stream_ranker import StreamingAUCRanker, place_for, stepped
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 
 sk = pytest.importorskip("sklearn.metrics")

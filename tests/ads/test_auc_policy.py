@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rankloop.ads.auc_policy import AUCPolicy, Receipt
-from rankloop.ads.auc_ranker import objective
-from rankloop.ads.first_item import drawn_ranking, first_log_prob, shares_of
-from rankloop.ads.kept_thresholds import CRITERIA, kept_threshold
-from rankloop.ads.policies import EpsilonGreedy, LinearScorer, Softmax
-from rankloop.ads.thresholds import threshold
+from rankloop.bandits.auc_policy import AUCPolicy, Receipt
+from rankloop.bandits.auc_ranker import objective
+from rankloop.bandits.first_item import drawn_ranking, first_log_prob, shares_of
+from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Softmax
+from rankloop.bandits.thresholds import CRITERIA, kept_threshold, threshold
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput
 from rankloop.core.types import Decision, Problem, Query, Reward
 

@@ -8,17 +8,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop.ads.click_log import ClickLog, merged, read_click_log
-from rankloop.ads.click_weights import clicked_pairs, exponential_grades
 from rankloop.batch.rank_bundle import RankBundle
-from rankloop.batch.risk import risk_of
+from rankloop.batch.risks.base import risk_of
 from rankloop.cli import main
+from rankloop.click_logs.ips_weights import clicked_pairs, exponential_grades
+from rankloop.click_logs.reader import ClickLog, merged, read_click_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
-from rankloop.core.saving import load, save
+from rankloop.core.saved_session import load, save
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Problem, Query
-from rankloop.evaluation.impressions import holds_impressions, read_impressions
+from rankloop.logs.impressions import holds_impressions, read_impressions
 
 LOOKED_AT = 1.0 / np.arange(1, 7) ** 1.5
 WEIGHTS = np.array([2.0, -1.0, 0.5])

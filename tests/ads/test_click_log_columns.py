@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from rankloop.ads.click_log import read_click_log
-from rankloop.ads.position_bias import any_moved, impressions
 from rankloop.cli import main
+from rankloop.click_logs.position_bias import any_moved, impressions
+from rankloop.click_logs.reader import read_click_log
 from rankloop.core.errors import InvalidInput
-from rankloop.core.saving import load
+from rankloop.core.saved_session import load
 
 LOOKED_AT = 1.0 / np.arange(1, 6)
 USUAL = ("impression", "query", "item", "position", "click", "fresh", "state")

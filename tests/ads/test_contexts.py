@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
-from rankloop.ads.context_columns import MOST_COUNTED, Numbers, encoding_of
-from rankloop.ads.contexts import Encoding
-from rankloop.ads.judging import judge, teach
-from rankloop.ads.policies import Uniform
-from rankloop.ads.saved_policy import load_policy, save_policy
+from rankloop.bandits.log_report import judge, teach
+from rankloop.bandits.policies import Uniform
+from rankloop.bandits.saved_policy import load_policy, save_policy
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.core.saving import load_with_notes, save
+from rankloop.core.saved_session import load_with_notes, save
 from rankloop.evaluation import LogTable
+from rankloop.logs.context import Encoding
+from rankloop.logs.context_columns import MOST_COUNTED, Numbers, encoding_of
 
 SMALL = Encoding(("hats", "coats"), ("age", "job"), ((), ("clerk", "student")), (40.0, 0.0))
 JOBS = ("clerk", "student", "7", None)

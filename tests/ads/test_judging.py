@@ -7,22 +7,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.ads.auc_policy import AUCPolicy
-from rankloop.ads.campaign import Campaign
-from rankloop.ads.context_columns import encoding_of
-from rankloop.ads.contexts import Encoding
-from rankloop.ads.judging import Taught, judge, teach, trained_policy, verdict
-from rankloop.ads.policies import Uniform
-from rankloop.ads.saved_policy import SessionPolicy, load_policy, save_policy, session_of
-from rankloop.ads.training import ad_log, fit_rankers
+from rankloop.bandits.auc_policy import AUCPolicy
+from rankloop.bandits.campaigns.campaign import Campaign
+from rankloop.bandits.log_report import Taught, judge, teach, trained_policy, verdict
+from rankloop.bandits.policies import Uniform
+from rankloop.bandits.saved_policy import SessionPolicy, load_policy, save_policy, session_of
+from rankloop.bandits.scorer import ad_log, fit_rankers
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
-from rankloop.core.saving import save
+from rankloop.core.saved_session import save
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query, Reward
 from rankloop.evaluation import LogTable
-from rankloop.evaluation.units import PER_PAGE
+from rankloop.evaluation.report import PER_PAGE
+from rankloop.logs.context import Encoding
+from rankloop.logs.context_columns import encoding_of
 from rankloop.simulate.play import play
 
 CAMPAIGN = Campaign(domain="hotel", n_context=4, informative=4, taste=1.5)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop import InvalidInput, build, play
-from rankloop.ads.linear_ucb import LinearUCB, optimistic_scores
+from rankloop.bandits.linear_ucb import LinearUCB, optimistic_scores
 from rankloop.core.types import Decision, Problem, Query, Reward
 
 PROBLEM = Problem(n_features=0, n_items=3, n_context=2, shown=1)

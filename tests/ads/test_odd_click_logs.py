@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop.ads.click_log import read_click_log
 from rankloop.cli import main
+from rankloop.click_logs.reader import read_click_log
 from rankloop.core.errors import InvalidInput
-from rankloop.core.saving import load
+from rankloop.core.saved_session import load
 
 SEEN = ["--position-bias", "1,0.5,0.33"]  # there is no column of items
 

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankloop.ads.bandit_data import (
+from rankloop.bandits.campaigns.baselines import fit_cost_sensitive, fit_forest, fit_logistic
+from rankloop.bandits.campaigns.campaign import IMPRESSIONS, Campaign
+from rankloop.bandits.campaigns.labelled_logs import (
     bandit_log,
     information_gain,
     most_informative,
@@ -16,14 +18,12 @@ from rankloop.ads.bandit_data import (
     split,
     undersampled,
 )
-from rankloop.ads.baselines import fit_cost_sensitive, fit_forest, fit_logistic
-from rankloop.ads.campaign import IMPRESSIONS, Campaign
-from rankloop.ads.policies import NEVER, EpsilonGreedy, LinearScorer, Softmax, Thompson, Uniform, choose
-from rankloop.ads.reward_model import fit_reward_model
-from rankloop.ads.thresholds import DegenerateThreshold, threshold
-from rankloop.ads.training import ad_log, fit_rankers, fit_resampled
+from rankloop.bandits.policies import NEVER, EpsilonGreedy, LinearScorer, Softmax, Thompson, Uniform, choose
+from rankloop.bandits.reward_model import fit_reward_model
+from rankloop.bandits.scorer import ad_log, fit_rankers, fit_resampled
+from rankloop.bandits.thresholds import DegenerateThreshold, threshold
 from rankloop.core.errors import InvalidInput
-from rankloop.data.multiclass import LabelledSet
+from rankloop.data.readers.multiclass import LabelledSet
 
 coarse = st.integers(-4, 4).map(float)
 

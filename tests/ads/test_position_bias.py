@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rankloop.ads.click_weights import click_weights, clicked_pairs, weighted_relevance
-from rankloop.ads.position_bias import bias_by_em, bias_from_swaps, impressions, swap_entries
+from rankloop.click_logs.ips_weights import click_weights, clicked_pairs, weighted_relevance
+from rankloop.click_logs.position_bias import bias_by_em, bias_from_swaps, impressions, swap_entries
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Arrival, Decision, Query, clicks

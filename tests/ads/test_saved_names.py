@@ -5,8 +5,8 @@ import json
 import pytest
 
 from rankloop import Ranker
-from rankloop.ads import teach
-from rankloop.ads.saved_policy import save_policy
+from rankloop.bandits import teach
+from rankloop.bandits.saved_policy import save_policy
 from rankloop.cli import main
 from rankloop.evaluation import LogTable
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 from scipy.optimize import linear_sum_assignment
 
-from rankloop.batch.assignment import assign
-from rankloop.batch.simplex_qp import minimise_on_simplex
+from rankloop.batch.cutting_planes import minimise_on_simplex
+from rankloop.batch.risks.assignment import assign
 
 
 @given(st.integers(1, 12), st.integers(0, 12), st.booleans(), st.integers(0, 10_000))

@@ -9,7 +9,7 @@ from scipy.optimize import linprog, minimize
 
 from rankloop.batch.bundle import minimise
 from rankloop.batch.objective import objective_on
-from rankloop.batch.risk import risk_of
+from rankloop.batch.risks.base import risk_of
 from rankloop.core.errors import InvalidInput
 from rankloop.data.dataset import Dataset
 from rankloop.engine.threads import Threads

@@ -12,14 +12,13 @@ from typer.testing import CliRunner
 
 from rankloop.batch.estimator import NORMALISED
 from rankloop.batch.folds import everything, read_folds
-from rankloop.batch.picture import validation_curve
-from rankloop.batch.risk import risk_of
-from rankloop.batch.validation import cross_validate, judged
+from rankloop.batch.risks.base import risk_of
+from rankloop.batch.validation import cross_validate, judged, validation_curve
 from rankloop.cli.app import app
-from rankloop.cli.entry import _import_commands
-from rankloop.cli.saved_model import raw_ranker
+from rankloop.cli.main import _import_commands
+from rankloop.cli.model_file import raw_ranker
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.core.saving import load_with_notes, save
+from rankloop.core.saved_session import load_with_notes, save
 from rankloop.data.folder import absence_notice, data_folder
 
 

@@ -14,11 +14,11 @@ from numpy.random import default_rng
 from rankloop import load
 from rankloop.batch import RERM, RankBundle, online_to_batch
 from rankloop.batch.rerm import rerm_regularisation
-from rankloop.batch.risk import risk_of
-from rankloop.batch.training import Settings, fit
+from rankloop.batch.risks.base import risk_of
+from rankloop.batch.solution_path import Settings, fit
 from rankloop.core.errors import InvalidInput
 from rankloop.data.dataset import Dataset
-from rankloop.evaluation.score import score_session
+from rankloop.evaluation.ranking.score import score_session
 
 
 def sample(n_queries: int = 40, n_items: int = 8, seed: int = 0, noise: float = 0.5) -> tuple[Any, Any, Any]:

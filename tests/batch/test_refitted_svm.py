@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from rankloop import InvalidInput, Preferred, Problem, Query, Session, UnstableUpdate, build, load, save
-from rankloop.batch.refitted_svm import CHUNK, RefittedSVM, hinge_of_examples
+from rankloop.batch.svm_refit import CHUNK, RefittedSVM, hinge_of_examples
 
 numbers = st.floats(-3, 3)
 

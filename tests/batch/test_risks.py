@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
-from rankloop.batch.pairs import hinge_of_pairs
-from rankloop.batch.risk import StructuredRisk, risk_of
+from rankloop.batch.risks.base import StructuredRisk, risk_of
+from rankloop.batch.risks.pairs import hinge_of_pairs
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import entries
 from rankloop.measures.base import parse_measure

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.choices import table
+from rankloop.advice import table
 from rankloop.cli import main
 
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "which-learner.svg"

@@ -15,12 +15,11 @@ import pytest
 import typer
 
 from rankloop.cli.app import app
-from rankloop.cli.called import as_called, program
-from rankloop.cli.entry import _import_commands, main
+from rankloop.cli.main import _import_commands, as_called, main, program
 from rankloop.core.errors import NotFound
-from rankloop.experiments.findings import Finding
-from rankloop.experiments.reproducing import Reproduction, Setting, everything
-from rankloop.experiments.results import LINES, read_runs
+from rankloop.experiments.papers.registry import Reproduction, Setting, everything
+from rankloop.experiments.report.model import Finding
+from rankloop.experiments.run.store import LINES, read_runs
 
 _import_commands()
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)  # type: ignore[union-attr]
@@ -167,7 +166,7 @@ def test_a_defect_is_told_apart_and_shows_where_on_request(
     def broken() -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("rankloop.cli.version.print_version", broken)
+    monkeypatch.setattr("rankloop.cli.commands.version.print_version", broken)
     assert _code("version") == 1
     assert "a defect of rankloop" in capsys.readouterr().err
     monkeypatch.setenv("RANKLOOP_TRACEBACK", "1")
@@ -245,7 +244,7 @@ def test_reproduce_all_goes_on_where_data_are_missing(
         "a": Reproduction("a", "Without data", missing),
         "b": Reproduction("b", "A table", lambda setting: Finding("b", f"quick: {setting.quick}")),
     }
-    monkeypatch.setattr("rankloop.experiments.reproducing.everything", lambda: known)
+    monkeypatch.setattr("rankloop.experiments.papers.registry.everything", lambda: known)
     assert _code("reproduce", "a", "--out", str(tmp_path)) == 2
     assert not list(tmp_path.iterdir())
     assert _code("reproduce", "--all", "--quick", "--out", str(tmp_path)) == 0

@@ -7,7 +7,7 @@ import pytest
 
 from rankloop.cli import main
 from rankloop.core.registry import build
-from rankloop.core.saving import save
+from rankloop.core.saved_session import save
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
 

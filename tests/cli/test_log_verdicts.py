@@ -9,11 +9,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from rankloop.cli import main
-from rankloop.cli.log_evaluation import _text
-from rankloop.evaluation.estimates import Options
-from rankloop.evaluation.judgement import judge_column
-from rankloop.evaluation.log_table import LogTable
-from rankloop.evaluation.units import PER_PAGE, PER_ROW
+from rankloop.cli.commands.evaluate_log import _text
+from rankloop.evaluation.off_policy.estimate import Options
+from rankloop.evaluation.report import PER_PAGE, PER_ROW, judge_column
+from rankloop.logs.table import LogTable
 
 HEADER = "ad,click,propensity,target\n"
 VOID = HEADER + "a,1,0.5,0.04\n" * 300 + "a,0,0.5,0.02\n" * 300  # the target mostly shows what the log never shows

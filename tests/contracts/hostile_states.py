@@ -20,7 +20,7 @@ from numpy.random import default_rng
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.rankings import is_permutation
 from rankloop.core.registry import Entry, entries
-from rankloop.core.saving import dumps, loads
+from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 
 INTS = (-(10**9), -1, 3, 10**9, 2**53, 2**62)

@@ -13,12 +13,12 @@ from cases import Case, assert_finite, leaves, play_past, same
 from numpy.random import default_rng
 
 from rankloop.core.errors import IncompatibleFeedback, RankloopError
+from rankloop.core.plain import decision_from_plain, decision_to_plain
 from rankloop.core.rankings import is_permutation
 from rankloop.core.registry import build, spec_of
-from rankloop.core.saving import load, save
+from rankloop.core.saved_session import load, save
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Preferred, Relevances, Reward
-from rankloop.core.wire import decision_from_plain, decision_to_plain
 
 KINDS = {Relevances, Clicks, Preferred, Reward}
 

@@ -13,7 +13,7 @@ import showing_contracts as showing
 from cases import Case
 
 from rankloop.core.kernels import scores_of, stable, weighted_rows
-from rankloop.core.learning import best_ranking, point_log_prob, seen_count, shown_or_all
+from rankloop.core.learner_parts import best_ranking, point_log_prob, seen_count, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Decision, Floats, Relevances
 

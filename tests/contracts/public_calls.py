@@ -8,7 +8,7 @@ import numpy as np
 import rankloop
 from rankloop import Clicks, Problem, Query, Ranker, Relevances, Session, build
 from rankloop import data as datasets
-from rankloop.ads import (
+from rankloop.bandits import (
     AUCRanker,
     StreamingAUCRanker,
     ad_log,

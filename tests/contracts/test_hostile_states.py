@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hostile_states import tampered
 
-from rankloop.core import saving
+from rankloop.core import saved_session as saving
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Entry, build, entries
 from rankloop.core.session import Session

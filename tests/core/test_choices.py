@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rankloop import InvalidInput, build
-from rankloop.choices import FEEDBACK, ITEMS, Size, choices, start, table
+from rankloop.advice import FEEDBACK, ITEMS, Size, choices, start, table
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "which-learner.md"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankloop import InvalidInput
-from rankloop.core.restoring import MOST, restored_state
+from rankloop.core.saved_state import MOST, restored_state
 
 
 class State(NamedTuple):

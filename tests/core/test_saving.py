@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankloop import InvalidInput, NotFound, Problem, Query, Relevances, Session, build, load, save
-from rankloop.core import saving
+from rankloop.core import saved_session as saving
 
 PROBLEM = Problem(n_features=3, feature_names=("a", "b", "c"))
 

@@ -5,11 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rankloop.core import source
+from rankloop.core import files as source
 
 TRY = """
 import numpy as np
-from rankloop.core.learning import best_ranking
+from rankloop.core.learner_parts import best_ranking
 print(best_ranking(np.array([[1.0], [2.0], [3.0]]), np.array([1.0])).tolist())
 """
 

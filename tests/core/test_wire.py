@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from rankloop import Decision, InvalidInput
+from rankloop.core.plain import decision_from_plain, decision_to_plain, from_plain, receipt_type, to_plain
 from rankloop.core.types import Floats, Ints
-from rankloop.core.wire import decision_from_plain, decision_to_plain, from_plain, receipt_type, to_plain
 
 R = TypeVar("R")
 

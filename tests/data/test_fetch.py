@@ -7,9 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from rankloop.core.errors import InvalidInput, RankloopError
-from rankloop.core.source import cache_folder
-from rankloop.data.extras import MissingPackage, need
-from rankloop.data.fetch import SOURCES, FetchFailed, Source, fetch
+from rankloop.core.files import cache_folder
+from rankloop.data.download import SOURCES, FetchFailed, MissingPackage, Source, fetch, need
 
 CONTENT = b"1 qid:1 1:0.5\n" * 1000
 RIGHT = hashlib.sha256(CONTENT).hexdigest()

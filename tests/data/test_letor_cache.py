@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from rankloop.core.source import cache_folder
-from rankloop.data import letor, read_letor
+from rankloop.core.files import cache_folder
+from rankloop.data import read_letor
+from rankloop.data.readers.letor import file as letor
 
 CONTENT = b"2 qid:q 1:0.5\n0 qid:r 2:4\n"
 

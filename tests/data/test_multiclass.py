@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data import data_folder, read_labelled
 from rankloop.data.folder import absence_notice
-from rankloop.data.multiclass import read_csv
+from rankloop.data.readers.multiclass import read_csv
 
 REAL = {
     "letter": (20_000, 16, 26, 734),

@@ -12,16 +12,16 @@ from rankloop.core.registry import build, spec_of
 from rankloop.core.types import Problem
 from rankloop.data import data_folder
 from rankloop.data.dataset import Dataset
-from rankloop.data.draws import grades_by_share, normals
-from rankloop.data.drift import Drift
-from rankloop.data.fixed_items import FlippedRelevance, NoisyRelevance
 from rankloop.data.folder import absence_notice
-from rankloop.data.letor_stream import Letor
-from rankloop.data.linear_gaussian import LinearGaussian
-from rankloop.data.lower_bound import LowerBound
-from rankloop.data.pool import shuffled_rounds
-from rankloop.data.separable import Separable
-from rankloop.data.web_search import WebSearch
+from rankloop.data.streams.draws import grades_by_share, normals
+from rankloop.data.streams.drift import Drift
+from rankloop.data.streams.fixed_items import FlippedRelevance, NoisyRelevance
+from rankloop.data.streams.letor import Letor
+from rankloop.data.streams.linear_gaussian import LinearGaussian
+from rankloop.data.streams.lower_bound import LowerBound
+from rankloop.data.streams.pool import shuffled_rounds
+from rankloop.data.streams.separable import Separable
+from rankloop.data.streams.web_search import WebSearch
 
 FIXED = [FlippedRelevance(), NoisyRelevance(), FlippedRelevance(n_items=3, n_relevant=1, flip=0.3)]
 FEATURED = [Separable(n_queries=50), LinearGaussian(n_queries=50), WebSearch(n_queries=50)]

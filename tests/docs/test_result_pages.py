@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.experiments.charts import Line
-from rankloop.experiments.small_multiples import small_multiples
+from rankloop.experiments.report.charts import Line, small_multiples
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results"
 

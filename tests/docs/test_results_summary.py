@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from rankloop.experiments.record import Record, Told, write_record
+from rankloop.experiments.papers.record import Record, Told, write_record
 
 FILE = Path(__file__).parents[2] / "docs" / "results" / "summary.py"
 REFUTED = Told("It is so.", "cannot hold", "at most 6.6", "section 4: 9.36", "It recovers sooner.")

@@ -15,14 +15,14 @@ import pytest
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "rankloop[cluster]"')
 
-from rankloop.batch.risk import risk_of  # noqa: E402
-from rankloop.batch.training import Settings, fit_path  # noqa: E402
+from rankloop.batch.risks.base import risk_of  # noqa: E402
+from rankloop.batch.solution_path import Settings, fit_path  # noqa: E402
 from rankloop.core.errors import InvalidInput  # noqa: E402
 from rankloop.core.registry import unregister  # noqa: E402
 from rankloop.data.dataset import Dataset  # noqa: E402
 from rankloop.engine import Cluster, Here, LocalProcesses  # noqa: E402
-from rankloop.experiments.reading import read_spec_text  # noqa: E402
-from rankloop.experiments.running import run_experiment  # noqa: E402
+from rankloop.experiments.run.runner import run_experiment  # noqa: E402
+from rankloop.experiments.spec.load import read_spec_text  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 OUTSIDE = """

@@ -19,10 +19,9 @@ from rankloop.evaluation import (
     rows_of,
     snips,
 )
-from rankloop.evaluation.judgement import judge_column
-from rankloop.evaluation.log_table import LogTable
-from rankloop.evaluation.overlap import FEW_REWARDS
-from rankloop.evaluation.verdicts import verdict
+from rankloop.evaluation.off_policy.overlap import FEW_REWARDS
+from rankloop.evaluation.report import judge_column, verdict
+from rankloop.logs.table import LogTable
 
 HALF = {100: np.full(100, 0.5), 300: np.full(300, 0.5)}
 RANGED = ("bernstein", "hoeffding")

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from rankloop.evaluation import ips, snips
-from rankloop.evaluation.intervals import _resampled, bernstein, hoeffding
+from rankloop.evaluation.off_policy.intervals import _resampled, bernstein, hoeffding
 
 N_ADS, EXPLORED = 5, 0.2
 

@@ -14,8 +14,8 @@ from rankloop import Session, build, save
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Problem, Query
-from rankloop.evaluation.fitting import checked_first
-from rankloop.service.serving import make_server
+from rankloop.evaluation.off_policy.ranking_log import checked_first
+from rankloop.service.http.server import make_server
 from rankloop.service.settings import Settings
 
 NAMES = ["today", "state", "price"]

@@ -10,8 +10,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entries
 from rankloop.core.types import Clicks, Preferred, Problem, Query, Relevances, Reward, clicks
 from rankloop.evaluation import RankingPolicy, place_probabilities, prefix_probabilities, shown_parts
-from rankloop.evaluation.estimates import Options, summed
-from rankloop.evaluation.ranking_log import LoggedRanking, ranking_series, rewards_by_place, span_of
+from rankloop.evaluation.off_policy.estimate import Options, summed
+from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, ranking_series, rewards_by_place, span_of
 
 N_ITEMS = 4
 ORDERS = [np.array(order) for order in itertools.permutations(range(N_ITEMS))]

@@ -10,7 +10,7 @@ from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
 from rankloop.data.dataset import Dataset
-from rankloop.evaluation.score import score_rankings, score_scores, score_session
+from rankloop.evaluation.ranking.score import score_rankings, score_scores, score_session
 from rankloop.measures import parse_measure
 
 RNG = np.random.default_rng(3)

@@ -8,7 +8,7 @@ import pytest
 import pytrec_eval
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.evaluation.trec import read_qrels, read_run, score_run
+from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
 
 NAMES = {
     "AP": "map",

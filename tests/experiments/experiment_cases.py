@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rankloop.experiments.reading import parse_spec
-from rankloop.experiments.spec import Experiment
+from rankloop.experiments.spec.load import parse_spec
+from rankloop.experiments.spec.model import Experiment
 
 
 def table(**changes: Any) -> dict[str, Any]:

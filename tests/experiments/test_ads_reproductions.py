@@ -5,14 +5,12 @@ import pytest
 
 from rankloop.data.folder import data_folder
 from rankloop.evaluation import ips
-from rankloop.experiments.findings import Table
-from rankloop.experiments.reproductions import (
-    ads_campaign_findings,
-    ads_campaigns,
-    ads_labelled,
-    ads_tables,
-    open_bandit,
-)
+from rankloop.experiments.papers import open_bandit
+from rankloop.experiments.papers.thesis_ads import campaign_figure as ads_campaign_findings
+from rankloop.experiments.papers.thesis_ads import campaigns as ads_campaigns
+from rankloop.experiments.papers.thesis_ads import classified_sets as ads_labelled
+from rankloop.experiments.papers.thesis_ads import tables as ads_tables
+from rankloop.experiments.report.model import Table
 
 needs_data = pytest.mark.skipif(data_folder() is None, reason="the data sets are not on this machine (RANKLOOP_DATA)")
 NAMES = ("one", "two")

@@ -11,12 +11,12 @@ import pytest
 from experiment_cases import small
 
 from rankloop.core.types import Floats
-from rankloop.experiments.claims import growth, judge
-from rankloop.experiments.comparisons import holm, paired
-from rankloop.experiments.curves import Curves, Estimate, number
-from rankloop.experiments.plan import checkpoint_rounds, fingerprint
-from rankloop.experiments.predicates import Claim
-from rankloop.experiments.run import Run
+from rankloop.experiments.analysis.curves import Curves, Estimate, number
+from rankloop.experiments.analysis.significance import holm, paired
+from rankloop.experiments.analysis.verdicts import growth, judge
+from rankloop.experiments.run.tasks import checkpoint_rounds, fingerprint
+from rankloop.experiments.run.worker import Run
+from rankloop.experiments.spec.claims import Claim
 
 ROUNDS = checkpoint_rounds(small()).tolist()
 

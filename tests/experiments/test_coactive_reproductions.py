@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 
 from rankloop.engine import Here
-from rankloop.experiments.reproducing import Setting, everything
-from rankloop.experiments.reproductions import click_worlds as worlds_module
-from rankloop.experiments.reproductions import coactive_figures as figures
-from rankloop.experiments.reproductions import coactive_study as study_module
-from rankloop.experiments.reproductions import coactive_swaps as swaps
-from rankloop.experiments.reproductions import online_rankers as rankers
-from rankloop.experiments.reproductions.click_worlds import CLEAN_GRADER, GRADER, LETOR, ClickWorld, click_worlds
-from rankloop.experiments.reproductions.coactive_toy import (
+from rankloop.experiments.papers.coactive import click_streams as worlds_module
+from rankloop.experiments.papers.coactive import figures, swaps
+from rankloop.experiments.papers.coactive import online_rankers as rankers
+from rankloop.experiments.papers.coactive import user_study as study_module
+from rankloop.experiments.papers.coactive.click_streams import CLEAN_GRADER, GRADER, LETOR, ClickWorld, click_worlds
+from rankloop.experiments.papers.coactive.toy import (
     PRINTED,
     TOP_TWO,
     _as_printed,
@@ -19,7 +17,8 @@ from rankloop.experiments.reproductions.coactive_toy import (
     highest_rank_with_swaps,
     ranks,
 )
-from rankloop.experiments.reproductions.verdicts import is_above
+from rankloop.experiments.papers.registry import Setting, everything
+from rankloop.experiments.papers.verdict import is_above
 
 IDS = {"coactive-toy", "coactive-table-1", "online-rankers", *(f"coactive-{figure}" for figure in range(1, 8))}
 STREAM = {"kind": "web_search", "n_items": 8, "n_features": 5, "n_queries": 50}

@@ -11,9 +11,11 @@ import pytest
 
 from rankloop.bounds.coactive import approximate_regret, dynamic_regret
 from rankloop.bounds.topk_regret import second_moment
-from rankloop.experiments.claims import Verdict
-from rankloop.experiments.reproductions import printed_bounds, printed_coactive, printed_learning
-from rankloop.experiments.reproductions.corrections import corrections
+from rankloop.experiments.analysis.verdicts import Verdict
+from rankloop.experiments.papers.coactive import corrections as printed_coactive
+from rankloop.experiments.papers.corrections import corrections
+from rankloop.experiments.papers.thesis import bound_corrections as printed_bounds
+from rankloop.experiments.papers.thesis import learner_corrections as printed_learning
 
 CORRECTED: dict[str, Callable[[], Verdict]] = {
     "ratio under the root": lambda: printed_learning.missing_ratio(ratio_under_root=40.0),

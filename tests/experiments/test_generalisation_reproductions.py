@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankloop.bounds.generalisation_table import sample_of
-from rankloop.experiments.reproductions import bounds_table, list_length
+from rankloop.experiments.papers.thesis import bounds_table, list_length
 
 LENGTHS = np.array([10, 100, 1000])
 

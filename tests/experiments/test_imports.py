@@ -13,11 +13,11 @@ from experiment_cases import table
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import entries, unregister
 from rankloop.engine import Here, LocalProcesses
-from rankloop.experiments.imports import Module, import_here, modules_of
-from rankloop.experiments.plan import fingerprint
-from rankloop.experiments.reading import parse_spec, read_spec
-from rankloop.experiments.results import read_runs
-from rankloop.experiments.running import run_experiment
+from rankloop.experiments.run.runner import run_experiment
+from rankloop.experiments.run.store import read_runs
+from rankloop.experiments.run.tasks import fingerprint
+from rankloop.experiments.spec.load import parse_spec, read_spec
+from rankloop.experiments.spec.plugins import Module, import_here, modules_of
 
 LEARNER = """
 from neighbour import ORDER

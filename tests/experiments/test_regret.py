@@ -10,7 +10,7 @@ import pytest
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import build, entries
 from rankloop.core.types import Floats, Ints, Problem
-from rankloop.experiments.regret import BySorting, ByTrying, best_fixed
+from rankloop.experiments.run.regret import BySorting, ByTrying, best_fixed
 
 N_ITEMS, N_ROUNDS = 4, 40
 OPTIONS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankloop.experiments.reproductions.regret_rate import RATES, Task, finding, regret_of
+from rankloop.experiments.papers.top_k_feedback.regret_rate import RATES, Task, finding, regret_of
 
 HORIZONS = np.array([10**3, 10**4, 10**5, 10**6])
 

@@ -14,17 +14,16 @@ from experiment_cases import small
 
 from rankloop.core.errors import Conflict, NotFound
 from rankloop.engine import Here
-from rankloop.experiments import reproducing
-from rankloop.experiments.charts import Line, band, chart, spread
-from rankloop.experiments.findings import Finding, Table
-from rankloop.experiments.html import page
-from rankloop.experiments.plan import Task
-from rankloop.experiments.reading import read_spec, read_spec_text
-from rankloop.experiments.report import write_report
-from rankloop.experiments.reproducing import Setting, reproduction
-from rankloop.experiments.run import run_one
-from rankloop.experiments.running import run_experiment
-from rankloop.experiments.summary import finding_of
+from rankloop.experiments.analysis.summary import finding_of
+from rankloop.experiments.papers import registry as reproducing
+from rankloop.experiments.papers.registry import Setting, reproduction
+from rankloop.experiments.report.charts import Line, band, chart, spread
+from rankloop.experiments.report.html import page, write_report
+from rankloop.experiments.report.model import Finding, Table
+from rankloop.experiments.run.runner import run_experiment
+from rankloop.experiments.run.tasks import Task
+from rankloop.experiments.run.worker import run_one
+from rankloop.experiments.spec.load import read_spec, read_spec_text
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLAIM = {"text": "Learning <helps>.", "check": "above", "left": "leader", "right": "random order", "measure": "DCG"}
@@ -62,7 +61,7 @@ def test_the_page_fetches_nothing_and_says_everything(finding: Finding) -> None:
     assert "leader" in text
     assert '"horizon": 200' in text
     assert "0, 1" in text  # the seeds
-    style = resources.files("rankloop.experiments").joinpath("report.css").read_text()
+    style = resources.files("rankloop.experiments.report").joinpath("report.css").read_text()
     assert "url(" not in style
     assert "@import" not in style
 
@@ -143,7 +142,7 @@ def test_examples_are_valid(path: Path) -> None:
 
 
 def test_everything_in_the_catalogue_is_valid() -> None:
-    for file in resources.files("rankloop.experiments").joinpath("catalogue").iterdir():
+    for file in resources.files("rankloop.experiments.papers").joinpath("catalogue").iterdir():
         if file.name.endswith(".toml"):
             read_spec_text(file.read_text(), file.name, file.name.removesuffix(".toml"))
 

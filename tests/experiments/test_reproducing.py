@@ -18,17 +18,16 @@ from experiment_cases import small
 
 from rankloop.core.errors import InvalidInput
 from rankloop.engine import Here
-from rankloop.experiments.claims import Verdict, judge, refutable
-from rankloop.experiments.findings import Chart, Finding, Table
-from rankloop.experiments.front_page import counts, duration, told
-from rankloop.experiments.html import UNFOLDED, page
-from rankloop.experiments.kept import FILE as KEPT
-from rankloop.experiments.kept import kept_map
-from rankloop.experiments.plan import VERSION, fingerprint
-from rankloop.experiments.record import FILE, finished_records, read_record, summary_json
-from rankloop.experiments.reproducing import Reproduction, Setting, find, reproduce
-from rankloop.experiments.results import LINES, read_runs
-from rankloop.experiments.running import run_experiments
+from rankloop.experiments.analysis.verdicts import Verdict, judge, refutable
+from rankloop.experiments.papers.record import FILE, finished_records, read_record, summary_json
+from rankloop.experiments.papers.registry import Reproduction, Setting, find, reproduce
+from rankloop.experiments.report.html import UNFOLDED, counts, duration, page, told
+from rankloop.experiments.report.model import Chart, Finding, Table
+from rankloop.experiments.run.runner import run_experiments
+from rankloop.experiments.run.store import LINES, read_runs
+from rankloop.experiments.run.task_cache import FILE as KEPT
+from rankloop.experiments.run.task_cache import kept_map
+from rankloop.experiments.run.tasks import VERSION, fingerprint
 
 CLAIMS = (
     Verdict("A <bold> claim.", "holds", "0.9 against 0.5", "table 1: 0.91"),
@@ -191,7 +190,7 @@ def test_ctrl_c_in_the_middle_of_all_goes_on(tmp_path: Path) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the cluster engine needs Ray")
 def test_the_cluster_engine_reproduces_the_same_numbers(tmp_path: Path) -> None:
     code = (
-        "from rankloop.cli.entry import main; "
+        "from rankloop.cli.main import main; "
         "main(['reproduce', 'top1-2', '--quick', '--engine', 'cluster', '--workers', '2', '--json', '--out', 'c'])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)

@@ -11,9 +11,9 @@ import pytest
 from experiment_cases import small, table
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.experiments.plan import checkpoint_rounds, fingerprint, quick_version, tasks_of, window_of
-from rankloop.experiments.reading import parse_spec, read_spec, read_spec_text
-from rankloop.experiments.spec import Experiment
+from rankloop.experiments.run.tasks import checkpoint_rounds, fingerprint, quick_version, tasks_of, window_of
+from rankloop.experiments.spec.load import parse_spec, read_spec, read_spec_text
+from rankloop.experiments.spec.model import Experiment
 
 ABOVE = {"text": "t", "check": "above", "left": "leader", "right": "still", "measure": "DCG"}
 

@@ -1,8 +1,8 @@
 import numpy as np
 
-from rankloop.experiments.reproductions import tables
+from rankloop.experiments.papers.top_k_feedback import tables
 from rankloop.games import Game
-from rankloop.games.words import loss_grid
+from rankloop.games.certificate_text import loss_grid
 
 
 def test_the_printed_tables_come_out(tmp_path):

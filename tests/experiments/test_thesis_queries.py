@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from rankloop.engine import Here
-from rankloop.experiments.reproducing import Setting, everything
-from rankloop.experiments.reproductions.query_worlds import SEPARABLE, SPLITS, World, worlds
-from rankloop.experiments.reproductions.step_sizes import TUNING_SEEDS, Contender, with_chosen_rates
-from rankloop.experiments.reproductions.thesis_queries import (
+from rankloop.experiments.papers.registry import Setting, everything
+from rankloop.experiments.papers.thesis.query_figures import (
     KL,
     LIST_NET,
     PERCEPTRONS,
@@ -20,6 +18,8 @@ from rankloop.experiments.reproductions.thesis_queries import (
     _closer,
     _compared,
 )
+from rankloop.experiments.papers.thesis.query_sets import SEPARABLE, SPLITS, World, worlds
+from rankloop.experiments.papers.thesis.step_sizes import TUNING_SEEDS, Contender, with_chosen_rates
 
 SMALL = {"kind": "linear_gaussian", "n_items": 6, "n_features": 4, "n_queries": 60}
 
@@ -100,7 +100,7 @@ def test_present_data_sets_are_split(tmp_path, monkeypatch):
 
 
 def test_the_bounds_are_drawn_above_what_is_lost(setting, monkeypatch):
-    from rankloop.experiments.reproductions import perceptron_bounds
+    from rankloop.experiments.papers.thesis import perceptron_bounds
 
     drawn = []
     monkeypatch.setattr(perceptron_bounds, "chart", lambda name, title, rounds, lines, **more: drawn.extend(lines))

@@ -9,8 +9,8 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput
 from rankloop.feedback.adversarial import Adversarial
-from rankloop.feedback.behaviours import CLICK, STOP
 from rankloop.feedback.cascade import Cascade
+from rankloop.feedback.click_behaviours import CLICK, STOP
 from rankloop.feedback.dcm import Dcm
 from rankloop.feedback.first_relevant import FirstRelevant
 from rankloop.feedback.full import Full

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from rankloop.games import Game
-from rankloop.games.numbers import whole_numbers
+from rankloop.games.thresholds.numbers import whole_numbers
 
 NOTHING = 1e-7
 

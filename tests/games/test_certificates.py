@@ -6,8 +6,8 @@ import pytest
 from game_cases import registered_measures
 
 from rankloop.games import Analysis, analyse, analyse_depths, objection
-from rankloop.games.thresholds import AllEqual, AllSeen, Border, Refuted, Unseen
-from rankloop.games.words import reason
+from rankloop.games.certificate_text import reason
+from rankloop.games.thresholds.base import AllEqual, AllSeen, Border, Refuted, Unseen
 
 VERDICTS = ("trivial", "sqrt", "two_thirds", "hopeless")
 

@@ -10,9 +10,9 @@ from game_cases import registered_measures
 from rankloop.core.errors import InvalidInput
 from rankloop.games import Game
 from rankloop.games.cells import best_under, cell_of, neighbourhood_of, neighbours_of, pareto_optimal
-from rankloop.games.enumerated import classes_of
 from rankloop.games.game import measure_for
 from rankloop.games.neighbours import Combination, Witness, border, proved_combination, proved_witness
+from rankloop.games.thresholds.enumeration import classes_of
 
 
 def game(name: str, n_items: int = 3) -> Game:

@@ -6,8 +6,8 @@ from game_cases import registered_measures
 
 from rankloop.core.errors import InvalidInput
 from rankloop.games import Game, analyse, analyse_depths
-from rankloop.games.closed_forms import closed_form
 from rankloop.games.game import measure_for
+from rankloop.games.thresholds.closed_forms import closed_form
 
 T, S, H = "two_thirds", "sqrt", "hopeless"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankloop.data.folder import absence_notice, data_folder
-from rankloop.evaluation.trec import read_qrels, read_run, score_run
+from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
 
 FOLDER = Path(data_folder() or "") / "trec_eval"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=absence_notice("the trec_eval test folder"))

@@ -16,7 +16,7 @@ from rankloop.core.registry import entries
 from rankloop.core.types import clicks
 from rankloop.interleaving import Comparison, Interleaving, compare, credit, interleave, multileave
 from rankloop.interleaving.base import Mixed
-from rankloop.interleaving.optimised import allowed_lists, item_credit, list_probabilities
+from rankloop.interleaving.optimised_draft import allowed_lists, item_credit, list_probabilities
 from rankloop.interleaving.team_draft import draft
 
 METHODS = [entry.kind for entry in entries("interleaving")]

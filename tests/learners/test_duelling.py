@@ -8,10 +8,10 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build, play
 from rankloop.core.types import clicks
-from rankloop.data.linear_gaussian import LinearGaussian
+from rankloop.data.streams.linear_gaussian import LinearGaussian
 from rankloop.feedback.dcm import Dcm
+from rankloop.learners._shared.duel import step_to_winners
 from rankloop.learners.dbgd import Dbgd
-from rankloop.learners.duelling import step_to_winners
 from rankloop.learners.mgd import Mgd
 from rankloop.measures.base import parse_measure
 

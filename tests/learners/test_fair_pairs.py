@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankloop import InvalidInput, build, parse_measure, play
-from rankloop.data.web_search import WebSearch
+from rankloop.data.streams.web_search import WebSearch
 from rankloop.feedback.gaussian_grader import GaussianGrader
 from rankloop.learners.fair_pairs import FairPairs, pair_gradient
 from rankloop.learners.three_pr import ThreePR

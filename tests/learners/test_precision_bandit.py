@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from rankloop.core.errors import InvalidInput
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Floats, Problem, Query, relevances
-from rankloop.learners.item_sets import drawn_first, inclusion_chances, shuffle
+from rankloop.learners._shared.item_sets import drawn_first, inclusion_chances, shuffle
 from rankloop.learners.precision_bandit import PrecisionBandit
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput
 from rankloop.core.types import Decision, Problem, Query, Relevances, relevances
-from rankloop.learners.blocks import block_length, number_of_blocks
+from rankloop.learners._shared.blocks import block_length, number_of_blocks
 from rankloop.learners.ftpl import FTPL
 from rankloop.learners.mirror_descent import MirrorDescent
 from rankloop.learners.rtopk import Receipt, RTopK, State

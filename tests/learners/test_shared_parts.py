@@ -1,4 +1,4 @@
-"""What learners share in rankloop.core.learning."""
+"""What learners share in rankloop.core.learner_parts."""
 
 import math
 from itertools import pairwise
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.learning import (
+from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
     check_positive,

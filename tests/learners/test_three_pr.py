@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from rankloop import InvalidInput, Problem, Query, Session, UnstableUpdate, play
 from rankloop.core.types import clicks
-from rankloop.data.linear_gaussian import LinearGaussian
+from rankloop.data.streams.linear_gaussian import LinearGaussian
 from rankloop.feedback.noisy_reader import NoisyReader
-from rankloop.learners.joint_features import pair_correction, pair_weight
-from rankloop.learners.perturbation import PERTURBATIONS
+from rankloop.learners._shared.joint_features import pair_correction, pair_weight
+from rankloop.learners._shared.perturbation import PERTURBATIONS
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from rankloop.learners.three_pr import Receipt, ThreePR
 

@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entries
 from rankloop.core.types import Decision, Problem, Query, Relevances
 from rankloop.learners.wrappers.random_features import cosines
-from rankloop.learners.wrappers.standardised import add_rows, scale_rows
+from rankloop.learners.wrappers.standardisation import add_rows, scale_rows
 
 
 def rounds(n_rounds: int, n_features: int, scale=1.0, shift=0.0):

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from rankloop.service.serving import make_server
+from rankloop.service.http.server import make_server
 from rankloop.service.settings import Settings
 
 START = 60.0  # seconds; kernels may have to be compiled first

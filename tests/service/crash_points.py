@@ -12,12 +12,12 @@ import sys
 from itertools import zip_longest
 from pathlib import Path
 
-from rankloop.service.bodies import CreateBody, FeedbackBody, Item, ProblemBody, RankBody
+from rankloop.service.log.stores.postgres import PostgresStore
+from rankloop.service.log.stores.sqlite import SqliteStore
 from rankloop.service.managing import create
+from rankloop.service.requests import CreateBody, FeedbackBody, Item, ProblemBody, RankBody
 from rankloop.service.service import Service
 from rankloop.service.settings import Settings
-from rankloop.service.stores.postgres import PostgresStore
-from rankloop.service.stores.sqlite import SqliteStore
 from rankloop.service.using import feedback, rank
 
 POINTS = ("begin", "inserted", "snapshot", "commit", "committed")

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from rankloop.service.events import Record
-from rankloop.service.serving import make_server
+from rankloop.service.http.server import make_server
+from rankloop.service.log.events import Record
+from rankloop.service.log.stores.open import log_at
 from rankloop.service.settings import Settings
-from rankloop.service.stores.reading import log_at
 
 NAMES = ["price", "rating", "age"]
 SHOP: dict[str, Any] = {"learner": {"kind": "3pr"}, "problem": {"feature_names": NAMES}, "seed": 3}

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from service_cases import Place
 
-from rankloop.service.events import Fed, Ranked
-from rankloop.service.replaying import replayed
+from rankloop.service.log.events import Fed, Ranked
+from rankloop.service.log.replay import replayed
+from rankloop.service.log.stores.open import open_store
+from rankloop.service.ranker.trainer import digest
 from rankloop.service.service import Service
 from rankloop.service.settings import Settings
-from rankloop.service.states import digest
-from rankloop.service.stores.opening import open_store
 
 
 def check_survived(place: Place, acknowledged: Iterable[tuple[str, str]]) -> int:

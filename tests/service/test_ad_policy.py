@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from service_cases import Place, running
 
-from rankloop.ads.auc_policy import AUCPolicy
+from rankloop.bandits.auc_policy import AUCPolicy
 from rankloop.client import Client, Refused
-from rankloop.core.saving import loads
+from rankloop.core.saved_session import loads
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query, Reward
-from rankloop.service.replaying import replayed
+from rankloop.service.log.replay import replayed
 
 ADS = ["shoes", "hats", "coats"]
 POLICY = {"kind": "auc_policy", "epsilon": 0.3, "criterion": "click_rate"}

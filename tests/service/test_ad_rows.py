@@ -8,12 +8,12 @@ import pytest
 from service_cases import Place, running
 
 from rankloop import Ranker
-from rankloop.ads.judging import teach
-from rankloop.ads.saved_policy import load_policy, save_policy
+from rankloop.bandits.log_report import teach
+from rankloop.bandits.saved_policy import load_policy, save_policy
 from rankloop.client import Client, Refused
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import LogTable
-from rankloop.service.replaying import replayed
+from rankloop.service.log.replay import replayed
 
 WISH = {"student": "hats", "clerk": "coats"}
 

@@ -13,11 +13,11 @@ import httpx
 import pyarrow.parquet as pq
 from service_cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
 
-from rankloop.service.archive import archived, keep, whole
-from rankloop.service.events import Record, Resumed
-from rankloop.service.replaying import replayed
-from rankloop.service.retention import compact, move_old
-from rankloop.service.stores.reading import log_at
+from rankloop.service.jobs.retention import compact, move_old
+from rankloop.service.log.archive import archived, keep, whole
+from rankloop.service.log.events import Record, Resumed
+from rankloop.service.log.replay import replayed
+from rankloop.service.log.stores.open import log_at
 
 SIDES = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
 

@@ -13,14 +13,14 @@ from service_cases import SHOP, Place, items, rank, running
 
 from rankloop.core.errors import InvalidInput
 from rankloop.service import using
-from rankloop.service.bodies import CreateBody, FeedbackBody, RankBody
 from rankloop.service.errors import Late, Rejected
-from rankloop.service.events import Closed, Frozen
+from rankloop.service.log.events import Closed, Frozen
+from rankloop.service.log.replay import replayed
+from rankloop.service.log.stores.open import open_store
 from rankloop.service.managing import create
-from rankloop.service.replaying import replayed
+from rankloop.service.requests import CreateBody, FeedbackBody, RankBody
 from rankloop.service.service import Service
 from rankloop.service.settings import Settings
-from rankloop.service.stores.opening import open_store
 
 Scenario = Callable[[Service], Awaitable[None]]
 

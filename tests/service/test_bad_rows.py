@@ -12,7 +12,7 @@ import httpx
 import pytest
 from service_cases import SHOP, Place, feed, inside, items, learn, rank, report, running
 
-from rankloop.service.states import digest
+from rankloop.service.ranker.trainer import digest
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 REQUESTS = int(os.environ.get("RANKLOOP_REQUESTS", "300"))

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from service_cases import NAMES, SHOP, Place, feed, inside, items, rank, report, running, until
 
-from rankloop.service import using, watching
+from rankloop.service import using
+from rankloop.service.http.routes import monitoring as watching
 
 SIDES = {"a": {"weights": [1.0]}, "b": {"weights": [-1.0]}}
 PAIR = {"items": [{"id": "a", "features": [0.1]}, {"id": "b", "features": [0.2]}]}

@@ -13,8 +13,8 @@ import pytest
 from service_cases import NAMES, SHOP, Place, feed, inside, items, learn, rank, report, running, until
 
 from rankloop import load
-from rankloop.service.replaying import replayed
-from rankloop.service.states import digest
+from rankloop.service.log.replay import replayed
+from rankloop.service.ranker.trainer import digest
 
 BASE = SHOP | {"base": {"feature": "rating"}}
 BY_RATING = ["i3", "i2", "i1", "i0"]

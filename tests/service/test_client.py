@@ -13,8 +13,7 @@ import httpx
 import pytest
 from service_cases import SHOP, Place, report, running
 
-from rankloop.client import AsyncClient, Client, Refused, Taken, Unreachable
-from rankloop.client_calls import pauses
+from rankloop.client import AsyncClient, Client, Refused, Taken, Unreachable, pauses
 from rankloop.core.errors import InvalidInput
 
 BOOKS = {"a": {"price": 0.3}, "b": {"rating": 4.5}}
@@ -179,7 +178,7 @@ def test_a_later_service_may_say_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("rankloop.client_calls.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("rankloop.client.time.monotonic", lambda: now[0])
     slept = []
     for pause in pauses(10.0):
         slept.append(pause)

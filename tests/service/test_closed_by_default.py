@@ -13,9 +13,9 @@ import pytest
 from service_cases import SHOP, Place, items, running
 
 from rankloop.core.errors import Conflict, InvalidInput
-from rankloop.service import gate
+from rankloop.service.http import middleware as gate
+from rankloop.service.log.stores.sqlite import SqliteStore
 from rankloop.service.settings import Settings, keys_from
-from rankloop.service.stores.sqlite import SqliteStore
 
 KEYS = "rank:ranking-key,admin:admin-key-1"
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from service_cases import SHOP, Place, learn, report, running, until
 
-from rankloop.service import curves
-from rankloop.service.curves import MOST, SNAPSHOTS, Curve, Point
+from rankloop.service.jobs import history as curves
+from rankloop.service.jobs.history import MOST, SNAPSHOTS, Curve, Point
 
 
 @pytest.fixture

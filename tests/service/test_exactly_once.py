@@ -9,7 +9,7 @@ import httpx
 import pytest
 from service_cases import SHOP, Place, feed, learn, rank, report, running, until
 
-from rankloop.service.replaying import replayed
+from rankloop.service.log.replay import replayed
 
 
 @pytest.fixture(scope="module")

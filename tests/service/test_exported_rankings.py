@@ -13,9 +13,9 @@ import pytest
 from service_cases import NAMES, SHOP, Place, feed, rank, running
 
 from rankloop import load
-from rankloop.evaluation.estimates import Options
-from rankloop.evaluation.impressions import read_impressions
-from rankloop.evaluation.judgement import judge_rankings
+from rankloop.evaluation.off_policy.estimate import Options
+from rankloop.evaluation.report import judge_rankings
+from rankloop.logs.impressions import read_impressions
 
 PDGD: dict[str, Any] = {"learner": "pdgd", "problem": {"feature_names": NAMES}}
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from service_cases import SHOP, Place, inside, learn, rank, report, running, until
 
-from rankloop.service.bodies import CreateBody
-from rankloop.service.events import Frozen, Record, RolledBack, Snapshotted
-from rankloop.service.learning import GoBack
-from rankloop.service.plan import plan_of
-from rankloop.service.replaying import replayed
-from rankloop.service.upkeep import LOST
-from rankloop.service.view import View
+from rankloop.service.jobs.upkeep import LOST
+from rankloop.service.log.events import Frozen, Record, RolledBack, Snapshotted
+from rankloop.service.log.projection import View
+from rankloop.service.log.replay import replayed
+from rankloop.service.ranker.config import plan_of
+from rankloop.service.ranker.trainer import GoBack
+from rankloop.service.requests import CreateBody
 
 GUARDED: dict[str, Any] = SHOP | {"base": {"feature": "age"}, "evaluation_share": 0.5, "guard": True}
 

@@ -16,8 +16,8 @@ from rankloop import Session, build, load, save
 from rankloop.cli import main
 from rankloop.cli.service_log import logged_rankings
 from rankloop.core.types import Problem, Query
-from rankloop.evaluation.propensities import prefix_probabilities
-from rankloop.service.events import Ranked
+from rankloop.evaluation.off_policy.propensities import prefix_probabilities
+from rankloop.service.log.events import Ranked
 
 ROUNDS = 300
 WORTH = np.array([0.5, 0.1, 0.3])  # how likely an item is to be clicked, by what it is

@@ -20,14 +20,14 @@ from service_cases import SHOP, Place, items, rank, running
 from rankloop import Session, build
 from rankloop.cli import main
 from rankloop.client import Client
-from rankloop.core.saving import HEADER, dumps, save
+from rankloop.core.saved_session import HEADER, dumps, save
 from rankloop.core.types import Problem
-from rankloop.service import workers
-from rankloop.service.bodies import CreateBody, ProblemBody
 from rankloop.service.errors import Rejected
-from rankloop.service.plan import Plan, plan_of
+from rankloop.service.http import server as workers
+from rankloop.service.ranker.config import Plan, plan_of
+from rankloop.service.ranker.size import check_fits, size_of
+from rankloop.service.requests import CreateBody, ProblemBody
 from rankloop.service.settings import Settings, limits_from
-from rankloop.service.sizing import check_fits, size_of
 
 MEGABYTE = 1_000_000
 TOO_LARGE: list[dict[str, Any]] = [

@@ -13,9 +13,9 @@ from test_service_commands import only_line, served
 
 from rankloop import Decision, InvalidInput, Problem, Query, Ranker, Session, build, register
 from rankloop.core.registry import unregister
-from rankloop.core.saving import save
+from rankloop.core.saved_session import save
 from rankloop.learners.fair_pairs import FairPairs
-from rankloop.service.replaying import replayed
+from rankloop.service.log.replay import replayed
 
 PROBLEM = {"feature_names": ["price", "rating", "age"]}
 MUTE = "Mute.rank must say what it returns"

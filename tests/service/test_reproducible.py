@@ -11,7 +11,7 @@ from service_cases import Place, running
 
 from rankloop import build, play, spec_of
 from rankloop.core.session import generators
-from rankloop.service.replaying import replayed
+from rankloop.service.log.replay import replayed
 
 CASES = [
     ("3pr", "linear_gaussian(n_items=8, n_features=4)", "cascade(max_grade=1)"),

@@ -16,8 +16,8 @@ import pytest
 from service_cases import SHOP, Place, inside, learn, running, until
 
 from rankloop.cli import main
-from rankloop.service.retention import compact
-from rankloop.service.stores.sqlite_file import FILE
+from rankloop.service.jobs.retention import compact
+from rankloop.service.log.stores.sqlite import FILE
 
 NOBODY = "postgresql://nobody:a-secret@127.0.0.1:1/nothing"  # nothing listens there
 

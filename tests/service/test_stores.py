@@ -9,15 +9,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from rankloop.service.log.writer.stores import postgres as postgres_tables
 from service_cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.core.errors import Conflict
-from rankloop.service.events import Resumed, entry_of
-from rankloop.service.replaying import replayed
-from rankloop.service.stores import postgres_tables
-from rankloop.service.stores.postgres import PostgresStore
-from rankloop.service.stores.sqlite import SqliteStore
-from rankloop.service.stores.sqlite_file import MIGRATIONS
+from rankloop.service.log.events import Resumed, entry_of
+from rankloop.service.log.replay import replayed
+from rankloop.service.log.stores.postgres import PostgresStore
+from rankloop.service.log.stores.sqlite import MIGRATIONS, SqliteStore
 
 
 def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Path) -> None:

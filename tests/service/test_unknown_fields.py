@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rankloop.service.bodies import CreateBody, RankBatch, RankBody
-from rankloop.service.problems import problem_of
-from rankloop.service.reading import decoder
+from rankloop.service.http.codec import decoder
+from rankloop.service.http.problems import problem_of
+from rankloop.service.requests import CreateBody, RankBatch, RankBody
 
 LEARNER = {"learner": "3pr"}
 

@@ -10,8 +10,8 @@ from service_cases import Place, running
 from rankloop import Problem, Ranker, Session, build
 from rankloop.batch.estimator import NORMALISED
 from rankloop.client import Client, Refused
-from rankloop.core.saving import dumps, loads
-from rankloop.service.replaying import replayed
+from rankloop.core.saved_session import dumps, loads
+from rankloop.service.log.replay import replayed
 
 ITEMS = {"a": {"price": 1.0}, "b": {"price": 2.0, "rating": 1.0}, "c": {"rating": 3.0}}
 

@@ -18,10 +18,8 @@ from service_cases import NAMES, SHOP, Place, items, running
 
 from rankloop import Problem, Session, build
 from rankloop.core.errors import RankloopError
-from rankloop.core.saving import dumps
-from rankloop.service.asking import asked_of
-from rankloop.service.bodies import CreateBody, ExperimentBody, FeedbackBody, Id, Item, RankBody, SideBody
-from rankloop.service.events import (
+from rankloop.core.saved_session import dumps
+from rankloop.service.log.events import (
     Closed,
     Created,
     Experiment,
@@ -33,12 +31,14 @@ from rankloop.service.events import (
     decode,
     entry_of,
 )
-from rankloop.service.experiments import LiveExperiment
-from rankloop.service.live import Live
-from rankloop.service.plan import plan_of
-from rankloop.service.replaying import replayed
-from rankloop.service.revealed import fed_of, gathered
-from rankloop.service.stores.sqlite import SqliteStore
+from rankloop.service.log.replay import replayed
+from rankloop.service.log.stores.sqlite import SqliteStore
+from rankloop.service.ranker.comparison import LiveExperiment
+from rankloop.service.ranker.config import plan_of
+from rankloop.service.ranker.feedback import fed_of, gathered
+from rankloop.service.ranker.query import asked_of
+from rankloop.service.ranker.runtime import Live
+from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, Id, Item, RankBody, SideBody
 
 IDS: list[Id] = ["a", "b", 3, 2**64 - 1]
 FEATURES = np.eye(4, 3).tolist()

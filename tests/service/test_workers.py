@@ -17,10 +17,10 @@ from processes import Told, Visitors, serving
 from service_cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
 from surviving import check_survived
 
-from rankloop.service import sharing
 from rankloop.service.errors import Unavailable
-from rankloop.service.starting import restored
-from rankloop.service.stores.postgres_tables import LEARNING
+from rankloop.service.jobs import leader_election as sharing
+from rankloop.service.log.recovery import restored
+from rankloop.service.log.stores.postgres import LEARNING
 
 LEADER = """SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
             WHERE locktype = 'advisory' AND objid = %s AND granted"""

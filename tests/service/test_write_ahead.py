@@ -8,10 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from rankloop.service.log.writer.stores import sqlite
 
-from rankloop.service.events import Ranked, entry_of
-from rankloop.service.stores import sqlite
-from rankloop.service.stores.sqlite import SqliteStore
+from rankloop.service.log.events import Ranked, entry_of
+from rankloop.service.log.stores.sqlite import SqliteStore
 
 PAGE = 4096
 SHOWN = Ranked("x" * 32, [str(i) for i in range(50)], bytes(8 * 50 * 20), list(range(50)))

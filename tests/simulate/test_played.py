@@ -7,9 +7,9 @@ import pytest
 
 from rankloop.core.registry import build
 from rankloop.core.types import Arrival
-from rankloop.simulate import played as module
+from rankloop.simulate.compiled import rounds as module
+from rankloop.simulate.compiled.rounds import PlayedRound, can_be_compiled
 from rankloop.simulate.play import Round, play
-from rankloop.simulate.played import PlayedRound, can_be_compiled
 
 CASES = [
     ("ranking_perceptron(learning_rate=2.0)", "full"),

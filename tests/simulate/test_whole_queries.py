@@ -7,12 +7,12 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.data.dataset import Dataset
-from rankloop.data.pool import shuffled_rounds
+from rankloop.data.streams.pool import shuffled_rounds
 from rankloop.measures.base import parse_measure
-from rankloop.simulate import whole_queries as module
+from rankloop.simulate.compiled import queries as module
+from rankloop.simulate.compiled.fixed_set import whole_run
+from rankloop.simulate.compiled.queries import whole_queries
 from rankloop.simulate.play import play
-from rankloop.simulate.whole_queries import whole_queries
-from rankloop.simulate.whole_run import whole_run
 
 STREAMS = ("separable(n_queries=30, n_items=7, n_features=5)", "linear_gaussian(n_queries=30, n_items=6, n_features=4)")
 CASES = [

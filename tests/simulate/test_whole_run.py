@@ -12,9 +12,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints, Problem
 from rankloop.measures import parse_measure
-from rankloop.simulate import whole_run as module
+from rankloop.simulate.compiled import fixed_set as module
+from rankloop.simulate.compiled.fixed_set import whole_run
 from rankloop.simulate.play import play
-from rankloop.simulate.whole_run import whole_run
 
 STREAM = build("flipped_relevance(n_items=7, n_relevant=3, flip=0.2)")
 ROUNDS = 700

@@ -13,8 +13,15 @@ from numpy.testing import assert_allclose
 
 from rankloop.games import analyse_depths
 from rankloop.games.game import measure_for
-from rankloop.games.precise import Known, difference_terms, fraction, is_nonzero, log_discounts, one_over_best
-from rankloop.games.weighted import Weighted, hidden_term
+from rankloop.games.thresholds.numbers import (
+    Known,
+    difference_terms,
+    fraction,
+    is_nonzero,
+    log_discounts,
+    one_over_best,
+)
+from rankloop.games.thresholds.position_weights import Weighted, hidden_term
 from rankloop.measures import parse_measure
 
 

@@ -21,8 +21,8 @@ from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.core.types import Problem, Query, Relevances
 from rankloop.data.dataset import Dataset
-from rankloop.data.lower_bound import LowerBound
-from rankloop.data.separable import Separable
+from rankloop.data.streams.lower_bound import LowerBound
+from rankloop.data.streams.separable import Separable
 from rankloop.feedback.full import Full
 from rankloop.learners.max_pair_perceptron import MaxPairPerceptron
 from rankloop.learners.perceptron import Perceptron

@@ -17,10 +17,10 @@ from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, Relevances
 from rankloop.feedback.top_k import TopK
 from rankloop.games.indistinguishable import theorem_32
-from rankloop.learners.topk_estimate import Seen, estimated_gradient
+from rankloop.learners._shared.topk_estimate import Seen, estimated_gradient
 from rankloop.learners.topk_gradient import TopKGradient
 from rankloop.simulate.play import play
-from rankloop.surrogates.calibrated_squared import CalibratedSquared, normalised_gains
+from rankloop.surrogates.calibrated_squared_loss import CalibratedSquared, normalised_gains
 
 N_ITEMS, N_FEATURES = 4, 3
 

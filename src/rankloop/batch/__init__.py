@@ -3,6 +3,6 @@
 from rankloop.batch.bundle import Solution, Step, minimise
 from rankloop.batch.rank_bundle import RankBundle
 from rankloop.batch.rerm import RERM, online_to_batch
-from rankloop.batch.risk import Risk, risk_of
+from rankloop.batch.risks.base import Risk, risk_of
 
 __all__ = ["RERM", "RankBundle", "Risk", "Solution", "Step", "minimise", "online_to_batch", "risk_of"]

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
-from rankloop.core.saving import save
+from rankloop.core.saved_session import save
 from rankloop.core.session import Session
 from rankloop.core.specs import nearest
 from rankloop.core.types import Floats, Problem, finite_floats, real_numbers

@@ -12,7 +12,7 @@ from numpy.random import default_rng
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.dataset import Dataset, concatenate
-from rankloop.data.letor import read_letor
+from rankloop.data.readers.letor.file import read_letor
 
 ENDINGS = (".txt", ".txt.gz", ".txt.bz2", ".txt.xz", ".txt.zst")
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
-from rankloop.batch.risk import Risk, StructuredRisk
+from rankloop.batch.risks.base import Risk, StructuredRisk
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.types import Floats

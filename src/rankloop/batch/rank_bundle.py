@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from rankloop.batch.bundle import Solution, minimise
 from rankloop.batch.estimator import Groups, LinearRanker, as_dataset, matrix_of
-from rankloop.batch.pairs import hinge_of_pairs
-from rankloop.batch.risk import risk_of
-from rankloop.batch.training import Fit, Settings, fit
+from rankloop.batch.risks.base import risk_of
+from rankloop.batch.risks.pairs import hinge_of_pairs
+from rankloop.batch.solution_path import Fit, Settings, fit
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.types import Floats, finite_floats, item_indices

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from rankloop.batch.estimator import Groups, LinearRanker, as_dataset
 from rankloop.batch.rank_bundle import warn_about
-from rankloop.batch.risk import risk_of
-from rankloop.batch.training import Fit, Settings, fit
+from rankloop.batch.risks.base import risk_of
+from rankloop.batch.solution_path import Fit, Settings, fit
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.session import Session

@@ -15,8 +15,8 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import Measure
 from rankloop.core.types import Problem
-from rankloop.learners.blocks import number_of_blocks
-from rankloop.learners.linear_measure import largest_gain, worth_of_places
+from rankloop.learners._shared.blocks import number_of_blocks
+from rankloop.learners._shared.linear_measure import largest_gain, worth_of_places
 from rankloop.measures.base import parse_measure
 
 LONGEST = 2**62

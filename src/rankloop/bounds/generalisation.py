@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.bounds.checked import checked
+from rankloop.bounds.arguments import checked
 from rankloop.core.errors import InvalidInput
 from rankloop.core.rankings import exponential_gain
 from rankloop.core.types import Floats

@@ -39,7 +39,7 @@ def rankloop(
 ) -> None:
     """Rankings that learn while people use them, from the little that they reveal."""
     if version:
-        from rankloop.cli.version import print_version
+        from rankloop.cli.commands.version import print_version
 
         print_version()
     elif context.invoked_subcommand is None:

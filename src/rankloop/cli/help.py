@@ -32,7 +32,7 @@ class Group(TyperGroup):
 
 
 def _command_parts(command: Any) -> Iterable[str]:
-    from rankloop.cli.called import as_called
+    from rankloop.cli.main import as_called
 
     arguments = [param for param in command.params if param.param_type_name == "argument"]
     options = [param for param in command.params if param.param_type_name == "option" and not param.hidden]
@@ -50,7 +50,7 @@ def _command_parts(command: Any) -> Iterable[str]:
 
 
 def _group_parts(group: Any) -> Iterable[str]:
-    from rankloop.cli.called import program
+    from rankloop.cli.main import program
 
     yield f"{_title('Usage')} {program()} COMMAND [OPTIONS]"
     yield from _paragraphs(group.help)

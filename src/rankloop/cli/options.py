@@ -40,7 +40,7 @@ Out = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="The f
 
 def _imported(modules: list[str] | None) -> list[str] | None:
     if modules:
-        from rankloop.experiments.imports import import_modules
+        from rankloop.experiments.spec.plugins import import_modules
 
         import_modules(modules)
     return modules

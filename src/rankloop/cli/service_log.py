@@ -11,8 +11,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.specs import nearest
 
 if TYPE_CHECKING:
-    from rankloop.evaluation.ranking_log import LoggedRanking
-    from rankloop.service.events import Fed, Ranked, Record
+    from rankloop.evaluation.off_policy.ranking_log import LoggedRanking
+    from rankloop.service.log.events import Fed, Ranked, Record
 
 ADDRESSES = ("postgresql://", "postgres://")
 REMEMBERED = 10_000  # recent states: a ranking may have been drawn from one that was already outdated
@@ -41,13 +41,13 @@ def is_service_log(where: str) -> bool:
 
 def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
     """Every closed impression of a ranker; left out are those whose places were not all the learner's choice."""
-    from rankloop.evaluation.propensities import RankingPolicy, places_seen
-    from rankloop.evaluation.ranking_log import LoggedRanking, rewards_by_place
-    from rankloop.service.archive import whole
-    from rankloop.service.learning import decided_of
-    from rankloop.service.replaying import Replay
-    from rankloop.service.revealed import feedback_of, no_clicks
-    from rankloop.service.stores.reading import log_at
+    from rankloop.evaluation.off_policy.propensities import RankingPolicy, places_seen
+    from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_place
+    from rankloop.service.log.archive import whole
+    from rankloop.service.log.replay import Replay
+    from rankloop.service.log.stores.open import log_at
+    from rankloop.service.ranker.feedback import feedback_of, no_clicks
+    from rankloop.service.ranker.trainer import decided_of
 
     with log_at(where) as opened:
         records = whole(opened, _stream(opened.streams(), ranker, where), opened.folder)
@@ -69,7 +69,7 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
 
 def _closed(replay: Any, records: Iterator[Record]) -> Iterator[Shown]:
     """Fold the log; whatever was open before an event and is not after it has closed."""
-    from rankloop.service.events import Closed, Created, Fed, Ranked
+    from rankloop.service.log.events import Closed, Created, Fed, Ranked
 
     states = OrderedDict({0: replay.learning.session.state})
     drawn: dict[str, Any] = {}

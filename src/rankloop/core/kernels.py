@@ -10,7 +10,7 @@ import numba
 import numpy as np
 
 from rankloop.core.errors import UnstableUpdate
-from rankloop.core.source import kernel_folder
+from rankloop.core.files import kernel_folder
 from rankloop.core.types import Floats
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.feedback_checks import checked_feedback, whole_numbers
+from rankloop.core.feedback_check import checked_feedback, whole_numbers
+from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.rankings import is_permutation
 from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, Relevances
-from rankloop.core.wire import receipt_type
 
 MAY_BE_NONE = ("n_items", "shown", "depth")
 

@@ -1,11 +1,11 @@
 """Data sets, and streams of queries over them."""
 
 from rankloop.data.dataset import Dataset, concatenate, normalise_queries
-from rankloop.data.fetch import fetch
+from rankloop.data.download import fetch
 from rankloop.data.folder import data_folder
-from rankloop.data.letor import read_letor, stream_letor
-from rankloop.data.multiclass import LabelledSet, read_labelled
-from rankloop.data.text import Corpus, read_corpus, tf_idf
+from rankloop.data.readers.letor.file import read_letor, stream_letor
+from rankloop.data.readers.multiclass import LabelledSet, read_labelled
+from rankloop.data.readers.text import Corpus, read_corpus, tf_idf
 
 __all__ = [
     "Corpus",

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.source import cache_folder
+from rankloop.core.files import cache_folder
 from rankloop.data.dataset import Dataset
 
 VERSION = 2  # of the parser and of what is written: another number, another copy

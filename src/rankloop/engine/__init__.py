@@ -2,9 +2,9 @@
 
 from rankloop.engine.base import Engine, WorkerDied
 from rankloop.engine.cluster import Cluster
-from rankloop.engine.here import Here
 from rankloop.engine.local import LocalProcesses
 from rankloop.engine.processes import usable_cores
+from rankloop.engine.serial import Here
 from rankloop.engine.sums import SummingEngine
 from rankloop.engine.threads import Threads
 

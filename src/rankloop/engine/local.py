@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from rankloop.core.errors import InvalidInput
 from rankloop.engine.base import Done, Result, Task, WorkerDied
-from rankloop.engine.kept import kept_by_processes
+from rankloop.engine.partitions import kept_by_processes
 from rankloop.engine.processes import ATTEMPTS, Worker, receive, send, start, usable_cores
 from rankloop.engine.sums import Function, Total
 

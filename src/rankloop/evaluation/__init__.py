@@ -1,15 +1,16 @@
 """Judging what was learned: scores of rankings, what a policy would earn, comparisons, stability."""
 
-from rankloop.evaluation.estimates import Estimate, Options
-from rankloop.evaluation.learned import session_rows
-from rankloop.evaluation.log_columns import Columns
-from rankloop.evaluation.log_table import LogTable
-from rankloop.evaluation.off_policy import clipped, direct, doubly_robust, estimate, ips, snips, switch
-from rankloop.evaluation.overlap import Overlap
-from rankloop.evaluation.propensities import RankingPolicy, place_probabilities, prefix_probabilities, shown_parts
-from rankloop.evaluation.rows import Rows, rows_of
-from rankloop.evaluation.score import Scores, score_rankings, score_scores, score_session
-from rankloop.evaluation.slates import (
+from rankloop.evaluation.off_policy.estimate import Estimate, Options
+from rankloop.evaluation.off_policy.estimators import clipped, direct, doubly_robust, estimate, ips, snips, switch
+from rankloop.evaluation.off_policy.overlap import Overlap
+from rankloop.evaluation.off_policy.propensities import (
+    RankingPolicy,
+    place_probabilities,
+    prefix_probabilities,
+    session_rows,
+    shown_parts,
+)
+from rankloop.evaluation.off_policy.slates import (
     cascade,
     factored_slate_weight,
     position_wise,
@@ -17,7 +18,11 @@ from rankloop.evaluation.slates import (
     slate_weight,
     whole_ranking,
 )
-from rankloop.evaluation.trec import read_qrels, read_run, score_run
+from rankloop.evaluation.ranking.score import Scores, score_rankings, score_scores, score_session
+from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
+from rankloop.logs.columns import Columns
+from rankloop.logs.rows import Rows, rows_of
+from rankloop.logs.table import LogTable
 
 __all__ = [
     "Columns",

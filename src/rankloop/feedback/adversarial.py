@@ -7,7 +7,7 @@ from numpy.random import Generator
 from rankloop.core.protocols import FeedbackModel
 from rankloop.core.registry import register
 from rankloop.core.types import Feedback, Floats, Ints
-from rankloop.feedback.clicking import check_probability
+from rankloop.feedback.click_model import check_probability
 from rankloop.feedback.noisy_reader import NoisyReader
 
 

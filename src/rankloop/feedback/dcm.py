@@ -8,8 +8,8 @@ from numpy.random import Generator
 
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.behaviours import CLICK, STOP, Behaviour, check_scale, walk_down
-from rankloop.feedback.clicking import check_places, seen_places
+from rankloop.feedback.click_behaviours import CLICK, STOP, Behaviour, check_scale, walk_down
+from rankloop.feedback.click_model import check_places, seen_places
 
 
 @register("dcm")

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.clicking import check_places, check_probability, clicks_at, seen_places
+from rankloop.feedback.click_model import check_places, check_probability, clicks_at, seen_places
 
 
 @kernel

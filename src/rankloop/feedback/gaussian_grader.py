@@ -13,7 +13,7 @@ from rankloop.core.kernels import kernel
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.clicking import check_places, clicks_at, seen_places
+from rankloop.feedback.click_model import check_places, clicks_at, seen_places
 
 SMALLEST = 2.0**-54  # below the smallest positive draw: keeps the normal of a 0 finite
 

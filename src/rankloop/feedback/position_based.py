@@ -11,8 +11,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.behaviours import CLICK, Behaviour, check_scale, of_grade
-from rankloop.feedback.clicking import check_places, clicks_at, seen_places
+from rankloop.feedback.click_behaviours import CLICK, Behaviour, check_scale, of_grade
+from rankloop.feedback.click_model import check_places, clicks_at, seen_places
 
 
 @kernel

@@ -10,8 +10,8 @@ from numpy.random import Generator
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.behaviours import CLICK, Behaviour, check_scale, of_grade
-from rankloop.feedback.clicking import check_places, clicks_at, seen_places
+from rankloop.feedback.click_behaviours import CLICK, Behaviour, check_scale, of_grade
+from rankloop.feedback.click_model import check_places, clicks_at, seen_places
 
 # Row p, column d − 1: the probability of looking at place p when the last click was d places above;
 # the diagonal: when there was none. As published for the first ten places.

@@ -1,10 +1,10 @@
 """What can be learned at all from the grades of the first items: games, verdicts, certificates, advice."""
 
-from rankloop.games.advice import Advice, advise
 from rankloop.games.analysis import Analysis, analyse, analyse_depths
-from rankloop.games.check import objection
+from rankloop.games.certificate_check import objection
 from rankloop.games.game import Game
 from rankloop.games.indistinguishable import Twins, theorem_32, twins
+from rankloop.games.learnability import Advice, advise
 
 __all__ = [
     "Advice",

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import msgspec
 
 from rankloop.core.protocols import Measure
-from rankloop.games import enumerated
-from rankloop.games.closed_forms import closed_form
 from rankloop.games.game import Game, measure_for, name_of, require_depth, require_items
-from rankloop.games.thresholds import Certificate, Source, Thresholds
+from rankloop.games.thresholds import enumeration as enumerated
+from rankloop.games.thresholds.base import Certificate, Source, Thresholds
+from rankloop.games.thresholds.closed_forms import closed_form
 
 Verdict = Literal["trivial", "sqrt", "two_thirds", "hopeless"]
 RATES: dict[Verdict, str] = {"trivial": "0", "sqrt": "√T", "two_thirds": "T^(2/3)", "hopeless": "T"}

@@ -8,11 +8,11 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
-from rankloop.games.enumerated import classes_of
 from rankloop.games.game import Game
-from rankloop.games.interactions import scaled
 from rankloop.games.neighbours import Witness, border
-from rankloop.games.numbers import SAME
+from rankloop.games.thresholds.enumeration import classes_of
+from rankloop.games.thresholds.interactions import scaled
+from rankloop.games.thresholds.numbers import SAME
 
 Progress = Callable[[int, int], None]  # steps done, of how many
 

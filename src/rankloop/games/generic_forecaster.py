@@ -13,12 +13,12 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import check_horizon, check_receipt, expect, seen_count, shown_or_all
+from rankloop.core.learner_parts import check_horizon, check_receipt, expect, seen_count, shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.games.game import Game
-from rankloop.learners.fixed_set import graded_depth, size_of_fixed_set
+from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
 from rankloop.measures.dcg import DCG
 
 MOST_ITEMS = 5

@@ -12,8 +12,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import Measure
 from rankloop.core.types import Floats, Ints
 from rankloop.games.analysis import analyse
-from rankloop.games.enumerated import classes_of
 from rankloop.games.game import Game, measure_for, name_of
+from rankloop.games.thresholds.enumeration import classes_of
 
 NOTHING = 1e-7  # a gap up to this is none
 

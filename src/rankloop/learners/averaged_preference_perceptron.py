@@ -7,10 +7,10 @@ from typing import ClassVar, Literal, NamedTuple
 from numpy.random import Generator
 
 from rankloop.core.kernels import stable
-from rankloop.core.learning import best_ranking, check_finite, point_log_prob, shown_or_all, start_weights
+from rankloop.core.learner_parts import best_ranking, check_finite, point_log_prob, shown_or_all, start_weights
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
-from rankloop.learners.joint_features import corrected
+from rankloop.learners._shared.joint_features import corrected
 from rankloop.learners.preference_perceptron import Receipt, first_pair, row_weights_of
 
 

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of, stable
-from rankloop.core.learning import (
+from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
     check_positive,
@@ -20,8 +20,8 @@ from rankloop.core.learning import (
 )
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners.joint_features import clicked_weights, corrected
-from rankloop.learners.perturbation import PERTURBATIONS, log_prob_of, present
+from rankloop.learners._shared.joint_features import clicked_weights, corrected
+from rankloop.learners._shared.perturbation import PERTURBATIONS, log_prob_of, present
 
 PAIRS = PERTURBATIONS["pairs"]
 

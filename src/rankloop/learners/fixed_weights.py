@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learning import best_ranking, check_finite, point_log_prob, shown_or_all
+from rankloop.core.learner_parts import best_ranking, check_finite, point_log_prob, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import (
     Clicks,

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import check_horizon, check_positive, expect
+from rankloop.core.learner_parts import check_horizon, check_positive, expect
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners.fixed_set import require_all_grades, size_of_fixed_set
-from rankloop.learners.linear_measure import (
+from rankloop.learners._shared.fixed_set import require_all_grades, size_of_fixed_set
+from rankloop.learners._shared.linear_measure import (
     Gain,
     gain_for,
     gain_of,

@@ -9,12 +9,12 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, reassociated, stable
-from rankloop.core.learning import check_positive, expect, point_log_prob, shown_or_all
+from rankloop.core.learner_parts import check_positive, expect, point_log_prob, shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners.steps import cutoff_and_kind, is_mistake, slam_slope
+from rankloop.learners._shared.perceptron_step import cutoff_and_kind, is_mistake, slam_slope
 from rankloop.measures.dcg import NDCG
 
 

@@ -9,12 +9,12 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of, stable
-from rankloop.core.learning import best_ranking, check_finite, expect, seen_count, shown_or_all, start_weights
+from rankloop.core.learner_parts import best_ranking, check_finite, expect, seen_count, shown_or_all, start_weights
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
-from rankloop.data.draws import normals
-from rankloop.learners.joint_features import clicked_weights
+from rankloop.data.streams.draws import normals
+from rankloop.learners._shared.joint_features import clicked_weights
 
 SMALLEST, LARGEST = 1e-150, 1e150  # deviations: their squares are numbers too
 FLAT = 1e-12  # a pivot below this share of its diagonal is rounding error

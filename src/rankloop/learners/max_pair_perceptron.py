@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from numpy.random import Generator
 
-from rankloop.core.learning import (
+from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
     check_positive,
@@ -17,7 +17,7 @@ from rankloop.core.learning import (
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, Relevances
-from rankloop.learners.steps import State, cutoff_and_kind, learned
+from rankloop.learners._shared.perceptron_step import State, cutoff_and_kind, learned
 from rankloop.measures.dcg import NDCG
 
 

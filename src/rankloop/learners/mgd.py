@@ -7,12 +7,12 @@ from typing import ClassVar
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learning import best_ranking, check_finite, check_positive, shown_or_all, start_weights
+from rankloop.core.learner_parts import best_ranking, check_finite, check_positive, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Ints, Problem, Query
 from rankloop.interleaving.base import Interleaving
 from rankloop.interleaving.team_draft import TeamDraft
-from rankloop.learners.duelling import Receipt, State, duel, follow_winners
+from rankloop.learners._shared.duel import Receipt, State, duel, follow_winners
 
 
 @register("mgd")

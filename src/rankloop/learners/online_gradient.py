@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.kernels import kernel, scores_of, stable, weighted_rows
-from rankloop.core.learning import (
+from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
     check_positive,

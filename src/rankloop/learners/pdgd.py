@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of, stable, weighted_rows
-from rankloop.core.learning import (
+from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
     check_positive,
@@ -22,8 +22,8 @@ from rankloop.core.learning import (
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
-from rankloop.learners.joint_features import clicked_weights
-from rankloop.learners.plackett_luce import draw, limited_swap_odds, log_prob_of, strengths_of, swap_odds
+from rankloop.learners._shared.joint_features import clicked_weights
+from rankloop.learners._shared.plackett_luce import draw, limited_swap_odds, log_prob_of, strengths_of, swap_odds
 
 FREE = Limit()
 

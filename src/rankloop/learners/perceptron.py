@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 from numpy.random import Generator
 
 from rankloop.core.kernels import kernel, scores_of, stable
-from rankloop.core.learning import (
+from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
     check_positive,

@@ -12,13 +12,13 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import check_horizon, check_positive, check_receipt, expect
+from rankloop.core.learner_parts import check_horizon, check_positive, check_receipt, expect
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners.fixed_set import graded_depth, size_of_fixed_set
-from rankloop.learners.item_sets import drawn_first, inclusion_chances
-from rankloop.learners.linear_measure import CAPPED, gain_of
+from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
+from rankloop.learners._shared.item_sets import drawn_first, inclusion_chances
+from rankloop.learners._shared.linear_measure import CAPPED, gain_of
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 from numpy.random import Generator
 
 from rankloop.core.kernels import kernel, stable, weighted_rows
-from rankloop.core.learning import (
+from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
     check_receipt,
@@ -18,7 +18,7 @@ from rankloop.core.learning import (
 )
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
-from rankloop.learners.joint_features import (
+from rankloop.learners._shared.joint_features import (
     clicked_weights,
     correction,
     moved_to_top,

@@ -7,7 +7,7 @@ from typing import ClassVar
 from numpy.random import Generator
 
 from rankloop.core.kernels import all_finite, kernel, scores_of
-from rankloop.core.learning import (
+from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
     check_positive,
@@ -20,8 +20,15 @@ from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.data.whole_pool import Pool, keep, more_rounds, next_query, write_round
-from rankloop.learners.steps import State, cutoff_and_kind, is_mistaken_order, learned, moved, slam_slope
+from rankloop.data.streams.compiled_pool import Pool, keep, more_rounds, next_query, write_round
+from rankloop.learners._shared.perceptron_step import (
+    State,
+    cutoff_and_kind,
+    is_mistaken_order,
+    learned,
+    moved,
+    slam_slope,
+)
 from rankloop.measures.dcg import NDCG
 
 

@@ -12,14 +12,21 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learning import ALL, check_horizon, check_receipt, expect, seen_count, shown_or_all
+from rankloop.core.learner_parts import ALL, check_horizon, check_receipt, expect, seen_count, shown_or_all
+from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner, Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.core.wire import receipt_type
-from rankloop.learners.blocks import OpenBlock, block_length, number_of_blocks, open_block, with_round, with_rounds
-from rankloop.learners.exploration import (
+from rankloop.learners._shared.blocks import (
+    OpenBlock,
+    block_length,
+    number_of_blocks,
+    open_block,
+    with_round,
+    with_rounds,
+)
+from rankloop.learners._shared.cell_exploration import (
     NO_CELL,
     cell_first,
     cell_to_explore,
@@ -28,9 +35,9 @@ from rankloop.learners.exploration import (
     is_on_top,
     log_prob_of_exploring,
 )
-from rankloop.learners.fixed_set import graded_depth, size_of_fixed_set
+from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
+from rankloop.learners._shared.linear_measure import Gain, gain_for, grades_with
 from rankloop.learners.ftpl import FTPL
-from rankloop.learners.linear_measure import Gain, gain_for, grades_with
 from rankloop.measures.dcg import DCG
 
 

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.kernels import kernel, stable, weighted_rows
-from rankloop.core.learning import best_ranking, check_finite, expect, point_log_prob, shown_or_all, start_weights
+from rankloop.core.learner_parts import best_ranking, check_finite, expect, point_log_prob, shown_or_all, start_weights
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners.joint_features import correction
+from rankloop.learners._shared.joint_features import correction
 
 
 class State(NamedTuple):

@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, stable
-from rankloop.core.learning import (
+from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
     check_receipt,
@@ -20,8 +20,14 @@ from rankloop.core.learning import (
 from rankloop.core.registry import Spec, register
 from rankloop.core.specs import nearest
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners.joint_features import clicked_weights, corrected, correction, moved_to_top, pair_correction
-from rankloop.learners.perturbation import DYNAMIC, PERTURBATIONS, log_prob_of, present
+from rankloop.learners._shared.joint_features import (
+    clicked_weights,
+    corrected,
+    correction,
+    moved_to_top,
+    pair_correction,
+)
+from rankloop.learners._shared.perturbation import DYNAMIC, PERTURBATIONS, log_prob_of, present
 
 TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top
 

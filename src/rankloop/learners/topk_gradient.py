@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of, stable
-from rankloop.core.learning import (
+from rankloop.core.learner_parts import (
     ALL,
     best_ranking,
     check_finite,
@@ -24,8 +24,8 @@ from rankloop.core.learning import (
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.data.whole_pool import EXPLORATION, LOG_PROPENSITY, Pool
-from rankloop.learners.topk_estimate import (
+from rankloop.data.streams.compiled_pool import EXPLORATION, LOG_PROPENSITY, Pool
+from rankloop.learners._shared.topk_estimate import (
     Seen,
     draw_ranking,
     estimated_gradient,
@@ -33,8 +33,8 @@ from rankloop.learners.topk_estimate import (
     sharpened,
     step_on_all,
 )
-from rankloop.learners.topk_gradient_step import COMPILED, compiled_learn, many_queries
-from rankloop.surrogates.squared import Squared
+from rankloop.learners._shared.topk_gradient_step import COMPILED, compiled_learn, many_queries
+from rankloop.surrogates.squared_loss import Squared
 
 
 class State(NamedTuple):

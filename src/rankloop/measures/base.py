@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learning import check_positive
+from rankloop.core.learner_parts import check_positive
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import build, entry_of

@@ -17,7 +17,10 @@ from rankloop.core.errors import Conflict, RankloopError
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
 from rankloop.service import managing, using
-from rankloop.service.bodies import (
+from rankloop.service.errors import Rejected
+from rankloop.service.http.codec import content, decoder, json
+from rankloop.service.log.events import Experiment
+from rankloop.service.requests import (
     CreateBody,
     ExperimentBody,
     FeedbackBody,
@@ -27,13 +30,10 @@ from rankloop.service.bodies import (
     SideBody,
     Strict,
 )
-from rankloop.service.errors import Rejected
-from rankloop.service.events import Experiment
-from rankloop.service.reading import content, decoder, json
 from rankloop.service.service import Service
 
 PLAYGROUND, SEARCH, COMPARISON = "playground", "search", "learned-or-boldest"
-SHELF = Path(__file__).parent / "page" / "shelf.json"
+SHELF = Path(__file__).parent / "http" / "static" / "shelf.json"
 LIKED = 2  # prints that a simulated person likes
 COMPARED = 5  # every fifth of them sees the learned order mixed with "boldest first"
 MOST_PEOPLE = 10_000

@@ -7,12 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rankloop.core.errors import NotFound
-from rankloop.service.bodies import FeedbackBody
 from rankloop.service.errors import Late, Rejected
-from rankloop.service.events import Record
-from rankloop.service.plan import Plan
-from rankloop.service.revealed import check_whole, fed_of, gathered
-from rankloop.service.view import Open, View
+from rankloop.service.log.events import Record
+from rankloop.service.log.projection import Open, View
+from rankloop.service.ranker.config import Plan
+from rankloop.service.ranker.feedback import check_whole, fed_of, gathered
+from rankloop.service.requests import FeedbackBody
 
 if TYPE_CHECKING:
     from rankloop.service.service import Service

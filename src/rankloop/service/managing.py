@@ -7,15 +7,14 @@ from typing import Any
 
 import msgspec
 
-from rankloop.ads.contexts import Encoding
 from rankloop.batch.estimator import NORMALISED
 from rankloop.core.errors import Conflict, NotFound
 from rankloop.core.registry import spec_of
-from rankloop.core.saving import dumps, loads_with_notes
+from rankloop.core.saved_session import dumps, loads_with_notes
 from rankloop.core.types import Problem
-from rankloop.service.bodies import CreateBody, ProblemBody
+from rankloop.logs.context import Encoding
 from rankloop.service.errors import Rejected
-from rankloop.service.events import (
+from rankloop.service.log.events import (
     Created,
     Experiment,
     Frozen,
@@ -24,11 +23,12 @@ from rankloop.service.events import (
     experiment_stream,
     ranker_stream,
 )
-from rankloop.service.experiments import LiveExperiment
-from rankloop.service.plan import Plan, check_new, plan_of
+from rankloop.service.log.recovery import first_record
+from rankloop.service.ranker.comparison import LiveExperiment
+from rankloop.service.ranker.config import Plan, check_new, plan_of
+from rankloop.service.ranker.size import check_file_fits, check_fits
+from rankloop.service.requests import CreateBody, ProblemBody
 from rankloop.service.service import Service
-from rankloop.service.sizing import check_file_fits, check_fits
-from rankloop.service.starting import first_record
 
 
 async def create(service: Service, name: str, body: CreateBody, start: bytes = b"", source: str = "") -> bool:

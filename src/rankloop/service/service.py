@@ -9,19 +9,19 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import NotFound
-from rankloop.service.curves import sample
-from rankloop.service.events import Created, Entry, Experiment, Ranked, Record, entry_of
-from rankloop.service.experiments import LiveExperiment
 from rankloop.service.hearing import Hearing
-from rankloop.service.live import Live
-from rankloop.service.log import Log
-from rankloop.service.retention import keep_short
+from rankloop.service.jobs.history import sample
+from rankloop.service.jobs.leader_election import Sharing
+from rankloop.service.jobs.retention import keep_short
+from rankloop.service.jobs.upkeep import close_windows, guard, keep_snapshots, last_snapshot
+from rankloop.service.log.events import Created, Entry, Experiment, Ranked, Record, entry_of
+from rankloop.service.log.projection import Outcome, View
+from rankloop.service.log.recovery import live_from, restored, restored_experiment
+from rankloop.service.log.stores.base import SharedStore, Store
+from rankloop.service.log.writer import Log
+from rankloop.service.ranker.comparison import LiveExperiment
+from rankloop.service.ranker.runtime import Live
 from rankloop.service.settings import Settings
-from rankloop.service.sharing import Sharing
-from rankloop.service.starting import live_from, restored, restored_experiment
-from rankloop.service.stores.port import SharedStore, Store
-from rankloop.service.upkeep import close_windows, guard, keep_snapshots, last_snapshot
-from rankloop.service.view import Outcome, View
 
 
 class Folded(NamedTuple):

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 from rankloop.core.errors import Conflict
-from rankloop.service.asking import Asked, asked_of, shown_order
-from rankloop.service.bodies import FeedbackAnswer, FeedbackBody, Id, RankAnswer, RankBody
 from rankloop.service.errors import Unavailable
-from rankloop.service.events import Ranked
-from rankloop.service.experiments import LiveExperiment
-from rankloop.service.live import Live
+from rankloop.service.log.events import Ranked
+from rankloop.service.log.projection import View
+from rankloop.service.ranker.comparison import LiveExperiment
+from rankloop.service.ranker.query import Asked, asked_of, new_impression, shown_order
+from rankloop.service.ranker.runtime import Live
+from rankloop.service.requests import FeedbackAnswer, FeedbackBody, Id, RankAnswer, RankBody
 from rankloop.service.service import Service
-from rankloop.service.showing import new_impression
-from rankloop.service.view import View
 
 
 async def rank(service: Service, name: str, body: RankBody, key: str | None = None) -> RankAnswer:

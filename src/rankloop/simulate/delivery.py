@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import category, register
-from rankloop.feedback.clicking import check_probability
+from rankloop.feedback.click_model import check_probability
 
 
 @runtime_checkable

@@ -9,9 +9,9 @@ from rankloop.core.errors import UnstableUpdate
 from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
 from rankloop.core.session import Session, generators
 from rankloop.core.types import Arrival, whole_number
+from rankloop.simulate.compiled.rounds import can_be_compiled, compiled_rounds
 from rankloop.simulate.delivery import Delivery
-from rankloop.simulate.played import can_be_compiled, compiled_rounds
-from rankloop.simulate.rounds import Round
+from rankloop.simulate.round import Round
 
 __all__ = ["Round", "play"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.together import terms_of_all
+from rankloop.surrogates.grade_levels import terms_of_all
 
 
 @kernel

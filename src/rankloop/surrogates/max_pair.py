@@ -8,11 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.core.kernels import kernel
-from rankloop.core.learning import check_positive
+from rankloop.core.learner_parts import check_positive
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.levels import best_below, levels_of
-from rankloop.surrogates.together import terms_of_all
+from rankloop.surrogates.grade_levels import best_below, levels_of, terms_of_all
 
 
 @kernel

@@ -9,12 +9,11 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.learning import check_positive
+from rankloop.core.learner_parts import check_positive
 from rankloop.core.rankings import discount, exponential_gain
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.levels import best_below, levels_of
-from rankloop.surrogates.together import terms_of_all
+from rankloop.surrogates.grade_levels import best_below, levels_of, terms_of_all
 
 
 @kernel

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learning import check_positive
+from rankloop.core.learner_parts import check_positive
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, R

@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import reassociated
-from rankloop.core.learning import check_positive
+from rankloop.core.learner_parts import check_positive
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R

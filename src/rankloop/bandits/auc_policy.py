@@ -1,0 +1,163 @@
+"""The ranker policy as a learner: chooses one of a fixed set of ads by who visits, and learns from rare clicks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.bandits.auc_loss import LOSSES, Loss
+from rankloop.bandits.first_item import drawn_ranking, first_log_prob
+from rankloop.bandits.stream_ranker import NOT_KEPT, place_for, stepped
+from rankloop.bandits.thresholds import CLICK_RATE, CRITERIA, kept_threshold
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.learner_parts import check_positive, check_receipt, expect, shown_or_all
+from rankloop.core.rankings import ranking_of
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Reward
+
+
+class State(NamedTuple):
+    """A ranker and a threshold per ad, with samples of those who clicked it and those who did not."""
+
+    weights: Floats  # (n_ads, n_context)
+    thresholds: Floats
+    clicked: Floats  # (n_ads, buffer, n_context)
+    unclicked: Floats
+    n_clicked: Ints
+    n_unclicked: Ints
+    shown: int
+
+
+class Receipt(NamedTuple):
+    """A number from 0 to 1 that decides whether this visitor is kept as an example."""
+
+    draw: float
+
+
+@kernel
+def _updated(
+    weights: Floats,
+    thresholds: Floats,
+    clicked: Floats,
+    unclicked: Floats,
+    n_clicked: Ints,
+    n_unclicked: Ints,
+    ad: int,
+    context: Floats,
+    hit: bool,
+    draw: float,
+    rate: float,
+    ridge: float,
+    loss: int,
+    criterion: int,
+) -> tuple[Floats, Floats, Floats, Floats, Ints, Ints]:
+    """One visitor learned; the samples are copied only when the visitor is kept."""
+    weights, thresholds, size = weights.copy(), thresholds.copy(), clicked.shape[1]
+    n_clicked, n_unclicked = n_clicked.copy(), n_unclicked.copy()
+    if hit:
+        met = unclicked[ad, : min(n_unclicked[ad], size)]
+        weights[ad] = stepped(weights[ad], context, met, 1.0, rate, ridge, loss)
+        place = place_for(n_clicked[ad], size, draw)
+        if place != NOT_KEPT:
+            clicked = clicked.copy()
+            clicked[ad, place] = context
+        n_clicked[ad] += 1
+    else:
+        met = clicked[ad, : min(n_clicked[ad], size)]
+        weights[ad] = stepped(weights[ad], context, met, -1.0, rate, ridge, loss)
+        place = place_for(n_unclicked[ad], size, draw)
+        if place != NOT_KEPT:
+            unclicked = unclicked.copy()
+            unclicked[ad, place] = context
+        n_unclicked[ad] += 1
+    if n_clicked[ad] > 0 or criterion == CLICK_RATE:  # before, an ad without a threshold competes: it is tried
+        own = scores_of(clicked[ad, : min(n_clicked[ad], size)], weights[ad])
+        other = scores_of(unclicked[ad, : min(n_unclicked[ad], size)], weights[ad])
+        thresholds[ad] = kept_threshold(own, other, float(n_clicked[ad]), float(n_unclicked[ad]), criterion)
+    return weights, thresholds, clicked, unclicked, n_clicked, n_unclicked
+
+
+@register("auc_policy")
+@dataclass(frozen=True, kw_only=True)
+class AUCPolicy:
+    """Shows the ad of the largest w_a · x − s_a, x being the visitor's context, and explores on top.
+
+    For each ad, w_a learns to put those who clicked it above those who did not: every visitor is compared with up to
+    `buffer` kept ones of the other kind, w_a ← (w_a − `learning_rate` · ∇ mean ℓ(w·x⁺ − w·x⁻)) / (1 + 2 · rate ·
+    `regularisation`). s_a is the threshold of best `criterion` among the kept ones (f1, accuracy, midpoint, click_rate;
+    see `rankloop.bandits.threshold`); with click_rate an ad that nobody clicks sinks the more it is shown.
+    Exploration: the best ad with probability 1 − `epsilon`, each other with epsilon / (n_ads − 1); with `temperature`
+    ads are first with probability ∝ exp((w_a · x − s_a) / temperature) instead. The others follow by score.
+
+    Use it to choose among a fixed set of ads or offers where clicks are rare. It takes the context of the query; the
+    items need no features.
+    Reference: Chaudhuri, Theocharous and Ghavamzadeh (2016), Personalized Advertisement Recommendation: A Ranking
+    Approach to Address the Ubiquitous Click Sparsity Problem.
+    """
+
+    loss: Loss = "logistic"
+    learning_rate: float = 0.05
+    regularisation: float = 1e-4
+    buffer: int = 64
+    criterion: Literal["f1", "accuracy", "midpoint", "click_rate"] = "f1"
+    epsilon: float = 0.2
+    temperature: float | None = None
+
+    accepts: ClassVar[tuple[type, ...]] = (Reward,)
+    reports: ClassVar[tuple[str, ...]] = ()
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {},
+        {"loss": "hinge", "criterion": "midpoint", "buffer": 2, "epsilon": 0.0},
+        {"loss": "squared_hinge", "criterion": "accuracy", "temperature": 0.5, "buffer": 3},
+        {"criterion": "click_rate", "buffer": 4},
+    )
+    example_problem: ClassVar[Problem] = Problem(n_features=0, n_items=4, n_context=3)
+
+    def __post_init__(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
+        if self.temperature is not None:
+            check_positive("temperature", self.temperature)
+        if not 0.0 <= self.epsilon <= 1.0 or not 0.0 <= self.regularisation < math.inf or self.buffer < 1:
+            raise InvalidInput(
+                f"epsilon = {self.epsilon} must be from 0 to 1, regularisation = {self.regularisation} from 0, "
+                f"buffer = {self.buffer} from 1"
+            )
+
+    def init(self, problem: Problem) -> State:
+        if problem.n_items is None or problem.n_context == 0:
+            raise InvalidInput("auc_policy chooses among a fixed set (n_items) by the context (n_context above 0)")
+        n_ads, n_context = problem.n_items, problem.n_context
+        kept = np.zeros((n_ads, self.buffer, n_context))
+        counts = np.zeros(n_ads, np.int64)
+        start = np.zeros((n_ads, n_context)), np.zeros(n_ads), kept, kept.copy(), counts, counts.copy()
+        return State(*start, shown_or_all(problem))
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        first, kept = rng.random(2)
+        ranking, log_propensity = drawn_ranking(_scores(state, query), self.epsilon, self.temperature or 0.0, first)
+        return Decision(ranking, log_propensity, Receipt(float(kept)))
+
+    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        hit = expect(feedback, Reward).value > 0
+        check_receipt(0.0 <= decision.receipt.draw < 1.0)
+        visitor = int(decision.ranking[0]), query.context, hit, decision.receipt.draw
+        sizes = self.learning_rate, self.regularisation, LOSSES[self.loss], CRITERIA[self.criterion]
+        new = State(*_updated(*state[:6], *visitor, *sizes), state.shown)
+        stable(new.weights)
+        stable(new.thresholds)
+        return new
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return ranking_of(_scores(state, query))
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        return first_log_prob(_scores(state, query), self.epsilon, self.temperature or 0.0, ranking, state.shown)
+
+
+def _scores(state: State, query: Query) -> Floats:
+    return scores_of(state.weights, query.context) - state.thresholds

@@ -1,0 +1,108 @@
+"""A linear bandit over a fixed set: shows what may be the best for this visitor, as far as is known."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.bandits.first_item import drawn_ranking, first_log_prob
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.learner_parts import check_positive, expect, shown_or_all
+from rankloop.core.rankings import ranking_of
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Reward
+from rankloop.learners._shared.fixed_set import size_of_fixed_set
+
+
+class State(NamedTuple):
+    """For each item a ridge regression of its rewards on (context, 1)."""
+
+    weights: Floats  # (n_items, n_context + 1)
+    moment: Floats
+    inverse: Floats  # (n_items, n_context + 1, n_context + 1), of the precision
+    shown: int
+
+
+@kernel
+def optimistic_scores(weights: Floats, inverse: Floats, visitor: Floats, width: float) -> Floats:
+    """w_a · x + `width` · √(xᵀ A_a⁻¹ x) of each item a."""
+    scores = scores_of(weights, visitor)
+    for item in range(len(scores)):
+        spread = (visitor * scores_of(inverse[item], visitor)).sum()
+        scores[item] += width * np.sqrt(max(spread, 0.0))
+    return scores
+
+
+@kernel
+def _updated(
+    weights: Floats, moment: Floats, inverse: Floats, item: int, visitor: Floats, reward: float
+) -> tuple[Floats, Floats, Floats]:
+    """One more row of an item's regression, by the rank-one formula of Sherman and Morrison."""
+    weights, moment, inverse = weights.copy(), moment.copy(), inverse.copy()
+    along = scores_of(inverse[item], visitor)
+    size = 1.0 + max((visitor * along).sum(), 0.0)
+    for i in range(len(visitor)):
+        moment[item, i] += reward * visitor[i]
+        for j in range(len(visitor)):
+            inverse[item, i, j] -= along[i] * along[j] / size
+    weights[item] = scores_of(inverse[item], moment[item])
+    return weights, moment, inverse
+
+
+@register("linear_ucb")
+class LinearUCB:
+    """Shows the item of the largest w_a · x + `width` · √(xᵀ A_a⁻¹ x), x being (context, 1).
+
+    A_a = `ridge` · I + Σ x xᵀ and w_a = A_a⁻¹ Σ reward · x over the visitors who were shown item a first: what is
+    rarely shown, or rarely to such visitors, gets the benefit of the doubt. With probability `epsilon` another item
+    is first, each alike, which gives every choice a probability above 0 for the log; the others follow by score.
+
+    Use it to choose one of a fixed set of offers by who visits, where rewards are not too rare or are amounts; its
+    step costs n_items · n_context² operations. It takes the context of the query; the items need no features.
+    Reference: Li, Chu, Langford and Schapire (2010), A Contextual-Bandit Approach to Personalized News Article
+    Recommendation.
+    """
+
+    width: float = 0.5
+    ridge: float = 1.0
+    epsilon: float = 0.02
+
+    accepts: ClassVar[tuple[type, ...]] = (Reward,)
+    reports: ClassVar[tuple[str, ...]] = ()
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"width": 0.0, "epsilon": 0.3}, {"ridge": 5.0, "epsilon": 0.0})
+    example_problem: ClassVar[Problem] = Problem(n_features=0, n_items=4, n_context=3)
+
+    def __post_init__(self) -> None:
+        check_positive("ridge", self.ridge)
+        if not 0.0 <= self.width < np.inf or not 0.0 <= self.epsilon <= 1.0:
+            raise InvalidInput(f"width = {self.width} must be from 0, epsilon = {self.epsilon} from 0 to 1")
+
+    def init(self, problem: Problem) -> State:
+        shape = size_of_fixed_set(problem), problem.n_context + 1
+        inverse = np.tile(np.eye(shape[1]) / self.ridge, (shape[0], 1, 1))
+        return State(np.zeros(shape), np.zeros(shape), inverse, shown_or_all(problem))
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        ranking, log_propensity = drawn_ranking(self._scores(state, query), self.epsilon, 0.0, rng.random(1)[0])
+        return Decision(ranking, log_propensity, ())
+
+    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        reward, item = expect(feedback, Reward).value, int(decision.ranking[0])
+        weights, moment, inverse = _updated(*state[:3], item, _visitor(query), float(reward))
+        return State(stable(weights), stable(moment), stable(inverse), state.shown)
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return ranking_of(scores_of(state.weights, _visitor(query)))
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        return first_log_prob(self._scores(state, query), self.epsilon, 0.0, ranking, state.shown)
+
+    def _scores(self, state: State, query: Query) -> Floats:
+        return optimistic_scores(state.weights, state.inverse, _visitor(query), self.width)
+
+
+def _visitor(query: Query) -> Floats:
+    return np.append(query.context, 1.0)

@@ -1,0 +1,141 @@
+"""A trained ad policy as a session that can be served and goes on learning, and the way back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop.bandits.auc_policy import AUCPolicy, State
+from rankloop.bandits.log_report import CRITERION, Taught
+from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Policy, Softmax
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.files import atomic_write
+from rankloop.core.saved_session import load_with_notes, save
+from rankloop.core.session import Session
+from rankloop.core.types import Floats, Problem, Query
+from rankloop.logs.context import Encoding, Visitor
+
+
+def session_of(taught: Taught, epsilon: float, seed: int = 0) -> Session:
+    """An `auc_policy` session that shows what the trained policy shows, with examples of the log to learn on from."""
+    learner = AUCPolicy(epsilon=epsilon, criterion=CRITERION, learning_rate=_step_size(taught.log.contexts))
+    n_ads, n_context = taught.scorer.weights.shape
+    session = Session(learner, Problem(n_features=0, n_items=n_ads, n_context=n_context, shown=1), seed)
+    state: State = session.state
+    for ad in range(n_ads):
+        own = taught.log.ads == ad
+        for kept, counts, chosen in (
+            (state.clicked, state.n_clicked, own & (taught.log.rewards > 0)),
+            (state.unclicked, state.n_unclicked, own & (taught.log.rewards <= 0)),
+        ):
+            rows = np.flatnonzero(chosen)
+            spread = rows[np.linspace(0, len(rows) - 1, min(len(rows), learner.buffer)).astype(np.int64)]
+            kept[ad, : len(spread)], counts[ad] = taught.log.contexts[spread], len(rows)
+    trained = state._replace(weights=taught.scorer.weights.copy(), thresholds=taught.scorer.thresholds.copy())
+    _, generator, learned, refused = session.snapshot()
+    session.restore(trained, generator, learned, refused)
+    return session
+
+
+def _step_size(contexts: Floats) -> float:
+    """The learner's own, which suits columns of variance 1; smaller where an age in years would undo the training."""
+    variances = contexts.var(axis=0)
+    varying = variances[variances > 0.0]
+    return AUCPolicy.learning_rate / max(1.0, float(varying.mean()) if len(varying) else 1.0)
+
+
+class SavedPolicy(NamedTuple):
+    """A policy with the names of its ads and columns: asked with rows as a log has them, it answers with ads."""
+
+    policy: Policy
+    encoding: Encoding
+
+    def probabilities(self, visitors: Iterable[Visitor]) -> Floats:
+        """(n_visitors, n_ads), for rows such as {"age": 41, "job": "student"} or for the numbers that they become."""
+        if isinstance(visitors, Mapping):
+            raise InvalidInput("probabilities are of many visitors: give a list of rows, or ask for the shares of one")
+        numbers = [self.encoding.row_of(visitor) for visitor in visitors]
+        return self.policy.probabilities(np.array(numbers, dtype=np.float64).reshape(-1, self.encoding.n_context))
+
+    def shares(self, visitor: Visitor) -> dict[str, float]:
+        """With which probability each ad is shown to this visitor, by the ads' names."""
+        return dict(zip(self.encoding.ads, self.probabilities([visitor])[0].tolist()))
+
+
+def save_policy(taught: Taught, epsilon: float, path: Path, seed: int = 0) -> None:
+    """The session with which ad and which column each number stands for; the same to read, in a file beside it."""
+    encoding = taught.encoding
+    notes = {"items": list(encoding.ads), "context": encoding.context_names, "encoding": encoding.to_plain()}
+    save(session_of(taught, epsilon, seed), path, notes)
+    atomic_write(names_beside(path), json.dumps(encoding.to_plain(), ensure_ascii=False, indent=1))
+
+
+def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
+    """What `save_policy` wrote."""
+    file = Path(path)
+    session, notes = load_with_notes(file)
+    if session.problem.n_features > 0:
+        raise InvalidInput(f"{file.name} ranks items by features; this log is of single ads")
+    encoding = Encoding.from_plain(notes["encoding"] if "encoding" in notes else _told_beside(file))
+    if session.problem.n_items != len(encoding.ads) or session.problem.n_context != encoding.n_context:
+        raise InvalidInput(f"{file.name}: its policy and the columns of its log do not belong together")
+    if session.problem.shown != 1:
+        raise InvalidInput(f"{file.name} shows more than one item at a time; a log of single ads cannot judge it")
+    return SavedPolicy(_policy_of(session), encoding)
+
+
+def _told_beside(path: Path) -> Any:
+    """The columns of a policy that was saved when they stood in the file beside it alone."""
+    beside = names_beside(path)
+    if not beside.exists():
+        raise NotFound(f"{beside.name} is not beside {path.name}: it tells which columns the policy's contexts are")
+    try:
+        return json.loads(beside.read_text(encoding="utf-8"))
+    except ValueError:
+        raise InvalidInput(f"{beside.name} is not JSON: it should tell which columns the contexts are") from None
+
+
+def _policy_of(session: Session) -> Policy:
+    """The session itself, or the same policy over whole arrays where that is known."""
+    learner, state = session.learner, session.state
+    if not isinstance(learner, AUCPolicy):
+        return SessionPolicy(session=session)
+    scorer = LinearScorer(state.weights, state.thresholds)
+    if learner.temperature is None:
+        return EpsilonGreedy(scorer=scorer, epsilon=learner.epsilon)
+    return Softmax(scorer=scorer, temperature=learner.temperature)
+
+
+def names_beside(path: Path) -> Path:
+    return path.with_name(path.name + ".json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionPolicy:
+    """A session over a fixed set of ads, asked for the probability of each ad to be first."""
+
+    session: Session
+
+    def probabilities(self, contexts: Floats) -> Floats:
+        n_ads = int(self.session.problem.n_items or 0)
+        found = np.empty((len(contexts), n_ads))
+        items = np.zeros((n_ads, self.session.problem.n_features))
+        for row, context in enumerate(contexts):
+            found[row] = [self._probability(Query("", items, context), ad, row) for ad in range(n_ads)]
+        return found
+
+    def _probability(self, query: Query, ad: int, row: int) -> float:
+        others = [other for other in range(len(query.features)) if other != ad]
+        log_prob = self.session.log_prob(query, np.array([ad, *others]))
+        if np.isnan(log_prob):
+            raise InvalidInput(
+                f"row {row}: {type(self.session.learner).__name__} cannot say with which probability it shows an ad "
+                "(it has no closed form), so a log cannot judge it"
+            )
+        return float(np.exp(log_prob))

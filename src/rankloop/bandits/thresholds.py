@@ -1,0 +1,146 @@
+"""The score from which on an ad is worth showing, learned per ad so that rankers can be compared."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.rankings import ranking_of
+from rankloop.core.specs import nearest
+from rankloop.core.types import Floats, finite_floats, real_numbers
+
+Criterion = Literal["f1", "accuracy", "midpoint", "click_rate", "precision", "recall"]
+
+
+class DegenerateThreshold(UserWarning):
+    """The criterion has a trivial best threshold."""
+
+
+def threshold(scores: ArrayLike, clicked: ArrayLike, criterion: Criterion = "f1") -> float:
+    """The s that maximises the criterion of "score ≥ s means click"; ties go to the smallest s.
+
+    Candidates are the lowest score and the middles between neighbouring scores. Where clicks are rare the best cut for
+    `f1` or `accuracy` is far above most people's scores, so that of several ads the one whose scores vary least, having
+    learned least, comes nearest to its own and is shown to most. Two criteria look at all examples instead, and have no
+    such fault: `midpoint` is halfway between the mean scores of clicked and unclicked examples, and `click_rate` is
+    where the mean of 1 / (1 + e^(s − score)) is the share of clicks, so that an ad that more people click stands higher
+    (for scores of the logistic loss). `precision` and `recall` are degenerate: the first is perfect when only the top
+    example is taken, if that was clicked, the second when everything is; they warn.
+    """
+    if criterion not in get_args(Criterion):
+        raise InvalidInput(f"criterion = {criterion!r} is not known{nearest(criterion, get_args(Criterion))}")
+    values, positive = finite_floats(scores, 1, "scores"), real_numbers(clicked, "clicked") > 0
+    if positive.shape != values.shape or not len(values):
+        raise InvalidInput(f"{positive.size} labels for {len(values)} scores; at least one of each is needed")
+    if criterion == "midpoint":
+        return _midpoint(values, positive)
+    if criterion == "click_rate":
+        return _at_click_rate(values, int(positive.sum()))
+    if criterion in ("precision", "recall"):
+        warnings.warn(
+            f"the threshold of best {criterion} is degenerate: it keeps nearly nothing or everything; use f1",
+            DegenerateThreshold,
+            stacklevel=2,
+        )
+    order = np.argsort(-values, kind="stable")
+    ordered, hits = values[order], np.cumsum(positive[order], dtype=np.float64)
+    ends = np.append(ordered[1:] != ordered[:-1], True)  # a cut never parts equal scores
+    quality = _quality(hits, np.arange(1.0, len(values) + 1.0), float(hits[-1]), criterion)
+    cut = int(np.flatnonzero(ends)[::-1][np.argmax(quality[ends][::-1])])
+    last = len(values) - 1
+    return float(ordered[last] if cut == last else 0.5 * (ordered[cut] + ordered[cut + 1]))
+
+
+def _quality(hits: Floats, taken: Floats, positives: float, criterion: Criterion) -> Floats:
+    """The criterion when the first `taken` by score are called clicks."""
+    quality: Floats
+    if criterion == "f1":
+        quality = 2.0 * hits / (taken + positives)
+    elif criterion == "accuracy":
+        quality = 2.0 * hits - taken  # correct ones, up to a constant: hits + (negatives − (taken − hits))
+    elif criterion == "precision":
+        quality = hits / taken
+    else:
+        quality = hits
+    return quality
+
+
+def _midpoint(values: Floats, positive: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
+    if positive.all() or not positive.any():
+        return float(values.mean())
+    return 0.5 * float(values[positive].mean() + values[~positive].mean())
+
+
+def _at_click_rate(values: Floats, hits: int) -> float:
+    """Between the thresholds of the lowest and the highest score alone; all or no clicks count as half a one off."""
+    from scipy.optimize import brentq
+    from scipy.special import expit, logit
+
+    rate = min(max(hits, 0.5), len(values) - 0.5) / len(values)
+    low, high = (float(end - logit(rate)) for end in (values.min(), values.max()))
+    if low == high:
+        return low
+    return float(brentq(lambda s: float(expit(values - s).mean()) - rate, low - 1e-9, high + 1e-9))
+
+
+CRITERIA = {"f1": 0, "accuracy": 1, "midpoint": 2, "click_rate": 3}
+MIDPOINT, CLICK_RATE = 2, 3
+MOST_STEPS = 100
+
+
+@kernel
+def _sampled_click_rate(scores: Floats, n_clicked: int, own: float, other: float, rate: float) -> float:
+    """The s at which the mean of 1 / (1 + e^(s − score)) is the rate: Newton's steps, halving where they leave."""
+    log_odds = np.log(rate / (1.0 - rate))
+    low, high = scores.min() - log_odds, scores.max() - log_odds
+    s = 0.5 * (low + high)
+    for _ in range(MOST_STEPS):
+        mean, slope, total = 0.0, 0.0, 0.0
+        for place in range(len(scores)):
+            weight = own if place < n_clicked else other
+            chance = 1.0 / (1.0 + np.exp(s - scores[place]))
+            mean += weight * chance
+            slope += weight * chance * (1.0 - chance)
+            total += weight
+        gap = mean / total - rate
+        low, high = (s, high) if gap > 0.0 else (low, s)
+        moved = s + gap * total / slope if slope > 0.0 else low
+        if not low < moved < high:
+            moved = 0.5 * (low + high)
+        if abs(moved - s) <= 1e-9 * (1.0 + abs(s)):
+            return float(moved)
+        s = moved
+    return float(s)
+
+
+@kernel
+def kept_threshold(clicked: Floats, unclicked: Floats, n_clicked: float, n_unclicked: float, criterion: int) -> float:
+    """The best cut between the kept examples' scores, each standing for as many as were seen of its kind."""
+    own, other = n_clicked / max(len(clicked), 1), n_unclicked / max(len(unclicked), 1)
+    if criterion == CLICK_RATE:
+        rate = min(max(n_clicked, 0.5), n_clicked + n_unclicked - 0.5) / (n_clicked + n_unclicked)
+        return _sampled_click_rate(np.concatenate((clicked, unclicked)), len(clicked), own, other, rate)
+    if len(unclicked) == 0:
+        return float(clicked.min())
+    if criterion == MIDPOINT:
+        return 0.5 * float(clicked.mean() + unclicked.mean())
+    scores = np.concatenate((clicked, unclicked))
+    order = ranking_of(scores)
+    hits, taken, best, cut = 0.0, 0.0, -np.inf, len(scores) - 1
+    for place in range(len(scores)):
+        is_click = order[place] < len(clicked)
+        hits += own if is_click else 0.0
+        taken += own if is_click else other
+        last = place == len(scores) - 1
+        if last or scores[order[place + 1]] < scores[order[place]]:
+            quality = 2.0 * hits / (taken + n_clicked) if criterion == 0 else 2.0 * hits - taken
+            if quality >= best:
+                best, cut = quality, place
+    if cut == len(scores) - 1:
+        return float(scores[order[cut]])
+    return 0.5 * float(scores[order[cut]] + scores[order[cut + 1]])

@@ -1,0 +1,189 @@
+"""What the bundle method knows of a risk: planes below it, and where their maximum is least."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy.optimize import linprog
+
+from rankloop.core.kernels import kernel
+from rankloop.core.types import Floats, Ints
+
+FORGET_AFTER = 50  # minimisations during which a cut was of no use
+CLOSE = 0.1  # of the gap: how near the level has to be met
+MAX_STEPS = 10_000
+
+
+class Model(Protocol):
+    """The maximum of all cuts, beginning with risk(w) ≥ 0."""
+
+    def add(self, value: float, slope: Floats, at: Floats) -> None:
+        """The cut risk(w) ≥ value + slope · (w − at)."""
+
+    def lowest(self, tolerance: float) -> tuple[Floats, float]:
+        """The weights at which the model is least, and a lower bound of the whole objective."""
+
+    def near(self, centre: Floats, level: float, gap: float, tolerance: float) -> Floats:
+        """Weights near the centre at which the model comes down to about this level."""
+
+
+class RidgeModel:
+    """Cuts under λ/2 ‖w‖²: its dual is a quadratic over the simplex, α saying how much each cut carries."""
+
+    def __init__(self, n_features: int, regularisation: float) -> None:
+        self.regularisation = regularisation
+        self.pull = 10.0 * regularisation  # towards the centre, found anew each time beginning with the last
+        self.slopes = np.zeros((1, n_features))
+        self.offsets = np.zeros(1)
+        self.gram = np.zeros((1, 1))
+        self.alpha = np.ones(1)
+        self.near_alpha = np.ones(1)
+        self.idle = np.zeros(1, np.int64)
+
+    def add(self, value: float, slope: Floats, at: Floats) -> None:
+        products = self.slopes @ slope
+        self.gram = np.block([[self.gram, products[:, None]], [products[None, :], np.array([[slope @ slope]])]])
+        self.slopes = np.vstack([self.slopes, slope])
+        self.offsets = np.append(self.offsets, value - slope @ at)
+        self.alpha, self.near_alpha = np.append(self.alpha, 0.0), np.append(self.near_alpha, 0.0)
+        self.idle = np.append(self.idle, 0)
+
+    def lowest(self, tolerance: float) -> tuple[Floats, float]:
+        gram = self.gram / self.regularisation
+        self.alpha = minimise_on_simplex(gram, self.offsets, self.alpha, tolerance, MAX_STEPS)
+        self._forget()
+        steepness = self.alpha @ self.slopes
+        bound = self.offsets @ self.alpha - 0.5 * steepness @ steepness / self.regularisation
+        return -steepness / self.regularisation, float(bound)
+
+    def near(self, centre: Floats, level: float, gap: float, tolerance: float) -> Floats:
+        """The minimiser of model + pull/2 ‖w − centre‖², with the pull at which the model there is the level."""
+        weak, strong = 0.0, np.inf
+        for _ in range(12):
+            weights = self._pulled(centre, tolerance)
+            height = float(np.max(self.slopes @ weights + self.offsets))
+            height += 0.5 * self.regularisation * float(weights @ weights)
+            if abs(height - level) <= CLOSE * gap:
+                break
+            if height > level:
+                strong = self.pull
+                self.pull = np.sqrt(weak * strong) if weak > 0.0 else strong / 4.0
+            else:
+                weak = self.pull
+                self.pull = np.sqrt(weak * strong) if strong < np.inf else weak * 4.0
+        return weights
+
+    def _pulled(self, centre: Floats, tolerance: float) -> Floats:
+        total = self.regularisation + self.pull
+        offsets = self.offsets + self.pull / total * (self.slopes @ centre)
+        self.near_alpha = minimise_on_simplex(self.gram / total, offsets, self.near_alpha, tolerance, MAX_STEPS)
+        weights: Floats = (self.pull * centre - self.near_alpha @ self.slopes) / total
+        return weights
+
+    def _forget(self) -> None:
+        used = (self.alpha > 0.0) | (self.near_alpha > 0.0)
+        self.idle = np.where(used, 0, self.idle + 1)
+        self.idle[0] = 0  # risk(w) ≥ 0 stays
+        kept = self.idle < FORGET_AFTER
+        if not kept.all():
+            self.slopes, self.offsets, self.idle = self.slopes[kept], self.offsets[kept], self.idle[kept]
+            self.gram = self.gram[np.ix_(kept, kept)]
+            self.alpha, self.near_alpha = self.alpha[kept], self.near_alpha[kept]
+
+
+class BallModel:
+    """Cuts over ‖w‖₁ ≤ radius: a linear program in w⁺, w⁻ ≥ 0 and the height of the cuts."""
+
+    def __init__(self, n_features: int, radius: float) -> None:
+        self.radius = radius
+        self.slopes = np.empty((0, n_features))
+        self.offsets = np.empty(0)
+
+    def add(self, value: float, slope: Floats, at: Floats) -> None:
+        self.slopes = np.vstack([self.slopes, slope])
+        self.offsets = np.append(self.offsets, value - slope @ at)
+
+    def lowest(self, tolerance: float) -> tuple[Floats, float]:
+        n_cuts, n_features = self.slopes.shape
+        ball = np.append(np.ones(2 * n_features), 0.0)
+        rows = np.vstack([np.hstack([self.slopes, -self.slopes, -np.ones((n_cuts, 1))]), ball])
+        cost = np.append(np.zeros(2 * n_features), 1.0)
+        found = linprog(cost, A_ub=rows, b_ub=np.append(-self.offsets, self.radius), method="highs")
+        weights: Floats = found.x[:n_features] - found.x[n_features:-1]
+        return weights, float(found.fun)
+
+    def near(self, centre: Floats, level: float, gap: float, tolerance: float) -> Floats:
+        """Half the way to where the model is least: inside the ball, and by convexity no higher than the level."""
+        return 0.5 * (centre + self.lowest(tolerance)[0])
+
+
+RIDGE = 1e-13  # relative to the largest diagonal entry: keeps cuts that depend on each other apart
+
+
+@kernel
+def _on_free(gram: Floats, offsets: Floats, free: Ints, ridge: float) -> Floats:
+    """The best α on these cuts with Σα = 1, whatever its signs."""
+    n = len(free)
+    system, right = np.zeros((n + 1, n + 1)), np.ones(n + 1)
+    for a in range(n):
+        for b in range(n):
+            system[a, b] = gram[free[a], free[b]]
+        system[a, a] += ridge
+        system[a, n] = 1.0
+        system[n, a] = 1.0
+        right[a] = offsets[free[a]]
+    solved: Floats = np.linalg.solve(system, right).astype(np.float64)
+    return solved[:n]
+
+
+@kernel
+def _walk(alpha: Floats, free: Ints, target: Floats) -> int:
+    """Move α towards the target until an entry would turn negative; the place of that entry, or −1."""
+    share, blocking = 1.0, -1
+    for a in range(len(free)):
+        if target[a] < 0.0:
+            reach = alpha[free[a]] / (alpha[free[a]] - target[a])
+            if reach < share:
+                share, blocking = reach, a
+    for a in range(len(free)):
+        alpha[free[a]] += share * (target[a] - alpha[free[a]])
+    if blocking >= 0:
+        alpha[free[blocking]] = 0.0
+    return blocking
+
+
+@kernel
+def minimise_on_simplex(gram: Floats, offsets: Floats, start: Floats, tolerance: float, max_steps: int) -> Floats:
+    """α ≥ 0 with Σα = 1 that minimises ½ α·gram·α − offsets·α, by an active set that begins with the used cuts.
+
+    Each step solves for the cuts in use, drops the one that would turn negative, or else takes in the one of the
+    smallest slope; it stops when none is smaller than their common slope by more than `tolerance`. Whenever it stops, α
+    is feasible.
+    """
+    alpha, n = start.copy(), len(start)
+    alpha /= alpha.sum()
+    free, n_free, largest = np.empty(n, np.int64), 0, 0.0
+    for i in range(n):
+        largest = max(largest, gram[i, i])
+        if alpha[i] > 0.0:
+            free[n_free] = i
+            n_free += 1
+    ridge = RIDGE * largest if largest > 0.0 else 1.0
+    for _ in range(max_steps):
+        target = _on_free(gram, offsets, free[:n_free], ridge)
+        if not np.all(np.isfinite(target)):
+            break
+        blocking = _walk(alpha, free[:n_free], target)
+        if blocking >= 0:
+            n_free -= 1
+            free[blocking] = free[n_free]
+            continue
+        slope = gram @ alpha - offsets
+        lowest = np.argmin(slope)
+        if alpha[lowest] > 0.0 or slope[lowest] >= np.sum(alpha * slope) - tolerance or n_free == n:
+            break
+        free[n_free] = lowest
+        n_free += 1
+    alpha /= alpha.sum()
+    return alpha

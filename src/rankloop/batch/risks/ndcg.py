@@ -1,0 +1,35 @@
+"""A bound on 1 − nDCG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rankloop.batch.risks.structured_loss import PositionLoss
+from rankloop.core.rankings import discounts
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Floats
+
+
+@register("ndcg", category="risk")
+@dataclass(frozen=True, kw_only=True)
+class NDCGLoss(PositionLoss):
+    """The structured bound on 1 − nDCG, or on 1 − nDCG@`cutoff`: the ranking that would hurt most, by assignment.
+
+    a_p = 1 / log₂(p + 2), b_i = 2^relevance[i] − 1 by its ideal total; see `PositionLoss`. On data that no weights rank
+    well its minimum is at w = 0: use `RankBundle(tight=True)`, or `ordinal`. With a cutoff it is much faster.
+    Reference: Le and Smola (2007), Direct Optimization of Ranking Measures.
+    """
+
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"cutoff": 2})
+
+    @property
+    def bounds(self) -> str:
+        return "nDCG" if self.cutoff is None else f"nDCG@{self.cutoff}"
+
+    def gains(self, relevance: Floats) -> Floats:
+        gains: Floats = 2.0**relevance - 1.0
+        return gains
+
+    def discounts(self, n_places: int) -> Floats:
+        return discounts(n_places)

@@ -1,0 +1,162 @@
+"""Losses that bound a measure of the form Σ over positions of discount × gain, by the worst ranking."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.batch.risks.assignment import assign
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.rankings import positions_of, ranking_of
+from rankloop.core.types import Floats, Ints
+from rankloop.surrogates.grade_levels import levels_of
+
+
+@kernel
+def _candidates(scores: Floats, levels: Ints, n_levels: int, n_places: int) -> Ints:
+    """The n_places best items by score of each gain: among equal gains a higher score fits better everywhere."""
+    best, taken = np.empty((n_levels, n_places), np.int64), np.zeros(n_levels, np.int64)
+    for item in range(len(scores)):
+        row, place = best[levels[item]], taken[levels[item]]
+        if place < n_places:
+            taken[levels[item]] += 1
+        elif scores[row[place - 1]] >= scores[item]:
+            continue
+        else:
+            place -= 1
+        while place > 0 and scores[row[place - 1]] < scores[item]:
+            row[place] = row[place - 1]
+            place -= 1
+        row[place] = item
+    items, first = np.empty(taken.sum(), np.int64), 0
+    for level in range(n_levels):
+        items[first : first + taken[level]] = best[level, : taken[level]]
+        first += taken[level]
+    return items
+
+
+@kernel
+def _worst(scores: Floats, gains: Floats, levels: Ints, n_levels: int, discounts: Floats, places: Floats) -> Ints:
+    """The items of the first positions in the ranking that maximises Σ (places · scores − discounts · gains)."""
+    n_places = len(places)
+    if n_places == len(scores):  # square: faster with items as rows
+        return positions_of(assign(np.outer(gains, discounts) - np.outer(scores, places)))
+    items = _candidates(scores, levels, n_levels, n_places)
+    return items[assign(np.outer(discounts, gains[items]) - np.outer(places, scores[items]))]
+
+
+@kernel
+def _ideal(gains: Floats, levels: Ints, n_levels: int, values: Floats) -> tuple[Floats, float]:
+    """The mean of values[position] for each level in the ideal ranking, and Σ values · gains there."""
+    counts, worth = np.zeros(n_levels, np.int64), np.zeros(n_levels)
+    for i in range(len(gains)):
+        counts[levels[i]] += 1
+        worth[levels[i]] = gains[i]
+    shares, first, total = np.zeros(n_levels), 0, 0.0
+    for level in range(n_levels - 1, -1, -1):
+        if counts[level] > 0:
+            sum_of_level = values[first : first + counts[level]].sum()
+            shares[level] = sum_of_level / counts[level]
+            total += worth[level] * sum_of_level
+            first += counts[level]
+    return shares, total
+
+
+@kernel
+def _one_list(
+    scores: Floats, gains: Floats, discounts: Floats, places: Floats, normalised: bool, slope: Floats
+) -> float:
+    levels, n_levels = levels_of(gains)
+    _, best = _ideal(gains, levels, n_levels, discounts)
+    slope[:] = 0.0
+    if best <= 0.0:
+        return 0.0
+    scale = 1.0 / best if normalised else 1.0
+    items = _worst(scores, gains * scale, levels, n_levels, discounts, places)
+    shares, _ = _ideal(gains, levels, n_levels, places)
+    value = best * scale
+    for i in range(len(scores)):
+        slope[i] = -shares[levels[i]]
+    for p in range(len(places)):
+        slope[items[p]] += places[p]
+        value -= discounts[p] * gains[items[p]] * scale
+    for i in range(len(scores)):
+        value += slope[i] * scores[i]
+    return value
+
+
+@kernel
+def _of_lists(
+    scores: Floats, gains: Floats, offsets: Ints, discounts: Floats, places: Floats, normalised: bool
+) -> tuple[float, Floats]:
+    value, grad = 0.0, np.empty(len(scores))
+    for q in range(len(offsets) - 1):
+        own, k = slice(offsets[q], offsets[q + 1]), min(len(places), offsets[q + 1] - offsets[q])
+        value += _one_list(scores[own], gains[own], discounts[:k], places[:k], normalised, grad[own])
+    return value, grad
+
+
+@kernel
+def _anchors(scores: Floats, gains: Floats, offsets: Ints, places: Floats, ideal: bool) -> Floats:
+    """For lists with a gain: places[position], in the ideal ranking or in the one by score."""
+    anchors = np.zeros(len(scores))
+    for q in range(len(offsets) - 1):
+        own, k = slice(offsets[q], offsets[q + 1]), min(len(places), offsets[q + 1] - offsets[q])
+        levels, n_levels = levels_of(gains[own])
+        shares, worth = _ideal(gains[own], levels, n_levels, places[:k])
+        if worth > 0.0 and ideal:
+            anchors[own] = shares[levels]
+        elif worth > 0.0:
+            anchors[own][ranking_of(scores[own])[:k]] = places[:k]
+    return anchors
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionLoss(ABC):
+    """max over rankings of 1 − Σ_i a_pos(i) · b_i + Σ_i (c_pos(i) − ref_i) · scores[i], by linear assignment.
+
+    a are the discounts of the measure, b the gains by their ideal total, c_p = (p + 1)^{−1/4} what a position asks of
+    the scores, and ref_i the c of item i in an ideal ranking, which items of equal gain share. With a cutoff both a
+    and c end there, and only that many positions are assigned. A list without gain costs nothing.
+    Reference: Le and Smola (2007), Direct Optimization of Ranking Measures.
+    """
+
+    cutoff: int | None = None
+
+    normalised: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.cutoff is not None and self.cutoff < 1:
+            raise InvalidInput(f"cutoff = {self.cutoff}: at least the first position has to count (cutoff = 1)")
+
+    @abstractmethod
+    def gains(self, relevance: Floats) -> Floats:
+        """b, before it is divided by its ideal total."""
+
+    @abstractmethod
+    def discounts(self, n_places: int) -> Floats:
+        """a, from 1 downwards."""
+
+    def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        n_places = self._n_places(offsets)
+        discounts, places = self.discounts(n_places), _places(n_places)
+        return _of_lists(scores, self.gains(relevance), offsets, discounts, places, self.normalised)
+
+    def anchors(self, scores: Floats, relevance: Floats, offsets: Ints) -> Floats:
+        return _anchors(scores, self.gains(relevance), offsets, _places(self._n_places(offsets)), False)
+
+    def ideal_anchors(self, relevance: Floats, offsets: Ints) -> Floats:
+        return _anchors(relevance, self.gains(relevance), offsets, _places(self._n_places(offsets)), True)
+
+    def _n_places(self, offsets: Ints) -> int:
+        longest = int(np.diff(offsets).max(initial=0))
+        return longest if self.cutoff is None else min(self.cutoff, longest)
+
+
+def _places(n_places: int) -> Floats:
+    places: Floats = np.power(np.arange(1.0, n_places + 1.0), -0.25)
+    return places

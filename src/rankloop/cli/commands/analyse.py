@@ -1,0 +1,141 @@
+"""`rankloop analyse`: what can be learned at all from the grades of the first items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankloop.cli.app import command
+from rankloop.cli.options import AsJson, Imports
+from rankloop.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rankloop.games import Analysis
+
+MeasureName = Annotated[str, typer.Option("--measure", "-m", metavar="NAME", help="Such as nDCG, DCG@3 or P@2.")]
+Items = Annotated[int, typer.Option("--items", metavar="N", help="How many items the fixed set has.")]
+Depth = Annotated[int, typer.Option("--depth", metavar="K", help="How many items from the top reveal their grades.")]
+MaxGrade = Annotated[int, typer.Option("--max-grade", metavar="G", help="Grades are 0, 1, … up to this.")]
+
+
+@command(
+    "Experiments",
+    "rankloop analyse --measure nDCG --items 4 --all-depths",
+    "rankloop analyse -m SumLoss --items 3 --matrices",
+)
+def analyse(
+    measure: MeasureName = "nDCG",
+    items: Items = 4,
+    depth: Depth = 1,
+    max_grade: MaxGrade = 1,
+    all_depths: Annotated[
+        bool, typer.Option("--all-depths", help="Every depth from 1 to the number of items.")
+    ] = False,
+    matrices: Annotated[
+        bool, typer.Option("--matrices", help="Also the matrices of the game and who is whose neighbour (few items).")
+    ] = False,
+    enumerate_all: Annotated[
+        bool, typer.Option("--enumerate", help="Go through all rankings even where a formula is known.")
+    ] = False,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say how fast a measure can be learned from the first grades.
+
+    For a fixed set of items: trivial, √T, T^(2/3) or hopeless, with the reason. `rankloop advise` turns the answer into
+    a learner.
+    """
+    from rankloop.games import analyse as analyse_one
+    from rankloop.games import analyse_depths
+
+    if not all_depths:
+        check_depth(depth, items)
+    with _waiting(f"analysing {measure} of {items} items", as_json):
+        if all_depths:
+            found = analyse_depths(measure, items, max_grade, closed_forms=not enumerate_all)
+        else:
+            found = [analyse_one(measure, items, depth, max_grade, closed_forms=not enumerate_all)]
+    structure = _structure(found[0]) if matrices else None
+    if as_json:
+        _print_json(found, structure, all_depths)
+        return
+    _print_table(found)
+    if structure is not None:
+        _print_matrices(found[0], structure)
+
+
+def check_depth(depth: int | None, n_items: int | None) -> None:
+    """Refuse grades of more items than there are; in Python they are all that there are."""
+    if depth is not None and n_items is not None and depth > n_items >= 1:
+        raise InvalidInput(f"--depth {depth}: of {n_items} items at most {n_items} can reveal their grades")
+
+
+def _waiting(what: str, quiet: bool) -> Any:
+    from rich.console import Console
+
+    return Console(stderr=True, quiet=quiet).status(what)
+
+
+def _print_table(found: list[Analysis]) -> None:
+    from rankloop.cli.output import show_table
+    from rankloop.experiments.report.model import Table
+    from rankloop.games.certificate_text import reason
+    from rankloop.games.game import name_of
+
+    first = found[0]
+    rows = [(str(one.depth), one.verdict, one.rate) for one in found]
+    title = f"{name_of(first.measure)}, {first.n_items} items, grades 0..{first.max_grade}"
+    margin = "" if first.margin is None else f", numbers below {first.margin:.0e} count as 0"
+    show_table(Table(title, ("depth", "verdict", "least regret"), rows, f"decided by {first.source}{margin}"))
+    for one in {one.verdict: one for one in found}.values():
+        typer.echo(f"{one.verdict} at depth {one.depth}: {reason(one)}")
+
+
+def _structure(analysis: Analysis) -> dict[str, Any]:
+    """The matrices and the neighbours of the ranking 0, 1, 2, …"""
+    from rankloop.cli.progress import progress_bar
+    from rankloop.games import Game
+    from rankloop.games.cells import neighbourhood_of, neighbours_of
+
+    game = Game(measure=analysis.measure, n_items=analysis.n_items, max_grade=analysis.max_grade)
+    with progress_bar("looking for neighbours", "rankings") as progress:
+        neighbours = neighbours_of(game, progress=progress)
+    return {
+        "rankings": game.rankings.tolist(),
+        "relevances": game.relevances.tolist(),
+        "values": game.values.tolist(),
+        "feedback": game.feedback(analysis.depth).tolist(),
+        "neighbours_of_first": neighbours,
+        "neighbourhood_sets": {str(row): neighbourhood_of(game, 0, row) for row in neighbours},
+    }
+
+
+def _print_json(found: list[Analysis], structure: dict[str, Any] | None, many: bool) -> None:
+    from rankloop.cli.output import print_json
+
+    tables = [one.as_table() for one in found]
+    if structure is not None:
+        tables[0]["matrices"] = structure
+    print_json(tables if many else tables[0])
+
+
+def _print_matrices(analysis: Analysis, structure: dict[str, Any]) -> None:
+    from rankloop.cli.output import show_table
+    from rankloop.experiments.report.model import Table
+    from rankloop.games import Game
+    from rankloop.games.certificate_text import feedback_grid, loss_grid, ranks_of, signal_grid
+    from rankloop.games.game import name_of
+
+    game = Game(measure=analysis.measure, n_items=analysis.n_items, max_grade=analysis.max_grade)
+    tables = [
+        Table(f"{name_of(analysis.measure)} by ranking and relevance", *loss_grid(game)),
+        Table(f"Grades seen at depth {analysis.depth}", *feedback_grid(game, analysis.depth)),
+        Table(f"Signal matrix of {ranks_of(game, 0)}", *signal_grid(game, 0, analysis.depth)),
+    ]
+    sets = {int(row): members for row, members in structure["neighbourhood_sets"].items()}
+    rows = [(ranks_of(game, row), " ".join(ranks_of(game, member) for member in sets[row])) for row in sets]
+    for table in (*tables, Table(f"Neighbours of {ranks_of(game, 0)}", ("ranks", "neighbourhood set"), rows)):
+        typer.echo()
+        show_table(table)
+    typer.echo("\nRankings are written as the rank of every item, from 1. All of them are best for some people.")

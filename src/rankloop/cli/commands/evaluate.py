@@ -1,0 +1,175 @@
+"""`rankloop evaluate`: how good these rankings are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankloop.cli.app import command
+from rankloop.cli.commands.evaluate_log import LogOptions, evaluate_log
+from rankloop.cli.model_file import is_model, score_model
+from rankloop.cli.options import AsJson, Imports, log_option
+from rankloop.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rankloop.evaluation.ranking.score import Scores
+
+MEASURES = ["nDCG@10", "AP"]
+
+
+@command(
+    "Your data",
+    "rankloop evaluate shop.rankloop test.txt -m nDCG@10",
+    "rankloop evaluate bm25.run web.qrels --per-query",
+    "rankloop evaluate --log ads.csv --save ads.rankloop --plot ads.png",
+    "rankloop evaluate candidate.rankloop --log shop-data --method cascade",
+)
+def evaluate(
+    rankings: Annotated[
+        Path | None, typer.Argument(metavar="RANKINGS", help="A saved model, or a TREC run file.")
+    ] = None,
+    truth: Annotated[
+        Path | None, typer.Argument(metavar="TRUTH", help="A LETOR file for a model, TREC judgments for a run.")
+    ] = None,
+    measure: Annotated[list[str], typer.Option("--measure", "-m", metavar="NAME", help="May be repeated.")] = MEASURES,
+    per_query: Annotated[bool, typer.Option("--per-query", "-q", help="Each query as well.")] = False,
+    every_query: Annotated[
+        bool, typer.Option("--every-query", help="Judged queries that a run lacks count too.")
+    ] = False,
+    normalise: Annotated[
+        bool,
+        typer.Option("--normalise", help="Scale features from 0 to 1 inside each query, as train --normalise does."),
+    ] = False,
+    log: Annotated[
+        str | None,
+        log_option(
+            "--log",
+            "LOG",
+            "A CSV or Parquet log of shown ads: context, ad, click, propensity; or the folder or export of a service.",
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        log_option(
+            "--column", "ROLE=NAME", "Which column is what: action=NAME, reward=, propensity=, position=, target=."
+        ),
+    ] = None,
+    context: Annotated[
+        list[str] | None, log_option("--context", "COLUMN", "Learn from this column of an ad log; may be repeated.")
+    ] = None,
+    without: Annotated[
+        list[str] | None, log_option("--without", "COLUMN", "Do not learn from this column; may be repeated.")
+    ] = None,
+    method: Annotated[
+        str,
+        log_option(
+            "--method",
+            "NAME",
+            "snips, ips, clipped, direct, doubly_robust or switch; for rankings of a service also cascade, "
+            "position_wise or pseudo_inverse.",
+        ),
+    ] = "snips",
+    bound: Annotated[str, log_option("--bound", "NAME", "t, bootstrap, bernstein or hoeffding.")] = "t",
+    level: Annotated[float, log_option("--level", "SHARE", "How sure the lower bounds are.")] = 0.95,
+    limit: Annotated[
+        float, log_option("--limit", "NUMBER", "The weight at which clipped cuts and beyond which switch switches.")
+    ] = 100.0,
+    max_reward: Annotated[
+        float, log_option("--max-reward", "NUMBER", "The largest possible reward, for bernstein and hoeffding.")
+    ] = 1.0,
+    ranker: Annotated[str, log_option("--ranker", "NAME", "Which ranker of a service, where it has several.")] = "",
+    places: Annotated[
+        int, log_option("--places", "N", "Of rankings, only what so many first places earned counts.", min=1)
+    ] = 10,
+    epsilon: Annotated[
+        float, log_option("--epsilon", "SHARE", "How often the trained policy explores.", min=0.0, max=1.0)
+    ] = 0.0,
+    save: Annotated[Path | None, log_option("--save", "FILE", "Keep the trained policy in this file.")] = None,
+    plot: Annotated[
+        Path | None, log_option("--plot", "FILE", "Draw the estimates into this file (PNG, SVG, PDF).")
+    ] = None,
+    seed: Annotated[int, log_option("--seed", "N", "Which rows teach and which judge.", min=0)] = 0,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score rankings by any measures, or tell from a log what a policy would earn.
+
+    A run is judged as trec_eval judges it: ties by document id, documents without judgment are not relevant, queries
+    without judgments are left out, and so are those that the run lacks unless --every-query.
+
+    With --log, a policy of AUC-optimised rankers is trained on half of the rows and judged on the other half, beside
+    the policy that made the log. A saved policy is judged on all rows (with a reward model, on half), so give it a log
+    that it has not learned from.
+    Where the log has a column of a target policy's probabilities, that policy is judged. On the log of a service a
+    saved ranker is judged; the probabilities with which each ranking was drawn come from learning the log again.
+    """
+    if log is not None:
+        how = LogOptions(method, bound, level, limit, max_reward, epsilon, ranker, places, seed)
+        how = how._replace(context=tuple(context or ()), without=tuple(without or ()))
+        evaluate_log(log, rankings, column or [], how, save, plot, as_json)
+        return
+    if rankings is None or truth is None:
+        raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate --log ads.csv`")
+    if is_model(rankings):
+        scores = score_model(rankings, truth, measure, normalise)
+    else:
+        scores = _of_run(rankings, truth, measure, every_query)
+    if as_json:
+        _print_json(scores, per_query)
+    else:
+        typer.echo(_as_text(scores, per_query))
+
+
+def _of_run(run: Path, qrels: Path, measures: list[str], every_query: bool) -> Scores:
+    from rankloop.evaluation.ranking.score import judges_of
+    from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
+
+    judges = judges_of(measures)
+    return score_run(read_run(run), read_qrels(qrels), judges, every_query=every_query)
+
+
+def _as_text(scores: Scores, per_query: bool) -> str:
+    width = max(map(len, ("all", *scores.query_ids)))
+    columns = [max(len(name), 6) for name in scores.measures]
+
+    def line(head: str, cells: Iterable[str]) -> str:
+        return head.ljust(width) + "".join("  " + cell.rjust(size) for cell, size in zip(cells, columns))
+
+    rows = zip(scores.query_ids, scores.values.tolist()) if per_query else ()
+    lines = [line("", scores.measures)]
+    lines += [line(query, (f"{value:.4f}" for value in values)) for query, values in rows]
+    lines.append(line("all", (f"{mean:.4f}" for mean in scores.overall.values())))
+    return "\n".join(lines) + f"\n{_counted(scores)}"
+
+
+def _counted(scores: Scores) -> str:
+    """The last line: over how many queries the means are."""
+    total = len(scores.query_ids)
+    fewer = {name: n for name, n in scores.counted.items() if n < total}
+    skipped = "".join(f"; {name}: {n} counted, the others have no relevant item" for name, n in fewer.items())
+    return f"{total} {'query' if total == 1 else 'queries'}{skipped}"
+
+
+def _print_json(scores: Scores, per_query: bool) -> None:
+    from rankloop.cli.output import print_json
+
+    answer: dict[str, object] = {
+        "n_queries": len(scores.query_ids),
+        "counted": scores.counted,
+        "overall": _plain(scores.overall),
+    }
+    if per_query:
+        answer["per_query"] = {
+            query: _plain(dict(zip(scores.measures, values)))
+            for query, values in zip(scores.query_ids, scores.values.tolist())
+        }
+    print_json(answer)
+
+
+def _plain(values: dict[str, float]) -> dict[str, float | None]:
+    """nan, which JSON does not have, becomes null."""
+    return {name: None if math.isnan(value) else value for name, value in values.items()}

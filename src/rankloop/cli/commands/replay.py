@@ -1,0 +1,55 @@
+"""`rankloop replay`: learn everything in a log again, and compare."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankloop.cli.app import command
+from rankloop.cli.options import AsJson, Imports
+
+
+@command("In use", "rankloop replay shop-data", "rankloop replay postgresql://user:password@host/database")
+def replay(
+    log: Annotated[
+        str,
+        typer.Argument(metavar="LOG", help="The log of a service: its folder, its file, or its RANKLOOP_STORE."),
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="FOLDER",
+            help="The folder of the archive (serve --keep-days); as a rule that of the file.",
+        ),
+    ] = None,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prove that the state of a service is its log.
+
+    Everything is learned again, and every snapshot compared bit for bit. Exit code 1 where one differs.
+    """
+    from rankloop.cli.output import print_json
+    from rankloop.service.log.archive import whole
+    from rankloop.service.log.replay import replayed
+    from rankloop.service.log.stores.open import log_at
+
+    with log_at(log) as opened:
+        folder = data or opened.folder
+        results = replayed(chain.from_iterable(whole(opened, stream, folder) for stream in opened.streams()))
+    if as_json:
+        print_json([result._asdict() for result in results])
+    elif not results:
+        typer.echo(f"{log} holds no ranker: there is nothing to learn again")
+    for result in results if not as_json else ():
+        verdict = f"{len(result.differing)} snapshots DIFFER" if result.differing else "the same bit for bit"
+        typer.echo(
+            f"{result.stream}: {result.events} events, {result.learned} updates, {result.refused} refused, "
+            f"state {result.state} ({result.digest[:12]}); {result.checked} snapshots checked, {verdict}"
+        )
+    if any(result.differing for result in results):
+        raise typer.Exit(1)

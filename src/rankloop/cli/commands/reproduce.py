@@ -1,0 +1,113 @@
+"""`rankloop reproduce`: figures and tables of the papers, computed again, in one report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankloop.cli.app import command
+from rankloop.cli.options import AsJson, EngineChoice, EngineName, Out, Quick, Workers, engine_of, interruptible
+from rankloop.core.errors import InvalidInput, RankloopError
+
+if TYPE_CHECKING:
+    from rankloop.engine import Engine
+    from rankloop.experiments.papers.registry import Reproduction
+    from rankloop.experiments.report.model import Finding
+
+
+TITLE = "The papers, computed again"
+
+
+@command(
+    "Experiments",
+    "rankloop list experiments",
+    "rankloop reproduce top1-1 --quick",
+    "rankloop reproduce --all --quick",
+)
+def reproduce(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="What to reproduce: figures and tables by their own ids."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All there is.")] = False,
+    quick: Quick = False,
+    out: Out = None,
+    engine: EngineChoice = EngineName.local,
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute figures and tables of the papers again, and say which of their claims hold.
+
+    `rankloop list experiments` shows what there is. Results go to results/reproduce unless --out says otherwise: one
+    report, and summary.json over everything that is finished there. Interrupted, the same command goes on.
+    """
+    from rankloop.core.files import atomic_write
+    from rankloop.experiments.papers import registry as reproducing
+    from rankloop.experiments.papers.record import finished_records, summary_json
+    from rankloop.experiments.report.html import write_report
+
+    if not ids and not everything:
+        raise InvalidInput("say what to reproduce, or --all; `rankloop list experiments` shows what there is")
+    chosen = list(reproducing.everything().values()) if everything else [reproducing.find(id) for id in ids or []]
+    folder = out or Path("results") / ("reproduce-quick" if quick else "reproduce")
+    findings = []
+    with interruptible():
+        for item in chosen:
+            findings.append(_finding(item, folder, engine_of(engine, workers), quick, forgiving=everything))
+    report = write_report(folder, TITLE, findings)
+    atomic_write(folder / "summary.json", summary_json(finished_records(folder)))
+    if as_json:
+        _print_json(findings, report)
+    else:
+        _print(findings, report)
+
+
+def _finding(item: Reproduction, folder: Path, engine: Engine, quick: bool, forgiving: bool) -> Finding:
+    """What was found; where all are wanted, one that cannot be done says why and the others go on."""
+    from rankloop.cli.progress import progress_bar
+    from rankloop.experiments.papers.registry import Setting, reproduce
+    from rankloop.experiments.report.model import Finding
+
+    try:
+        with progress_bar(item.id) as progress:
+            return reproduce(item, Setting(folder / item.id, engine, progress, quick))
+    except RankloopError as error:
+        if not forgiving:
+            raise
+        return Finding(item.id, item.title, text=f"Not reproduced: {error}", missing=(str(error),))
+
+
+def _print(findings: list[Finding], report: Path) -> None:
+    from rankloop.cli.output import show_claims
+    from rankloop.experiments.report.html import duration, told
+
+    for finding in findings:
+        typer.echo(f"{finding.id}: {finding.title}")
+        show_claims(finding.claims)
+        if finding.text.startswith("Not reproduced"):
+            typer.echo(finding.text)
+    if len(findings) > 1:
+        whole = duration(sum(finding.seconds or 0.0 for finding in findings))
+        typer.echo(f"{told(claim for finding in findings for claim in finding.claims)}; {whole}")
+    typer.echo(f"report: {report}")
+
+
+def _print_json(findings: list[Finding], report: Path) -> None:
+    from rankloop.cli.output import print_json
+
+    tables = [
+        {
+            "id": finding.id,
+            "title": finding.title,
+            "text": finding.text,
+            "seconds": finding.seconds,
+            "facts": dict(finding.facts),
+            "missing": finding.missing,
+            "claims": [verdict._asdict() for verdict in finding.claims],
+            "tables": [table._asdict() for table in finding.tables],
+        }
+        for finding in findings
+    ]
+    print_json({"report": str(report), "findings": tables})

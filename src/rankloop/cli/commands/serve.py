@@ -1,0 +1,89 @@
+"""`rankloop serve`: rankers behind HTTP."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankloop.cli.app import command
+from rankloop.cli.options import Imports
+
+
+@command(
+    "In use",
+    "rankloop serve --demo",
+    "rankloop serve --port 8080 --data shop-data",
+    "RANKLOOP_KEYS=rank:KEY,admin:KEY rankloop serve --host 0.0.0.0",
+)
+def serve(
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port to listen on.")] = 8080,
+    data: Annotated[Path, typer.Option("--data", metavar="FOLDER", help="The folder of the log.")] = Path(
+        "rankloop-data"
+    ),
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Other than 127.0.0.1 needs keys in RANKLOOP_KEYS.")
+    ] = "127.0.0.1",
+    workers: Annotated[
+        int,
+        typer.Option("--workers", min=1, metavar="N", help="How many processes; several need a PostgreSQL store."),
+    ] = 1,
+    keep_days: Annotated[
+        float | None,
+        typer.Option("--keep-days", metavar="DAYS", help="Move older events to Parquet files in the data folder."),
+    ] = None,
+    limits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="NAME=N",
+            envvar="RANKLOOP_LIMITS",
+            help="Allow more or less: body, items, batch, rankers, open, state, rate. May be repeated.",
+        ),
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Add rankers to play with, and simulated people.")] = False,
+    imports: Imports = None,
+    socket: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
+) -> None:
+    """Serve rankers over HTTP.
+
+    What is acknowledged is on disk. Ctrl-C finishes, snapshots and stops. RANKLOOP_STORE=postgresql://… keeps the log
+    in PostgreSQL; RANKLOOP_KEYS are the keys that callers must show; RANKLOOP_LIMITS="items=5000 rate=100" is the same
+    as two --limit. What is imported can be named by callers, but they cannot import.
+    """
+    try:
+        from rankloop.service.http import server as serving
+        from rankloop.service.http.server import serve_with_workers
+        from rankloop.service.settings import Settings, environment_keys, limits_from
+    except ModuleNotFoundError as error:
+        from rankloop.core.errors import NotFound
+
+        raise NotFound(f"serving needs {error.name}: `make setup` installs it, or pip install '.[serve]'") from None
+
+    store = os.environ.get("RANKLOOP_STORE", "")
+    settings = Settings(
+        host=host,
+        port=port,
+        data=data,
+        store=store,
+        keys=environment_keys(),
+        workers=workers,
+        keep_days=keep_days,
+        **limits_from(limits or ()),  # type: ignore[arg-type]
+    )
+    where = "in PostgreSQL" if store else f"in {os.fspath(data)}"
+
+    def announce(address: str) -> None:
+        if socket is None:  # else this is one of several workers, and the process that started it has said so
+            typer.echo(f"rankloop: running on {address} (calls: /docs), log {where}", err=True)
+
+    if workers > 1:
+        kept = [] if keep_days is None else ["--keep-days", str(keep_days)]
+        of_each = ["serve", "--host", host, "--data", os.fspath(data), *kept, *(["--demo"] * demo)]
+        of_each += [part for limit in limits or () for part in ("--limit", limit)]
+        of_each += [part for module in imports or () for part in ("--import", module)]
+        serve_with_workers(settings, announce, of_each)
+    else:
+        serving.serve(settings, announce, demo, socket)

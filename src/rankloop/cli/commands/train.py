@@ -1,0 +1,198 @@
+"""`rankloop train`: a linear ranker from a data set with grades, its regularisation chosen on held-out queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankloop.cli.app import command
+from rankloop.cli.options import AsJson, EngineName, Imports, interruptible, log_option
+from rankloop.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rankloop.batch.validation import Validated
+    from rankloop.engine.sums import SummingEngine
+
+REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
+
+
+@command(
+    "Your data",
+    "rankloop train web.txt --loss ordinal",
+    "rankloop train MQ2008/ --loss nDCG@10 --tight --folds 5",
+    "rankloop train --log clicks.csv --out results/from-clicks",
+)
+def train(
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DATA", help="A LETOR file, or a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA)."
+        ),
+    ] = None,
+    loss: Annotated[
+        str, typer.Option("--loss", metavar="NAME", help="ordinal, list_net, …, or a measure: nDCG@10, P@5, ERU.")
+    ] = "ordinal",
+    tight: Annotated[bool, typer.Option("--tight", help="The tighter, non-convex bound on a measure.")] = False,
+    regularisation: Annotated[
+        str,
+        typer.Option(
+            "--regularisation",
+            metavar="NUMBERS",
+            help="A number, several with commas between, or `path` for the usual.",
+        ),
+    ] = "path",
+    folds: Annotated[int, typer.Option("--folds", min=3, metavar="N", help="How many folds.")] = 5,
+    measure: Annotated[
+        str, typer.Option("--measure", "-m", metavar="NAME", help="What chooses the regularisation.")
+    ] = "nDCG@10",
+    normalise: Annotated[
+        bool, typer.Option("--normalise", help="Scale every feature from 0 to 1 inside each query.")
+    ] = False,
+    tolerance: Annotated[float, typer.Option("--tolerance", metavar="NUMBER", help="How near to the optimum.")] = 1e-4,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for model and picture.")] = Path(
+        "results/train"
+    ),
+    engine: Annotated[
+        EngineName,
+        typer.Option(
+            "--engine",
+            metavar="here|local|cluster",
+            help="Compute in threads of this process (here), in processes (local), or on a Ray cluster.",
+        ),
+    ] = EngineName.here,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, metavar="N", help="How many; by default all cores.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="How one file is cut into folds.")] = 0,
+    imports: Imports = None,
+    log: Annotated[Path | None, log_option("--log", "FILE", "Learn from a log of clicks instead of grades.")] = None,
+    position_bias: Annotated[
+        str | None,
+        log_option("--position-bias", "NUMBERS", "How likely each place is seen, 1,0.5,…; estimated unless given."),
+    ] = None,
+    clip: Annotated[float, log_option("--clip", "NUMBER", "No click counts more than this.")] = 10.0,
+    without: Annotated[
+        list[str] | None, log_option("--without", "COLUMN", "This column is no feature; may be repeated.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        log_option("--column", "ROLE=NAME", "Which column is what: list=NAME, query=, item=, position=, click=."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a linear ranker from grades or clicks, and save it for evaluate and serve.
+
+    Each fold trains along the path of regularisations, keeps the one that is best on its validation queries, and is
+    judged on its test queries. The saved model is trained on all queries with the one that is best on average.
+
+    With --log, clicks take the place of grades: each counts by how unlikely its place was to be looked at. The default
+    loss is then the weighted ranking SVM, which is unbiased. For the loss of a measure (--loss nDCG@10) all lists of a
+    query are merged into one first, so it needs queries that come again.
+    """
+    if (data is None) == (log is None):
+        raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
+    if log is not None:
+        from rankloop.cli.commands.train_log import LogTraining, train_on_log
+
+        how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, seed)
+        how = how._replace(without=tuple(without or ()), column=tuple(column or ()))
+        train_on_log(log, how, out, as_json)
+        return
+    from rankloop.batch.folds import Fold, read_folds
+    from rankloop.batch.risks.base import risk_of
+    from rankloop.batch.solution_path import Settings
+    from rankloop.batch.validation import cross_validate
+    from rankloop.cli.progress import progress_bar
+    from rankloop.data.dataset import normalise_queries
+    from rankloop.data.folder import given_path
+
+    risk, path, where = risk_of(loss), _path(regularisation), _engine(engine, workers)
+    parts = read_folds(given_path(str(data)), folds, seed)
+    if normalise:
+        parts = [Fold(fold.name, *map(normalise_queries, fold[1:])) for fold in parts]
+    settings = Settings(tolerance=tolerance, engine=where)
+    with interruptible("nothing was saved"), progress_bar("training", unit="fits") as progress:
+        result = cross_validate(
+            parts, risk, path, measure=measure, report=REPORT, tight=tight, settings=settings, progress=progress
+        )
+    model = _save(result, out, loss, tight, normalise)
+    if as_json:
+        _print_json(result, model)
+        return
+    _print(result, model)
+    solution = result.model.solution
+    if not solution.converged:
+        typer.echo(
+            f"warning: stopped after {solution.iterations} iterations, at most {solution.gap:.2g} above the optimum: "
+            "raise the regularisation, or scale the features (--normalise)",
+            err=True,
+        )
+    if result.model.no_better_than_zero(tolerance):
+        instead = "--loss ordinal" if tight else "--loss ordinal or --tight"
+        typer.echo(
+            f"warning: the optimum of {loss} is no better than w = 0: nothing was learned; try {instead}", err=True
+        )
+
+
+def _path(text: str) -> tuple[float, ...]:
+    from rankloop.batch.solution_path import PATH
+
+    if text == "path":
+        return PATH
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"--regularisation {text!r} is neither `path` nor numbers with commas between") from None
+
+
+def _engine(name: EngineName, workers: int | None) -> SummingEngine:
+    from rankloop.engine import Cluster, LocalProcesses, Threads
+
+    if name is EngineName.here:
+        return Threads(workers=workers)
+    return LocalProcesses(workers=workers) if name is EngineName.local else Cluster(workers=workers)
+
+
+def _save(result: Validated, out: Path, loss: str, tight: bool, normalise: bool) -> Path:
+    from rankloop.batch.estimator import NORMALISED, session_of
+    from rankloop.batch.validation import validation_curve
+    from rankloop.core.files import atomic_write
+    from rankloop.core.saved_session import save
+
+    notes = {"loss": loss, "tight": tight, "regularisation": result.best, NORMALISED: normalise}
+    out.mkdir(parents=True, exist_ok=True)
+    save(session_of(result.model.weights), out / "model.rankloop", notes)
+    atomic_write(out / "validation.png", validation_curve(result))
+    return out / "model.rankloop"
+
+
+def _print(result: Validated, model: Path) -> None:
+    from rankloop.cli.output import show_table
+    from rankloop.experiments.report.model import Table
+
+    rows = [
+        (fold.fold, f"{fold.regularisation:g}", *(f"{fold.test[name]:.4f}" for name in REPORT)) for fold in result.folds
+    ]
+    rows.append(("mean", f"{result.best:g}", *(f"{result.mean(name):.4f}" for name in REPORT)))
+    header = ("fold", "regularisation", *("MAP" if name == "AP" else name for name in REPORT))
+    show_table(Table("On the test queries of each fold", header, rows))
+    typer.echo(f"model: {model}\nvalidation curve: {model.with_name('validation.png')}")
+
+
+def _print_json(result: Validated, model: Path) -> None:
+    from rankloop.cli.output import print_json
+
+    folds = [
+        {
+            "fold": fold.fold,
+            "regularisation": fold.regularisation,
+            "validation": dict(zip(map(str, result.path), fold.curve.tolist())),
+            "test": fold.test,
+            "gap": fold.fit.solution.gap,
+        }
+        for fold in result.folds
+    ]
+    mean = {name: result.mean(name) for name in REPORT}
+    print_json({"model": str(model), "regularisation": result.best, "mean": mean, "folds": folds})

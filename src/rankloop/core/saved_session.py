@@ -1,0 +1,168 @@
+"""A session in one file: a zip of a JSON header and plain arrays. No pickle; nothing in it is executed."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import tokenize
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite import binding
+
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.files import atomic_write
+from rankloop.core.registry import build, spec_of
+from rankloop.core.saved_state import MOST, restored_state
+from rankloop.core.session import Session
+from rankloop.core.types import Problem
+
+FORMAT = 1
+HEADER = "session.json"
+UNREADABLE = (  # what reading a damaged or invented file can end in
+    zipfile.BadZipFile, tokenize.TokenError, SyntaxError, EOFError, KeyError, TypeError, ValueError, MemoryError,
+    OverflowError, RuntimeError,
+)  # fmt: skip
+
+
+def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
+    """Write learner, problem, state, generator and plain `notes` to one file, whole or not at all."""
+    atomic_write(Path(path), dumps(session, notes))
+
+
+def load(path: str | os.PathLike[str]) -> Session:
+    """The session that was saved; it goes on exactly as if it had not stopped, exploration included."""
+    return load_with_notes(path)[0]
+
+
+def load_with_notes(path: str | os.PathLike[str]) -> tuple[Session, dict[str, Any]]:
+    """The session and the notes that were saved beside it."""
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {os.fspath(path)!r}") from None
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{os.fspath(path)!r} cannot be read: {error}") from None
+    return _loaded(content, os.fspath(path))
+
+
+def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
+    """What `save` would write."""
+    state, generator, learned, refused = session.snapshot()
+    arrays: list[Any] = []
+    header = {
+        "format": FORMAT,
+        "cpu": binding.get_host_cpu_name(),
+        "learner": spec_of(session.learner),
+        "problem": session.problem._asdict(),
+        "seed": session.seed,
+        "learned": learned,
+        "refused": refused,
+        "generator": generator,
+        "notes": dict(notes or {}),
+        "state": _outline(state, arrays),
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(HEADER, json.dumps(header, indent=1, allow_nan=False))
+        for i, array in enumerate(arrays):
+            part = io.BytesIO()
+            np.lib.format.write_array(part, array, allow_pickle=False)
+            archive.writestr(f"{i}.npy", part.getvalue())
+    return buffer.getvalue()
+
+
+def loads(content: bytes) -> Session:
+    """The session of `dumps`, or of the content of a saved file."""
+    return loads_with_notes(content)[0]
+
+
+def loads_with_notes(content: bytes) -> tuple[Session, dict[str, Any]]:
+    """The session and the notes of the content of a saved file."""
+    return _loaded(content, "this content")
+
+
+def _loaded(content: bytes, where: str) -> tuple[Session, dict[str, Any]]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            _check_parts(archive, len(content))
+            header = json.loads(archive.read(HEADER), parse_float=_finite, parse_constant=_finite)
+            _check_header(header, where)
+            return _restored(header, archive), dict(header["notes"])
+    except UNREADABLE as error:
+        if isinstance(error, InvalidInput):
+            raise InvalidInput(f"{where}: {error}") from None
+        raise InvalidInput(f"{where} is not a whole rankloop file: {error}") from None
+
+
+def _finite(text: str) -> float:
+    """A number of the header; JSON has no infinity, but Python reads one."""
+    if not math.isfinite(float(text)):
+        raise ValueError(f"the header holds {text}")
+    return float(text)
+
+
+def _check_parts(archive: zipfile.ZipFile, size: int) -> None:
+    """Parts are stored as they are: one that is packed, locked or larger than the file is not ours."""
+    parts = archive.infolist()
+    if any(part.compress_type != zipfile.ZIP_STORED or part.flag_bits & 1 for part in parts):
+        raise InvalidInput("its parts are packed or locked, which rankloop's never are")
+    if sum(part.file_size for part in parts) > size:
+        raise InvalidInput("its parts are larger than the file itself")
+
+
+def _check_generator(position: Any) -> None:
+    """numpy itself takes some numbers that no generator can have, in some of its versions."""
+    inner = position["state"]
+    most = (position["has_uint32"], 2), (position["uinteger"], 2**32), (inner["state"], 2**128), (inner["inc"], 2**128)
+    if not all(type(value) is int and 0 <= value < bound for value, bound in most):
+        raise ValueError("the generator stands nowhere")
+
+
+def _check_header(header: Any, where: str) -> None:
+    if not isinstance(header, dict) or "format" not in header:
+        raise InvalidInput("the header is not that of a rankloop file")
+    if type(header["format"]) is not int or header["format"] != FORMAT:
+        raise InvalidInput(f"written in format {header['format']!r}, this version reads format {FORMAT}")
+    if header["cpu"] != binding.get_host_cpu_name():
+        warnings.warn(
+            f"{where} was written on a {header['cpu']} CPU, this is a {binding.get_host_cpu_name()}: "
+            "what is learned from here on may differ in the last bits",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _restored(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:
+    problem = Problem(**header["problem"])
+    problem = problem._replace(feature_names=tuple(problem.feature_names))
+    for name, most in (("seed", math.inf), ("learned", MOST), ("refused", MOST)):
+        if type(header[name]) is not int or not 0 <= header[name] <= most:
+            raise InvalidInput(f"{name} is a whole number from 0 to {most}, got {header[name]!r:.60}")
+    session = Session(build(header["learner"], "learner"), problem, header["seed"])
+
+    def array(index: int) -> Any:
+        return np.lib.format.read_array(io.BytesIO(archive.read(f"{index}.npy")), allow_pickle=False)
+
+    state = restored_state(header["state"], session.state, array)
+    _check_generator(header["generator"])
+    session.restore(state, header["generator"], header["learned"], header["refused"])
+    return session
+
+
+def _outline(value: Any, arrays: list[Any]) -> Any:
+    """The state as plain data, each array replaced by its number in `arrays`."""
+    if hasattr(value, "_fields"):
+        return {name: _outline(part, arrays) for name, part in zip(value._fields, value)}
+    if isinstance(value, tuple):
+        return [_outline(part, arrays) for part in value]
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    return value.item() if isinstance(value, np.generic) else value

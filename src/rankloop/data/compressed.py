@@ -1,0 +1,137 @@
+"""Text files, compressed or not, as blocks of whole lines."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.data.readers.letor.numbers import Bytes
+
+BLOCK_BYTES = 8 << 20
+LONGEST_LINE = 256 << 20
+PACKED_BYTES = 64 << 10
+MARK = b"\xef\xbb\xbf"  # some editors begin a file with this
+BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError, ValueError)
+
+
+class Block(NamedTuple):
+    """Whole lines: the bytes from start to stop. The buffer is used again for the next block."""
+
+    raw: bytearray
+    buffer: Bytes
+    start: int
+    stop: int
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The plain bytes of a file; its first bytes tell whether it is gzip, bzip2, xz or zstandard."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {str(path)!r}") from None
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{str(path)!r} cannot be read: {error}") from None
+    with file:
+        magic = file.read(6)
+        file.seek(0)
+        yield _unpacked(file, magic)
+
+
+def read_all(path: Path) -> bytes:
+    """The whole file, unpacked."""
+    with opened(path) as file:
+        try:
+            return file.read()
+        except BROKEN as error:
+            raise InvalidInput(f"{path.name} is cut short or damaged: {error}") from None
+
+
+def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """The file from front to back, however large, in blocks that end with a line."""
+    with opened(path) as file:
+        raw, held, start = bytearray(block_bytes), 0, 0
+        while n_read := _read(file, memoryview(raw)[held:], path):
+            if held == 0 and start == 0 and raw.startswith(MARK):
+                start = len(MARK)
+            end = raw.rfind(b"\n", held, held + n_read) + 1
+            held += n_read
+            if end:
+                yield Block(raw, np.frombuffer(raw, np.uint8), start, end)
+                raw[: held - end] = raw[end:held]
+                held, start = held - end, 0
+            elif held == len(raw):
+                raw = _doubled(raw, path)
+        if held > start:
+            yield Block(raw, np.frombuffer(raw, np.uint8), start, held)
+
+
+class _Members(io.RawIOBase):
+    """Packed streams one after another; unlike the standard library's files it refuses garbage behind the last."""
+
+    def __init__(self, file: IO[bytes], unpacker: Callable[[], Any]) -> None:
+        self._file, self._new, self._now = file, unpacker, unpacker()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        unpacked = b""
+        while not unpacked:
+            packed = self._packed()
+            if self._now.eof and not packed:
+                return 0
+            if self._now.eof:
+                self._now = self._new()
+            unpacked = self._now.decompress(packed, len(room))
+        room[: len(unpacked)] = unpacked
+        return len(unpacked)
+
+    def _packed(self) -> bytes:
+        """What to unpack next; nothing at the end of the file, or while the unpacker has not given all it has."""
+        if not self._now.eof:
+            packed = self._file.read(PACKED_BYTES) if self._now.needs_input else b""
+            if self._now.needs_input and not packed:
+                raise EOFError("the file ends before its last packed stream")
+            return packed
+        packed = self._now.unused_data.lstrip(b"\0")  # streams may be padded with zeros
+        while not packed and (more := self._file.read(PACKED_BYTES)):
+            packed = more.lstrip(b"\0")
+        return packed
+
+
+def _doubled(raw: bytearray, path: Path) -> bytearray:
+    if len(raw) >= LONGEST_LINE:
+        raise InvalidInput(f"{path.name}: a line is longer than {LONGEST_LINE:,} bytes; this is not a text of lines")
+    return raw + bytearray(len(raw))
+
+
+def _read(file: IO[bytes], room: memoryview, path: Path) -> int:
+    try:
+        return int(file.readinto(room))  # type: ignore[attr-defined]
+    except BROKEN as error:
+        raise InvalidInput(f"{path.name} is cut short or damaged: {error}") from None
+
+
+def _unpacked(file: IO[bytes], magic: bytes) -> Any:
+    if magic.startswith(b"\x1f\x8b"):
+        return gzip.open(file)
+    if magic.startswith(b"BZh"):
+        return io.BufferedReader(_Members(file, bz2.BZ2Decompressor), PACKED_BYTES)
+    if magic.startswith(b"\xfd7zXZ\x00"):
+        return io.BufferedReader(_Members(file, lzma.LZMADecompressor), PACKED_BYTES)
+    if magic.startswith(b"\x28\xb5\x2f\xfd"):
+        import pyarrow  # slow to import, and seldom needed
+
+        return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
+    return file

@@ -1,0 +1,91 @@
+"""Sets of labelled vectors (UCI): what classifiers learn from, and simulated advertisements are chosen by."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.specs import nearest
+from rankloop.core.types import Floats, Ints, finite_floats
+from rankloop.data.compressed import BROKEN, read_all
+from rankloop.data.folder import data_path
+
+
+class LabelledSet(NamedTuple):
+    """One row per example; labels count from 0 and index class_names."""
+
+    features: Floats
+    labels: Ints
+    class_names: tuple[str, ...]
+
+
+def read_labelled(name: str, folder: str | Path | None = None) -> LabelledSet:
+    """One of letter, optdigits, pendigits, isolet, movement_libras, all its rows in the order of its files.
+
+    `folder` holds the files; unless given it is `uci` in the data folder.
+    """
+    if name not in READERS:
+        raise InvalidInput(f"no labelled set {name!r}{nearest(name, READERS)}")
+    return READERS[name](data_path("uci") if folder is None else Path(folder))
+
+
+def read_csv(paths: list[Path], label_first: bool = False) -> LabelledSet:
+    """Lines of numbers with commas between, and a label as the last entry (or the first)."""
+    rows: list[list[str]] = []
+    for path in paths:
+        lines = read_all(path).decode("utf-8", "replace").splitlines()
+        for number, line in enumerate(lines, start=1):
+            entries = [entry.strip() for entry in line.split(",")]
+            if line.strip() and rows and len(entries) != len(rows[0]):
+                raise InvalidInput(f"{path.name}, line {number}: {len(entries)} entries, the first has {len(rows[0])}")
+            if line.strip():
+                rows.append(entries)
+    labels = [row.pop(0 if label_first else -1) for row in rows]
+    return _labelled(finite_floats(rows, 2, f"the numbers in {paths[0].name}"), labels)
+
+
+def _labelled(features: Floats, labels: list[str]) -> LabelledSet:
+    names = sorted(set(labels), key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+    numbers = {name: number for number, name in enumerate(names)}
+    return LabelledSet(features, np.array([numbers[label] for label in labels], dtype=np.int64), tuple(names))
+
+
+def _letter(folder: Path) -> LabelledSet:
+    return read_csv([folder / "letter.csv.gz"], label_first=True)
+
+
+def _optdigits(folder: Path) -> LabelledSet:
+    return read_csv([folder / "optdigits.tra.csv.gz", folder / "optdigits.tes.csv.gz"])
+
+
+def _pendigits(folder: Path) -> LabelledSet:
+    return read_csv([folder / "pendigits.tra.csv.gz", folder / "pendigits.tes.csv.gz"])
+
+
+def _movement_libras(folder: Path) -> LabelledSet:
+    return read_csv([folder / "movement_libras.csv.gz"])
+
+
+def _isolet(folder: Path) -> LabelledSet:
+    content = io.BytesIO(read_all(folder / "isolet.npz"))
+    try:
+        with np.load(content, allow_pickle=False) as arrays:
+            features, labels = arrays["X_times_10000"] / 10_000.0, arrays["y"]
+    except (*BROKEN, zipfile.BadZipFile, KeyError, AttributeError, TypeError) as error:
+        raise InvalidInput(f"isolet.npz is cut short or damaged: {error}") from None
+    return _labelled(finite_floats(features, 2, "isolet"), [str(label) for label in labels.tolist()])
+
+
+READERS: dict[str, Callable[[Path], LabelledSet]] = {
+    "letter": _letter,
+    "optdigits": _optdigits,
+    "pendigits": _pendigits,
+    "isolet": _isolet,
+    "movement_libras": _movement_libras,
+}

@@ -1,0 +1,68 @@
+"""Worlds that change while the learner learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import ClassVar, Literal
+
+from numpy.random import Generator
+
+from rankloop.core.protocols import Relevance, Stream
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Floats, Ints, Problem, Query
+from rankloop.data.streams.draws import check_at_least
+
+
+@register("drift")
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """The inner stream, whose world changes at round `at` (counted from 0), and every `at` rounds if `repeat`.
+
+    change = "redraw": the inner stream starts anew with fresh draws, so a synthetic one has other relevant items or
+    other hidden weights. change = "reverse": a grade g becomes max_grade − g, and back at the next change; this also
+    changes worlds that are read from a file. Use it to see how fast a learner notices.
+    """
+
+    inner: Stream
+    at: int
+    repeat: bool = False
+    change: Literal["redraw", "reverse"] = "redraw"
+
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {"inner": "linear_gaussian", "at": 20},
+        {"inner": "flipped_relevance", "at": 20, "change": "reverse"},
+    )
+
+    def __post_init__(self) -> None:
+        check_at_least(1, at=self.at)
+
+    @property
+    def problem(self) -> Problem:
+        return self.inner.problem
+
+    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Relevance]]:
+        rounds, top = self.inner.rounds(rng), self.problem.max_grade
+        yield from islice(rounds, self.at)
+        turned = False
+        while True:
+            if self.change == "redraw":
+                rounds = self.inner.rounds(rng)
+            turned = self.change == "reverse" and not turned
+            era = islice(rounds, self.at) if self.repeat else rounds
+            for query, relevance in era:
+                yield query, _turned(relevance, top) if turned else relevance
+
+
+def _turned(relevance: Relevance, max_grade: int) -> Relevance:
+    if callable(relevance):
+        return _turned_adversary(relevance, max_grade)
+    return max_grade - relevance
+
+
+def _turned_adversary(relevance: Callable[[Ints], Floats], max_grade: int) -> Callable[[Ints], Floats]:
+    def answer(ranking: Ints) -> Floats:
+        return max_grade - relevance(ranking)
+
+    return answer

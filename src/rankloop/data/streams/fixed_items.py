@@ -1,0 +1,109 @@
+"""Fixed sets of items without features, whose grades vary from person to person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import ndtr
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.rankings import random_ranking
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Problem, Query
+from rankloop.data.streams.draws import check_at_least, check_deviation
+
+BLOCK = 256  # rounds drawn at a time
+
+
+@register("flipped_relevance")
+@dataclass(frozen=True, kw_only=True)
+class FlippedRelevance:
+    """A fixed set of which `n_relevant` items are relevant; every round each grade is flipped with probability `flip`.
+
+    Which items are relevant is drawn once per run. Chaudhuri and Tewari (2017), "Online Learning to Rank with Top-k
+    Feedback", use 20 items, 5 of them relevant.
+    """
+
+    n_items: int = 20
+    n_relevant: int = 5
+    flip: float = 0.05
+
+    def __post_init__(self) -> None:
+        _check_sizes(self.n_items, self.n_relevant)
+        if not 0.0 <= self.flip <= 1.0:
+            raise InvalidInput(f"flip is a probability, from 0 to 1, got {self.flip}")
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(n_features=0, n_items=self.n_items)
+
+    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        return _rounds(self._chances(rng), rng)
+
+    def relevances(self, rng: Generator, n: int) -> Floats:
+        """The grades of the first n rounds, (n, n_items), drawn exactly as `rounds` does."""
+        return _grades(self._chances(rng), rng, n)
+
+    def _chances(self, rng: Generator) -> Floats:
+        relevant = _relevant(rng, self.n_items, self.n_relevant)
+        return np.where(relevant, 1.0 - self.flip, self.flip)
+
+
+@register("noisy_relevance")
+@dataclass(frozen=True, kw_only=True)
+class NoisyRelevance:
+    """A fixed set with hidden relevance r in {0, 1}; a round's grade is 1 when r + N(0, sd²) exceeds ½, else 0.
+
+    So each grade is wrong with probability Φ(−1 / (2·sd)). Which items are relevant is drawn once per run. Chaudhuri
+    and Tewari (2015), "Online Ranking with Top-1 Feedback".
+    """
+
+    n_items: int = 10
+    n_relevant: int = 5
+    sd: float = 0.25
+
+    def __post_init__(self) -> None:
+        _check_sizes(self.n_items, self.n_relevant)
+        check_deviation(sd=self.sd)
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(n_features=0, n_items=self.n_items)
+
+    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        return _rounds(self._chances(rng), rng)
+
+    def relevances(self, rng: Generator, n: int) -> Floats:
+        """The grades of the first n rounds, (n, n_items), drawn exactly as `rounds` does."""
+        return _grades(self._chances(rng), rng, n)
+
+    def _chances(self, rng: Generator) -> Floats:
+        relevant = _relevant(rng, self.n_items, self.n_relevant)
+        wrong = float(ndtr(-0.5 / self.sd)) if self.sd > 0.0 else 0.0
+        return np.where(relevant, 1.0 - wrong, wrong)
+
+
+def _rounds(chances: Floats, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+    query = Query("", np.empty((len(chances), 0)), np.empty(0))
+    while True:
+        for grades in _grades(chances, rng, BLOCK):
+            yield query, grades
+
+
+def _grades(chances: Floats, rng: Generator, n: int) -> Floats:
+    """n rounds of independent grades, item i being 1 with probability chances[i]; one double per grade."""
+    return (rng.random((n, len(chances))) < chances).astype(np.float64)
+
+
+def _relevant(rng: Generator, n_items: int, n_relevant: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Random items, since the first ones would be favoured by ties."""
+    return random_ranking(n_items, rng) < n_relevant
+
+
+def _check_sizes(n_items: int, n_relevant: int) -> None:
+    check_at_least(1, n_items=n_items)
+    if not 0 <= n_relevant <= n_items:
+        raise InvalidInput(f"n_relevant must be from 0 to n_items = {n_items}, got {n_relevant}")

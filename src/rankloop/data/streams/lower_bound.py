@@ -1,0 +1,74 @@
+"""An adversary against every learner: pairs of items of which the one ranked first turns out to be the worse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints, Problem, Query
+from rankloop.data.dataset import NO_CONTEXT
+from rankloop.data.streams.draws import check_at_least
+
+MOST = 2**31  # radius / margin; its square is a number of features
+
+
+@register("lower_bound")
+@dataclass(frozen=True, kw_only=True)
+class LowerBound:
+    """Query i has the two items ±`radius` · e_i; whichever is ranked first the first time is irrelevant from then on.
+
+    There are ⌊`radius`² / `margin`²⌋ queries, one after another and then all over again. A unit vector ranks them all
+    with the margin, yet a deterministic learner errs on each when it meets it first: nothing can lose less than this
+    on separable data. Theorem 9 of Chaudhuri and Tewari (2015), "Perceptron-like Algorithms for Online Learning to
+    Rank". Draws nothing.
+    """
+
+    n_features: int = 20
+    radius: float = 1.0
+    margin: float = 0.25
+
+    def __post_init__(self) -> None:
+        check_at_least(1, n_features=self.n_features)
+        if not (0.0 < self.margin <= self.radius < math.inf):
+            raise InvalidInput(f"0 < margin ≤ radius is needed, got margin {self.margin} and radius {self.radius}")
+        if self.radius / self.margin > MOST:
+            raise InvalidInput(f"radius / margin must be at most {MOST:,}, got {self.radius / self.margin:g}")
+        if self.n_queries > self.n_features:
+            raise InvalidInput(
+                f"radius² / margin² = {self.n_queries} queries need as many features, not {self.n_features}"
+            )
+
+    @property
+    def n_queries(self) -> int:
+        margin, exponent = math.frexp(self.margin)  # both by the same power of two, so that no square overflows
+        return math.floor(math.ldexp(self.radius, -exponent) ** 2 / margin**2)
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(n_features=self.n_features)
+
+    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Callable[[Ints], Floats]]]:
+        fixed: dict[int, Floats] = {}
+        while True:
+            for i in range(self.n_queries):
+                features = np.zeros((2, self.n_features))
+                features[0, i], features[1, i] = self.radius, -self.radius
+                yield Query(str(i), features, NO_CONTEXT), _against(i, fixed)
+
+
+def _against(i: int, fixed: dict[int, Floats]) -> Callable[[Ints], Floats]:
+    """The grades of query i: fixed against the first ranking that is shown for it."""
+
+    def relevance(ranking: Ints) -> Floats:
+        if i not in fixed:
+            fixed[i] = np.zeros(2)
+            fixed[i][ranking[1]] = 1.0
+        return fixed[i].copy()
+
+    return relevance

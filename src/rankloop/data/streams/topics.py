@@ -1,0 +1,100 @@
+"""People who want documents of one topic, out of a collection."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.registry import register
+from rankloop.core.specs import nearest
+from rankloop.core.types import Floats, Ints, Problem, Query
+from rankloop.data.dataset import NO_CONTEXT
+from rankloop.data.folder import data_path
+from rankloop.data.readers.text import Corpus, Words, read_corpus, tf_idf
+from rankloop.data.streams.draws import check_at_least
+
+
+@register("topics")
+@dataclass(frozen=True, kw_only=True)
+class Topics:
+    """Random documents of a collection as candidates; those of the person's topic have grade 1, all others 0.
+
+    The features are tf-idf weights of the `n_words` words that tell most about the topics. One run is one person; the
+    topic is drawn per run unless given. After Raman, Joachims, Shivaswamy and Schnabel (2013), "Stable Coactive
+    Learning via Perturbation". Needs the extra `data`.
+    """
+
+    path: str
+    topic: str | None = None
+    candidates: int = 50
+    n_words: int = 1000
+
+    def __post_init__(self) -> None:
+        check_at_least(1, candidates=self.candidates, n_words=self.n_words)
+
+    @property
+    def problem(self) -> Problem:
+        names = self._loaded()[1].names
+        return Problem(n_features=len(names), feature_names=names)
+
+    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        corpus, words = self._loaded()
+        topic = self._topic(corpus, rng)
+        wanted = np.array([topic in topics for topics in corpus.topics], dtype=np.float64)
+        size = min(self.candidates, len(wanted))
+        while True:
+            rows = _distinct(len(wanted), rng.random(2 * size))
+            yield (
+                Query(topic, _dense(words.values, words.columns, words.starts, rows, len(words.names)), NO_CONTEXT),
+                wanted[rows],
+            )
+
+    def _topic(self, corpus: Corpus, rng: Generator) -> str:
+        names = corpus.topic_names
+        drawn = names[int(rng.random() * len(names))]
+        if self.topic is not None and self.topic not in names:
+            raise InvalidInput(f"no topic {self.topic!r} in {self.path!r}{nearest(self.topic, names)}")
+        return drawn if self.topic is None else self.topic
+
+    def _loaded(self) -> tuple[Corpus, Words]:
+        return _load(str(data_path(self.path)), self.n_words)
+
+
+@functools.lru_cache(maxsize=2)
+def _load(path: str, n_words: int) -> tuple[Corpus, Words]:
+    corpus = read_corpus(path)
+    return corpus, tf_idf(corpus, n_words)
+
+
+@kernel
+def _distinct(n: int, draws: Floats) -> Ints:
+    """len(draws) / 2 different numbers below n in random order: Floyd's method, then a Fisher–Yates shuffle."""
+    size = len(draws) // 2
+    chosen = np.empty(size, np.int64)
+    for i in range(size):
+        top = n - size + i
+        candidate = int(draws[i] * (top + 1))
+        for j in range(i):
+            if chosen[j] == candidate:
+                candidate = top
+                break
+        chosen[i] = candidate
+    for i in range(size):
+        j = i + int(draws[size + i] * (size - i))
+        chosen[i], chosen[j] = chosen[j], chosen[i]
+    return chosen
+
+
+@kernel
+def _dense(values: Floats, columns: Ints, starts: Ints, rows: Ints, n_columns: int) -> Floats:
+    table = np.zeros((len(rows), n_columns))
+    for i in range(len(rows)):
+        for place in range(starts[rows[i]], starts[rows[i] + 1]):
+            table[i, columns[place]] = values[place]
+    return table

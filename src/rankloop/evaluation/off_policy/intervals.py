@@ -1,0 +1,108 @@
+"""How far a mean may be from the truth: one-sided bounds by Student's t, empirical Bernstein, Hoeffding, bootstrap."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.random import default_rng
+from scipy.special import stdtrit
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.specs import nearest
+from rankloop.core.types import Floats, Ints
+from rankloop.evaluation.off_policy.sums import BOTTOM, REWARD, TOP, Sums
+
+Bound = Literal["t", "bernstein", "hoeffding", "bootstrap"]
+RANGED = ("bernstein", "hoeffding")  # these hold for any distribution, of a known range
+RESAMPLES, AT_ONCE = 2000, 50
+
+
+class Margins(NamedTuple):
+    """Each end holds with the level asked for, by itself."""
+
+    lower: float
+    upper: float
+
+
+def check_level(level: float) -> None:
+    if not 0.5 <= level < 1.0:
+        raise InvalidInput(f"level = {level} must be a probability from 0.5 to below 1, such as 0.95")
+
+
+def check_bound(bound: str, ratio: bool) -> None:
+    """Refuse unknown bounds, and those that need a known range where the estimate has none."""
+    if bound not in get_args(Bound):
+        raise InvalidInput(f"bound = {bound!r} is not known{nearest(bound, get_args(Bound))}")
+    if ratio and bound in RANGED:
+        raise InvalidInput(
+            f"the {bound} bound is for means, and the self-normalised estimate is a ratio: use 't' or 'bootstrap'"
+        )
+
+
+def margins(
+    sums: Sums, bound: Bound, level: float, span: float, seed: int, max_reward: float
+) -> tuple[Margins, Margins]:
+    """One-sided bounds of the value and of its gain over the log.
+
+    Each summand lies in an interval of length `span`, each reward in one of length `max_reward`.
+    """
+    if bound == "bootstrap":
+        return _bootstrap(sums.filled_groups(), level, seed)
+    width = _width(sums.standard_error(), sums.n, bound, level, span)
+    gain_width = _width(sums.standard_error(gain=True), sums.n, bound, level, span + max_reward)
+    value, gain = sums.value, sums.value - sums.current
+    return Margins(value - width, value + width), Margins(gain - gain_width, gain + gain_width)
+
+
+def _width(error: float, n: int, bound: Bound, level: float, span: float) -> float:
+    if bound == "t":
+        return student(error, n, level)
+    return bernstein(error * math.sqrt(n), n, level, span) if bound == "bernstein" else hoeffding(n, level, span)
+
+
+def student(error: float, n: int, level: float) -> float:
+    """t_(level, n−1) · σ / √n, equation 5.5 of the thesis; infinite with one row."""
+    return error * float(stdtrit(n - 1, level)) if n > 1 else math.inf
+
+
+def bernstein(deviation: float, n: int, level: float, span: float) -> float:
+    """√(2 σ² ln(2/δ) / n) + 7 · span · ln(2/δ) / (3 (n − 1)), δ = 1 − level (Maurer and Pontil 2009, theorem 4)."""
+    if n < 2:
+        return math.inf
+    log = math.log(2.0 / (1.0 - level))
+    return deviation * math.sqrt(2.0 * log / n) + 7.0 * span * log / (3.0 * (n - 1))
+
+
+def hoeffding(n: int, level: float, span: float) -> float:
+    """span · √(ln(1/δ) / (2 n)), δ = 1 − level (Hoeffding 1963)."""
+    return span * math.sqrt(math.log(1.0 / (1.0 - level)) / (2.0 * n))
+
+
+@kernel
+def _resampled(groups: Floats, draws: Ints) -> Floats:
+    """For each row of draws the sum of the drawn groups."""
+    totals = np.zeros((len(draws), groups.shape[1]))
+    for row in range(len(draws)):
+        for group in draws[row]:
+            for column in range(groups.shape[1]):
+                totals[row, column] += groups[group, column]
+    return totals
+
+
+def _bootstrap(groups: Floats, level: float, seed: int) -> tuple[Margins, Margins]:
+    """Quantiles over resamples of the groups, each drawn with replacement; infinite with one row."""
+    rng, n = default_rng(seed), len(groups)
+    if n < 2:
+        return Margins(-math.inf, math.inf), Margins(-math.inf, math.inf)
+    totals = np.concatenate([_resampled(groups, rng.integers(0, n, (AT_ONCE, n))) for _ in range(RESAMPLES // AT_ONCE)])
+    said = totals[:, BOTTOM] > 0.0  # a resample without any weight says nothing, which counts as the worst
+    values = np.where(said, totals[:, TOP] / np.where(said, totals[:, BOTTOM], 1.0), -math.inf)
+    return _quantiles(values, level), _quantiles(values - totals[:, REWARD] / totals[:, 3], level)
+
+
+def _quantiles(values: Floats, level: float) -> Margins:
+    low, high = np.quantile(values, [1.0 - level, level], method="lower")
+    return Margins(float(low), float(high))

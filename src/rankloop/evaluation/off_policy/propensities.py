@@ -1,0 +1,171 @@
+"""With which probability a learner puts items at places: what estimators of whole rankings need of a log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.learner_parts import seen_count
+from rankloop.core.protocols import AnyLearner
+from rankloop.core.session import Session
+from rankloop.core.types import Arrival, Clicks, Feedback, Floats, Ints, Preferred, Query, Relevances
+from rankloop.logs.rows import Rows, rows_of
+
+MOST_PREFIXES = 20_000  # looked at before a distribution counts as too wide to be written down
+ROUNDING = 1e-12
+
+
+class RankingPolicy(NamedTuple):
+    """A learner in one of its states: the policy that drew a ranking, or one that might."""
+
+    learner: AnyLearner
+    state: Any
+
+    @property
+    def name(self) -> str:
+        return type(self.learner).__name__
+
+
+def places_seen(policy: RankingPolicy, n_items: int) -> int:
+    """How many places people see when this policy ranks so many items."""
+    return int(seen_count(_shown_in(policy), n_items))
+
+
+def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, places: int) -> Floats:
+    """The probability of each place's item given those above it, for the first `places`: a row for `cascade`.
+
+    P(first p + 1 items) / P(first p items), from `log_prob` of a state in which only so many places are seen.
+    """
+    logs = [0.0] + [_log_prob(state, policy, query, ranking) for state in _by_depth(policy, places)]
+    possible = np.isfinite(logs)
+    steps = np.diff(np.where(possible, logs, 0.0))
+    probabilities: Floats = np.where(possible[1:], np.exp(np.minimum(steps, 0.0)), 0.0)
+    return probabilities
+
+
+def place_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, places: int) -> Floats:
+    """The probability of each of these items at its place, whatever stands elsewhere: a row for `position_wise`.
+
+    Exact, as a sum over all that the policy can show in these places; refused where that is too much.
+    """
+    found = np.zeros(places)
+    for shown, probability in shown_parts(policy, query, places).items():
+        found += probability * (np.array(shown) == ranking[:places])
+    return np.minimum(found, 1.0)
+
+
+def shown_parts(policy: RankingPolicy, query: Query, places: int) -> dict[tuple[int, ...], float]:
+    """Everything that the policy can show in the first `places`, with its probability, and nothing that it cannot.
+
+    A prefix is followed by the items that `predict` has next, until its probability is used up; so learners that move
+    items a little (3pr, fair_pairs) are quickly written down, and those that may show any order only for few places.
+    """
+    expected: list[int] = policy.learner.predict(policy.state, query).tolist()
+    parts: dict[tuple[int, ...], float] = {(): 1.0}
+    looked_at = 0
+    for state in _by_depth(policy, places):
+        longer: dict[tuple[int, ...], float] = {}
+        for prefix, probability in parts.items():
+            left = probability
+            rest = [item for item in expected if item not in prefix]
+            for place, item in enumerate(rest):
+                order = np.array([*prefix, item, *rest[:place], *rest[place + 1 :]], dtype=np.int64)
+                chance = math.exp(_log_prob(state, policy, query, order))
+                looked_at += 1
+                if looked_at > MOST_PREFIXES:
+                    raise _too_many(policy, places)
+                if chance > 0.0:
+                    longer[*prefix, item] = chance
+                left -= chance
+                if left <= ROUNDING * probability:
+                    break
+        parts = longer
+    return parts
+
+
+def _by_depth(policy: RankingPolicy, places: int) -> list[Any]:
+    """The policy's state as it would be if only the first 1, 2, … `places` were seen."""
+    if not _has_shown(policy.state):
+        raise InvalidInput(f"{policy.name} does not keep `shown` in its state: the probabilities of places are unknown")
+    return [_with_shown(policy.state, place + 1) for place in range(places)]
+
+
+def _has_shown(state: Any) -> bool:
+    return hasattr(state, "shown") or (hasattr(state, "inner") and _has_shown(state.inner))
+
+
+def _with_shown(state: Any, shown: int) -> Any:
+    """Wrappers keep the state of what they wrap in `inner`."""
+    if hasattr(state, "shown"):
+        state = state._replace(shown=shown)
+    return state._replace(inner=_with_shown(state.inner, shown)) if hasattr(state, "inner") else state
+
+
+def _shown_in(policy: RankingPolicy) -> int:
+    state = policy.state
+    while not hasattr(state, "shown"):
+        if not hasattr(state, "inner"):
+            return -1
+        state = state.inner
+    return int(state.shown)
+
+
+def _log_prob(state: Any, policy: RankingPolicy, query: Query, ranking: Ints) -> float:
+    value = policy.learner.log_prob(state, query, ranking)
+    if math.isnan(value):
+        raise InvalidInput(
+            f"{policy.name} cannot say with which probability it shows these items at these places (it has no closed "
+            "form)"
+        )
+    return value
+
+
+def _too_many(policy: RankingPolicy, places: int) -> InvalidInput:
+    return InvalidInput(
+        f"{policy.name} can show too many different orders in the first {places} places to write them all down; judge "
+        "fewer places, or use the cascade estimator, which does not need them"
+    )
+
+
+PIECE = 4096
+
+
+def reward_of(feedback: Feedback) -> float:
+    """What feedback is worth: the reward itself, the clicks with their weights, or the grades, summed."""
+    if isinstance(feedback, Preferred):
+        raise InvalidInput("a preferred order has no value by itself; give `reward`, a function of the feedback")
+    if isinstance(feedback, Clicks):
+        return float(feedback.weights.sum())
+    return float(feedback.grades.sum()) if isinstance(feedback, Relevances) else float(feedback.value)
+
+
+def session_rows(
+    session: Session, log: Iterable[Arrival], reward: Callable[[Feedback], float] = reward_of
+) -> Iterator[Rows]:
+    """Rows for `estimate`, the target being the session as it is now, exploration included.
+
+    Every arrival has the decision with the `log_propensity` of its day. Refused, with the row: a decision whose
+    propensity is unknown, and a target without a closed form for its probabilities.
+    """
+    entries, first = iter(log), 0
+    while piece := list(islice(entries, PIECE)):
+        target = [_probability(session, arrival, first + i) for i, arrival in enumerate(piece)]
+        logged = np.exp([arrival.decision.log_propensity for arrival in piece])
+        yield rows_of([reward(arrival.feedback) for arrival in piece], logged, target, first_row=first)
+        first += len(piece)
+
+
+def _probability(session: Session, arrival: Arrival, row: int) -> float:
+    log_prob = session.log_prob(arrival.query, arrival.decision.ranking)
+    if math.isnan(log_prob):
+        kind = type(session.learner).__name__
+        raise InvalidInput(
+            f"row {row}: {kind} cannot say with which probability it shows this ranking (it has no closed form), so "
+            "the log cannot be weighted; evaluate a learner that can, such as 3pr, pdgd or auc_policy"
+        )
+    return math.exp(log_prob)

@@ -1,0 +1,172 @@
+"""What a policy's rankings would earn, told from logged rankings and the policies that drew them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from typing import Literal, NamedTuple, TypeVar
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.session import Session
+from rankloop.core.types import Clicks, Feedback, Floats, Ints, Preferred, Query, Relevances
+from rankloop.evaluation.off_policy.estimators import SPANS, Method, series_of
+from rankloop.evaluation.off_policy.propensities import (
+    RankingPolicy,
+    place_probabilities,
+    prefix_probabilities,
+    shown_parts,
+)
+from rankloop.evaluation.off_policy.slates import (
+    Span,
+    cascade_series,
+    either_sign,
+    position_series,
+    slate_weight,
+    weighted_series,
+)
+from rankloop.evaluation.off_policy.sums import Series
+from rankloop.logs.rows import Rows, rows_of
+
+PIECE = 1024
+RankingMethod = Literal["cascade", "position_wise", "pseudo_inverse"]
+AnyMethod = Method | RankingMethod
+
+
+class LoggedRanking(NamedTuple):
+    """What was shown, what came of each place that was seen, and who drew it."""
+
+    query: Query
+    ranking: Ints
+    rewards: Floats  # by place; as many as were seen
+    drawn_by: RankingPolicy
+
+
+def rewards_by_place(ranking: Ints, feedback: Feedback, places: int) -> Floats:
+    """What each of the first `places` earned: its clicks with their weights, its grade, or the reward of the first."""
+    if isinstance(feedback, Preferred):
+        raise InvalidInput("a preferred order has no value by itself, so it cannot judge a policy")
+    rewards = np.zeros(places)
+    if isinstance(feedback, Clicks | Relevances):
+        values = feedback.weights if isinstance(feedback, Clicks) else feedback.grades
+        earned = dict(zip(feedback.items.tolist(), values.tolist()))
+        rewards[:] = [earned.get(item, 0.0) for item in ranking[:places].tolist()]
+    else:
+        rewards[0] = feedback.value
+    return rewards
+
+
+def ranking_series(
+    log: Iterable[LoggedRanking],
+    target: RankingPolicy,
+    method: AnyMethod,
+    places: int | None = None,
+    limit: float = math.inf,
+) -> Iterator[Series]:
+    """The summands of an estimator, piece by piece; with `places`, only what the first so many earned counts.
+
+    Methods that are not for rankings (ips, snips, clipped) weigh by the probability of all that was seen.
+    Refused, with the number of the ranking: a policy that cannot say with which probability it shows what was shown.
+    """
+    entries, first = iter(log), 1
+    while piece := list(islice(entries, PIECE)):
+        cut = [entry._replace(rewards=entry.rewards[:places]) for entry in piece]
+        if method == "pseudo_inverse":
+            yield _weighted(cut, target, first)
+        elif method == "cascade":
+            yield cascade_series(_rows(cut, target, prefix_probabilities, first))
+        elif method == "position_wise":
+            yield position_series(_rows(cut, target, place_probabilities, first))
+        else:
+            yield series_of(_whole(cut, target, first), method, limit)
+        first += len(piece)
+
+
+def span_of(method: AnyMethod) -> Span:
+    """The range of a summand, for the bounds that need one."""
+    if method == "pseudo_inverse":
+        return either_sign
+    return SPANS["ips" if method == "cascade" or method == "position_wise" else method]
+
+
+def _rows(piece: list[LoggedRanking], target: RankingPolicy, probabilities: Callable[..., Floats], first: int) -> Rows:
+    """One row per ranking; shorter ones end in places that earn nothing and that both policies fill alike."""
+    reward = np.zeros((len(piece), max(len(entry.rewards) for entry in piece)))
+    logged, wanted = np.ones(reward.shape), np.ones(reward.shape)
+    for row, entry in enumerate(piece):
+        seen = len(entry.rewards)
+        what = entry.query, entry.ranking, seen
+        with _naming(first + row):
+            reward[row, :seen] = entry.rewards
+            logged[row, :seen] = probabilities(entry.drawn_by, *what)
+            wanted[row, :seen] = probabilities(target, *what)
+    return rows_of(reward, logged, wanted, first_row=first, ndim=2)
+
+
+def _whole(piece: list[LoggedRanking], target: RankingPolicy, first: int) -> Rows:
+    """Rows with the probability of all places that count together."""
+    chances = np.empty((2, len(piece)))
+    for row, entry in enumerate(piece):
+        with _naming(first + row):
+            for column, policy in enumerate((entry.drawn_by, target)):
+                chances[column, row] = prefix_probabilities(
+                    policy, entry.query, entry.ranking, len(entry.rewards)
+                ).prod()
+    return rows_of([entry.rewards.sum() for entry in piece], *chances, first_row=first)
+
+
+def _weighted(piece: list[LoggedRanking], target: RankingPolicy, first: int) -> Series:
+    weights = np.empty(len(piece))
+    for row, entry in enumerate(piece):
+        with _naming(first + row):
+            weights[row] = _slate_weight(entry, target)
+    return weighted_series(np.array([entry.rewards.sum() for entry in piece]), weights)
+
+
+def _slate_weight(entry: LoggedRanking, target: RankingPolicy) -> float:
+    seen, n_items = len(entry.rewards), len(entry.query.features)
+    logged, wanted = (shown_parts(policy, entry.query, seen) for policy in (entry.drawn_by, target))
+    both = sorted(logged.keys() | wanted.keys())
+    of_log, of_target = ([parts.get(shown, 0.0) for shown in both] for parts in (logged, wanted))
+    return slate_weight(entry.ranking[:seen].tolist(), both, of_log, of_target, n_items)
+
+
+@contextmanager
+def _naming(number: int) -> Iterator[None]:
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"ranking {number}: {error}") from None
+
+
+Entry = TypeVar("Entry")
+
+
+def checked_first(
+    log: Iterable[Entry],
+    query_of: Callable[[Entry], Query],
+    session: Session,
+    model: str,
+    names_in_log: Callable[[], Sequence[str]] = tuple,
+) -> Iterator[Entry]:
+    """The log, refused if its first query has other features, items or context than the session of `model` knows.
+
+    One ranker made all of the log, so its first query stands for the others.
+    """
+    entries = iter(log)
+    for first in entries:
+        query, problem = query_of(first), session.problem
+        n_items, n_features = query.features.shape
+        if n_features != problem.n_features:
+            learned, given = _told(problem.feature_names, problem.n_features), _told(names_in_log(), n_features)
+            raise InvalidInput(f"{model} learned from {learned}; the log has {given}")
+        session.log_prob(query, np.arange(n_items))  # checks items and context, as the learner itself does not
+        return chain((first,), entries)
+    return entries
+
+
+def _told(names: Sequence[str], n_features: int) -> str:
+    return ", ".join(names) or f"{n_features} feature{'s' * (n_features != 1)} per item"

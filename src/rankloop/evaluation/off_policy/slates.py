@@ -1,0 +1,149 @@
+"""What a policy's whole rankings would earn, estimated from logged rankings and the clicks on their places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats, finite_floats, item_indices, real_numbers, rows_in, whole_number
+from rankloop.evaluation.off_policy.estimate import Estimate, Options, summed
+from rankloop.evaluation.off_policy.estimators import series_of
+from rankloop.evaluation.off_policy.sums import Series, extremes_of
+from rankloop.logs.rows import Rows, rows_of
+
+Span = Callable[[float, float], float]  # of the heaviest weight and the limit, as in `concluded`
+
+MOST_ITEMS = 10_000
+
+
+def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
+    """(1/n) Σ_rows Σ_p reward[p] · target[p] / propensity[p], for rewards that depend on item and place alone.
+
+    All three have a row per ranking and a column per place; the probabilities are those of this item at this place,
+    whatever stands elsewhere. Unbiased when people judge every place for itself (the position-based model).
+    Reference: Li, Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay and Wen (2018), Offline Evaluation of Ranking Policies
+    with Click Models.
+    """
+    rows = rows_of(reward, propensity, target, ndim=2)
+    return summed([position_series(rows)], "position_wise", Options(**options), places=rows.reward.shape[1])
+
+
+def cascade(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
+    """(1/n) Σ_rows Σ_p reward[p] · Π_(q ≤ p) target[q] / propensity[q], for rewards that depend on what stands above.
+
+    Column p of the probabilities is that of the item at place p given the items above it. Unbiased when people read
+    from the top (the cascade model), with weights far smaller than those of the whole ranking.
+    Reference: McInerney, Brost, Chandar, Mehrotra and Carterette (2020), Counterfactual Evaluation of Slate
+    Recommendations with Sequential Reward Interactions.
+    """
+    rows = rows_of(reward, propensity, target, ndim=2)
+    return summed([cascade_series(rows)], "cascade", Options(**options), places=rows.reward.shape[1])
+
+
+def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
+    """IPS of whole rankings: (1/n) Σ (Σ_p reward[p]) · target / propensity, with the probability of all that was seen.
+
+    Assumes nothing about people, and needs far longer logs than the others.
+    """
+    earned = finite_floats(reward, 2, "reward").sum(axis=1)
+    rows = rows_of(earned, propensity, target)
+    return summed([series_of(rows, "ips", math.inf)], "whole_ranking", Options(**options))
+
+
+def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Estimate:
+    """(1/n) Σ reward · weight with the weights of `slate_weight`, for a reward of the whole ranking.
+
+    Unbiased when the reward is a sum of unknown parts, one per item and place, even though only the sum is seen.
+    Weights may be negative. The Hoeffding and Bernstein bounds need `max_weight`.
+    Reference: Swaminathan, Krishnamurthy, Agarwal, Dudík, Langford, Jose and Zitouni (2017), Off-policy Evaluation for
+    Slate Recommendation.
+    """
+    earned, weights = finite_floats(reward, 1, "reward"), finite_floats(weight, 1, "weight")
+    if earned.shape != weights.shape:
+        raise InvalidInput(f"{len(weights)} weights for {len(earned)} rewards")
+    if options.get("bound") in ("bernstein", "hoeffding") and not options.get("max_weight"):
+        raise InvalidInput("this bound needs max_weight, the largest weight that could occur")
+    return summed([weighted_series(earned, weights)], "pseudo_inverse", Options(**options), either_sign)
+
+
+def slate_weight(
+    shown: Sequence[int], rankings: ArrayLike, logged: ArrayLike, target: ArrayLike, n_items: int
+) -> float:
+    """q_targetᵀ Γ⁺ 1_shown: the pseudo-inverse weight of one logged ranking.
+
+    `rankings` lists all rankings of the query's items that either policy can show (their seen part), `logged` and
+    `target` their probabilities. 1_y marks which item stands at which place, Γ = Σ_y logged(y) · 1_y 1_yᵀ and
+    q_target = Σ_y target(y) · 1_y.
+    """
+    if whole_number(n_items, "n_items", 1) > MOST_ITEMS:
+        raise InvalidInput(f"n_items = {n_items} is more than the {MOST_ITEMS} that a matrix of all places can hold")
+    listed = [indicator(ranking, n_items) for ranking in rows_in(rankings, "rankings")]
+    mark = indicator(shown, n_items)
+    if any(len(one) != len(mark) for one in listed):
+        raise InvalidInput("the shown part of every ranking must be as long as what was shown")
+    marks = np.array(listed)
+    logged_probs, target_probs = finite_floats(logged, 1, "logged"), finite_floats(target, 1, "target")
+    for name, probabilities in (("logged", logged_probs), ("target", target_probs)):
+        if len(probabilities) != len(marks) or abs(probabilities.sum() - 1.0) > 1e-6 or probabilities.min() < 0.0:
+            raise InvalidInput(f"{name} must be probabilities that sum to 1, one for each of {len(marks)} rankings")
+    second_moments = (marks * logged_probs[:, None]).T @ marks
+    return float(target_probs @ marks @ np.linalg.pinv(second_moments, rcond=1e-10) @ mark)
+
+
+def factored_slate_weight(propensity: ArrayLike, target: ArrayLike) -> Floats:
+    """1 − places + Σ_p target[p] / propensity[p]: the same weight, for logs that draw every place independently."""
+    rows = rows_of(np.zeros(real_numbers(propensity, "propensity").shape), propensity, target, ndim=2)
+    ratios = rows.target / rows.propensity
+    weights: Floats = 1.0 - ratios.shape[1] + ratios.sum(axis=1)
+    return weights
+
+
+def indicator(ranking: ArrayLike, n_items: int) -> Floats:
+    """1_y as a vector: entry place · n_items + item is 1 where this item stands at this place."""
+    items = item_indices(ranking, "ranking")
+    if len(items) and (items.min() < 0 or items.max() >= n_items):
+        raise InvalidInput(f"the ranking {items.tolist()} names an item outside 0 … {n_items - 1}")
+    mark = np.zeros(len(items) * n_items)
+    mark[np.arange(len(items)) * n_items + items] = 1.0
+    return mark
+
+
+def position_series(rows: Rows) -> Series:
+    """The summands of `position_wise`, one per ranking."""
+    return _by_place(rows.reward, _ratios(rows), rows.propensity)
+
+
+def cascade_series(rows: Rows) -> Series:
+    """The summands of `cascade`, one per ranking."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        weight: Floats = np.cumprod(_ratios(rows), axis=1, dtype=np.float64)
+    return _by_place(rows.reward, weight, np.cumprod(rows.propensity, axis=1, dtype=np.float64))
+
+
+def weighted_series(reward: Floats, weight: Floats) -> Series:
+    """The summands of `pseudo_inverse`, one per ranking."""
+    return Series(weight * reward, np.ones(len(weight)), reward, weight, 1.0, extremes_of(weight, reward))
+
+
+def either_sign(heaviest: float, _: float) -> float:
+    """The range of a summand whose weight may be negative."""
+    return 2.0 * heaviest
+
+
+def _ratios(rows: Rows) -> Floats:
+    with np.errstate(over="ignore"):
+        weight: Floats = rows.target / rows.propensity
+    return weight
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _by_place(reward: Floats, weight: Floats, propensity: Floats) -> Series:
+    """A summand per ranking; its diagnostics are those of the mean weight over the places."""
+    top, least = (weight * reward).sum(axis=1), float(propensity.min(initial=1.0))
+    extremes = extremes_of(weight, reward)
+    return Series(top, np.ones(len(top)), reward.sum(axis=1), weight.mean(axis=1), least, extremes)

@@ -1,0 +1,132 @@
+"""TREC files: judgments (qrels) and runs, read with errors by line number and scored as trec_eval scores them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats, Ints
+from rankloop.data.compressed import BROKEN, opened
+from rankloop.evaluation.ranking.score import Measures, Scores, score_rankings
+from rankloop.measures.base import EVERYWHERE
+from rankloop.measures.lists import rankings_of
+
+Lists = dict[str, dict[str, float]]
+QRELS = "query iteration document grade"
+RUN = "query Q0 document rank score tag"
+
+
+def read_qrels(path: str | os.PathLike[str]) -> Lists:
+    """Grades by query and document, from lines `query iteration document grade`; packed files are seen through."""
+    return _read(Path(path), QRELS, 3)
+
+
+def read_run(path: str | os.PathLike[str]) -> Lists:
+    """Scores by query and document, from lines `query Q0 document rank score tag`; the rank column is not used."""
+    return _read(Path(path), RUN, 4)
+
+
+def score_run(
+    run: Mapping[str, Mapping[str, float]],
+    qrels: Mapping[str, Mapping[str, float]],
+    measures: Measures,
+    *,
+    every_query: bool = False,
+) -> Scores:
+    """Judge a run as trec_eval does.
+
+    Documents stand by descending score in single precision, ties by document id, the last first. Documents without a
+    judgment have grade 0; judged ones that were not retrieved count among the relevant, but are never met. Queries
+    without judgments are left out, and so are judged queries that the run lacks, unless `every_query` (trec_eval's
+    -c): then nothing was shown for them.
+    """
+    for what, lists in (("the run", run), ("the judgments", qrels)):
+        if not isinstance(lists, Mapping) or not all(isinstance(one, Mapping) for one in lists.values()):
+            raise InvalidInput(f"{what} must be a table {{query: {{document: number}}}}")
+    names = [name for name in qrels if every_query or name in run]
+    if not names:
+        raise InvalidInput("the run and the judgments have no query in common")
+    scores, grades, sizes, shown = _joined([run.get(name, {}) for name in names], [qrels[name] for name in names])
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    rankings = rankings_of(scores, offsets, EVERYWHERE)
+    for q in _tied(scores, rankings, offsets, shown):
+        own = slice(offsets[q], offsets[q] + shown[q])
+        rankings[own] = _by_score_and_name(list(run[names[q]]), scores[own])
+    return score_rankings(rankings, grades, offsets, names, measures, shown)
+
+
+def _joined(runs: list[Mapping[str, float]], judgments: list[Mapping[str, float]]) -> tuple[Floats, Floats, Ints, Ints]:
+    """Scores and grades of the retrieved documents, then of the missed ones, query after query; sizes and shown."""
+    scores: list[float] = []
+    grades: list[float] = []
+    sizes = np.empty(len(runs), np.int64)
+    for q, (documents, judged) in enumerate(zip(runs, judgments)):
+        missed = judged.keys() - documents.keys()
+        scores += documents.values()
+        scores += repeat(-math.inf, len(missed))
+        grades += map(judged.get, documents, repeat(0.0))
+        grades += map(judged.__getitem__, missed)
+        sizes[q] = len(documents) + len(missed)
+    shown = np.fromiter(map(len, runs), np.int64, len(runs))
+    with np.errstate(over="ignore"):  # beyond single precision is infinite, as in trec_eval
+        single = np.array(scores, np.float32).astype(np.float64)
+    return single, np.array(grades, np.float64), sizes, shown
+
+
+def _tied(scores: Floats, rankings: Ints, offsets: Ints, shown: Ints) -> list[int]:
+    """The queries in which two retrieved documents have the same score."""
+    owner = np.repeat(np.arange(len(shown)), np.diff(offsets))
+    place = np.arange(len(scores)) - offsets[owner]
+    in_order = scores[offsets[owner] + rankings]
+    same = (in_order[1:] == in_order[:-1]) & (owner[1:] == owner[:-1]) & (place[1:] < shown[owner[1:]])
+    return list(np.unique(owner[1:][same]).tolist())
+
+
+def _by_score_and_name(names: list[str], scores: Floats) -> list[int]:
+    return sorted(range(len(names)), key=lambda item: (scores[item], names[item]), reverse=True)
+
+
+def _read(path: Path, columns: str, value_column: int) -> Lists:
+    n_columns = len(columns.split())
+    lists: Lists = {}
+    for number, line in _lines(path):
+        fields = line.split()
+        if not fields:
+            continue
+        if len(fields) < n_columns or (len(fields) > n_columns and columns == QRELS):  # a run's tag may have words
+            raise InvalidInput(f"{path.name}, line {number}: {len(fields)} columns where {columns!r} needs {n_columns}")
+        documents = lists.setdefault(fields[0], {})
+        if fields[2] in documents:
+            raise InvalidInput(f"{path.name}, line {number}: document {fields[2]!r} is there twice for {fields[0]!r}")
+        documents[fields[2]] = _number(fields[value_column], path, number)
+    if not lists:
+        raise InvalidInput(f"{path.name} is empty; its lines should be {columns!r}")
+    return lists
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    with opened(path) as file:
+        number = 0
+        try:
+            for number, line in enumerate(file, 1):
+                yield number, line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise InvalidInput(f"{path.name}, line {number}: not UTF-8 text") from None
+        except BROKEN as error:
+            raise InvalidInput(f"{path.name}, after line {number}: cut short or damaged: {error}") from None
+
+
+def _number(text: str, path: Path, line: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InvalidInput(f"{path.name}, line {line}: {text!r} is not a finite number")
+    return value

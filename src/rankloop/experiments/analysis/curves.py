@@ -1,0 +1,90 @@
+"""The numbers of an experiment's runs, arranged by arm: seeds down, checkpoints across."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from rankloop.core.types import Floats, Ints
+from rankloop.experiments.run.worker import Run, Series
+from rankloop.experiments.spec.model import Experiment
+
+
+class Estimate(NamedTuple):
+    """A mean over seeds and its standard error, nan where there is one seed."""
+
+    mean: float
+    error: float
+
+    def __str__(self) -> str:
+        if math.isnan(self.error):
+            return number(self.mean)
+        return f"{number(self.mean)} ± {number(self.error, digits_of(self.mean))}"
+
+
+class Curves:
+    """Looks up what an arm did on a stream; rows are seeds, in the same order for every arm."""
+
+    def __init__(self, experiment: Experiment, runs: list[Run]) -> None:
+        self.experiment = experiment
+        self.rounds: Ints = np.array(runs[0].checkpoints)
+        self.seeds = sorted({run.seed for run in runs})
+        self.streams = list(dict.fromkeys(run.stream for run in runs))
+        self.arms = list(dict.fromkeys(run.arm for run in runs))
+        self.measures = list(runs[0].values)
+        self._runs = {run.key: run for run in runs}
+
+    def of(self, stream: str, arm: str, measure: str, quantity: str) -> Floats | None:
+        """(n_seeds, n_checkpoints), or None where the arm has no such quantity."""
+        return self._stack([run.values[measure].get(quantity) for run in self._seeds(stream, arm)])
+
+    def report(self, stream: str, arm: str, path: str) -> Floats | None:
+        """The same for what a learner reports of itself."""
+        return self._stack([run.reports.get(path) for run in self._seeds(stream, arm)])
+
+    def reported(self) -> list[str]:
+        """Every path that some learner reports."""
+        return list(dict.fromkeys(path for run in self._runs.values() for path in run.reports))
+
+    def refused(self) -> dict[str, int]:
+        """The arms of which updates were refused, and how many over all streams and seeds."""
+        counts = {arm: sum(run.refused for run in self._runs.values() if run.arm == arm) for arm in self.arms}
+        return {arm: count for arm, count in counts.items() if count}
+
+    def place_of(self, round: int | None) -> int:
+        """The column of a checkpoint; the last for None."""
+        return -1 if round is None else int(np.searchsorted(self.rounds, round))
+
+    def _seeds(self, stream: str, arm: str) -> list[Run]:
+        return [self._runs[stream, arm, seed] for seed in self.seeds]
+
+    def _stack(self, series: list[Series | None]) -> Floats | None:
+        present = [values for values in series if values is not None]
+        return np.array(present, dtype=np.float64) if present else None
+
+
+def estimate(values: Floats) -> Estimate:
+    """Mean and standard error of one value per seed; seeds without a value are left out."""
+    counted = values[~np.isnan(values)]
+    if not len(counted):
+        return Estimate(math.nan, math.nan)
+    error = float(counted.std(ddof=1)) / math.sqrt(len(counted)) if len(counted) > 1 else math.nan
+    return Estimate(float(counted.mean()), error)
+
+
+def number(value: float, digits: int | None = None) -> str:
+    """A number as people write it in a table: four significant digits or so, a minus that is one."""
+    if math.isnan(value):
+        return "–"
+    size = abs(value)
+    plain = size >= 5e-4 or size == 0 or digits is not None
+    text = f"{value:.{digits_of(value) if digits is None else digits}f}" if plain else f"{value:.1e}"
+    return text.replace("-", "−")
+
+
+def digits_of(value: float) -> int:
+    """How many decimals a number of this size deserves."""
+    size = abs(value)
+    return 4 if size < 1 else 3 if size < 10 else 2 if size < 100 else 1 if size < 1000 else 0

@@ -1,0 +1,194 @@
+"""From the runs of an experiment to what they say: charts, the table of arms, comparisons, verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from rankloop.core.registry import build
+from rankloop.core.types import Floats
+from rankloop.experiments.analysis.curves import Curves, estimate, number
+from rankloop.experiments.analysis.significance import holm, paired
+from rankloop.experiments.analysis.verdicts import judge
+from rankloop.experiments.report.charts import Line, chart
+from rankloop.experiments.report.model import Chart, Finding, Table
+from rankloop.experiments.run.tasks import VERSION, about_the_ceiling, window_of, without_regret
+from rankloop.experiments.run.worker import Run
+from rankloop.experiments.spec.claims import Quantity
+from rankloop.experiments.spec.model import CEILING, FLOOR, Experiment
+
+WORDS: dict[Quantity, str] = {
+    "average": "mean of all rounds so far",
+    "recent": "mean of the last {window} rounds",
+    "predicted": "mean of all rounds so far, best ranking without exploration",
+    "regret": "average regret against the best fixed ranking",
+}
+
+
+def finding_of(experiment: Experiment, runs: list[Run]) -> Finding:
+    """Everything that the report shows of an experiment."""
+    curves = Curves(experiment, runs)
+    return Finding(
+        id=experiment.name,
+        title=experiment.title or experiment.name,
+        text=experiment.description,
+        claims=tuple(judge(claim, curves) for claim in experiment.claims),
+        charts=tuple(_charts(experiment, curves)),
+        tables=tuple(_tables(experiment, curves)),
+        inside=tuple(_reports(experiment, curves)),
+        facts=_facts(experiment, curves),
+        spec=msgspec.json.format(msgspec.json.encode(experiment), indent=2).decode(),
+    )
+
+
+def before_and_after(experiment: Experiment, curves: Curves, stream: str, measure: str) -> Table:
+    """The first rounds beside the last ones, arms from best to worst."""
+    window = window_of(experiment)
+    share = f"{100 * window / experiment.horizon:.3g} %"
+    first = curves.place_of(window)
+    overall: dict[Quantity, str] = {"average": "all rounds"}
+    if experiment.regret and measure not in without_regret(experiment):
+        overall["regret"] = "regret"
+    rows = []
+    for arm in _from_best(curves, stream, measure):
+        values = curves.of(stream, arm, measure, "recent")
+        if values is not None:
+            before, after = values[:, first], values[:, -1]
+            whole = [estimate(_final(curves, stream, arm, measure, quantity)) for quantity in overall]
+            cells = (estimate(before), estimate(after), _signed(estimate(after - before).mean), *whole)
+            rows.append((arm, *map(str, cells)))
+    header = ("arm", f"first {share}", f"last {share}", "change", *overall.values())
+    notes = [f"Mean ± standard error over {_seeds(curves)}.", *([about_the_ceiling(measure)] * experiment.ceiling)]
+    return Table(_titled(measure, stream, curves), header, rows, " ".join(notes))
+
+
+def _charts(experiment: Experiment, curves: Curves) -> Iterator[Chart]:
+    for stream in curves.streams:
+        for measure in curves.measures:
+            for quantity in _quantities(experiment):
+                lines = list(_lines(curves, stream, measure, quantity))
+                if lines:
+                    words = WORDS[quantity].format(window=window_of(experiment))
+                    yield chart(
+                        _file_name(stream, measure, quantity),
+                        f"{_titled(measure, stream, curves)}: {words}",
+                        curves.rounds,
+                        lines,
+                        caption=_caption(curves),
+                        y_label=f"{measure} regret" if quantity == "regret" else measure,
+                        log_x=_log_x(experiment),
+                        log_y=experiment.figures.log_y,
+                    )
+
+
+def _reports(experiment: Experiment, curves: Curves) -> Iterator[Chart]:
+    """What learners say of themselves, unless it only counts the rounds or never changes."""
+    for stream in curves.streams:
+        for path in curves.reported():
+            lines = [
+                Line(arm, rows, colour)
+                for colour, arm in enumerate(curves.arms)
+                if (rows := curves.report(stream, arm, path)) is not None
+            ]
+            if not all(np.all(line.rows == curves.rounds) or np.ptp(line.rows) == 0.0 for line in lines):
+                title = _titled(path, stream, curves)
+                name = _file_name(stream, "report", path)
+                yield chart(name, title, curves.rounds, lines, caption=_caption(curves), log_x=_log_x(experiment))
+
+
+def _log_x(experiment: Experiment) -> bool:
+    return experiment.spacing == "log" if experiment.figures.log_x is None else experiment.figures.log_x
+
+
+def _lines(curves: Curves, stream: str, measure: str, quantity: Quantity) -> Iterator[Line]:
+    for colour, arm in enumerate(curves.arms):
+        rows = curves.of(stream, arm, measure, quantity)
+        if rows is not None:
+            yield Line(arm, rows, colour, "floor" if arm == FLOOR else "ceiling" if arm == CEILING else "arm")
+
+
+def _quantities(experiment: Experiment) -> tuple[Quantity, ...]:
+    if experiment.figures.quantities:
+        return experiment.figures.quantities
+    return ("average", "regret") if experiment.regret else ("average",)
+
+
+def _tables(experiment: Experiment, curves: Curves) -> Iterator[Table]:
+    for stream in curves.streams:
+        for measure in curves.measures:
+            yield before_and_after(experiment, curves, stream, measure)
+    for stream in curves.streams:
+        for measure in curves.measures:
+            yield _comparison(curves, stream, measure)
+
+
+def _comparison(curves: Curves, stream: str, measure: str) -> Table:
+    """Every arm against the best one, paired by seed, over all rounds."""
+    title = f"{_titled(measure, stream, curves)}: every arm against the best, all rounds"
+    header = ("arm", "against", "difference", "95 % interval", "paired t", "Wilcoxon")
+    if len(curves.seeds) < 2:
+        return Table(title, header, [], "One seed: differences cannot be told from chance; use at least two.")
+    best, *others = [arm for arm in _from_best(curves, stream, measure) if arm != CEILING]
+    differences = [
+        paired(_final(curves, stream, arm, measure), _final(curves, stream, best, measure)) for arm in others
+    ]
+    t_tests = holm([difference.t_test for difference in differences])
+    wilcoxons = holm([difference.wilcoxon for difference in differences])
+    rows = [
+        (arm, best, _signed(d.mean), f"{number(d.low)} to {number(d.high)}", _p_value(t), _p_value(w))
+        for arm, d, t, w in zip(others, differences, t_tests, wilcoxons)
+    ]
+    note = f"Differences seed by seed over {_seeds(curves)}; p-values after Holm's correction."
+    return Table(title, header, rows, note)
+
+
+def _from_best(curves: Curves, stream: str, measure: str) -> list[str]:
+    """The arms by their mean over all rounds, the ceiling first."""
+    sign = 1.0 if build(measure, "measure").higher_is_better else -1.0
+    worth = {arm: sign * estimate(_final(curves, stream, arm, measure)).mean for arm in curves.arms}
+    return sorted(curves.arms, key=lambda arm: (arm != CEILING, -worth[arm] if not math.isnan(worth[arm]) else np.inf))
+
+
+def _final(curves: Curves, stream: str, arm: str, measure: str, quantity: Quantity = "average") -> Floats:
+    """One value per seed at the last checkpoint; nan for what an arm does not have."""
+    rows = curves.of(stream, arm, measure, quantity)
+    return np.full(len(curves.seeds), np.nan) if rows is None else rows[:, -1]
+
+
+def _facts(experiment: Experiment, curves: Curves) -> tuple[tuple[str, str], ...]:
+    missing = without_regret(experiment) if experiment.regret else []
+    return (
+        *((f"regret of {measure}", "not available (too many items to try all rankings)") for measure in missing),
+        *((f"unstable updates of {arm}", f"{count:,} refused") for arm, count in curves.refused().items()),
+        ("rounds", f"{experiment.horizon:,}"),
+        ("seeds", ", ".join(map(str, curves.seeds))),
+        *([("streams", ", ".join(curves.streams))] if len(curves.streams) > 1 else []),
+        ("rankloop", VERSION),
+    )
+
+
+def _titled(what: str, stream: str, curves: Curves) -> str:
+    return f"{what}, {stream}" if len(curves.streams) > 1 else what
+
+
+def _caption(curves: Curves) -> str:
+    return f"Mean over {_seeds(curves)}" + ("; the band is ± 1 standard error." if len(curves.seeds) > 1 else ".")
+
+
+def _seeds(curves: Curves) -> str:
+    return "1 seed" if len(curves.seeds) == 1 else f"{len(curves.seeds)} seeds"
+
+
+def _signed(value: float) -> str:
+    return f"+{number(value)}" if value > 0 else number(value)
+
+
+def _p_value(p: float) -> str:
+    return "–" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _file_name(*parts: str) -> str:
+    return "-".join("".join(c if c.isalnum() else "_" for c in part).strip("_") for part in parts if part)

@@ -1,0 +1,83 @@
+"""What a reproduction leaves in its folder: how long it took and what it found, for summaries of many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.files import atomic_write
+from rankloop.experiments.report.model import Finding
+from rankloop.experiments.run.tasks import VERSION
+
+FILE = "finding.json"
+
+
+class Told(Struct, frozen=True, omit_defaults=True):
+    """A verdict, as a table of its fields."""
+
+    text: str
+    word: str
+    because: str
+    paper: str = ""
+    argument: str = ""
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """One reproduction; `seconds` adds up all sittings until it was finished."""
+
+    id: str
+    title: str
+    version: str = VERSION
+    quick: bool = False
+    finished: bool = True
+    seconds: float
+    seeds: str = ""
+    data: str = ""
+    missing: tuple[str, ...] = ()
+    claims: tuple[Told, ...] = ()
+
+
+def record_of(finding: Finding, quick: bool) -> Record:
+    """What is worth keeping of a finding once its charts are drawn."""
+    facts = dict(finding.facts)
+    return Record(
+        id=finding.id,
+        title=finding.title,
+        quick=quick,
+        seconds=round(finding.seconds or 0.0, 1),
+        seeds=facts.get("seeds", ""),
+        data=facts.get("data", ""),
+        missing=finding.missing,
+        claims=tuple(Told(*verdict) for verdict in finding.claims),
+    )
+
+
+def write_record(folder: Path, record: Record) -> None:
+    atomic_write(folder / FILE, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+
+
+def read_record(folder: Path) -> Record | None:
+    """The record in a folder, None where there is none."""
+    path = folder / FILE
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Record)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"{path} is damaged ({error}); delete it") from None
+
+
+def finished_records(folder: Path) -> list[Record]:
+    """Those of all finished reproductions below a results folder, by id."""
+    found = [read_record(path.parent) for path in sorted(folder.glob(f"*/{FILE}"))]
+    return [record for record in found if record is not None and record.finished]
+
+
+def summary_json(records: Sequence[Record]) -> bytes:
+    """One small file about many reproductions, to be kept and read by people and programs."""
+    whole = {"seconds": round(sum(record.seconds for record in records), 1), "experiments": list(records)}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=1) + b"\n"

@@ -1,0 +1,134 @@
+"""What can be reproduced: the experiments of the catalogue, and functions that compute a table or a figure."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import time
+import tomllib
+from collections.abc import Callable
+from functools import partial
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import NamedTuple
+
+from rankloop.core.errors import Conflict, NotFound
+from rankloop.core.specs import nearest
+from rankloop.engine import Engine
+from rankloop.experiments import papers as reproductions
+from rankloop.experiments.analysis.summary import finding_of
+from rankloop.experiments.papers.record import Record, read_record, record_of, write_record
+from rankloop.experiments.report.model import Finding
+from rankloop.experiments.run.runner import Progress, run_experiment
+from rankloop.experiments.run.tasks import VERSION, quick_version
+from rankloop.experiments.spec.load import read_spec_text
+from rankloop.experiments.spec.model import Experiment
+
+
+class Setting(NamedTuple):
+    """Where and how something is reproduced; `folder` is its own."""
+
+    folder: Path
+    engine: Engine
+    progress: Progress
+    quick: bool = False
+
+
+Work = Callable[[Setting], Finding]
+
+
+class Reproduction(NamedTuple):
+    """Something of a paper that can be computed again."""
+
+    id: str
+    title: str
+    work: Work
+
+
+_written: dict[str, Reproduction] = {}
+
+
+def reproduction(id: str, *, title: str) -> Callable[[Work], Work]:
+    """Make a function known by the figure's or table's own id, as in `@reproduction("table-3.1", title=…)`."""
+
+    def enter(work: Work) -> Work:
+        known = _written.get(id)
+        if known and known.work.__qualname__ != work.__qualname__:
+            raise Conflict(f"the reproduction {id!r} is already {known.work.__module__}.{known.work.__qualname__}")
+        _written[id] = Reproduction(id, title, work)
+        return work
+
+    return enter
+
+
+def everything() -> dict[str, Reproduction]:
+    """All reproductions by id, those of the catalogue and those that are functions."""
+    for module in pkgutil.iter_modules(reproductions.__path__, reproductions.__name__ + "."):
+        importlib.import_module(module.name)
+    found = {item.id: item for item in map(_of_file, _catalogue())}
+    twice = sorted(found.keys() & _written.keys())
+    if twice:
+        raise Conflict(f"{twice[0]!r} is both in the catalogue and a function")
+    return dict(sorted((found | _written).items()))
+
+
+def find(id: str) -> Reproduction:
+    """The reproduction of an id, or `NotFound` with the nearest one."""
+    known = everything()
+    if id not in known:
+        others = nearest(id, known) or "; `rankloop list experiments` shows all"
+        raise NotFound(f"nothing to reproduce is called {id!r}{others}")
+    return known[id]
+
+
+def reproduce(item: Reproduction, setting: Setting) -> Finding:
+    """The finding with its small print; what it took is kept in the folder, also when it is interrupted."""
+    kept, started = read_record(setting.folder), time.perf_counter()
+    spent = kept.seconds if kept is not None else 0.0
+    try:
+        finding = item.work(setting)
+    except KeyboardInterrupt:
+        seconds = round(spent + time.perf_counter() - started, 1)
+        write_record(setting.folder, Record(id=item.id, title=item.title, finished=False, seconds=seconds))
+        raise
+    now = time.perf_counter() - started
+    again = kept is not None and kept.finished  # nothing but the summary was left to do
+    finding = _with_small_print(finding, max(spent, now) if again else spent + now)
+    write_record(setting.folder, record_of(finding, setting.quick))
+    return finding
+
+
+def _with_small_print(finding: Finding, seconds: float) -> Finding:
+    facts = dict(finding.facts)
+    facts["rankloop"] = VERSION
+    facts["time"] = f"{seconds:.1f} s"
+    return finding._replace(seconds=seconds, facts=tuple(facts.items()))
+
+
+def _catalogue() -> list[Traversable]:
+    folder = resources.files("rankloop.experiments.papers").joinpath("catalogue")
+    return [file for file in folder.iterdir() if file.name.endswith(".toml")] if folder.is_dir() else []
+
+
+def _of_file(file: Traversable) -> Reproduction:
+    id = file.name.removesuffix(".toml")
+    table = tomllib.loads(
+        file.read_text(encoding="utf-8")
+    )  # not checked: its data may be missing where it is only listed
+    return Reproduction(id, table.get("title", id), partial(_run, file))
+
+
+def _run(file: Traversable, setting: Setting) -> Finding:
+    id = file.name.removesuffix(".toml")
+    experiment = read_spec_text(file.read_text(encoding="utf-8"), f"catalogue/{file.name}", id)
+    if setting.quick:
+        experiment = quick_version(experiment)
+    finding = finding_of(experiment, run_experiment(experiment, setting.folder, setting.engine, setting.progress))
+    return finding._replace(id=id, facts=(*finding.facts, ("data", _data(experiment))))
+
+
+def _data(experiment: Experiment) -> str:
+    """The files that its streams read."""
+    streams = (stream for stream in experiment.all_streams.values() if isinstance(stream, dict))
+    return ", ".join(str(stream["path"]) for stream in streams if "path" in stream) or "simulated"

@@ -1,0 +1,84 @@
+"""The data sets of queries with features on which the figures are made again: those that this machine has."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rankloop.core.errors import NotFound
+from rankloop.data.folder import absence_notice, data_path
+from rankloop.experiments.spec.model import Thing
+
+
+class Split(NamedTuple):
+    """Files for the comparison, files on which step sizes are chosen, and whether features need scaling."""
+
+    files: list[str]
+    tuning: list[str]
+    scale: bool = False
+
+
+def _folds(pattern: str) -> Split:
+    return Split([pattern.format(part) for part in (2, 3, 4, 5)], [pattern.format(1)])
+
+
+def _whole(file: str, scale: bool = False) -> Split:
+    """One file: step sizes are chosen on other draws of the same queries."""
+    return Split([file], [file], scale)
+
+
+SPLITS = {  # the first three are the data of the thesis, which users fetch themselves
+    "Yahoo": Split(["yahoo/set1.train.txt"], ["yahoo/set1.valid.txt"]),
+    "Yandex": _whole("yandex/imat2009_learning.txt"),
+    "MSLR-WEB10K": Split(["MSLR-WEB10K/Fold1/train.txt"], ["MSLR-WEB10K/Fold1/vali.txt"], scale=True),
+    "MSLR sample": _whole("letor/mslr_sample/mslr_sample.txt", scale=True),
+    "ClueWeb09": _folds("letor/clueweb09_webis/part{}.txt"),
+    "MQ2008": _folds("letor/mq2008/S{}.txt"),
+    "MQ2007": _folds("letor/mq2007_partial/S{}.txt"),
+}
+
+
+class World(NamedTuple):
+    """A stream to compare learners on, and another part of it to choose step sizes on."""
+
+    name: str
+    stream: Thing
+    tuning: Thing
+
+    @property
+    def label(self) -> str:
+        """The name as part of a file name."""
+        return self.name.lower().replace(" ", "-")
+
+
+SIMULATED = World("simulated", {"kind": "linear_gaussian"}, {"kind": "linear_gaussian"})
+SEPARABLE = World("separable", {"kind": "separable"}, {"kind": "separable"})
+
+
+def worlds(names: tuple[str, ...]) -> tuple[list[World], str]:
+    """The simulated world and those of the named data sets that are here; a notice about those that are not."""
+    found, missing = [SIMULATED], []
+    for name in names:
+        split = SPLITS[name]
+        try:
+            found.append(World(name, _letor(split.files, split.scale), _letor(split.tuning, split.scale)))
+        except NotFound:
+            missing.append(name)
+    if not missing:
+        return found, ""
+    instead = "simulated queries only" if len(found) == 1 else "the other data sets are used"
+    return found, f"{absence_notice(', '.join(missing))}: {instead}. "
+
+
+def _letor(files: list[str], scale: bool) -> Thing:
+    return {"kind": "letor", "path": [_there(file) for file in files], "normalise": scale, "need_relevant": True}
+
+
+def _there(file: str) -> str:
+    """The name under which a file is in the data folder, plain or compressed."""
+    for name in (f"{file}.gz", file):
+        try:
+            data_path(name)
+        except NotFound:
+            continue
+        return name
+    raise NotFound(f"{file} is not in the data folder")

@@ -1,0 +1,115 @@
+"""What the ad policies learn from: tables 5.1 and 5.2 of the thesis."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import default_rng
+
+from rankloop.bandits.campaigns.campaign import CLICK_RATES, IMPRESSIONS
+from rankloop.bandits.campaigns.labelled_logs import bandit_log
+from rankloop.data.readers.multiclass import read_labelled
+from rankloop.experiments.analysis.verdicts import Verdict, Word
+from rankloop.experiments.papers.registry import Setting, reproduction
+from rankloop.experiments.papers.thesis_ads.campaigns import DOMAINS, Domain, campaign_of, counts, targeted_log
+from rankloop.experiments.report.model import Finding, Table
+
+
+class Shape(NamedTuple):
+    """A labelled set, and the share of clicks when its classes are shown at random."""
+
+    size: int
+    features: int
+    classes: int
+    clicked: float
+
+
+PRINTED = {
+    "optdigits": Shape(5620, 64, 10, 0.10),
+    "isolet": Shape(7797, 617, 26, 0.04),
+    "letter": Shape(20000, 16, 26, 0.04),
+    "pendigits": Shape(10992, 16, 10, 0.10),
+    "movement_libras": Shape(360, 91, 15, 0.07),
+}
+SETS = tuple(PRINTED)
+MOST_ERRORS = 3.5  # standard errors between a simulated click rate and the printed one, ten rates being compared
+
+
+def shape_of(name: str) -> Shape:
+    labelled = read_labelled(name)
+    clicked = float(bandit_log(labelled, default_rng(0)).rewards.mean())
+    return Shape(len(labelled.labels), labelled.features.shape[1], len(labelled.class_names), clicked)
+
+
+def shapes_table(names: tuple[str, ...], shapes: list[Shape]) -> Table:
+    rows = [
+        (name, f"{s.size:,}", str(s.features), str(s.classes), f"{s.clicked:.1%}") for name, s in zip(names, shapes)
+    ]
+    return Table("The sets (table 5.1)", ("set", "size", "features", "classes", "clicked when shown at random"), rows)
+
+
+@reproduction("table-5.1", title="Five public sets turned into logs of ads")
+def table_5_1(setting: Setting) -> Finding:
+    shapes = [shape_of(name) for name in SETS]
+    text = "Each class is an ad, shown at random; it is clicked if it is the true class."
+    table = shapes_table(SETS, shapes)
+    return Finding("table-5.1", "Five public sets turned into logs of ads", text, shape_claims(shapes), tables=(table,))
+
+
+def shape_claims(shapes: list[Shape]) -> tuple[Verdict, ...]:
+    """One shape for each of SETS."""
+    return (
+        _column("size", [s.size for s in PRINTED.values()], [s.size for s in shapes]),
+        _column("number of features", [s.features for s in PRINTED.values()], [s.features for s in shapes]),
+        _column("number of classes", [s.classes for s in PRINTED.values()], [s.classes for s in shapes]),
+        _shares([s.clicked for s in PRINTED.values()], shapes),
+    )
+
+
+def _shares(printed: list[float], shapes: list[Shape]) -> Verdict:
+    """As printed, which is to the percent, up to chance."""
+    slack = [0.005 + MOST_ERRORS * math.sqrt(p * (1.0 - p) / shape.size) for p, shape in zip(printed, shapes)]
+    wrong = [n for n, p, s, most in zip(SETS, printed, shapes, slack) if abs(s.clicked - p) > most]
+    word: Word = "does not hold" if wrong else "holds"
+    told = ", ".join(f"{shape.clicked:.1%}" for shape in shapes) + (
+        f"; beyond chance: {', '.join(wrong)}" if wrong else ""
+    )
+    paper = f"table 5.1: {', '.join(f'{p:.0%}' for p in printed)}"
+    return Verdict("The share of clicks of every set is as printed, but for chance", word, told, paper)
+
+
+def _column(what: str, printed: list[int], found: list[int]) -> Verdict:
+    wrong = [f"{name}: {ours}, not {theirs}" for name, theirs, ours in zip(SETS, printed, found) if ours != theirs]
+    word: Word = "partly" if len(wrong) < len(SETS) else "does not hold"
+    if not wrong:
+        word = "holds"
+    told = "; ".join(wrong) if wrong else ", ".join(map(str, found))
+    return Verdict(f"The {what} of every set is as printed", word, told, f"table 5.1: {', '.join(map(str, printed))}")
+
+
+@reproduction("table-5.2", title="The training logs of two campaigns, simulated")
+def table_5_2(setting: Setting) -> Finding:
+    logs = {domain: counts(targeted_log(campaign_of(domain), 1.0, default_rng(0))) for domain in DOMAINS}
+    rows = [
+        (f"{domain}, offer {ad + 1}", f"{shown:,}", f"{printed:,}", f"{rate:.2%}", f"{CLICK_RATES[domain][ad]:.2%}")
+        for domain, (impressions, rates) in logs.items()
+        for ad, (shown, rate, printed) in enumerate(zip(impressions, rates, IMPRESSIONS[domain]))
+    ]
+    header = ("offer", "impressions", "printed", "clicks per impression", "printed")
+    text = "The logs of the thesis are not public; these are simulated campaigns with its impressions and click rates."
+    claims = tuple(rate_claim(domain, *logs[domain]) for domain in DOMAINS)
+    tables = (Table("The training sets", header, rows),)
+    return Finding("table-5.2", "The training logs of two campaigns, simulated", text, claims, tables=tables)
+
+
+def rate_claim(domain: Domain, impressions: list[int], rates: list[float]) -> Verdict:
+    """The simulated click rates differ from the printed ones by no more than chance."""
+    printed = np.array(CLICK_RATES[domain])
+    errors = np.sqrt(printed * (1.0 - printed) / np.array(impressions))
+    worst = float((np.abs(np.array(rates) - printed) / errors).max())
+    word: Word = "holds" if worst <= MOST_ERRORS else "does not hold"
+    told = f"the largest difference is {worst:.1f} standard errors"
+    paper = f"table 5.2: {', '.join(f'{rate:.2%}' for rate in printed)}"
+    return Verdict(f"The simulated {domain} campaign has the click rates of the thesis", word, told, paper)

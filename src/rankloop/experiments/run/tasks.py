@@ -1,0 +1,122 @@
+"""From an experiment to its runs: which rounds are written down, and what identifies the results."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import metadata
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from rankloop.core.registry import build
+from rankloop.core.types import Ints
+from rankloop.experiments.run.regret import best_fixed
+from rankloop.experiments.spec.model import CEILING, Experiment, Thing
+from rankloop.experiments.spec.plugins import Module, modules_of
+
+QUICK_SHARE = 20
+VERSION = metadata.version("rankloop")
+NOT_NUMBERS = ("seeds", "title", "description", "figures", "claims", "quick")  # fields that change none
+
+
+class Task(NamedTuple):
+    """One run: an arm on a stream with a seed; `modules` are imported before anything is built."""
+
+    experiment: Experiment
+    stream: str
+    arm: str
+    seed: int
+    modules: tuple[Module, ...] = ()
+
+
+def tasks_of(experiment: Experiment) -> list[Task]:
+    """Every run, one seed after another, so that an interrupted experiment has all arms for the seeds it has."""
+    arms = [arm.name for arm in experiment.all_arms] + ([CEILING] if experiment.ceiling else [])
+    modules = modules_of(experiment.imports)
+    return [
+        Task(experiment, stream, arm, seed, modules)
+        for seed in seeds_of(experiment)
+        for stream in experiment.all_streams
+        for arm in arms
+    ]
+
+
+def seeds_of(experiment: Experiment) -> tuple[int, ...]:
+    return tuple(range(experiment.seeds)) if isinstance(experiment.seeds, int) else experiment.seeds
+
+
+def window_of(experiment: Experiment) -> int:
+    """How many rounds `recent` looks back."""
+    return max(1, round(experiment.window * experiment.horizon))
+
+
+def checkpoint_rounds(experiment: Experiment) -> Ints:
+    """The rounds, counted from 1, after which values are written down; the first window and the last round always."""
+    wanted, horizon = experiment.checkpoints, experiment.horizon
+    if isinstance(wanted, int):
+        spaced = np.geomspace(1, horizon, wanted) if experiment.spacing == "log" else np.linspace(1, horizon, wanted)
+        wanted = tuple(np.rint(spaced).astype(int).tolist())
+    return np.unique([*wanted, window_of(experiment), horizon])
+
+
+def quick_version(experiment: Experiment) -> Experiment:
+    """The same experiment, scaled down to be seen to work; claims about a round that is not kept move to the end."""
+    quick = experiment.quick
+    horizon = quick.horizon or max(1, experiment.horizon // QUICK_SHARE)
+    beyond = isinstance(experiment.checkpoints, tuple) and max(experiment.checkpoints) > horizon
+    smaller = msgspec.structs.replace(
+        experiment,
+        name=f"{experiment.name}-quick",
+        horizon=horizon,
+        seeds=quick.seeds,
+        checkpoints=quick.checkpoints or (40 if beyond else experiment.checkpoints),
+    )
+    kept = set(checkpoint_rounds(smaller).tolist())
+    claims = (claim if claim.at in kept else msgspec.structs.replace(claim, at=None) for claim in experiment.claims)
+    return msgspec.structs.replace(smaller, claims=tuple(claims))
+
+
+def fingerprint(experiment: Experiment) -> str:
+    """Identifies what determines the numbers: not the seeds, the wording, the figures or the claims.
+
+    A field at its default is left out by comparing values: `omit_defaults` goes by identity, which does not survive the
+    way to another process.
+    """
+    table = msgspec.to_builtins(experiment)
+    for field in msgspec.structs.fields(experiment):
+        if field.name in NOT_NUMBERS or getattr(experiment, field.name) == field.default:
+            table.pop(field.name, None)
+    return hashlib.sha256(msgspec.json.encode(table, order="sorted")).hexdigest()[:16]
+
+
+def with_horizon(thing: Any, horizon: int) -> Any:
+    """The same table with the number of rounds wherever it says "$horizon"."""
+    if isinstance(thing, dict):
+        return {name: with_horizon(value, horizon) for name, value in thing.items()}
+    if isinstance(thing, list):
+        return [with_horizon(value, horizon) for value in thing]
+    return horizon if thing == "$horizon" else thing
+
+
+def measure_name(measure: Thing) -> str:
+    """The name that parses back, whichever way the measure was written."""
+    return str(build(measure, "measure"))
+
+
+def about_the_ceiling(measure: Thing) -> str:
+    """What the best possible is, and why its mean may stay below 1."""
+    judge = build(measure, "measure")
+    best_is_one = all(judge.best(np.array(grades)) == 1.0 for grades in ([1.0, 0.0], [1.0, 1.0]))
+    below = best_is_one and judge.best(np.zeros(2)) == 0.0
+    why = "; where nothing is relevant it counts 0, so the mean can stay below 1" if below else ""
+    return f"{CEILING.capitalize()}: every single query in its ideal order{why}."
+
+
+def without_regret(experiment: Experiment) -> list[str]:
+    """The measures whose best fixed ranking is out of reach on some stream."""
+    problems = [
+        build(with_horizon(stream, experiment.horizon), "stream").problem for stream in experiment.all_streams.values()
+    ]
+    measures = [build(measure, "measure") for measure in experiment.measures]
+    return [str(measure) for measure in measures if any(best_fixed(measure, problem) is None for problem in problems)]

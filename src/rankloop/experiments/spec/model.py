@@ -1,0 +1,80 @@
+"""An experiment is data: the TOML table that says what is played, by whom, how long, and what is claimed of it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from rankloop.experiments.spec.claims import Claim, Quantity
+
+Thing = str | dict[str, Any]  # what `build` takes; the string "$horizon" inside stands for the number of rounds
+FLOOR, CEILING = "random order", "best possible"
+
+
+class Arm(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A learner together with the feedback it gets."""
+
+    name: str
+    learner: Thing
+    feedback: Thing = "full"
+    delivery: Thing | None = None
+
+
+class Figures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the curves are drawn; by default the rounds on a logarithmic axis where the checkpoints are."""
+
+    log_x: bool | None = None
+    log_y: bool = False
+    quantities: tuple[Quantity, ...] = ()  # by default what says most
+
+
+class Quick(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `--quick` changes; by default a twentieth of the rounds and two seeds."""
+
+    horizon: int | None = None
+    seeds: int | tuple[int, ...] = 2
+    checkpoints: int | tuple[int, ...] | None = None
+
+
+class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Every arm plays every stream with every seed; at the checkpoints the measures are written down.
+
+    `average` is the mean of a measure over the rounds so far, `recent` over the last `window` (a share of the horizon),
+    `predicted` the average of the learner's best ranking without exploration, `regret` the average distance from
+    `regret_factor` times the best fixed ranking of the rounds so far (fixed sets only). `imports` are modules, or .py
+    files beside the experiment, that register learners and other things; they are imported before anything is built.
+    """
+
+    name: str
+    title: str = ""
+    description: str = ""
+    imports: tuple[str, ...] = ()
+    stream: Thing | None = None
+    streams: dict[str, Thing] = {}
+    arms: tuple[Arm, ...] = ()
+    measures: tuple[Thing, ...]
+    horizon: int
+    seeds: int | tuple[int, ...] = 5
+    checkpoints: int | tuple[int, ...] = 40
+    spacing: Literal["log", "linear"] = "log"
+    window: float = 0.1
+    predicted: bool = False
+    regret: bool = False
+    regret_factor: float = 1.0
+    floor: bool = True
+    ceiling: bool = True
+    figures: Figures = Figures()
+    claims: tuple[Claim, ...] = ()
+    quick: Quick = Quick()
+
+    @property
+    def all_arms(self) -> tuple[Arm, ...]:
+        """The arms, then the floor if it is wanted; the ceiling has no learner and is not among them."""
+        floor = (Arm(name=FLOOR, learner="random_order"),) if self.floor else ()
+        return self.arms + floor
+
+    @property
+    def all_streams(self) -> dict[str, Thing]:
+        """The streams by name; a single one bears the experiment's."""
+        return self.streams or {self.name: self.stream or ""}

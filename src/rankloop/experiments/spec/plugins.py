@@ -1,0 +1,127 @@
+"""Modules outside the package that register learners and more: imported by name, here and wherever a run is computed.
+
+Importing runs the module's code, so names come from the owner of the experiment: a file, the command line, Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.files import PACKAGE, source_key
+from rankloop.core.registry import entries
+
+
+class Module(NamedTuple):
+    """A module by the name it is imported with, and the folder in which Python finds it ("" where it has none)."""
+
+    name: str
+    folder: str
+
+
+def import_modules(imports: Iterable[str], folder: Path = Path()) -> None:
+    """Import each: the name of a module on Python's path or in `folder`, or a .py file, its path seen from `folder`."""
+    for entry in imports:
+        name, file = _located(entry, folder)
+        if file is not None:
+            _look_in(str(file.parent if file.name != "__init__.py" else file.parents[1]))
+            _refuse_another(name.partition(".")[0], file)
+        _import(name, f"neither on Python's path nor in {folder.resolve()}")
+
+
+def import_here(modules: Iterable[Module]) -> None:
+    """Import in a worker what was found by the process that planned the run."""
+    for module in modules:
+        _look_in(module.folder)
+        _import(module.name, f"not on this worker; it needs {module.folder or 'the module'}, as where the run began")
+
+
+def modules_of(imports: Iterable[str]) -> tuple[Module, ...]:
+    """Where the imported modules were found, for workers."""
+    return tuple(_found(_name(entry)) for entry in imports)
+
+
+def code_key(imports: Iterable[str]) -> str:
+    """Changes with any line of the package and of the imported modules; results belong to the code that made them."""
+    files = [Path(file) for file in (_file_of(_name(entry)) for entry in imports) if file]
+    if not files:
+        return source_key()
+    return f"{source_key()}+{hashlib.sha256(b''.join(file.read_bytes() for file in files)).hexdigest()[:12]}"
+
+
+def _name(entry: str) -> str:
+    return Path(entry).stem if entry.endswith(".py") else entry
+
+
+def _located(entry: str, folder: Path) -> tuple[str, Path | None]:
+    """The module's name, and the file in the folder that is meant, if it is one."""
+    if entry.endswith(".py"):
+        file = (folder / entry).resolve()
+        if not file.is_file():
+            raise NotFound(f"there is no file {file}")
+        return file.stem, file
+    if not all(part.isidentifier() for part in entry.split(".")):
+        raise InvalidInput(f"{entry!r} is neither the name of a module nor a .py file")
+    top = folder.resolve() / entry.partition(".")[0]
+    beside = (top.with_name(f"{top.name}.py"), top / "__init__.py")
+    return entry, next((file for file in beside if file.is_file()), None)
+
+
+def _look_in(folder: str) -> None:
+    """Last on the path, where it hides nothing; it stays there, because modules may import their neighbours later."""
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
+    importlib.invalidate_caches()
+
+
+def _refuse_another(top: str, file: Path) -> None:
+    found = _file_of(top)
+    if found is not None and Path(found).resolve() != file:
+        raise InvalidInput(f"Python knows another module {top!r}, {found}; give {file} another name")
+
+
+def _import(name: str, missing: str) -> None:
+    entries()  # ours first, so that a kind that is taken is noticed in the module that takes it again
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _failed(name, error) from error
+        raise NotFound(f"there is no module {error.name!r}, {missing}") from None
+    except (Exception, SystemExit) as error:
+        raise _failed(name, error) from error
+
+
+def _failed(name: str, error: BaseException) -> InvalidInput:
+    """What went wrong, and in which line of theirs."""
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    theirs = [frame for frame in frames if not frame[0].startswith(("<", str(PACKAGE), importlib.__path__[0]))]
+    message = str(error)
+    if isinstance(error, SyntaxError):
+        theirs, message = [(error.filename or name, error.lineno)], error.msg
+    where = f" ({Path(theirs[-1][0]).name}, line {theirs[-1][1]})" if theirs else ""
+    return InvalidInput(f"{name} cannot be imported: {type(error).__name__}: {message}{where}")
+
+
+def _found(name: str) -> Module:
+    _import(name, "neither here nor on Python's path")
+    top = name.partition(".")[0]
+    file = _file_of(top)
+    if file is None:
+        return Module(name, "")
+    package = hasattr(sys.modules[top], "__path__")
+    return Module(name, str(Path(file).resolve().parents[1 if package else 0]))
+
+
+def _file_of(name: str) -> str | None:
+    if name in sys.modules:
+        return getattr(sys.modules[name], "__file__", None)
+    spec = importlib.util.find_spec(name)
+    return spec.origin if spec is not None else None

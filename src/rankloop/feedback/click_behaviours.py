@@ -1,0 +1,67 @@
+"""How readily people click and how soon they are satisfied: the three published behaviours, by grade.
+
+The probabilities of a click on an item that is looked at, and of stopping after that click, for grades 0 … max_grade.
+References: Hofmann, Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks (two
+grades); Oosterhuis and de Rijke (2018), Differentiable Unbiased Online Learning to Rank, table 1 (five grades) and its
+published code (three grades).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.types import Floats, Ints
+from rankloop.feedback.click_model import clicks_at
+
+Behaviour = Literal["perfect", "navigational", "informational"]
+
+_CLICK_AND_STOP: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]]] = {
+    ("perfect", 1): ((0.0, 1.0), (0.0, 0.0)),
+    ("navigational", 1): ((0.05, 0.95), (0.2, 0.9)),
+    ("informational", 1): ((0.4, 0.9), (0.1, 0.5)),
+    ("perfect", 2): ((0.0, 0.5, 1.0), (0.0, 0.0, 0.0)),
+    ("navigational", 2): ((0.05, 0.5, 0.95), (0.2, 0.5, 0.9)),
+    ("informational", 2): ((0.4, 0.7, 0.9), (0.1, 0.3, 0.5)),
+    ("perfect", 4): ((0.0, 0.2, 0.4, 0.8, 1.0), (0.0, 0.0, 0.0, 0.0, 0.0)),
+    ("navigational", 4): ((0.05, 0.3, 0.5, 0.7, 0.95), (0.2, 0.3, 0.5, 0.7, 0.9)),
+    ("informational", 4): ((0.4, 0.6, 0.7, 0.8, 0.9), (0.1, 0.2, 0.3, 0.4, 0.5)),
+}
+CLICK = {key: np.array(click) for key, (click, _) in _CLICK_AND_STOP.items()}
+STOP = {key: np.array(stop) for key, (_, stop) in _CLICK_AND_STOP.items()}
+
+
+def check_scale(max_grade: int) -> None:
+    """Refuse a scale for which no parameters were published."""
+    scales = sorted({scale for _, scale in CLICK})
+    if max_grade not in scales:
+        raise InvalidInput(f"max_grade = {max_grade}: published behaviours have grades up to {scales}")
+
+
+@kernel
+def of_grade(by_grade: Floats, grade: float) -> float:
+    """The entry of a grade; grades beyond the scale count as its ends."""
+    return float(by_grade[max(0, min(int(grade), len(by_grade) - 1))])
+
+
+@kernel
+def walk_down(
+    ranking: Ints, relevance: Floats, click: Floats, stop: Floats, persistence: float, draws: Floats
+) -> tuple[Ints, Floats]:
+    """Look at place after place; click by grade; after a click stop by grade; else go on with `persistence`.
+
+    Row 0 of the draws decides the clicks, row 1 who is satisfied, row 2 who loses patience.
+    """
+    clicked = np.zeros(draws.shape[1], np.int64)
+    for place in range(len(clicked)):
+        grade = relevance[ranking[place]]
+        if draws[0, place] < of_grade(click, grade):
+            clicked[place] = 1
+            if draws[1, place] < of_grade(stop, grade):
+                break
+        if draws[2, place] >= persistence:
+            break
+    return clicks_at(ranking, clicked)

@@ -1,0 +1,129 @@
+"""Probabilistic interleaving and multileaving: every list is possible, and credit is shared by probability."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from rankloop.core.kernels import kernel
+from rankloop.core.learner_parts import check_positive
+from rankloop.core.registry import register
+from rankloop.core.types import Clicks, Floats, Ints
+from rankloop.interleaving.base import Mixed
+
+Bools = NDArray[np.bool_]
+TINY = 1e-280  # sums below this have lost their precision
+
+
+@kernel
+def rank_weights(rankings: Ints, decay: float) -> Floats:
+    """1 / rank^decay of every item under every ranker."""
+    n_rankers, n_items = rankings.shape
+    weights = np.empty((n_rankers, n_items))
+    for ranker in range(n_rankers):
+        for place in range(n_items):
+            weights[ranker, rankings[ranker, place]] = (place + 1.0) ** -decay
+    return weights
+
+
+@kernel
+def draw_mixed(rankings: Ints, decay: float, draws: Floats) -> Ints:
+    """Place by place an item by the mean of the rankers' softmaxes over what is left, by inverse distribution."""
+    weights = rank_weights(rankings, decay)
+    n_rankers, n_items = rankings.shape
+    mixed, taken = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
+    for place in range(n_items):
+        chances = _chances(weights, rankings, taken, decay)
+        below, chosen = 0.0, -1
+        for item in range(n_items):
+            if not taken[item]:
+                chosen = item
+                below += chances[:, item].sum() / n_rankers
+                if draws[place] < below:
+                    break
+        mixed[place] = chosen
+        taken[chosen] = True
+        weights[:, chosen] = 0.0
+    return mixed
+
+
+@kernel
+def shared_credit(ranking: Ints, rankings: Ints, decay: float, clicked: Floats) -> Floats:
+    """Each click divided among the rankers by the probability that they gave its item, given all above it."""
+    weights, taken = rank_weights(rankings, decay), np.zeros(len(ranking), np.bool_)
+    earned = np.zeros(len(rankings))
+    for item in ranking:
+        if clicked[item] > 0.0:
+            chances = _chances(weights, rankings, taken, decay)[:, item].copy()
+            if chances.sum() < TINY:
+                chances = _relative_chances(rankings, taken, decay, item)
+            earned += clicked[item] * chances / chances.sum()
+        taken[item] = True
+        weights[:, item] = 0.0
+    return earned
+
+
+@kernel
+def _chances(weights: Floats, rankings: Ints, taken: Bools, decay: float) -> Floats:
+    """Each row divided by its sum, which is taken anew each time so that no rounding piles up."""
+    chances = np.empty_like(weights)
+    for ranker in range(len(weights)):
+        total = weights[ranker].sum()
+        if total > TINY:
+            chances[ranker] = weights[ranker] / total
+        else:
+            chances[ranker] = 0.0
+            for item in range(len(taken)):
+                if not taken[item]:
+                    chances[ranker, item] = np.exp(_log_chance(rankings[ranker], taken, decay, item))
+    return chances
+
+
+@kernel
+def _log_chance(ranking: Ints, taken: Bools, decay: float, item: int) -> float:
+    """With ranks divided by the best one that is left, as they must be where 1 / rank^decay is no number any more."""
+    best, rank, total = 0, 0.0, 0.0
+    for place in range(len(ranking)):
+        if not taken[ranking[place]]:
+            best = best if total > 0.0 else place + 1
+            total += ((place + 1) / best) ** -decay
+            if ranking[place] == item:
+                rank = (place + 1) / best
+    return float(-decay * np.log(rank) - np.log(total))
+
+
+@kernel
+def _relative_chances(rankings: Ints, taken: Bools, decay: float, item: int) -> Floats:
+    """The rankers' chances of an item, all too small for numbers, as shares of the largest."""
+    logs = np.empty(len(rankings))
+    for ranker in range(len(rankings)):
+        logs[ranker] = _log_chance(rankings[ranker], taken, decay, item)
+    largest = logs.max()
+    return np.exp(logs - largest) if largest > -np.inf else np.ones(len(rankings))
+
+
+@register("probabilistic")
+class Probabilistic:
+    """Each place goes to a random ranker, who draws an item with probability ∝ 1 / rank^`decay` among those left.
+
+    A click is shared among the rankers by the probability that they gave the item, so that one list compares them
+    all: less noise than counting picks. Draws one double per place. Works for two rankers and many (multileaving).
+    References: Hofmann, Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks;
+    Schuth et al. (2015), Probabilistic Multileave for Online Retrieval Evaluation.
+    """
+
+    decay: float = 3.0
+
+    def __post_init__(self) -> None:
+        check_positive("decay", self.decay)
+
+    def mix(self, rankings: Ints, rng: Generator) -> Mixed:
+        n_items: int = rankings.shape[1]
+        mixed = draw_mixed(rankings, self.decay, rng.random(n_items))
+        return Mixed(mixed, rankings, np.full(n_items, -1))
+
+    def credit(self, mixed: Mixed, clicks: Clicks) -> Floats:
+        clicked = np.zeros(len(mixed.ranking))
+        clicked[clicks.items] = clicks.weights
+        return shared_credit(mixed.ranking, mixed.rankings, self.decay, clicked)

@@ -1,0 +1,87 @@
+"""What duelling learners share: random candidates, one mixed list, and a step towards those that people prefer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.learner_parts import check_receipt, expect
+from rankloop.core.rankings import is_permutation, ranking_of
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Query
+from rankloop.data.streams.draws import normals
+from rankloop.interleaving.base import Interleaving, Mixed
+
+
+class State(NamedTuple):
+    """The weights, and how many places are seen."""
+
+    weights: Floats
+    shown: int
+
+
+class Receipt(NamedTuple):
+    """The candidates' directions, the rankings that were mixed (the current one first), and who gave each place."""
+
+    directions: Floats
+    rankings: Ints
+    teams: Ints
+
+
+@kernel
+def _unit_rows(normals: Floats) -> Floats:
+    directions = normals.copy()
+    for row in directions:
+        length = np.sqrt(np.sum(row * row))
+        if length > 0.0:
+            row /= length
+    return directions
+
+
+@kernel
+def _rankings(features: Floats, weights: Floats, directions: Floats, spread: float) -> Ints:
+    """The ranking of the current weights, then those of the candidates weights + spread · direction."""
+    rankings = np.empty((len(directions) + 1, len(features)), np.int64)
+    rankings[0] = ranking_of(scores_of(features, weights))
+    for candidate in range(len(directions)):
+        moved = weights + spread * directions[candidate]
+        rankings[candidate + 1] = ranking_of(scores_of(features, moved))
+    return rankings
+
+
+@kernel
+def step_to_winners(weights: Floats, directions: Floats, credits: Floats, step: float) -> Floats:
+    """weights + step · the mean direction of the candidates that earned more than the current ranker."""
+    total, winners = np.zeros(len(weights)), 0
+    for candidate in range(len(directions)):
+        if credits[candidate + 1] > credits[0]:
+            winners += 1
+            total += directions[candidate]
+    if winners == 0:
+        return weights.copy()
+    return weights + step * total / winners
+
+
+def duel(
+    state: State, query: Query, rng: Generator, candidates: int, spread: float, interleaving: Interleaving
+) -> Decision[Receipt]:
+    """Mix the current ranking with those of random neighbours on the unit sphere."""
+    directions = _unit_rows(normals(rng, candidates, len(state.weights)))
+    mixed = interleaving.mix(_rankings(query.features, state.weights, directions, spread), rng)
+    return Decision(mixed.ranking, float("nan"), Receipt(directions, mixed.rankings, mixed.teams))
+
+
+def follow_winners(
+    state: State, decision: Decision[Receipt], feedback: Feedback, step: float, interleaving: Interleaving
+) -> State:
+    """Credit the clicks and move towards the winners."""
+    directions, rankings, teams = decision.receipt
+    n_items = len(decision.ranking)
+    fits = directions.ndim == 2 and directions.shape[1:] == state.weights.shape
+    fits = fits and rankings.shape == (len(directions) + 1, n_items) and teams.shape == (n_items,)
+    check_receipt(fits and all(is_permutation(ranking, n_items) for ranking in rankings))
+    check_receipt(bool(np.all((teams >= -1) & (teams <= len(directions)))))
+    credits = interleaving.credit(Mixed(decision.ranking, rankings, teams), expect(feedback, Clicks))
+    return State(stable(step_to_winners(state.weights, directions, credits, step)), state.shown)

@@ -1,0 +1,116 @@
+"""What the ranking perceptrons share: the test for a mistake, the measures it knows, and one step of the weights."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.learner_parts import expect
+from rankloop.core.protocols import Measure
+from rankloop.core.rankings import ranking_of
+from rankloop.core.types import Feedback, Floats, Ints, Relevances
+from rankloop.measures.average_precision import AveragePrecision
+from rankloop.measures.base import EVERYWHERE
+from rankloop.measures.dcg import NDCG
+from rankloop.surrogates.max_pair import worst_pair
+from rankloop.surrogates.slam import slam_of_ap, slam_of_ndcg
+
+
+class State(NamedTuple):
+    """The weights, and how often they were changed."""
+
+    weights: Floats
+    mistakes: int
+    shown: int
+
+
+@kernel
+def is_mistake(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
+    """Whether nDCG@cutoff (`binary`: AP) of the order by `scores` is below its best, ties broken for the worst."""
+    order = ranking_of(scores)
+    return is_mistaken_order(scores[order], grades[order], cutoff, binary)
+
+
+@kernel
+def is_mistaken_order(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
+    """`is_mistake` for items that stand by descending score.
+
+    It is one when an item in, or tied with, the places before the cutoff is followed by, or tied with, a better one.
+    """
+    best_from_here, group_worst, group_best = 0.0, np.inf, 0.0
+    for place in range(len(scores) - 1, -1, -1):
+        grade = max(grades[place], 0.0)
+        if binary:
+            grade = 1.0 if grade >= 1.0 else 0.0
+        group_worst, group_best = min(group_worst, grade), max(group_best, grade)
+        if place > 0 and scores[place - 1] == scores[place]:
+            continue  # the group of equal scores begins further up
+        best_from_here = max(best_from_here, group_best)
+        if place < cutoff and group_worst < best_from_here:
+            return True
+        group_worst, group_best = np.inf, 0.0
+    return False
+
+
+@kernel
+def slam_slope(scores: Floats, grades: Floats, cutoff: int, binary: bool, margin: float) -> Floats:
+    """The gradient in the scores of the SLAM surrogate of nDCG@cutoff, or of AP when `binary`."""
+    if binary:
+        return slam_of_ap(scores, grades, margin)[1]
+    return slam_of_ndcg(scores, grades, cutoff, True, margin)[1]
+
+
+@kernel
+def moved(weights: Floats, features: Floats, items: Ints, slope: Floats, rate: float) -> Floats:
+    """weights − rate · Σ_p slope[p] · features[items[p]], as a new array."""
+    after = weights.copy()
+    for place in range(len(items)):
+        if slope[place] != 0.0:
+            change, row = rate * slope[place], items[place]
+            for j in range(len(after)):
+                after[j] -= change * features[row, j]
+    return after
+
+
+@kernel
+def _stepped(
+    weights: Floats,
+    features: Floats,
+    items: Ints,
+    grades: Floats,
+    cutoff: int,
+    binary: bool,
+    margin: float,
+    rate: float,
+    one_pair: bool,
+) -> tuple[Floats, bool]:
+    """The weights after the round, and whether there was a mistake; the graded items are the list at hand."""
+    scores = scores_of(features, weights)[items]
+    if not is_mistake(scores, grades, cutoff, binary):
+        return weights, False
+    slope = worst_pair(scores, grades, margin)[1] if one_pair else slam_slope(scores, grades, cutoff, binary, margin)
+    return moved(weights, features, items, slope, rate), True
+
+
+def learned(
+    state: State, features: Floats, feedback: Feedback, measure: Measure, margin: float, rate: float, one_pair: bool
+) -> State:
+    """The state after a round: on a mistake, a step along the SLAM surrogate, or along the worst pair alone."""
+    items, grades = expect(feedback, Relevances)
+    cutoff, binary = cutoff_and_kind(measure)
+    weights, mistaken = _stepped(state.weights, features, items, grades, cutoff, binary, margin, rate, one_pair)
+    return State(stable(weights), state.mistakes + 1, state.shown) if mistaken else state
+
+
+def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:
+    """(cutoff, whether it is AP) of a measure that the perceptrons know how to bound."""
+    if isinstance(measure, NDCG) and measure.gain == "exponential":
+        return measure.cutoff or EVERYWHERE, False
+    if isinstance(measure, AveragePrecision) and measure.cutoff is None and measure.relevant_from == 1.0:
+        return EVERYWHERE, True
+    raise InvalidInput(
+        f"{measure} has no weights with a guarantee: choose nDCG, nDCG@k or AP, with their default gains"
+    )

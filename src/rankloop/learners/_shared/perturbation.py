@@ -1,0 +1,128 @@
+"""Swapping neighbours: the perturbation of 3PR, with its exact probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankloop.core.kernels import kernel, scores_of
+from rankloop.core.learner_parts import seen_count
+from rankloop.core.rankings import ranking_of
+from rankloop.core.types import Floats, Ints
+from rankloop.learners._shared.joint_features import pair_weight
+
+# How the places may be paired, one row each: its probability, the first pair's upper place, and the place before
+# which the pairs end (0: the end of the list). Another perturbation is another entry.
+PERTURBATIONS = {
+    "pairs": np.array([[0.5, 0, 0], [0.5, 1, 0]]),
+    "top_two": np.array([[1.0, 0, 2]]),
+}
+DYNAMIC = -1.0  # in place of a swap probability: it follows the allowance
+
+
+@kernel
+def _swap_cost(scores: Floats, best: Ints, first: int, end: int, flat: bool) -> float:
+    """D_t: how much utility of its own the learner loses when every pair is swapped."""
+    total = 0.0
+    for j in range(first, end - 1, 2):
+        total += pair_weight(j, flat) * (scores[best[j]] - scores[best[j + 1]])
+    return total
+
+
+@kernel
+def _swap_probability(swap: float, allowance: float, cost: float) -> float:
+    """`swap`, or when dynamic clip(allowance / cost, 0, 1); a cost of 0 is any allowance's worth."""
+    if swap >= 0.0:
+        return swap
+    if allowance <= 0.0:
+        return 0.0
+    if allowance >= cost:
+        return 1.0
+    return allowance / cost
+
+
+@kernel
+def _end_of(pairing: Floats, n_items: int) -> int:
+    end = int(pairing[2])
+    return n_items if end == 0 or end > n_items else end
+
+
+@kernel
+def _times_log(count: int, probability: float) -> float:
+    """count · log(probability), where nothing counts as nothing even of the impossible."""
+    if count == 0:
+        return 0.0
+    return count * np.log(probability) if probability > 0.0 else -np.inf
+
+
+@kernel
+def _log_prob(
+    scores: Floats, best: Ints, ranking: Ints, shown: int, pairings: Floats, flat: bool, swap: float, allowance: float
+) -> float:
+    """log Σ_pairings P(pairing) · p^(pairs swapped) · (1 − p)^(pairs kept), over the part that is seen."""
+    n_items = len(best)
+    seen = seen_count(shown, n_items)
+    total = -np.inf
+    for pairing in pairings:
+        first, end = int(pairing[1]), _end_of(pairing, n_items)
+        p = _swap_probability(swap, allowance, _swap_cost(scores, best, first, end, flat))
+        swapped, kept, fits, j = 0, 0, True, 0
+        while j < seen and fits:
+            if j < first or j + 1 >= end:
+                fits = ranking[j] == best[j]
+                j += 1
+                continue
+            lower_is_seen = j + 1 < seen
+            if ranking[j] == best[j]:
+                fits = not lower_is_seen or ranking[j + 1] == best[j + 1]
+                kept += 1
+            else:
+                fits = ranking[j] == best[j + 1] and (not lower_is_seen or ranking[j + 1] == best[j])
+                swapped += 1
+            j += 2
+        if fits:
+            total = np.logaddexp(total, np.log(pairing[0]) + _times_log(swapped, p) + _times_log(kept, 1.0 - p))
+    return total
+
+
+@kernel
+def present(
+    features: Floats,
+    weights: Floats,
+    shown: int,
+    pairings: Floats,
+    flat: bool,
+    swap: float,
+    allowance: float,
+    draws: Floats,
+) -> tuple[Ints, float, Floats, int, int, float, float]:
+    """The perturbed ranking, its log-probability, and what goes into the receipt."""
+    scores = scores_of(features, weights)
+    best = ranking_of(scores)
+    row, share = 0, pairings[0, 0]
+    while draws[0] >= share and row + 1 < len(pairings):
+        row += 1
+        share += pairings[row, 0]
+    first, end = int(pairings[row, 1]), _end_of(pairings[row], len(best))
+    cost = _swap_cost(scores, best, first, end, flat)
+    p = _swap_probability(swap, allowance, cost)
+    ranking = best.copy()
+    for j in range(first, end - 1, 2):
+        if draws[1 + j // 2] < p:
+            ranking[j], ranking[j + 1] = best[j + 1], best[j]
+    log_propensity = _log_prob(scores, best, ranking, shown, pairings, flat, swap, allowance)
+    return ranking, log_propensity, scores, first, end, cost, p
+
+
+@kernel
+def log_prob_of(
+    features: Floats,
+    weights: Floats,
+    ranking: Ints,
+    shown: int,
+    pairings: Floats,
+    flat: bool,
+    swap: float,
+    allowance: float,
+) -> float:
+    scores = scores_of(features, weights)
+    return _log_prob(scores, ranking_of(scores), ranking, shown, pairings, flat, swap, allowance)

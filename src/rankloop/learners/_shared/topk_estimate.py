@@ -1,0 +1,135 @@
+"""A ranking that is the best known or random, and the gradient estimated from the grades of its first few items."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from rankloop.core.kernels import kernel, scores_of
+from rankloop.core.learner_parts import project, seen_count
+from rankloop.core.protocols import Surrogate
+from rankloop.core.rankings import ranking_of
+from rankloop.core.types import Floats, Ints
+from rankloop.learners._shared.perceptron_step import moved
+
+
+class Seen(NamedTuple):
+    """What a round revealed, and what decides how likely that was."""
+
+    items: Ints
+    grades: Floats
+    familiar: Ints  # the items that would have been graded without exploration
+    exploration: float  # γ
+    floor: float
+
+
+@kernel
+def prefix_log_prob(best: Ints, ranking: Ints, gamma: float, shown: int) -> float:
+    """log((1 − γ)·[the seen part is the best one] + γ · (m − seen)! / m!)."""
+    n_items = len(best)
+    seen = seen_count(shown, n_items)
+    chance = gamma
+    for place in range(seen):
+        chance /= n_items - place
+    for place in range(seen):
+        if best[place] != ranking[place]:
+            return math.log(chance) if chance > 0.0 else -math.inf
+    return math.log(1.0 - gamma + chance)
+
+
+@kernel
+def draw_ranking(scores: Floats, draws: Floats, gamma: float) -> tuple[Ints, Ints]:
+    """The ranking to show and the best one; when the first draw is below γ, the others order what is shown."""
+    best = ranking_of(scores)
+    return (ranking_of(draws[1:]) if draws[0] < gamma else best), best
+
+
+@kernel
+def inclusion(n_items: int, depth: int, span: int, gamma: float, familiar: bool) -> float:
+    """P(these `span` items are all graded): γ·k(k−1)…/(m(m−1)…), and 1 − γ more when they are in the best ranking."""
+    chance = gamma
+    for i in range(span):
+        chance *= (depth - i) / (n_items - i)
+    return 1.0 - gamma + chance if familiar else chance
+
+
+@kernel
+def holds(items: Ints, item: int) -> bool:
+    found = False
+    for other in items:
+        found |= other == item
+    return found
+
+
+@kernel
+def all_familiar(seen: Seen, n_items: int) -> bool:
+    if len(seen.items) < n_items:
+        for item in seen.items:
+            if not holds(seen.familiar, item):
+                return False
+    return True
+
+
+@kernel
+def chances(seen: Seen, n_items: int, span: int) -> tuple[float, float]:
+    """P of a familiar set and of another, none below the floor."""
+    depth = len(seen.items)
+    likely = max(inclusion(n_items, depth, span, seen.exploration, True), seen.floor)
+    return likely, max(inclusion(n_items, depth, span, seen.exploration, False), seen.floor)
+
+
+@kernel
+def familiar_part(seen: Seen) -> tuple[Ints, Floats]:
+    """The graded items that the best ranking would have had graded too, with their grades."""
+    kept, n_kept = np.empty(len(seen.items), np.int64), 0
+    for place in range(len(seen.items)):
+        if holds(seen.familiar, seen.items[place]):
+            kept[n_kept] = place
+            n_kept += 1
+    return seen.items[kept[:n_kept]], seen.grades[kept[:n_kept]]
+
+
+@kernel
+def weighed(terms: Floats, shared: Floats, likely: float, unlikely: float) -> Floats:
+    """The share of the familiar sets divided by their probability, and that of all other sets by theirs."""
+    return shared / likely + (terms - shared) / unlikely
+
+
+@kernel
+def divided(terms: Floats, chance: float) -> Floats:
+    return terms / chance
+
+
+def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: Seen) -> Floats:
+    """z = Σ_A h_A / max(P(A), floor) over the sets A of `surrogate.span` graded items, h_A their share of the gradient.
+
+    The ranking was the best one with probability 1 − `exploration`, else uniformly random. At floor 0 the mean of z is
+    the gradient in the scores. Lemma 25 of Chaudhuri and Tewari (2017), with all grades used.
+    """
+    n_items = len(scores)
+    span = n_items if surrogate.span is None else min(surrogate.span, n_items)
+    likely, unlikely = chances(seen, n_items, span)
+    terms = surrogate.terms(scores, seen.items, seen.grades)
+    if all_familiar(seen, n_items):
+        return divided(terms, likely)
+    return weighed(terms, surrogate.terms(scores, *familiar_part(seen)), likely, unlikely)
+
+
+@kernel
+def sharpened(features: Floats, weights: Floats, sharpness: float) -> Floats:
+    return scores_of(features, weights) * sharpness
+
+
+@kernel
+def projected_step(weights: Floats, features: Floats, rows: Ints, slope: Floats, rate: float, radius: float) -> Floats:
+    after = moved(weights, features, rows, slope, rate)
+    project(after, radius)
+    return after
+
+
+@kernel
+def step_on_all(weights: Floats, features: Floats, slope: Floats, rate: float, radius: float) -> Floats:
+    """Π(w − rate · Σ_i slope[i] · features[i])."""
+    return projected_step(weights, features, np.arange(len(slope)), slope, rate, radius)

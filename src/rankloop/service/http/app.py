@@ -1,0 +1,110 @@
+"""The HTTP application: every call of the service, its OpenAPI, its errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.routing import Match
+from starlette.staticfiles import StaticFiles
+
+from rankloop import __version__
+from rankloop.core.errors import RankloopError
+from rankloop.service.http.codec import json
+from rankloop.service.http.metrics import Metrics
+from rankloop.service.http.middleware import Gate
+from rankloop.service.http.openapi import describe, reference_page
+from rankloop.service.http.problems import problem, problem_of, response_of
+from rankloop.service.http.routes.monitoring import add_watching
+from rankloop.service.http.routes.rankers import add_experiments, add_rankers
+from rankloop.service.http.routes.ranking import add_hot_calls
+from rankloop.service.log.stores.base import Store
+from rankloop.service.log.stores.open import open_store
+from rankloop.service.service import Service
+from rankloop.service.settings import Settings
+
+PAGE = Path(__file__).parent / "static"
+
+
+def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None, store: Store | None = None) -> FastAPI:
+    """The application, on a store that is open already or on that of the settings; `opened` is awaited when ready."""
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service = Service(store if store is not None else await asyncio.to_thread(open_store, settings), settings)
+        await service.open()
+        metrics.watch(service)
+        app.state.service = service
+        try:
+            if opened is not None:
+                await opened(service)
+            yield
+        finally:
+            await service.close()
+
+    app = FastAPI(title="rankloop", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.state.settings = settings
+    app.state.stopping = False
+    app.add_middleware(Gate, settings=settings, metrics=metrics)
+    add_errors(app)
+    add_hot_calls(app)
+    describe(app)
+    add_rankers(app)
+    add_experiments(app)
+    add_watching(app, metrics)
+    add_pages(app)
+    return app
+
+
+def add_errors(app: FastAPI) -> None:
+    """Every error that is foreseen is a problem document; the others meet the gate."""
+
+    async def refused(request: Request, error: Exception) -> Response:
+        return response_of(problem_of(error))
+
+    for kind in (RankloopError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        app.add_exception_handler(kind, refused)
+
+    @app.exception_handler(HTTPException)
+    async def unknown(request: Request, error: HTTPException) -> Response:
+        kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "error")
+        headers = {"Allow": ", ".join(_methods(app, request))} if error.status_code == 405 else None
+        return response_of(problem(error.status_code, kind, str(error.detail)), headers)
+
+
+def _methods(app: FastAPI, request: Request) -> list[str]:
+    """What may be done at the path of a request."""
+    there = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in there for method in getattr(route, "methods", None) or ()})
+
+
+def add_pages(app: FastAPI) -> None:
+    """The page, where it is installed, and the reference."""
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(reference_page(app.openapi()))
+
+    @app.head("/healthz", include_in_schema=False)
+    @app.get("/healthz", tags=["health"])
+    async def alive() -> Response:
+        """Whether the process answers."""
+        return json({"status": "ok"})
+
+    @app.head("/", include_in_schema=False)
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        index = PAGE / "index.html"
+        return FileResponse(index) if index.exists() else RedirectResponse("/docs")
+
+    if PAGE.is_dir():
+        app.mount("/page", StaticFiles(directory=PAGE), name="page")

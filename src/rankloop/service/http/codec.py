@@ -1,0 +1,83 @@
+"""Request bodies, read within limits and decoded by msgspec; answers, encoded by it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rankloop.service.errors import Rejected, TooLarge, WrongMedia
+from rankloop.service.requests import NAME_PATTERN
+
+_UNKNOWN = re.compile(r"(?P<said>Object contains unknown field `.*?`)(?P<rest> - at `\$(?P<place>[^`]*)`)?", re.DOTALL)
+_PART = re.compile(r"\.(\w+)")
+
+
+def with_known_fields(message: str, body: Any) -> str:
+    """What msgspec says of an unknown field, with the fields of that part of the body; any other message as it is."""
+    found = _UNKNOWN.fullmatch(message)
+    if found is None:
+        return message
+    struct = _struct_in(body)
+    for name in _PART.findall(found["place"] or ""):
+        struct = _struct_in(get_type_hints(struct).get(name)) if struct else None
+    if struct is None:
+        return message
+    return f"{found['said']}; there is {', '.join(sorted(struct.__struct_fields__))}{found['rest'] or ''}"
+
+
+def _struct_in(annotation: Any) -> Any:
+    """The struct of `X`, `X | None` or `list[X]`; None where there is none."""
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return annotation
+    return next(filter(None, map(_struct_in, get_args(annotation))), None)
+
+
+JSON = "application/json"
+FILE = "application/octet-stream"
+T = TypeVar("T")
+_NAME = re.compile(NAME_PATTERN)
+_encode = msgspec.json.Encoder().encode
+
+
+def decoder(body: type[T]) -> Callable[[bytes], T]:
+    """Reads a body; a field that nobody knows is refused with those that there are."""
+    decode = msgspec.json.Decoder(body).decode
+
+    def read(content: bytes) -> T:
+        try:
+            return decode(content)
+        except msgspec.ValidationError as error:
+            raise msgspec.ValidationError(with_known_fields(str(error), body)) from None
+
+    return read
+
+
+async def content(request: Request, most: int, wanted: str = JSON) -> bytes:
+    """The whole body, or `TooLarge` as soon as it is; without a Content-Type it is read as what is wanted."""
+    kind = request.headers.get("content-type", wanted)
+    if not kind.lower().startswith(wanted):
+        what = "JSON" if wanted == JSON else "the file"
+        raise WrongMedia(f"the body is sent as {kind!r:.80}; send {what}, with the header Content-Type: {wanted}")
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise TooLarge(f"the body is larger than the limit of {most} bytes")
+        parts.append(part)
+    return b"".join(parts) if len(parts) != 1 else parts[0]
+
+
+def json(value: Any, status: int = 200) -> Response:
+    return Response(_encode(value), status, media_type=JSON)
+
+
+def checked_name(name: str) -> str:
+    """Letters, digits, dot, dash and underscore: a name that is safe in an address and in a file name."""
+    if not _NAME.fullmatch(name):
+        raise Rejected("name", "must be 1 to 64 letters, digits, dots, dashes or underscores, and not begin with a dot")
+    return name

@@ -1,0 +1,99 @@
+"""The calls of those who watch: events as they come, the log as a file, health, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+
+import msgspec
+from fastapi import FastAPI
+from starlette.responses import Response, StreamingResponse
+
+from rankloop.core.errors import NotFound
+from rankloop.service.errors import Unavailable
+from rankloop.service.http.codec import json
+from rankloop.service.http.metrics import Metrics
+from rankloop.service.http.openapi import gives
+from rankloop.service.http.problems import problem, response_of
+from rankloop.service.log.archive import whole
+from rankloop.service.log.events import experiment_stream, ranker_stream
+from rankloop.service.log.export import json_lines, parquet
+from rankloop.service.reports import experiment_report, ranker_report
+from rankloop.service.service import Service
+
+EVENTS_EVERY = 1.0  # seconds
+KINDS = ("ranker", "experiment")
+AILS = "the log cannot be written now"
+
+
+def add_watching(app: FastAPI, metrics: Metrics) -> None:
+    """Events, exports, health."""
+
+    def service() -> Service:
+        return app.state.service  # type: ignore[no-any-return]
+
+    @app.get("/events", openapi_extra=gives(), tags=["health"])
+    async def events(ranker: str | None = None) -> Response:
+        """Server-sent events, one a second: what `GET /rankers` and `GET /experiments` say."""
+        if ranker is not None:
+            await service().look_for(ranker)
+            service().ranker(ranker)
+        return StreamingResponse(_events(app, ranker), media_type="text/event-stream")
+
+    @app.get("/log/{file}", openapi_extra=gives(), tags=["rankers"])
+    async def log(file: str, of: str = "") -> Response:
+        """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist."""
+        name, _, form = file.rpartition(".")
+        await service().look_for(name)
+        stream = _stream(service(), name, of)
+        records = whole(service().store, stream, service().settings.data, service().log.last)
+        if form == "jsonl":
+            return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
+        if form == "parquet":
+            return StreamingResponse(_pieces(parquet(records)), media_type="application/vnd.apache.parquet")
+        raise NotFound(f"the log is there as {name}.jsonl and as {name}.parquet")
+
+    @app.head("/readyz", include_in_schema=False)
+    @app.get("/readyz", openapi_extra=gives(), tags=["health"])
+    async def ready() -> Response:
+        """Whether rankings can be asked for: it has started, and the log can be written."""
+        if service().store.shared:
+            with suppress(Unavailable):
+                await service().log.append(None)  # asks the database
+        well = service().ready and not service().log.ails
+        report = {"ready": well, "leads": service().leads}
+        return json(report) if well else response_of(problem(503, "unavailable", AILS) | report)
+
+    @app.get("/metrics", openapi_extra=gives(), tags=["health"])
+    async def prometheus() -> Response:
+        """For Prometheus."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _stream(service: Service, name: str, of: str) -> str:
+    if name in service.rankers and of != "experiment":
+        return ranker_stream(name)
+    if name in service.experiments and of != "ranker":
+        return experiment_stream(name)
+    raise NotFound(f"there is no {of if of in KINDS else ' and no '.join(KINDS)} {name!r}")
+
+
+async def _events(app: FastAPI, name: str | None) -> AsyncIterator[bytes]:
+    service: Service = app.state.service
+    while service.ready and not app.state.stopping:
+        names = [name] if name is not None else sorted(service.rankers)
+        report = {
+            "at": time.time(),
+            "rankers": [ranker_report(service, name) for name in names],
+            "experiments": [experiment_report(live, name) for name, live in sorted(service.experiments.items())],
+        }
+        yield b"data: " + msgspec.json.encode(report) + b"\n\n"
+        await asyncio.sleep(EVENTS_EVERY)
+
+
+async def _pieces(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Read on a thread, so that rankings are not held up by an export."""
+    while (part := await asyncio.to_thread(next, parts, None)) is not None:
+        yield part

@@ -1,0 +1,193 @@
+"""A running server: logs as JSON lines, a graceful stop."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import logging
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from socket import socket as Socket
+from threading import current_thread, main_thread
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from rankloop.core.errors import Conflict, InvalidInput
+from rankloop.service.demo import Demo
+from rankloop.service.errors import Unavailable
+from rankloop.service.http.app import make_app
+from rankloop.service.log.recovery import check_kinds
+from rankloop.service.log.stores.base import Store
+from rankloop.service.log.stores.open import open_store
+from rankloop.service.settings import Settings
+
+
+def bound_socket(settings: Settings) -> socket.socket:
+    """A socket at the address of the settings; it does not listen yet."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # the protocol is named because asyncio sends small answers at once only where it sees that it is TCP
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((settings.host, settings.port))
+    except OSError as error:
+        bound.close()
+        if error.errno == errno.EADDRINUSE:
+            raise Conflict(f"port {settings.port} is in use: choose another with --port") from None
+        raise InvalidInput(f"cannot listen on {settings.host}, port {settings.port}: {error.strerror}") from None
+    return bound
+
+
+def address_of(settings: Settings, bound: socket.socket) -> str:
+    """The URL of a bound socket; its port is known even where the settings leave it to the machine."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{bound.getsockname()[1]}"
+
+
+PAUSE = 0.2  # seconds between looks at the workers
+PATIENCE = 30  # seconds for a worker to finish
+WAITING = 1024  # calls that may wait while the workers start
+
+
+def serve_with_workers(settings: Settings, announce: Callable[[str], None], arguments: list[str]) -> None:
+    """Run `settings.workers` processes until told to stop; `arguments` is the command line of one of them."""
+    with bound_socket(settings) as shared:
+        with closing(open_store(settings)) as store:  # what is wrong is better said once than by every worker
+            check_kinds(store)
+        shared.listen(WAITING)
+        shared.set_inheritable(True)
+        stopping: list[int] = []
+
+        def stop(sig: int, frame: FrameType | None) -> None:
+            stopping.append(sig)
+
+        for sig in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(sig, stop)
+        number = shared.fileno()
+        announce(address_of(settings, shared))
+        command = [sys.executable, "-m", "rankloop.cli", *arguments, "--socket", str(number)]
+        workers = [subprocess.Popen(command, pass_fds=[number]) for _ in range(settings.workers)]
+        while not stopping:
+            time.sleep(PAUSE)
+            for place, worker in enumerate(workers):
+                if worker.poll() is not None:
+                    workers[place] = subprocess.Popen(command, pass_fds=[number])
+        _finish(workers)
+
+
+def _finish(workers: list[subprocess.Popen[bytes]]) -> None:
+    for worker in workers:
+        if worker.poll() is None:
+            worker.send_signal(signal.SIGTERM)
+    for worker in workers:
+        try:
+            worker.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+
+
+GRACE = 10  # seconds for calls that have begun
+SWITCH = 0.0005  # seconds: the thread that has waited for the disk gets its turn soon
+SELDOM = 50_000, 20, 100  # open impressions are many small objects: walking through them all takes long
+FIELDS = ("method", "path", "status", "seconds")
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line; keys and bodies are never in it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        table: dict[str, Any] = {"at": round(time.time(), 3), "level": record.levelname.lower()}
+        table["event"] = record.getMessage()
+        table |= {name: getattr(record, name) for name in FIELDS if hasattr(record, name)}
+        if record.exc_info:
+            table["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(table)
+
+
+class Server(uvicorn.Server):
+    """Says when it has started, ends endless answers when it is told to stop, leaves the exit code to the caller."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self.app = app
+        self.when_started: Callable[[], None] = lambda: None
+
+    async def startup(self, sockets: list[Socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.when_started()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if current_thread() is not main_thread():
+            yield
+            return
+        before = {sig: signal.signal(sig, self.stop) for sig in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for sig, handler in before.items():
+                signal.signal(sig, handler)
+
+    def stop(self, sig: int = 0, frame: Any = None) -> None:
+        self.app.state.stopping = True
+        self.should_exit = True
+
+
+def make_server(settings: Settings, demo: bool = False, store: Store | None = None) -> Server:
+    """The server of these settings, not yet running."""
+    simulated = Demo() if demo else None
+    app = make_app(settings, simulated.begin if simulated else None, store)
+    if simulated:
+        simulated.add_calls(app)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
+        lifespan="on",
+    )
+    return Server(config, app)
+
+
+def serve(settings: Settings, announce: Callable[[str], None], demo: bool = False, shared: int | None = None) -> None:
+    """Serve until told to stop; then finish, snapshot and return.
+
+    `announce` gets the URL once calls are answered. `shared` is a socket that is open already, by its number.
+    """
+    with bound_socket(settings) if shared is None else Socket(fileno=shared) as opened:
+        _write_json_lines()
+        sys.setswitchinterval(SWITCH)
+        gc.set_threshold(*SELDOM)
+        store = open_store(settings)
+        try:
+            check_kinds(store)
+        except InvalidInput:
+            store.close()
+            raise
+        server = make_server(settings, demo, store)
+        server.when_started = lambda: announce(address_of(settings, opened))
+        with suppress(SystemExit):  # that is how uvicorn leaves when it cannot start
+            server.run([opened])
+        if not server.started:
+            raise Unavailable("the service could not start; the lines above say why")
+
+
+def _write_json_lines() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name in ("rankloop.service", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO)

@@ -1,0 +1,92 @@
+"""The past of a ranker in a few hundred points: what the curves of the page show from before it was opened."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rankloop.core.saved_session import loads
+from rankloop.service.log.counters import Tally
+from rankloop.service.log.projection import saved_tally
+from rankloop.service.ranker.health import health_of, weights_of
+
+if TYPE_CHECKING:
+    from rankloop.service.ranker.runtime import Live
+    from rankloop.service.service import Service
+
+EVERY = 1.0  # seconds between two looks at a ranker
+MOST = 240  # points kept in memory; then every second one goes, and new ones come half as often
+SNAPSHOTS = 60  # points read from the log, of the time before the service started
+WEIGHTS = 12
+KEPT = ("ctr", "ctr_recent", "ndcg", "exploration_cost", "swap_probability", "refused")
+
+
+class Point(NamedTuple):
+    """A ranker at one time, in the form of its report."""
+
+    at: float
+    counts: dict[str, int]
+    health: dict[str, Any]
+    weights: dict[str, float]
+
+
+class Curve:
+    """Points of one ranker since the service started; they thin out with time, so memory stays bounded."""
+
+    def __init__(self) -> None:
+        self.points: list[Point] = []
+        self._gap = EVERY
+        self._seen = (-1, -1, -1)
+        self._still = 0.0  # when it was last seen unchanged
+
+    def look(self, live: Live, at: float) -> None:
+        """Add a point if something has happened since the last one."""
+        tally, published = live.view.tally, live.published
+        seen = (tally.impressions, tally.closed, published.number)
+        if self.points and not at - self.points[-1].at >= 0:
+            self.points.clear()  # the clock was set back
+        if seen == self._seen:
+            self._still = at
+            return
+        if self.points and at - self.points[-1].at < self._gap:
+            return
+        if self.points and self._still > self.points[-1].at:
+            self.points.append(self.points[-1]._replace(at=self._still))  # a level stretch, not a slope
+        self._seen = seen
+        self.points.append(point_of(at, live, tally, published.state, published.learned, published.refused))
+        if len(self.points) > MOST:
+            self.points, self._gap = self.points[::2], 2 * self._gap
+
+
+async def sample(service: Service) -> None:
+    """Look at every ranker now and then."""
+    while True:
+        now = time.time()
+        for live in service.rankers.values():
+            live.curve.look(live, now)
+        await asyncio.sleep(EVERY)
+
+
+def history_of(live: Live) -> list[Point]:
+    """Points from the first snapshot until now; reads the store."""
+    since = live.curve.points[0].at if live.curve.points else time.time()
+    known = [row for row in live.store.snapshots(live.stream) if row[2] < since]
+    step = max(1, -(-len(known) // SNAPSHOTS))
+    past = [_at_snapshot(live, number, at) for number, _, at in known[::step]]
+    return [*sorted(filter(None, past), key=lambda point: point.at), *live.curve.points]
+
+
+def point_of(at: float, live: Live, tally: Tally, state: Any, learned: int, refused: int) -> Point:
+    """What is worth a curve."""
+    health = health_of(tally, live.plan, state, refused)
+    kept = {name: health[name] for name in KEPT if name in health}
+    return Point(at, {"learned": learned}, kept, weights_of(live.plan, state, WEIGHTS))
+
+
+def _at_snapshot(live: Live, number: int, at: float) -> Point | None:
+    found = live.store.snapshot(live.stream, number)
+    if found is None:
+        return None
+    session = loads(found.session)
+    return point_of(at, live, saved_tally(found.view), session.state, session.learned, session.refused)

@@ -1,0 +1,112 @@
+"""The archive: old events in Parquet files beside the database, and the whole log out of both."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rankloop.core.files import atomic_write
+from rankloop.service.log.events import Record, decode, encode
+
+FOLDER = "archive"
+PAGE = 2000
+SCHEMA = pa.schema(
+    [
+        ("seq", pa.int64()),
+        ("stream", pa.string()),
+        ("at", pa.float64()),
+        ("kind", pa.string()),
+        ("impression", pa.string()),
+        ("body", pa.binary()),
+    ]
+)
+
+
+class Readable(Protocol):
+    """A log that can be read from a place on."""
+
+    def read(self, stream: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]: ...
+
+
+def whole(log: Readable, stream: str, data: Path, until: int | None = None) -> Iterator[Record]:
+    """Every record of a stream, moved or not, each once and in order.
+
+    An event leaves the database only after it is in a file. So the database is asked first and the files are looked
+    for afterwards, page by page: nothing slips through while events are being moved.
+    """
+    last = 0
+    while True:
+        page = list(islice(log.read(stream, last, until), PAGE))
+        end = page[-1].seq if page else until
+        for record in merge(archived(data, stream, last, end), page, key=attrgetter("seq")):
+            if record.seq > last:
+                last = record.seq
+                yield record
+        if not page:
+            return
+
+
+def archived(data: Path, stream: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
+    """The archived records of a stream after one and up to another; files that overlap give each record once."""
+    files = [file for file in _files(data, stream) if _last_in(file) > after]
+    return _read(files, after, until)
+
+
+def keep(data: Path, stream: str, records: Sequence[Record]) -> None:
+    """Write records to a file of their own, durably."""
+    name = f"{_stem(stream)}-{records[0].seq:015d}-{records[-1].seq:015d}.parquet"
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([_row(record) for record in records], SCHEMA), sink, compression="zstd")
+    atomic_write(data / FOLDER / name, sink.getvalue())
+
+
+def _files(data: Path, stream: str) -> list[Path]:
+    stem = _stem(stream)
+    found = (data / FOLDER).glob(f"{stem}-*.parquet")
+    return sorted(file for file in found if file.stem.rsplit("-", 2)[0] == stem)  # not those of "stem-two"
+
+
+def _stem(stream: str) -> str:
+    return stream.replace("/", "-")
+
+
+def _last_in(file: Path) -> int:
+    return int(file.stem.rsplit("-", 1)[1])
+
+
+def _read(files: list[Path], after: int, until: int | None) -> Iterator[Record]:
+    last = after
+    for file in files:
+        for record in _records(file):
+            if until is not None and record.seq > until:
+                return
+            if record.seq > last:
+                last = record.seq
+                yield record
+
+
+def _records(file: Path) -> Iterator[Record]:
+    with pq.ParquetFile(file) as opened:
+        for batch in opened.iter_batches(1000):
+            for row in batch.to_pylist():
+                yield Record(row["seq"], row["stream"], row["at"], decode(row["body"]))
+
+
+def _row(record: Record) -> dict[str, Any]:
+    event = record.event
+    return {
+        "seq": record.seq,
+        "stream": record.stream,
+        "at": record.at,
+        "kind": str(type(event).__struct_config__.tag),
+        "impression": getattr(event, "impression", None),
+        "body": encode(event),
+    }

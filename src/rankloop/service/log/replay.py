@@ -1,0 +1,97 @@
+"""The proof that the state is the log: fold everything again, and compare with what the service wrote down."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from rankloop.core.errors import InvalidInput
+from rankloop.service.log.events import Created, Experiment, Record, Snapshotted
+from rankloop.service.log.projection import View
+from rankloop.service.ranker.config import plan_of
+from rankloop.service.ranker.trainer import Learning, digest
+
+REMEMBERED = 10_000  # recent states, among which a snapshot that was written late is looked for
+
+
+class Replayed(NamedTuple):
+    """What a log amounts to."""
+
+    stream: str
+    events: int
+    learned: int
+    refused: int
+    state: int
+    digest: str
+    checked: int  # snapshots that agree bit for bit
+    differing: tuple[int, ...]  # state numbers of those that do not
+
+
+class Replay:
+    """The fold of one ranker's records, from the first."""
+
+    def __init__(self, first: Record) -> None:
+        if not isinstance(first.event, Created):
+            raise InvalidInput(f"the log of {first.stream} does not begin with the creation of the ranker")
+        plan = plan_of(first.event.body)
+        self.stream = first.stream
+        self.view = View(plan)
+        self.learning = Learning(plan, first.event.start)
+        self.events = 1
+        self.checked = 0
+        self.differing: list[int] = []
+        self._recent: OrderedDict[int, Any] = OrderedDict({0: self.learning.session.state})
+        self._kept: dict[int, Any] = {0: self.learning.session.state}
+
+    def take(self, record: Record) -> None:
+        self.events += 1
+        outcome = self.view.fold(record)
+        if outcome.step is not None:
+            self.learning.take(outcome.step, self._state_at)
+            self._recent[self.learning.number] = self.learning.session.state
+            if len(self._recent) > REMEMBERED:
+                self._recent.popitem(last=False)
+        if isinstance(record.event, Snapshotted):
+            self._check(record.event)
+
+    def result(self) -> Replayed:
+        session = self.learning.session
+        return Replayed(
+            self.stream,
+            self.events,
+            session.learned,
+            session.refused,
+            self.learning.number,
+            digest(session.state),
+            self.checked,
+            tuple(self.differing),
+        )
+
+    def _check(self, event: Snapshotted) -> None:
+        state = self._recent.get(event.number, self._kept.get(event.number))
+        if state is not None:
+            self._kept[event.number] = state
+        if state is None or digest(state) != event.digest:
+            self.differing.append(event.number)
+        else:
+            self.checked += 1
+
+    def _state_at(self, number: int) -> Any:
+        """What the replay itself had at a snapshot, though it may differ; as in the service, else the first state."""
+        return self._kept.get(number, self.learning.first)
+
+
+def replayed(records: Iterable[Record]) -> list[Replayed]:
+    """Every ranker of a log, learned again from its first event."""
+    replays: dict[str, Replay] = {}
+    for record in records:
+        if isinstance(record.event, Experiment) or record.stream.startswith("experiment/"):
+            continue
+        if record.stream not in replays:
+            replays[record.stream] = Replay(record)
+        elif isinstance(record.event, Created):
+            continue  # somebody created it at the same moment; the first counts
+        else:
+            replays[record.stream].take(record)
+    return [replay.result() for replay in replays.values()]

@@ -1,0 +1,68 @@
+"""The port: what a service needs of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from rankloop.service.log.events import Entry, Record, Snapshot
+
+LOG, MISSED = "log", ""  # news: there are events; anything may have happened while nobody listened
+
+
+class Written(NamedTuple):
+    """The log after a known place, this batch included, and the numbers of the batch's own events."""
+
+    records: list[Record]
+    own: list[int]
+
+
+class Publication(NamedTuple):
+    """The newest state of a ranker, for workers that do not learn it themselves."""
+
+    stream: str
+    number: int
+    seq: int
+    unfit: int
+    session: bytes
+
+
+class Store(Protocol):
+    """A durable, totally ordered log with snapshots. Methods may block; `append` is called by one thread only.
+
+    `append` is one transaction: when it returns, the batch is durable; when it raises `Unavailable`, none of it is
+    there, or it will be among the records of the next call (a connection may break while it commits).
+    """
+
+    shared: bool  # whether other processes write to it too
+
+    def append(self, entries: Sequence[Entry], after: int) -> Written: ...
+    def read(self, stream: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]: ...
+    def of_impression(self, stream: str, impression: str) -> list[Record]: ...
+    def last(self) -> int:
+        """The number of the newest event."""
+
+    def streams(self) -> list[str]: ...
+    def snapshots(self, stream: str) -> list[tuple[int, int, float]]:
+        """State number, sequence number and time of every snapshot, oldest first."""
+
+    def snapshot(self, stream: str, number: int | None = None) -> Snapshot | None:
+        """The snapshot of this state, or the newest."""
+
+    def forget(self, stream: str, after: int, until: int) -> None:
+        """Delete the events of a stream after one and up to another."""
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class SharedStore(Store, Protocol):
+    """A store that several processes write to: one of them at a time learns and closes windows, by lease."""
+
+    slot: int  # a number that no other living process has
+
+    def lead(self) -> bool: ...
+    def publish(self, publication: Publication) -> None: ...
+    def publication(self, stream: str) -> Publication | None: ...
+    def listen(self, heard: Callable[[str], None]) -> None:
+        """Call `heard`, on a thread, with `LOG`, with `MISSED`, or with a stream when it has a new state."""

@@ -1,0 +1,242 @@
+"""The log in PostgreSQL, for several workers: appends one after the other, one learner by lease, news by NOTIFY."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from threading import Event as Flag
+from threading import Lock, Thread
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from rankloop.core.errors import Conflict
+from rankloop.service.errors import Full, Unavailable
+from rankloop.service.log.events import Entry, Record
+from rankloop.service.log.stores.base import LOG, MISSED, Publication, Written
+from rankloop.service.log.stores.queries import Queries, records_of
+
+CHANNEL = "rankloop"
+NOTIFY = "SELECT pg_notify(%s, %s)"
+PATIENCE = 5  # seconds for a connection to be made
+PAUSE = 0.5  # seconds
+
+
+class Connections:
+    """The connections of one process; each purpose belongs to one thread at a time."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._stopping = Flag()
+        self._open: dict[str, psycopg.Connection[Any]] = {}
+        self._listener: Thread | None = None
+
+    def to(self, purpose: str) -> psycopg.Connection[Any]:
+        """The connection for a purpose."""
+        connection = self._open.get(purpose)
+        if connection is None or connection.closed:
+            if self._stopping.is_set():
+                raise psycopg.OperationalError("the store is closed")
+            name = f"rankloop {os.getpid()} {purpose}"
+            connection = psycopg.connect(self.address, autocommit=True, connect_timeout=PATIENCE, application_name=name)
+            self._open[purpose] = connection
+        return connection
+
+    def has(self, purpose: str) -> bool:
+        return purpose in self._open and not self._open[purpose].closed
+
+    def drop(self, purpose: str) -> None:
+        connection = self._open.pop(purpose, None)
+        if connection is not None:
+            connection.close()
+
+    def listen(self, heard: Callable[[str], None]) -> None:
+        """Call `heard`, on a thread, with the words of every notice, and with `MISSED` when it begins to listen."""
+        self._listener = Thread(target=self._listening, args=(heard,), name="listen", daemon=True)
+        self._listener.start()
+
+    def close(self) -> None:
+        self._stopping.set()
+        if self._listener is not None:
+            self._listener.join()
+        for connection in self._open.values():
+            connection.close()
+
+    def _listening(self, heard: Callable[[str], None]) -> None:
+        while not self._stopping.is_set():
+            try:
+                connection = self.to("listen")
+                connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+                heard(MISSED)
+                while not self._stopping.is_set():
+                    for notice in connection.notifies(timeout=PAUSE):
+                        heard(notice.payload)
+                        if self._stopping.is_set():
+                            return
+            except psycopg.Error:
+                self.drop("listen")
+                self._stopping.wait(PAUSE)
+
+
+MIGRATIONS = (
+    """
+    CREATE TABLE rankloop_events (seq BIGINT PRIMARY KEY, stream TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,
+                                  impression TEXT, body BYTEA NOT NULL);
+    CREATE TABLE rankloop_snapshots (stream TEXT NOT NULL, number BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL,
+                                     state_seq BIGINT NOT NULL, session BYTEA NOT NULL, view BYTEA NOT NULL,
+                                     unfit BIGINT NOT NULL, oldest_open BIGINT NOT NULL, PRIMARY KEY (stream, number));
+    CREATE INDEX rankloop_events_of_stream ON rankloop_events (stream, seq);
+    CREATE TABLE rankloop_published (stream TEXT PRIMARY KEY, number BIGINT NOT NULL, seq BIGINT NOT NULL,
+                                     unfit BIGINT NOT NULL, session BYTEA NOT NULL);
+    """,
+    "CREATE INDEX rankloop_events_of_impression ON rankloop_events (impression) WHERE impression IS NOT NULL;",
+)
+PREFIX = "rankloop_"
+APPENDING, LEARNING, MIGRATING, SLOTS = 7_304_001, 7_304_002, 7_304_003, 7_304_100  # names of advisory locks
+TRY_LOCK = "SELECT pg_try_advisory_lock(%s)"
+MISSED_EVENTS = "SELECT seq, stream, at, body FROM rankloop_events WHERE seq > %s ORDER BY seq"
+INSERT = "INSERT INTO rankloop_events VALUES (%s, %s, %s, %s, %s)"
+KEEP = """INSERT INTO rankloop_snapshots VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (stream, number) DO UPDATE
+          SET at = excluded.at, state_seq = excluded.state_seq, session = excluded.session, view = excluded.view,
+              unfit = excluded.unfit, oldest_open = excluded.oldest_open
+          WHERE rankloop_snapshots.state_seq < excluded.state_seq"""
+PUBLISH = """INSERT INTO rankloop_published VALUES (%s, %s, %s, %s, %s) ON CONFLICT (stream) DO UPDATE
+             SET number = excluded.number, seq = excluded.seq, unfit = excluded.unfit, session = excluded.session
+             WHERE rankloop_published.seq < excluded.seq"""
+
+
+def migrate(connection: psycopg.Connection[Any]) -> None:
+    """Bring a database of an earlier version up to date, one numbered step after the other."""
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATING])
+        connection.execute("CREATE TABLE IF NOT EXISTS rankloop_version (version INT NOT NULL)")
+        row = connection.execute("SELECT max(version) FROM rankloop_version").fetchone()
+        version = (row[0] if row else None) or 0
+        if version > len(MIGRATIONS):
+            raise Conflict(
+                f"the database is of version {version}, this rankloop knows versions up to {len(MIGRATIONS)}"
+            )
+        for number, script in enumerate(MIGRATIONS[version:], version + 1):
+            connection.execute(script)
+            connection.execute("INSERT INTO rankloop_version VALUES (%s)", [number])
+
+
+MOST_WORKERS = 64
+
+
+class PostgresStore(Queries):
+    """One database, many processes. Tests are told, by `passing`, of every point of a write."""
+
+    shared = True
+    prefix, mark = PREFIX, "%s"
+
+    def __init__(self, address: str, passing: Callable[[str], None] = lambda point: None) -> None:
+        self._passing = passing
+        self._reading = Lock()
+        self._leads = False
+        self._connections = Connections(address)
+        try:
+            migrate(self._connections.to("write"))
+            self.slot = self._taken_slot()
+        except psycopg.Error as error:
+            self.close()
+            raise Unavailable(f"the PostgreSQL of RANKLOOP_STORE cannot be used: {error}") from None
+        except Conflict:
+            self.close()
+            raise
+
+    def append(self, entries: Sequence[Entry], after: int) -> Written:
+        try:
+            connection = self._connections.to("write")
+            with connection.transaction(), connection.cursor() as cursor:
+                written = self._appended(cursor, entries, after)
+            self._passing("committed")
+            return written
+        except psycopg.errors.DiskFull as error:
+            raise Full("the disk of the log is full; free some space, nothing of this request was kept") from error
+        except psycopg.Error as error:
+            self._connections.drop("write")
+            raise Unavailable(f"the log cannot be written now ({error}); try again") from error
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._reading:
+            try:
+                return self._connections.to("read").execute(query, values).fetchall()
+            except psycopg.Error as error:
+                self._connections.drop("read")
+                raise Unavailable(f"the log cannot be read now ({error}); try again") from error
+
+    def of_impression(self, stream: str, impression: str) -> list[Record]:
+        return super().of_impression(stream, impression.replace("\0", ""))
+
+    def forget(self, stream: str, after: int, until: int) -> None:
+        query = f"DELETE FROM {PREFIX}events WHERE stream = %s AND seq > %s AND seq <= %s RETURNING seq"
+        self.rows(query, [stream, after, until])
+
+    def lead(self) -> bool:
+        """Whether this process holds the lease of the learner; the database gives it back when the process dies."""
+        try:
+            known = self._connections.has("lease")
+            connection = self._connections.to("lease")
+            if not known:
+                connection.execute(TRY_LOCK, [SLOTS + self.slot])  # the slot went with the connection that broke
+            elif connection.execute("SELECT 1").fetchone() and self._leads:
+                return True
+            row = connection.execute(TRY_LOCK, [LEARNING]).fetchone()
+            self._leads = bool(row and row[0])
+        except psycopg.Error:
+            self._connections.drop("lease")
+            self._leads = False
+        return self._leads
+
+    def publish(self, publication: Publication) -> None:
+        """A newer state replaces an older one, never the other way round; the other workers are told."""
+        try:
+            connection = self._connections.to("publish")
+            with connection.transaction():
+                connection.execute(PUBLISH, list(publication))
+                connection.execute(NOTIFY, [CHANNEL, publication.stream])
+        except psycopg.Error as error:
+            self._connections.drop("publish")
+            raise Unavailable(f"the state cannot be published now ({error})") from error
+
+    def publication(self, stream: str) -> Publication | None:
+        query = f"SELECT stream, number, seq, unfit, session FROM {PREFIX}published WHERE stream = %s"
+        rows = self.rows(query, [stream])
+        return Publication(*rows[0]) if rows else None
+
+    def listen(self, heard: Callable[[str], None]) -> None:
+        self._connections.listen(heard)
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def _appended(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry], after: int) -> Written:
+        self._passing("begin")
+        if entries:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [APPENDING])
+        missed = records_of(cursor.execute(MISSED_EVENTS, [after]).fetchall())
+        if not entries:
+            return Written(missed, [])
+        now, last = time.time(), missed[-1].seq if missed else after
+        written = [Record(last + i, entry.stream, now, entry.event) for i, entry in enumerate(entries, 1)]
+        rows = [(r.seq, r.stream, now, e.impression, e.body) for r, e in zip(written, entries)]
+        cursor.executemany(INSERT, rows)
+        self._passing("inserted")
+        for kept in (entry.snapshot for entry in entries if entry.snapshot is not None):
+            cursor.execute(KEEP, [kept.stream, kept.number, now, *kept[2:]])
+            self._passing("snapshot")
+        cursor.execute(NOTIFY, [CHANNEL, LOG])
+        self._passing("commit")
+        return Written([*missed, *written], [record.seq for record in written])
+
+    def _taken_slot(self) -> int:
+        """The lowest number that no other worker has: each draws from a generator of its own."""
+        connection = self._connections.to("lease")
+        for slot in range(MOST_WORKERS):
+            row = connection.execute(TRY_LOCK, [SLOTS + slot]).fetchone()
+            if row and row[0]:
+                return slot
+        raise Conflict(f"{MOST_WORKERS} workers use this database already")

@@ -1,0 +1,71 @@
+"""What is asked of a log, in SQL that both databases understand; an adapter says how a query is put."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from rankloop.service.log.events import Record, Snapshot, decode
+
+PAGE = 2000  # records read at a time
+SNAPSHOT = "stream, number, state_seq, session, view, unfit, oldest_open"
+
+
+class Queries(ABC):
+    """The reading half of a store."""
+
+    prefix: ClassVar[str] = ""  # of the names of its tables
+    mark: ClassVar[str] = "?"  # where a value goes
+
+    @abstractmethod
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """The rows of a query; `Unavailable` when the database cannot be read now."""
+
+    def read(self, stream: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]:
+        last = after
+        while True:
+            page = self._page(stream, last, until)
+            yield from page
+            if len(page) < PAGE:
+                return
+            last = page[-1].seq
+
+    def of_impression(self, stream: str, impression: str) -> list[Record]:
+        return self._records(f"impression = {self.mark} AND stream = {self.mark}", [impression, stream])
+
+    def last(self) -> int:
+        return int(self.rows(f"SELECT coalesce(max(seq), 0) FROM {self.prefix}events")[0][0])
+
+    def streams(self) -> list[str]:
+        return [row[0] for row in self.rows(f"SELECT DISTINCT stream FROM {self.prefix}events ORDER BY stream")]
+
+    def snapshots(self, stream: str) -> list[tuple[int, int, float]]:
+        query = f"SELECT number, state_seq, at FROM {self.prefix}snapshots WHERE stream = {self.mark} ORDER BY number"
+        return [tuple(row) for row in self.rows(query, [stream])]
+
+    def snapshot(self, stream: str, number: int | None = None) -> Snapshot | None:
+        where, values = f"stream = {self.mark}", [stream]
+        if number is not None:
+            where, values = f"{where} AND number = {self.mark}", [*values, number]  # type: ignore[list-item]
+        query = f"SELECT {SNAPSHOT} FROM {self.prefix}snapshots WHERE {where} ORDER BY state_seq DESC, number DESC"
+        rows = self.rows(f"{query} LIMIT 1", values)
+        return Snapshot(*rows[0]) if rows else None
+
+    def _page(self, stream: str | None, after: int, until: int | None) -> list[Record]:
+        where, values = f"seq > {self.mark}", [after]
+        if stream is not None:
+            where, values = f"{where} AND stream = {self.mark}", [*values, stream]  # type: ignore[list-item]
+        if until is not None:
+            where, values = f"{where} AND seq <= {self.mark}", [*values, until]
+        return self._records(where, values, PAGE)
+
+    def _records(self, where: str, values: Sequence[Any], most: int | None = None) -> list[Record]:
+        limit = "" if most is None else f" LIMIT {most}"
+        query = f"SELECT seq, stream, at, body FROM {self.prefix}events WHERE {where} ORDER BY seq{limit}"
+        return records_of(self.rows(query, values))
+
+
+def records_of(rows: Sequence[Any]) -> list[Record]:
+    """Rows of seq, stream, at and body."""
+    return [Record(seq, stream, at, decode(body)) for seq, stream, at, body in rows]

@@ -1,0 +1,190 @@
+"""The log in one SQLite file: write-ahead, synchronous, one writer, checkpoints on a thread of their own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from threading import Event as Flag
+from threading import Lock, Thread
+from typing import Any
+
+from rankloop.core.errors import Conflict
+from rankloop.service.errors import Full, Unavailable
+from rankloop.service.log.events import Entry, Record
+from rankloop.service.log.stores.base import Written
+from rankloop.service.log.stores.queries import Queries, records_of
+
+FILE = "rankloop.db"
+WAITING = 10  # seconds, for whoever else holds a lock of the file
+SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0")
+MIGRATIONS = (
+    """
+    CREATE TABLE events (seq INTEGER PRIMARY KEY, stream TEXT NOT NULL, at REAL NOT NULL, impression TEXT,
+                         body BLOB NOT NULL);
+    CREATE TABLE snapshots (stream TEXT NOT NULL, number INTEGER NOT NULL, at REAL NOT NULL, state_seq INTEGER NOT NULL,
+                            session BLOB NOT NULL, view BLOB NOT NULL, unfit INTEGER NOT NULL,
+                            oldest_open INTEGER NOT NULL, PRIMARY KEY (stream, number));
+    CREATE INDEX events_of_stream ON events (stream, seq);
+    """,
+    "CREATE INDEX events_of_impression ON events (impression) WHERE impression IS NOT NULL;",
+)
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """A connection that writes ahead and waits for the disk."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=WAITING)
+    try:
+        for setting in SETTINGS:
+            connection.execute(f"PRAGMA {setting}")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def locked(path: Path) -> int:
+    """The handle of a lock beside the file, held until it is closed; `Conflict` when another process holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise Conflict(
+            f"{path.parent} is in use by another process: one process per SQLite file, several with PostgreSQL"
+        ) from None
+    return handle
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a file of an earlier version up to date, one numbered step after the other."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(MIGRATIONS):
+        raise Conflict(f"the file is of version {version}, this rankloop knows versions up to {len(MIGRATIONS)}")
+    for number, script in enumerate(MIGRATIONS[version:], version + 1):
+        connection.executescript(f"BEGIN; {script} PRAGMA user_version = {number}; COMMIT;")
+
+
+CHECKPOINT_EVERY = 0.5  # seconds
+MOST_AHEAD = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
+PATIENCE = 100  # milliseconds for which those who read may hold that up
+INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
+KEEP = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+MISSED_EVENTS = "SELECT seq, stream, at, body FROM events WHERE seq > ? ORDER BY seq"
+
+
+class SqliteStore(Queries):
+    """One file, one process: a lock file keeps others away. Tests are told, by `passing`, of every point of a write."""
+
+    shared = False
+
+    def __init__(self, path: Path, passing: Callable[[str], None] = lambda point: None) -> None:
+        self.path = path
+        self._passing = passing
+        self._reading = Lock()
+        self._stopping = Flag()
+        with _told(), ExitStack() as undo:
+            self._lock = locked(path)
+            undo.callback(os.close, self._lock)
+            self._writer = undo.enter_context(closing(connected(path)))
+            self._reader = undo.enter_context(closing(connected(path)))
+            migrate(self._writer)
+            self._last = super().last()
+            undo.pop_all()
+        self._certain = True
+        self._ahead = 0  # pages, as the last checkpoint has found them
+        self._checkpoints = Thread(target=self._checkpoint, name="checkpoints", daemon=True)
+        self._checkpoints.start()
+
+    def append(self, entries: Sequence[Entry], after: int) -> Written:
+        try:
+            if self._ahead > MOST_AHEAD:
+                self._begin_anew()
+            missed = [] if self._certain else records_of(self._writer.execute(MISSED_EVENTS, (after,)).fetchall())
+            self._last = max([self._last, *(record.seq for record in missed)])
+            written = self._insert(entries)
+        except sqlite3.Error as error:
+            self._certain = False
+            self._undo()
+            raise _unavailable(error) from error
+        self._certain = True
+        self._last += len(entries)
+        return Written([*missed, *written], [record.seq for record in written])
+
+    def last(self) -> int:
+        return self._last
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._reading:
+            try:
+                return self._reader.execute(query, tuple(values)).fetchall()
+            except sqlite3.Error as error:
+                raise Unavailable(f"the log cannot be read now ({error}); try again") from error
+
+    def forget(self, stream: str, after: int, until: int) -> None:
+        query = "DELETE FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
+        with _told(), closing(connected(self.path)) as connection:
+            connection.execute(query, (stream, after, until))
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._checkpoints.join()
+        self._writer.close()
+        self._reader.close()
+        os.close(self._lock)
+
+    def _insert(self, entries: Sequence[Entry]) -> list[Record]:
+        if not entries:
+            return []
+        now = time.time()
+        written = [Record(self._last + i, entry.stream, now, entry.event) for i, entry in enumerate(entries, 1)]
+        rows = [(r.seq, r.stream, now, e.impression, e.body) for r, e in zip(written, entries)]
+        self._passing("begin")
+        self._writer.execute("BEGIN IMMEDIATE")
+        self._writer.executemany(INSERT, rows)
+        self._passing("inserted")
+        for kept in (entry.snapshot for entry in entries if entry.snapshot is not None):
+            self._writer.execute(KEEP, (kept.stream, kept.number, now, *kept[2:]))
+            self._passing("snapshot")
+        self._passing("commit")
+        self._writer.execute("COMMIT")
+        self._passing("committed")
+        return written
+
+    def _undo(self) -> None:
+        with suppress(sqlite3.Error):  # the next BEGIN will say what is wrong
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+
+    def _checkpoint(self) -> None:
+        with closing(connected(self.path)) as connection:
+            while not self._stopping.wait(CHECKPOINT_EVERY):
+                with suppress(sqlite3.Error):  # a full disk is met by the writer, who tells the caller
+                    self._ahead = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]
+
+    def _begin_anew(self) -> None:
+        """Empty the write-ahead file: under load only the writer finds a moment in which nobody writes."""
+        self._ahead = 0
+        with suppress(sqlite3.Error):  # somebody reads; it is tried again after the next checkpoint
+            self._writer.execute(f"PRAGMA busy_timeout = {PATIENCE}")
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._writer.execute(f"PRAGMA busy_timeout = {1000 * WAITING}")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _unavailable(error) from error
+
+
+def _unavailable(error: sqlite3.Error) -> Unavailable:
+    if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+        return Full("the disk of the log is full; free some space, nothing of this request was kept")
+    return Unavailable(f"the log cannot be written now ({error}); nothing of this request was kept")

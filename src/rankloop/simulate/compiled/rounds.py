@@ -1,0 +1,153 @@
+"""Rounds of `play` that compiled code has played, many at a time: their parts are made when they are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
+from rankloop.core.session import generators
+from rankloop.core.types import Arrival, Decision, Feedback, Floats, Query
+from rankloop.data.dataset import NO_CONTEXT, Dataset
+from rankloop.data.streams.compiled_pool import (
+    COUNT,
+    FIRST_ROW,
+    NUMBERS,
+    REFUSED,
+    ROUNDS,
+    WRITTEN,
+    Pool,
+    pool_of,
+    refill,
+)
+from rankloop.data.streams.letor import Letor
+from rankloop.data.streams.linear_gaussian import LinearGaussian
+from rankloop.data.streams.separable import Separable
+from rankloop.data.streams.web_search import WebSearch
+from rankloop.feedback.full import Full
+from rankloop.feedback.top_k import TopK
+from rankloop.simulate.round import Round
+
+CHUNK = 2**13  # numbers drawn at a time
+PEOPLE, STREAMS = (Full, TopK), (LinearGaussian, Separable, WebSearch)  # people who draw nothing; shuffled data sets
+UNUSED = np.random.default_rng(0)
+
+
+def can_be_compiled(learner: AnyLearner, stream: Stream, people: FeedbackModel) -> bool:
+    """Whether `compiled_rounds` plays exactly as these do: classes that derive from the known ones may not."""
+    shuffles = type(stream) in STREAMS or (type(stream) is Letor and stream.candidates is None)
+    own_kernel = "many_queries" in vars(type(learner)) and learner.compiled  # type: ignore[attr-defined]
+    return shuffles and own_kernel and type(people) in PEOPLE
+
+
+def compiled_rounds(
+    learner: Any, stream: Any, people: FeedbackModel, state: Any, horizon: int, seed: int
+) -> Iterator[Round]:
+    """The rounds of `play`, from the whole-run kernel of the learner."""
+    of_stream, _, of_learner, _ = generators(seed)
+    dataset = stream.dataset(of_stream)
+    pool, done, refused = pool_of(dataset, CHUNK, people.depth, keeps=True), 0, 0
+    while done < horizon:
+        refill(pool, of_stream, of_learner, horizon - done)
+        after = learner.many_queries(state, pool)
+        played = Played(learner, people, dataset, pool, (state, after), refused)
+        yield from played.rounds(done)
+        state, done, refused = played.last_state, done + played.n_rounds, played.refused
+
+
+class PlayedRound(Round):
+    """A round of `Played`, which makes its parts."""
+
+    __slots__ = ("__dict__", "_place", "_played")
+
+    def __init__(self, t: int, played: Played, place: int) -> None:
+        self.t, self._played, self._place = t, played, place
+
+
+class _Part:
+    """A part of a `PlayedRound`: made when it is first looked at, then found in the dictionary of the round."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.make = name, getattr(Played, f"{name}_of")
+
+    def __get__(self, round: Any, owner: type) -> Any:
+        if round is None:
+            return self
+        part = round.__dict__[self.name] = self.make(round._played, round, round._place)
+        return part
+
+
+class Played:
+    """The rounds of one call of `many_queries` on a pool that keeps a history."""
+
+    def __init__(
+        self, learner: Any, people: FeedbackModel, dataset: Dataset, pool: Pool, states: tuple[Any, Any], refused: int
+    ) -> None:
+        self.n_rounds, n_entries = int(pool.counts[ROUNDS]), int(pool.counts[WRITTEN])
+        self._learner, self._people, self._dataset, self._refused = learner, people, dataset, refused
+        items = pool.order, pool.rankings, pool.familiar
+        self._order, self._rankings, self._familiar = (array[:n_entries].copy() for array in items)
+        self._grades = pool.grades[:n_entries].copy()
+        self._depth = n_entries if people.depth is None else people.depth
+        self._ends = pool.ends[: self.n_rounds + 1].tolist()
+        self._numbers = pool.history[: self.n_rounds + 1, :NUMBERS].tolist()
+        self._weights = pool.history[: self.n_rounds + 1, NUMBERS:].copy()
+        self._states: dict[int, Any] = {0: states[0], self.n_rounds: states[1]}
+
+    def rounds(self, t: int) -> Iterator[Round]:
+        """All of them, the first being round t."""
+        for place in range(self.n_rounds):
+            yield PlayedRound(t + place, self, place)
+
+    @property
+    def last_state(self) -> Any:
+        return self._state(self.n_rounds)
+
+    @property
+    def refused(self) -> int:
+        return self._refused + int(self._numbers[-1][REFUSED])
+
+    def query_of(self, round: Round, place: int) -> Query:
+        features, _, offsets, names = self._dataset
+        start = int(self._numbers[place][FIRST_ROW])
+        rows = start + self._order[self._ends[place] : self._ends[place + 1]]
+        return Query(names[int(np.searchsorted(offsets, start, "right")) - 1], features[rows], NO_CONTEXT)
+
+    def relevance_of(self, round: Round, place: int) -> Floats:
+        return self._grades[self._ends[place] : self._ends[place + 1]]
+
+    def state_of(self, round: Round, place: int) -> Any:
+        return self._state(place)
+
+    def learned_of(self, round: Round, place: int) -> Any:
+        return self._state(place + 1)
+
+    def decision_of(self, round: Round, place: int) -> Decision[Any]:
+        start, end = self._ends[place], self._ends[place + 1]
+        familiar = self._familiar[start : min(end, start + self._depth)]
+        made: Decision[Any] = self._learner.kept_decision(self._rankings[start:end], self._numbers[place], familiar)
+        return made
+
+    def feedback_of(self, round: Round, place: int) -> Feedback:
+        return self._people.observe(round.decision.ranking, round.relevance, UNUSED)
+
+    def arrived_of(self, round: Round, place: int) -> tuple[Arrival, ...]:
+        return (Arrival(round.query, round.decision, round.feedback),)
+
+    def refused_of(self, round: Round, place: int) -> int:
+        return self._refused + int(self._numbers[place + 1][REFUSED])
+
+    def _state(self, place: int) -> Any:
+        """The state before the round at `place`; rounds that change nothing share theirs."""
+        while place and self._numbers[place][COUNT] == self._numbers[place - 1][COUNT]:
+            place -= 1
+        if place not in self._states:
+            count = int(self._numbers[place][COUNT])
+            self._states[place] = type(self._states[0])(self._weights[place], count, *self._states[0][2:])
+        return self._states[place]
+
+
+for _name in ("query", "relevance", "state", "decision", "arrived", "learned", "feedback", "refused"):
+    setattr(PlayedRound, _name, _Part(_name))

@@ -1,0 +1,53 @@
+"""Squared distance to the normalised gains: calibrated for nDCG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rankloop.core.kernels import kernel
+from rankloop.core.rankings import discount, exponential_gain
+from rankloop.core.registry import register
+from rankloop.core.types import Floats, Ints
+from rankloop.surrogates.grade_levels import terms_of_all
+
+
+@kernel
+def normalised_gains(relevance: Floats) -> Floats:
+    """(2^relevance − 1) / ideal DCG; negative grades count as 0, and all do when nothing is relevant."""
+    gains = np.empty(len(relevance))
+    for i in range(len(relevance)):
+        gains[i] = exponential_gain(max(relevance[i], 0.0))
+    ideal = 0.0
+    for position, gain in enumerate(np.sort(gains)[::-1]):
+        ideal += gain * discount(position)
+    return gains / ideal if ideal > 0.0 else np.zeros(len(relevance))
+
+
+@kernel
+def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+    gap = scores - normalised_gains(relevance)
+    return np.sum(gap * gap), 2.0 * gap
+
+
+@register("calibrated_squared")
+@dataclass(frozen=True, kw_only=True)
+class CalibratedSquared:
+    """Squared distance between scores and normalised gains: calibrated for nDCG.
+
+    Σ_i (scores[i] − gain_i)² with gain = (2^relevance − 1) / ideal DCG. Its best scores order the items by their
+    expected normalised gain, which is what maximises expected nDCG. The ideal DCG needs every grade, and no method can
+    learn such a loss from the first grade alone.
+    Reference: Ravikumar, Tewari and Yang (2011), On NDCG Consistency of Listwise Ranking Methods.
+    """
+
+    span: ClassVar[int | None] = None
+    convex: ClassVar[bool] = True
+
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        return _value_and_grad(scores, relevance)
+
+    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        return terms_of_all(self, scores, items, grades)
