@@ -27,12 +27,12 @@ class VowpalWabbit:
         return self
 
     def choose(self, t: int) -> int:
-        self.chances = self.workspace.predict(self.texts[t])
-        return self.random.choices(range(len(self.chances)), self.chances)[0]
+        self.probabilities = self.workspace.predict(self.texts[t])
+        return self.random.choices(range(len(self.probabilities)), self.probabilities)[0]
 
     def learn(self, t: int, item: int, reward: float) -> None:
         lines = self.texts[t].copy()
-        lines[item + self.shared] = f"0:{-reward / self.most}:{self.chances[item]} {lines[item + self.shared]}"
+        lines[item + self.shared] = f"0:{-reward / self.most}:{self.probabilities[item]} {lines[item + self.shared]}"
         self.workspace.learn(lines)
 
 

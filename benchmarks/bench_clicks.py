@@ -45,8 +45,8 @@ class PlainPdgd:
         scores = features @ self.weights
         ranking, left = [], np.ones(len(scores), dtype=bool)
         for _ in range(SHOWN):
-            chances = np.where(left, np.exp(scores - scores[left].max()), 0.0)
-            ranking.append(rng.choice(len(scores), p=chances / chances.sum()))
+            probabilities = np.where(left, np.exp(scores - scores[left].max()), 0.0)
+            ranking.append(rng.choice(len(scores), p=probabilities / probabilities.sum()))
             left[ranking[-1]] = False
         return np.array(ranking)
 
@@ -59,7 +59,7 @@ class PlainPdgd:
                 if not clicked[j]:
                     swapped = ranking.copy()
                     swapped[i], swapped[j] = ranking[j], ranking[i]
-                    shown, other = self.chance(scores, ranking), self.chance(scores, swapped)
+                    shown, other = self.probability(scores, ranking), self.probability(scores, swapped)
                     k, l = ranking[i], ranking[j]  # noqa: E741 - the paper's letters
                     preferred = 1 / (1 + np.exp(scores[l] - scores[k]))
                     share = other / (shown + other)
@@ -67,7 +67,7 @@ class PlainPdgd:
         self.weights = self.weights + self.rate * step
 
     @staticmethod
-    def chance(scores: Floats, ranking: Ints) -> float:
+    def probability(scores: Floats, ranking: Ints) -> float:
         strengths = np.exp(scores - scores.max())
         gone = np.concatenate([[0.0], np.cumsum(strengths[ranking])[:-1]])
         return float(np.prod(strengths[ranking] / (strengths.sum() - gone)))

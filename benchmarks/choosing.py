@@ -63,7 +63,7 @@ def compared(what: str, unit: str, stream: Stream, horizon: int, ours: Ours, sid
     """A row for each peer; every seed is a stream that all sides meet alike."""
     drawn = {seed: drawn_rounds(stream, seed, horizon) for seed in SEEDS}
     blind = sum(float(relevance.mean()) for rounds in drawn.values() for _, relevance in rounds)
-    chance = f"by chance {blind / horizon / len(drawn):.3f}"
+    probability = f"by chance {blind / horizon / len(drawn):.3f}"
     played(ours, drawn[SEEDS[0]][:100], 0)  # compiles
     for peer, setting, make in sides:
         if installed(peer):
@@ -71,7 +71,7 @@ def compared(what: str, unit: str, stream: Stream, horizon: int, ours: Ours, sid
             both = [(played(ours, drawn[seed], seed), played(make, drawn[seed], seed)) for seed in SEEDS]
             judged = quality(unit, [mine.reward for mine, _ in both], [other.reward for _, other in both])
             found = timed([(mine.seconds, other.seconds) for mine, other in both])
-            note = f"{ours.spec} beside {setting}; {chance}; {horizon:,} rounds, {len(SEEDS)} seeds"
+            note = f"{ours.spec} beside {setting}; {probability}; {horizon:,} rounds, {len(SEEDS)} seeds"
             yield row(f"{what}, beside {peer}", found, peer=peer, judged=judged, note=note)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop import Decision, InvalidInput, Problem, Query, Relevances, build, parse_measure, play, register
-from rankloop.core.kernels import stable
+from rankloop.core.kernels import require_finite
 from rankloop.core.learner_parts import check_positive, expect, point_log_prob, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Feedback, Floats, Ints
@@ -47,7 +47,7 @@ class MeanGrade:
         counts[items] += 1.0
         with np.errstate(over="ignore"):  # stable refuses what is not finite
             sums[items] += grades
-        return State(counts, stable(sums), state.shown)
+        return State(counts, require_finite(sums), state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of((state.sums + self.bonus) / (state.counts + 1.0))

@@ -26,8 +26,8 @@ def drawn(folder: Path) -> Chart:
     """A row for each data set, a column for each kind of people."""
     cells = {}
     for world in (*LETOR, SIMULATED):
-        for place, people in enumerate(CONDITIONS):
-            part = folder / f"online-rankers-{world.label}-{place}"
+        for position, people in enumerate(CONDITIONS):
+            part = folder / f"online-rankers-{world.label}-{position}"
             if part.exists():
                 cells[world.name, people] = cell(part)
     return small_multiples("online-rankers", "Online rankers from clicks", cells, y_label="nDCG@5")

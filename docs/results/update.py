@@ -74,8 +74,8 @@ def qualities() -> str:
     for found in kept("online-rankers")["tables"]:
         world = found["title"].rpartition(": ")[0]
         header = [row[0] for row in found["rows"]]
-        for place, people in enumerate(found["header"][1:], start=1):
-            cells = {row[0]: short(row[place]) for row in found["rows"]}
+        for position, people in enumerate(found["header"][1:], start=1):
+            cells = {row[0]: short(row[position]) for row in found["rows"]}
             best = max(cell for arm, cell in cells.items() if arm not in NOT_FROM_CLICKS)
             marked = (f"**{c}**" if c == best and a not in NOT_FROM_CLICKS else c for a, c in cells.items())
             rows.append([world, people, *marked])

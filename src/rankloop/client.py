@@ -27,7 +27,7 @@ Context = Sequence[float] | Mapping[str, float | str | bool | None]  # numbers, 
 Items = Mapping[Id, Features] | Sequence[Mapping[str, Any]]
 AGAIN = (429, 502, 503, 504, 507)
 LOST = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before a call is sent again
+FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0  # seconds before a call is sent again
 
 
 class Refused(RankloopError):
@@ -86,19 +86,19 @@ class Request:
         return {"method": self.method, "url": self.path, "headers": headers, **sent}
 
 
-def rank_request(place: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any]) -> Request:
+def rank_request(position: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any]) -> Request:
     """Ranking draws, so a repeated request carries a key by which the service knows it again."""
     listed = [{"id": id, "features": row} for id, row in items.items()] if isinstance(items, Mapping) else list(items)
     asker = dict(context) if isinstance(context, Mapping) else list(context)
     body = {"items": listed, "query_id": query_id, "context": asker, **more}
-    return Request("POST", f"{place}/rank", body, secrets.token_hex(16))
+    return Request("POST", f"{position}/rank", body, secrets.token_hex(16))
 
 
-def feedback_request(place: str, shown: Shown | str, final: bool, given: Mapping[str, Any]) -> Request:
+def feedback_request(position: str, shown: Shown | str, final: bool, given: Mapping[str, Any]) -> Request:
     """The service recognises the same feedback by itself."""
     impression = shown if isinstance(shown, str) else shown.impression
     revealed = {kind: value for kind, value in given.items() if value is not None}
-    return Request("POST", f"{place}/feedback", {"impression": impression, "final": final, **revealed})
+    return Request("POST", f"{position}/feedback", {"impression": impression, "final": final, **revealed})
 
 
 def create_request(name: str, learner: Any, problem: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
@@ -110,10 +110,10 @@ def upload_request(name: str, path: str | os.PathLike[str]) -> Request:
 
 
 def experiment_request(name: str, a: Mapping[str, Any], b: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
-    return Request("PUT", place_of(name, True), {"a": dict(a), "b": dict(b), **more})
+    return Request("PUT", path_of(name, True), {"a": dict(a), "b": dict(b), **more})
 
 
-def place_of(name: str, experiment: bool) -> str:
+def path_of(name: str, experiment: bool) -> str:
     return f"/experiments/{name}" if experiment else f"/rankers/{name}"
 
 
@@ -122,7 +122,7 @@ def pauses(patience: float) -> Iterator[float]:
     end, pause = time.monotonic() + patience, FIRST_PAUSE
     while (left := end - time.monotonic()) > 0:
         yield min(pause, left)
-        pause = min(2 * pause, LONGEST_PAUSE)
+        pause = min(2 * pause, MAX_PAUSE)
 
 
 def answer_of(response: httpx.Response) -> dict[str, Any]:
@@ -214,17 +214,17 @@ class Client:
         **more: Any,
     ) -> Shown:
         """The order to show; with `experiment`, the mixed list of the experiment of that name."""
-        return shown_of(self.send(rank_request(place_of(name, experiment), items, query_id, context, more)))
+        return shown_of(self.send(rank_request(path_of(name, experiment), items, query_id, context, more)))
 
     def feedback(
         self, name: str, shown: Shown | str, *, final: bool = False, experiment: bool = False, **given: Any
     ) -> Taken:
         """What came back: clicks, relevances, preferred or reward."""
-        return taken_of(self.send(feedback_request(place_of(name, experiment), shown, final, given)))
+        return taken_of(self.send(feedback_request(path_of(name, experiment), shown, final, given)))
 
     def ranker(self, name: str) -> dict[str, Any]:
         """Spec, state number, counts and health."""
-        return dict(self.send(Request("GET", place_of(name, False))))
+        return dict(self.send(Request("GET", path_of(name, False))))
 
     def create_experiment(
         self, name: str, *, a: Mapping[str, Any], b: Mapping[str, Any], **more: Any
@@ -234,7 +234,7 @@ class Client:
 
     def experiment(self, name: str) -> dict[str, Any]:
         """Wins, ties and losses of side a, their ratio wins / losses, and the p-value of the sign test."""
-        return dict(self.send(Request("GET", place_of(name, True))))
+        return dict(self.send(Request("GET", path_of(name, True))))
 
     def send(self, request: Request) -> Any:
         """The answer to a call; sent again while the service cannot be reached or is busy."""
@@ -289,17 +289,17 @@ class AsyncClient:
         **more: Any,
     ) -> Shown:
         """The order to show; with `experiment`, the mixed list of the experiment of that name."""
-        return shown_of(await self.send(rank_request(place_of(name, experiment), items, query_id, context, more)))
+        return shown_of(await self.send(rank_request(path_of(name, experiment), items, query_id, context, more)))
 
     async def feedback(
         self, name: str, shown: Shown | str, *, final: bool = False, experiment: bool = False, **given: Any
     ) -> Taken:
         """What came back: clicks, relevances, preferred or reward."""
-        return taken_of(await self.send(feedback_request(place_of(name, experiment), shown, final, given)))
+        return taken_of(await self.send(feedback_request(path_of(name, experiment), shown, final, given)))
 
     async def ranker(self, name: str) -> dict[str, Any]:
         """Spec, state number, counts and health."""
-        return dict(await self.send(Request("GET", place_of(name, False))))
+        return dict(await self.send(Request("GET", path_of(name, False))))
 
     async def create_experiment(
         self, name: str, *, a: Mapping[str, Any], b: Mapping[str, Any], **more: Any
@@ -309,7 +309,7 @@ class AsyncClient:
 
     async def experiment(self, name: str) -> dict[str, Any]:
         """Wins, ties and losses of side a, their ratio wins / losses, and the p-value of the sign test."""
-        return dict(await self.send(Request("GET", place_of(name, True))))
+        return dict(await self.send(Request("GET", path_of(name, True))))
 
     async def send(self, request: Request) -> Any:
         """The answer to a call; sent again while the service cannot be reached or is busy."""

@@ -177,8 +177,8 @@ def _in_order(table: Table, items: Sequence[Id]) -> Table:
         return table
     if set(table.ids) != set(items):
         raise InvalidInput(f"the candidates are not the items of the fixed set, {items!r:.80}")
-    place = {id: row for row, id in enumerate(table.ids)}
-    return table._replace(ids=list(items), features=table.features[[place[id] for id in items]])
+    position = {id: row for row, id in enumerate(table.ids)}
+    return table._replace(ids=list(items), features=table.features[[position[id] for id in items]])
 
 
 def _distinct(names: Any, what: str) -> list[Any]:

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from rankloop.bandits.auc_loss import LOSSES, auc_loss, steepness
 from rankloop.bandits.auc_ranker import AUCRanker, minimised, objective
-from rankloop.bandits.stream_ranker import StreamingAUCRanker, place_for, stepped
+from rankloop.bandits.stream_ranker import StreamingAUCRanker, position_for, stepped
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 
 sk = pytest.importorskip("sklearn.metrics")
@@ -95,7 +95,7 @@ def test_both_solvers_reach_the_same_objective(loss):
     assert np.linalg.norm(of(full.coef_ * X.std(0))[1]) < (1e-3 if loss != "hinge" else 0.05)
 
 
-def test_the_ranker_ranks_and_beats_chance():
+def test_the_ranker_ranks_and_beats_probability():
     X, y = sparse_clicks()
     held_out = sparse_clicks(seed=9)
     for ranker in (AUCRanker(), AUCRanker(loss="squared_hinge", penalty="l1"), AUCRanker(solver="sgd", n_pairs=10**5)):
@@ -176,9 +176,9 @@ def test_the_reservoir_is_a_uniform_sample():
     for _ in range(repeats):
         kept = np.full(4, -1)
         for seen, draw in enumerate(rng.random(12)):
-            place = place_for(seen, 4, draw)
-            if place >= 0:
-                kept[place] = seen
+            position = position_for(seen, 4, draw)
+            if position >= 0:
+                kept[position] = seen
         counts[kept] += 1
     error = np.sqrt(repeats * (1 / 3) * (2 / 3))
     assert np.abs(counts - repeats / 3).max() < 4.5 * error

@@ -20,7 +20,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Problem, Query
 from rankloop.logs.impressions import holds_impressions, read_impressions
 
-LOOKED_AT = 1.0 / np.arange(1, 7) ** 1.5
+EXAMINED = 1.0 / np.arange(1, 7) ** 1.5
 WEIGHTS = np.array([2.0, -1.0, 0.5])
 
 
@@ -33,15 +33,15 @@ def shown_lists(n_queries=40, shows=60, seed=0):
         relevant = 1 / (1 + np.exp(-(X @ WEIGHTS)))
         for _ in range(shows):
             order = np.argsort(X[:, 0] * 2 + rng.normal(size=6))
-            yield query, order, X[order], rng.random(6) < LOOKED_AT * relevant[order]
+            yield query, order, X[order], rng.random(6) < EXAMINED * relevant[order]
 
 
 def write_table(path: Path) -> Path:
     lines = ["impression,query,item,position,click,a,b,c"]
     for impression, (query, order, X, clicked) in enumerate(shown_lists()):
-        for place in range(6):
-            cells = ",".join(f"{value:.6f}" for value in X[place])
-            lines.append(f"{impression},{query},{order[place]},{place + 1},{int(clicked[place])},{cells}")
+        for position in range(6):
+            cells = ",".join(f"{value:.6f}" for value in X[position])
+            lines.append(f"{impression},{query},{order[position]},{position + 1},{int(clicked[position])},{cells}")
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -56,17 +56,17 @@ def test_a_table_becomes_lists(table):
     assert log.features.shape == (2400 * 6, 3)
     assert log.feature_names == ("a", "b", "c")
     np.testing.assert_array_equal(np.diff(log.offsets), 6)
-    np.testing.assert_array_equal(log.place[:6], np.arange(6))
+    np.testing.assert_array_equal(log.position[:6], np.arange(6))
     assert log.pair.max() == 40 * 6 - 1
 
 
 def test_unbiased_learning_beats_counting_clicks(table):
     log = read_click_log(table)
     bias = log.position_bias()
-    np.testing.assert_allclose(bias.looked_at, LOOKED_AT, atol=0.06)
+    np.testing.assert_allclose(bias.examined, EXAMINED, atol=0.06)
     cosines = {}
-    for name, looked_at in (("naive", np.ones(6)), ("weighted", bias.looked_at)):
-        grades = log.relevance(looked_at, clip=20.0)
+    for name, examined in (("naive", np.ones(6)), ("weighted", bias.examined)):
+        grades = log.relevance(examined, clip=20.0)
         pairs, costs = clicked_pairs(log.offsets, grades)
         learned = RankBundle("preferences", 1e-3, tolerance=1e-3).fit_pairs(log.features, pairs, costs).coef_
         cosines[name] = learned @ WEIGHTS / np.linalg.norm(learned) / np.linalg.norm(WEIGHTS)

@@ -11,7 +11,7 @@ from rankloop.click_logs.reader import read_click_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load
 
-LOOKED_AT = 1.0 / np.arange(1, 6)
+EXAMINED = 1.0 / np.arange(1, 6)
 USUAL = ("impression", "query", "item", "position", "click", "fresh", "state")
 
 
@@ -22,15 +22,15 @@ def rows(shows=1500, n_items=12, seed=0):
     for impression in range(shows):
         shown = rng.choice(n_items, 5, replace=False)
         shown = shown[np.argsort(-items[shown, 0] + 0.3 * rng.normal(size=5))]
-        for place, item in enumerate(shown.tolist()):
-            click = int(rng.random() < LOOKED_AT[place] * items[item, 1])
-            yield impression, "all", f"i{item}", place + 1, click, *items[item].round(6).tolist()
+        for position, item in enumerate(shown.tolist()):
+            click = int(rng.random() < EXAMINED[position] * items[item, 1])
+            yield impression, "all", f"i{item}", position + 1, click, *items[item].round(6).tolist()
 
 
 def written(path, without=(), names=USUAL):
-    kept = [place for place, name in enumerate(USUAL) if name not in without]
+    kept = [position for position, name in enumerate(USUAL) if name not in without]
     lines = [names, *rows()]
-    path.write_text("\n".join(",".join(str(line[place]) for place in kept) for line in lines) + "\n")
+    path.write_text("\n".join(",".join(str(line[position]) for position in kept) for line in lines) + "\n")
     return path
 
 
@@ -46,7 +46,7 @@ def test_without_queries_the_position_bias_is_learned_from_the_items(tmp_path, c
     first, second = read_click_log(with_query), read_click_log(alone)
     np.testing.assert_array_equal(first.pair, second.pair)
     assert len(np.unique(second.query)) == 1500  # lists are still not merged
-    np.testing.assert_allclose(second.position_bias().looked_at, LOOKED_AT, atol=0.06)
+    np.testing.assert_allclose(second.position_bias().examined, EXAMINED, atol=0.06)
     code, out, _ = command([alone, "--out", tmp_path / "out", "--regularisation", "0.001", "--json"], capsys)
     fresh, state = load(json.loads(out)["model"]).learner.weights
     assert not code
@@ -66,7 +66,7 @@ def test_an_item_of_another_query_is_another_pair(tmp_path):
 
 
 @pytest.mark.parametrize("without", [["query", "item"], ["item"]])
-def test_where_no_item_stands_at_two_places_the_bias_must_be_given(tmp_path, capsys, without):
+def test_where_no_item_stands_at_two_positions_the_bias_must_be_given(tmp_path, capsys, without):
     path = written(tmp_path / "clicks.csv", without)
     code, _, err = command([path, "--out", tmp_path / "out"], capsys)
     assert code == 2
@@ -76,10 +76,10 @@ def test_where_no_item_stands_at_two_places_the_bias_must_be_given(tmp_path, cap
     assert not command([path, "--out", tmp_path / "out", *given], capsys)[0]
 
 
-def test_a_single_place_has_no_bias(tmp_path):
+def test_a_single_position_has_no_bias(tmp_path):
     path = tmp_path / "clicks.csv"
     path.write_text("impression,item,position,click,f\n0,x,1,1,2.5\n1,y,1,0,1.5\n")
-    assert read_click_log(path).position_bias().looked_at.tolist() == [1.0]
+    assert read_click_log(path).position_bias().examined.tolist() == [1.0]
 
 
 def test_any_moved_looks_at_every_pair():

@@ -16,7 +16,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.evaluation import LogTable
 from rankloop.logs.context import Encoding
-from rankloop.logs.context_columns import MOST_COUNTED, Numbers, encoding_of
+from rankloop.logs.context_columns import MAX_COUNTED, Numbers, encoding_of
 
 SMALL = Encoding(("hats", "coats"), ("age", "job"), ((), ("clerk", "student")), (40.0, 0.0))
 JOBS = ("clerk", "student", "7", None)
@@ -137,13 +137,13 @@ def test_dates_and_times_are_left_out_and_named(tmp_path, packed):
 
 def test_numbers_are_counted_only_until_it_is_clear():
     unique, repeated = Numbers("row"), Numbers("visits")
-    for first in range(0, 3 * MOST_COUNTED, MOST_COUNTED):
-        unique.add(np.arange(first, first + MOST_COUNTED, dtype=np.float64))
-        repeated.add(np.arange(MOST_COUNTED // 2, dtype=np.float64))
+    for first in range(0, 3 * MAX_COUNTED, MAX_COUNTED):
+        unique.add(np.arange(first, first + MAX_COUNTED, dtype=np.float64))
+        repeated.add(np.arange(MAX_COUNTED // 2, dtype=np.float64))
     assert unique.is_id
-    assert len(unique.seen) == 2 * MOST_COUNTED
+    assert len(unique.seen) == 2 * MAX_COUNTED
     assert not repeated.is_id
-    assert unique.mean == (3 * MOST_COUNTED - 1) / 2
+    assert unique.mean == (3 * MAX_COUNTED - 1) / 2
 
 
 @pytest.fixture

@@ -109,8 +109,8 @@ def test_going_on_does_not_undo_the_training(unit):
     for visit, (age, luck) in enumerate(zip(rng.uniform(18, 80, 300), rng.random(300))):
         query = Query.of(np.zeros((2, 0)), [age * unit, 1.0])
         decision = session.rank(query)
-        chance = 0.2 + 0.2 * (2 * decision.ranking[0] - 1) * (age - 49) / 31
-        session.learn(query, decision, Reward(float(luck < chance)))
+        probability = 0.2 + 0.2 * (2 * decision.ranking[0] - 1) * (age - 49) / 31
+        session.learn(query, decision, Reward(float(luck < probability)))
         if visit % 20 == 19:
             shares.append(right())
     assert min(shares) > 0.85  # with the learner's own step it falls to 0.3

@@ -25,10 +25,10 @@ def leaking(tmp_path):
     """The click stands in three columns, one of them 1 where it was clicked by another name."""
     rng, lines = np.random.default_rng(0), []
     for impression in range(60):
-        for place in range(3):
+        for position in range(3):
             feature = rng.normal()
-            click = int(rng.random() < 0.5 / (place + 1) and feature > 0)
-            lines.append(f"{impression},{place + 1},{click},{feature:.3f},{click}.0,{0.5 / (place + 1):.3f}")
+            click = int(rng.random() < 0.5 / (position + 1) and feature > 0)
+            lines.append(f"{impression},{position + 1},{click},{feature:.3f},{click}.0,{0.5 / (position + 1):.3f}")
     return written(tmp_path, "impression,position,Click,f,reward,propensity", *lines)
 
 
@@ -72,14 +72,14 @@ def test_faults_are_named_by_row(tmp_path, line, message):
         read_click_log(written(tmp_path, HEADER, "0,1,1,2.5,3", line, "0,3,0,1.5,5"))
 
 
-def test_places_may_begin_anywhere(tmp_path):
+def test_positions_may_begin_anywhere(tmp_path):
     for first in (0, 1, 7):
-        lines = [f"0,{first + place},1,{place}.5,{place}" for place in range(3)]
-        assert read_click_log(written(tmp_path, HEADER, *lines)).place.tolist() == [0, 1, 2]
+        lines = [f"0,{first + position},1,{position}.5,{position}" for position in range(3)]
+        assert read_click_log(written(tmp_path, HEADER, *lines)).position.tolist() == [0, 1, 2]
     table = {"impression": [0, 0], "position": [1.0, 2.0], "click": [True, False], "f": [0.5, 1.5]}
     pq.write_table(pa.table(table), tmp_path / "clicks.parquet")
     log = read_click_log(tmp_path / "clicks.parquet")
-    assert (log.place.tolist(), log.clicked.tolist()) == ([0, 1], [1.0, 0.0])
+    assert (log.position.tolist(), log.clicked.tolist()) == ([0, 1], [1.0, 0.0])
 
 
 @pytest.mark.parametrize(

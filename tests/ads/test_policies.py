@@ -140,7 +140,7 @@ def test_the_campaign_has_the_click_rates_of_its_domain():
     rng = np.random.default_rng(0)
     for domain in IMPRESSIONS:
         campaign = Campaign(domain=domain)
-        mean = campaign.chances(rng.normal(size=(200_000, 20))).mean(axis=0)
+        mean = campaign.click_probabilities(rng.normal(size=(200_000, 20))).mean(axis=0)
         np.testing.assert_allclose(mean, campaign.rates, rtol=0.03)
     log = campaign.log(Uniform(n_ads=5), 1000, rng)
     assert log.n_ads == 5

@@ -48,8 +48,8 @@ def test_one_file_is_cut_so_that_every_query_is_tested_once(tmp_path: Path):
 def test_folds_as_letor_ships_them(tmp_path: Path):
     for number in range(1, 4):
         (tmp_path / f"Fold{number}").mkdir()
-        for place, part in enumerate(("train", "vali", "test")):
-            letor(tmp_path / f"Fold{number}" / f"{part}.txt", range(4 * place, 4 * place + 4), number)
+        for position, part in enumerate(("train", "vali", "test")):
+            letor(tmp_path / f"Fold{number}" / f"{part}.txt", range(4 * position, 4 * position + 4), number)
     folds = read_folds(tmp_path, 5)
     assert [fold.name for fold in folds] == ["Fold1", "Fold2", "Fold3"]
     assert folds[0].validation.query_ids == ("4", "5", "6", "7")

@@ -100,15 +100,15 @@ def test_every_option_says_what_it_takes_and_what_for() -> None:
 def test_commands_are_printed_as_they_were_called(
     called: str, python: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = {"bin": str(tmp_path / "bin"), "here": str(tmp_path / "here")}
-    for place in places.values():
-        Path(place).mkdir()
+    positions = {"bin": str(tmp_path / "bin"), "here": str(tmp_path / "here")}
+    for position in positions.values():
+        Path(position).mkdir()
     for name in ("rankloop", "python"):
         (tmp_path / "bin" / name).touch(mode=0o755)
-    monkeypatch.chdir(places["here"])
-    monkeypatch.setenv("PATH", places["bin"])
-    monkeypatch.setattr(sys, "argv", [called.format(**places)])
-    monkeypatch.setattr(sys, "executable", python.format(**places))
+    monkeypatch.chdir(positions["here"])
+    monkeypatch.setenv("PATH", positions["bin"])
+    monkeypatch.setattr(sys, "argv", [called.format(**positions)])
+    monkeypatch.setattr(sys, "executable", python.format(**positions))
     assert program() == said
     assert as_called("`rankloop list` or rankloop demo") == f"`{said} list` or {said} demo"
     assert as_called("from rankloop import Ranker; rankloop 0.1; x/rankloop run") == (

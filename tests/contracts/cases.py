@@ -66,13 +66,13 @@ def cases_of(kind: str, cls: type) -> list[Case]:
     `examples` on the class are tables of parameters (default: none), `example_problem` a problem that fits them all.
     """
     found = []
-    for place, learner in enumerate(examples_of(cls)):
+    for position, learner in enumerate(examples_of(cls)):
         problem = getattr(cls, "example_problem", None) or accepted_problem(learner)
         for variant in VARIANTS:
             varied = problem._replace(**variant)
             if accepts(learner, varied):
                 label = ",".join(f"{name}={value}" for name, value in variant.items())
-                found.append(Case(f"{kind}-{place}-{label or 'plain'}", learner, varied))
+                found.append(Case(f"{kind}-{position}-{label or 'plain'}", learner, varied))
     return found
 
 

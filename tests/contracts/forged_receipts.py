@@ -70,9 +70,9 @@ def _arrays(value: Any) -> Iterator[Any]:
         yield np.resize(value, (len(value), max(0, value.shape[1] - 1)))
     for number in _numbers(value.dtype.type(0).item()):
         if abs(number) < 2**63:
-            for place in {0, value.size - 1} if value.size else ():
+            for position in {0, value.size - 1} if value.size else ():
                 forged = value.copy()
-                forged.flat[place] = number
+                forged.flat[position] = number
                 yield forged
 
 

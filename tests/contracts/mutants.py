@@ -12,7 +12,7 @@ import numpy as np
 import showing_contracts as showing
 from cases import Case
 
-from rankloop.core.kernels import scores_of, stable, weighted_rows
+from rankloop.core.kernels import require_finite, scores_of, weighted_rows
 from rankloop.core.learner_parts import best_ranking, point_log_prob, seen_count, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Decision, Floats, Relevances
@@ -49,7 +49,7 @@ class Honest:
     def learn(self, state: Any, query: Any, decision: Any, feedback: Any) -> Any:
         slope = np.zeros(len(query.features))
         slope[feedback.items] = 0.1 * (feedback.grades - feedback.grades.mean())
-        weights = stable(state.weights + weighted_rows(query.features, slope))
+        weights = require_finite(state.weights + weighted_rows(query.features, slope))
         return state._replace(weights=weights, steps=state.steps + 1)
 
     def predict(self, state: Any, query: Any) -> Any:

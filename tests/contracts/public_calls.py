@@ -50,7 +50,7 @@ class Call(NamedTuple):
 
 REWARD, PROPENSITY, TARGET = [0.0, 1.0, 1.0, 0.0], [0.5, 0.5, 0.25, 0.25], [0.5, 0.25, 0.5, 0.25]
 LOGGED = {"reward": REWARD, "propensity": PROPENSITY, "target": TARGET}
-BY_PLACE = {name: [[value, value] for value in values] for name, values in LOGGED.items()}
+BY_POSITION = {name: [[value, value] for value in values] for name, values in LOGGED.items()}
 ROWS = np.arange(24.0).reshape(8, 3) % 5
 GRADES = np.array([0.0, 1.0, 2.0, 0.0, 1.0, 0.0, 2.0, 1.0])
 QID = np.repeat([1, 2], 4)
@@ -135,8 +135,8 @@ CALLS = {
     "credit": Call(credited, {"method": "team_draft", "items": np.array([1]), "weights": np.array([1.0])}),
     "compare": Call(compare, {"credits": [np.array([1.0, 0.0])], "first": 0, "second": 1}),
     **{f.__name__: Call(f, LOGGED) for f in (ips, snips)},
-    **{f.__name__: Call(f, BY_PLACE) for f in (cascade, position_wise)},
-    "whole_ranking": Call(whole_ranking, LOGGED | {"reward": BY_PLACE["reward"]}),
+    **{f.__name__: Call(f, BY_POSITION) for f in (cascade, position_wise)},
+    "whole_ranking": Call(whole_ranking, LOGGED | {"reward": BY_POSITION["reward"]}),
     "clipped": Call(clipped, LOGGED | {"limit": 3.0}),
     "direct": Call(direct, LOGGED | {"expected": TARGET}),
     "doubly_robust": Call(doubly_robust, LOGGED | {"predicted": TARGET, "expected": TARGET}),

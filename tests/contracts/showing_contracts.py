@@ -83,21 +83,27 @@ def check_log_prob(case: Case, draws: int = 3000) -> None:
     past, rng = play_past(case), default_rng(6)
     for state in (past.states[0], past.states[-1]):
         query = case.query(3 if case.problem.shown is None else 4, rng)
-        chances = _chances(case, state, query)
-        counts = dict.fromkeys(chances, 0)
+        probabilities = _probabilities(case, state, query)
+        counts = dict.fromkeys(probabilities, 0)
         for _ in range(draws):
             decision = case.learner.rank(state, query, rng)
             log_prob = case.learner.log_prob(state, query, decision.ranking)
             _assert_close(decision.log_propensity, log_prob, "the decision's log_propensity and log_prob")
             counts[_seen(case, decision.ranking)] += 1
-        if any(math.isnan(chance) for chance in chances.values()):
-            assert all(math.isnan(chance) for chance in chances.values()), f"log_prob is nan for some: {chances}"
+        if any(math.isnan(probability) for probability in probabilities.values()):
+            assert all(math.isnan(probability) for probability in probabilities.values()), (
+                f"log_prob is nan for some: {probabilities}"
+            )
             continue
-        assert abs(sum(chances.values()) - 1) < 1e-9, f"probabilities sum to {sum(chances.values())}: {chances}"
-        for seen, chance in chances.items():
-            error = math.sqrt(chance * (1 - chance) / draws) + 1e-9
+        assert abs(sum(probabilities.values()) - 1) < 1e-9, (
+            f"probabilities sum to {sum(probabilities.values())}: {probabilities}"
+        )
+        for seen, probability in probabilities.items():
+            error = math.sqrt(probability * (1 - probability) / draws) + 1e-9
             share = counts[seen] / draws
-            assert abs(share - chance) <= SURE * error, f"{seen} is shown {share:.4f} of the time, not {chance:.4f}"
+            assert abs(share - probability) <= SURE * error, (
+                f"{seen} is shown {share:.4f} of the time, not {probability:.4f}"
+            )
 
 
 def check_renaming(case: Case) -> None:
@@ -143,15 +149,17 @@ def _seen(case: Case, ranking: Any) -> tuple[int, ...]:
     return tuple(int(item) for item in ranking[: case.problem.shown])
 
 
-def _chances(case: Case, state: Any, query: Query) -> dict[tuple[int, ...], float]:
+def _probabilities(case: Case, state: Any, query: Query) -> dict[tuple[int, ...], float]:
     """The probability of each seen part, which must not depend on what is not seen."""
-    chances: dict[tuple[int, ...], float] = {}
+    probabilities: dict[tuple[int, ...], float] = {}
     for order in permutations(range(len(query.features))):
         log_prob = case.learner.log_prob(state, query, np.array(order))
         assert isinstance(log_prob, float), f"log_prob is a {type(log_prob).__name__}, not a float"
         seen = _seen(case, order)
-        _assert_close(chances.setdefault(seen, math.exp(log_prob)), math.exp(log_prob), f"two lists that begin {seen}")
-    return chances
+        _assert_close(
+            probabilities.setdefault(seen, math.exp(log_prob)), math.exp(log_prob), f"two lists that begin {seen}"
+        )
+    return probabilities
 
 
 def _assert_close(one: float, other: float, what: str) -> None:

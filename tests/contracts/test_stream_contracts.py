@@ -69,5 +69,5 @@ def adversary(stream: Any) -> bool:
 
 def trend(relevance: Any) -> float:
     """The covariance of grade and item number."""
-    places = np.arange(len(relevance)) - (len(relevance) - 1) / 2
-    return float(np.mean(places * relevance))
+    positions = np.arange(len(relevance)) - (len(relevance) - 1) / 2
+    return float(np.mean(positions * relevance))

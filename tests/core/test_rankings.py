@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from rankloop.core.errors import UnstableUpdate
-from rankloop.core.kernels import all_finite, scores_of, stable, weighted_rows
+from rankloop.core.kernels import all_finite, require_finite, scores_of, weighted_rows
 from rankloop.core.rankings import (
     discount,
     discounts,
@@ -86,4 +86,4 @@ def test_a_step_with_a_non_finite_number_is_refused():
     assert all_finite(np.array([[1.0, 2.0]]))
     for bad in (np.nan, np.inf, -np.inf):
         with pytest.raises(UnstableUpdate):
-            stable(np.array([1.0, bad]))
+            require_finite(np.array([1.0, bad]))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankloop import InvalidInput
-from rankloop.core.saved_state import MOST, restored_state
+from rankloop.core.saved_state import MAX_COUNT, restored_state
 
 
 class State(NamedTuple):
@@ -27,9 +27,9 @@ LATER = State(np.ones(2), np.array([7, -1]), np.ones((3, 2)), -2.5, 8, -1, True)
 def again(first=FIRST, **changes):
     parts = LATER._replace(**changes)
     arrays = [part for part in parts if isinstance(part, np.ndarray)]
-    places = {"array": 0}, {"array": 1}, {"array": 2}
-    outline = dict(zip(State._fields, (*places, *parts[3:])))
-    return restored_state(outline, first, lambda place: arrays[place])
+    positions = {"array": 0}, {"array": 1}, {"array": 2}
+    outline = dict(zip(State._fields, (*positions, *parts[3:])))
+    return restored_state(outline, first, lambda position: arrays[position])
 
 
 def test_what_learning_leads_to_is_restored():
@@ -37,14 +37,14 @@ def test_what_learning_leads_to_is_restored():
     assert type(state) is State
     assert all(np.array_equal(part, other) for part, other in zip(state, LATER))
     assert again(rate=3).rate == 3.0
-    assert again(rounds=MOST).rounds == MOST
+    assert again(rounds=MAX_COUNT).rounds == MAX_COUNT
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"rounds": 2}, r"state\.rounds holds a number that is too small"),
-        ({"rounds": MOST + 2}, "too large"),
+        ({"rounds": MAX_COUNT + 2}, "too large"),
         ({"rounds": 10**400}, "too large"),
         ({"rounds": True}, "type int"),
         ({"rounds": 5}, "no learning leads to"),
@@ -52,7 +52,7 @@ def test_what_learning_leads_to_is_restored():
         ({"averaged": 1}, "type bool"),
         ({"rate": "x"}, "type float"),
         ({"counts": np.array([0, -2])}, r"state\.counts holds a number that is too small"),
-        ({"counts": np.array([0, MOST + 1])}, "too large"),
+        ({"counts": np.array([0, MAX_COUNT + 1])}, "too large"),
         ({"weights": np.array([0.0, np.inf])}, "not finite"),
         ({"weights": np.zeros(3)}, "needs float64"),
         ({"weights": np.zeros(2, ">f8")}, "needs float64"),

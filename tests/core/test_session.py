@@ -19,7 +19,7 @@ from rankloop import (
     UnstableUpdate,
     build,
 )
-from rankloop.core.kernels import stable
+from rankloop.core.kernels import require_finite
 from rankloop.core.session import generators
 
 
@@ -45,7 +45,7 @@ class Summing:
         amount = feedback.value if isinstance(feedback, Reward) else 1.0
         if amount == 7.0:
             return 1 // 0
-        return Sums(stable(state.total + amount), state.rounds + 1)
+        return Sums(require_finite(state.total + amount), state.rounds + 1)
 
     def predict(self, state, query):
         return np.arange(len(query.features))

@@ -27,12 +27,12 @@ def test_a_query_is_a_writable_copy_in_float64():
         ([["x"]], "must be numbers"),
     ],
 )
-def test_bad_features_are_refused_by_place(features, message):
+def test_bad_features_are_refused_by_position(features, message):
     with pytest.raises(InvalidInput, match=message):
         Query.of(features)
 
 
-def test_bad_context_is_refused_by_place():
+def test_bad_context_is_refused_by_position():
     with pytest.raises(InvalidInput, match="context: nan at entry 1"):
         Query.of([[1.0]], context=[0.0, np.nan])
 

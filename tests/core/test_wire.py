@@ -19,7 +19,7 @@ class Pair(NamedTuple):
     where: Ints
     how_much: Floats
     swapped: bool
-    chance: float
+    probability: float
     count: int
 
 
@@ -60,8 +60,8 @@ def test_the_receipt_type_is_found_through_wrappers():
     st.floats(allow_nan=False, allow_infinity=False),
     st.integers(-(2**62), 2**62),
 )
-def test_receipts_come_back_from_json_as_they_were(where, how_much, swapped, chance, count):
-    receipt = Own(3, Pair(where, how_much, swapped, chance, count))
+def test_receipts_come_back_from_json_as_they_were(where, how_much, swapped, probability, count):
+    receipt = Own(3, Pair(where, how_much, swapped, probability, count))
     decision = Decision(np.array([1, 0]), float("nan"), receipt)
     learner = Around(Plain())
     back = decision_from_plain(json.loads(json.dumps(decision_to_plain(decision))), learner)

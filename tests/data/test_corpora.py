@@ -109,7 +109,7 @@ def test_the_stream_of_a_topic(corpus_path):
         next(Topics(path=str(corpus_path), topic="sports").rounds(np.random.default_rng(0)))
 
 
-def test_documents_are_distinct_and_uniform_in_every_place():
+def test_documents_are_distinct_and_uniform_in_every_position():
     rng, n = np.random.default_rng(0), 6000
     counts = np.zeros((5, 3))
     for _ in range(n):

@@ -33,16 +33,16 @@ soup = st.lists(st.one_of(pieces, almost_lines), max_size=12).map(b"".join)
 def mutated(draw):
     """Good lines with one byte replaced, removed or inserted, or with the end cut off."""
     text = bytearray(b"".join(draw(st.lists(almost_lines, min_size=1, max_size=6))))
-    place, byte = draw(st.integers(0, len(text) - 1)), draw(st.integers(0, 255))
+    position, byte = draw(st.integers(0, len(text) - 1)), draw(st.integers(0, 255))
     change = draw(st.sampled_from(["replace", "remove", "insert", "cut"]))
     if change == "replace":
-        text[place] = byte
+        text[position] = byte
     elif change == "remove":
-        del text[place]
+        del text[position]
     elif change == "insert":
-        text.insert(place, byte)
+        text.insert(position, byte)
     else:
-        del text[place:]
+        del text[position:]
     return bytes(text)
 
 

@@ -137,18 +137,18 @@ def explained(features, values) -> float:
 
 def test_items_are_shuffled_and_rows_stay_together():
     data = Dataset.of(np.arange(6.0)[:, None] * [1, 10], np.arange(6.0), [0, 4, 6], ["a", "b"])
-    places, queries, n = np.zeros((4, 4)), 0, 6000
+    positions, queries, n = np.zeros((4, 4)), 0, 6000
     for query, relevance in islice(shuffled_rounds(data, np.random.default_rng(0)), n):
         assert (query.features[:, 0] == relevance).all()
         assert (query.features[:, 1] == 10 * relevance).all()
         if query.id == "a":
             queries += 1
             assert sorted(relevance) == [0, 1, 2, 3]
-            places[relevance.astype(int), np.arange(4)] += 1
+            positions[relevance.astype(int), np.arange(4)] += 1
         else:
             assert sorted(relevance) == [4, 5]
     assert abs(queries - n / 2) < 4.5 * np.sqrt(n / 4)
-    assert np.abs(places / queries - 1 / 4).max() < 4.5 * np.sqrt(3 / 16 / queries)
+    assert np.abs(positions / queries - 1 / 4).max() < 4.5 * np.sqrt(3 / 16 / queries)
 
 
 def test_candidates_are_a_uniform_part():

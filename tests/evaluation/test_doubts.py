@@ -106,23 +106,23 @@ def test_the_largest_weight_must_be_one(bound):
 
 
 @pytest.mark.parametrize("bound", RANGED)
-def test_the_range_holds_for_reward_models_and_places(bound):
+def test_the_range_holds_for_reward_models_and_positions(bound):
     reward, model = np.repeat([0.0, 1.0], 50), np.repeat([-50.0, 50.0], 50)
     with pytest.raises(InvalidInput, match=r"from -50.0 to 50.0"):
         direct(reward, HALF[100], HALF[100], expected=model, bound=bound)
     with pytest.raises(InvalidInput, match=r"to 1000.0"):
         doubly_robust(reward, HALF[100], HALF[100], predicted=model + 950, expected=reward, bound=bound)
-    for by_place in (position_wise, cascade):
+    for by_position in (position_wise, cascade):
         rewards, half = np.tile(reward[:, None], 2), np.full((100, 2), 0.5)
         with pytest.raises(InvalidInput, match=r"to 100.0"):
-            by_place(100 * rewards, half, half, bound=bound)
+            by_position(100 * rewards, half, half, bound=bound)
         with pytest.raises(InvalidInput, match=r"from -1.0"):
-            by_place(-rewards, half, half, bound=bound)
+            by_position(-rewards, half, half, bound=bound)
     plain = ips(reward, HALF[100], HALF[100], bound=bound)
     assert direct(reward, HALF[100], HALF[100], expected=reward, bound=bound).lower > plain.lower
 
 
-def test_the_range_of_a_gain_over_rankings_adds_up_the_places():
+def test_the_range_of_a_gain_over_rankings_adds_up_the_positions():
     """Summands from 0 to 2 · 2, rewards from 0 to 2: Hoeffding's width of their difference is 6 · √(ln 20 / 2n)."""
     half, rewards = np.full((50, 2), 0.5), np.ones((50, 2))
     found = position_wise(rewards, half, half, bound="hoeffding")

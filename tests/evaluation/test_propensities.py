@@ -9,9 +9,9 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entries
 from rankloop.core.types import Clicks, Preferred, Problem, Query, Relevances, Reward, clicks
-from rankloop.evaluation import RankingPolicy, place_probabilities, prefix_probabilities, shown_parts
+from rankloop.evaluation import RankingPolicy, position_probabilities, prefix_probabilities, shown_parts
 from rankloop.evaluation.off_policy.estimate import Options, summed
-from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, ranking_series, rewards_by_place, span_of
+from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, ranking_series, rewards_by_position, span_of
 
 N_ITEMS = 4
 ORDERS = [np.array(order) for order in itertools.permutations(range(N_ITEMS))]
@@ -47,18 +47,18 @@ OTHERS = ["pdgd", "explore_at_most(inner='pdgd', places=1)", "random_order", "on
 
 
 @pytest.mark.parametrize("kind", SWAPPING + OTHERS)
-@pytest.mark.parametrize("places", [1, 3, 4])
-def test_probabilities_by_place_are_those_of_enumeration(kind, places):
+@pytest.mark.parametrize("positions", [1, 3, 4])
+def test_probabilities_by_position_are_those_of_enumeration(kind, positions):
     policy = policy_of(kind, shown=3, rounds=5 if kind not in ("online_gradient", "random_order") else 0)
     whole = enumerated(policy)
     assert sum(whole.values()) == pytest.approx(1)
     for ranking in ORDERS:
-        marginal = [sum(p for o, p in whole.items() if o[k] == ranking[k]) for k in range(places)]
-        np.testing.assert_allclose(place_probabilities(policy, QUERY, ranking, places), marginal, atol=1e-12)
-        heads = [sum(p for o, p in whole.items() if o[:k] == tuple(ranking[:k])) for k in range(places + 1)]
-        given = [heads[k + 1] / heads[k] if heads[k] > 0 else 0.0 for k in range(places)]
-        np.testing.assert_allclose(prefix_probabilities(policy, QUERY, ranking, places), given, atol=1e-12)
-    parts = shown_parts(policy, QUERY, places)
+        marginal = [sum(p for o, p in whole.items() if o[k] == ranking[k]) for k in range(positions)]
+        np.testing.assert_allclose(position_probabilities(policy, QUERY, ranking, positions), marginal, atol=1e-12)
+        heads = [sum(p for o, p in whole.items() if o[:k] == tuple(ranking[:k])) for k in range(positions + 1)]
+        given = [heads[k + 1] / heads[k] if heads[k] > 0 else 0.0 for k in range(positions)]
+        np.testing.assert_allclose(prefix_probabilities(policy, QUERY, ranking, positions), given, atol=1e-12)
+    parts = shown_parts(policy, QUERY, positions)
     assert sum(parts.values()) == pytest.approx(1)
     assert all(p > 0 for p in parts.values())
 
@@ -89,7 +89,7 @@ def can_tell(policy, query):
 
 
 @pytest.mark.parametrize(("learner", "problem"), list(example_policies()))
-def test_the_first_places_of_every_learner_add_up_or_are_refused(learner, problem):
+def test_the_first_positions_of_every_learner_add_up_or_are_refused(learner, problem):
     """P(prefix) is the sum of its continuations, whoever the learner is."""
     problem = problem or first_fitting(learner)
     n_items, rng = problem.n_items or N_ITEMS, np.random.default_rng(1)
@@ -108,54 +108,54 @@ def test_the_first_places_of_every_learner_add_up_or_are_refused(learner, proble
 def test_long_lists_of_swapped_pairs_are_written_down_and_free_orders_refused():
     query = Query.of(np.random.default_rng(0).normal(size=(30, 2)))
     policy = policy_of("3pr(swap=0.3)")
-    found = place_probabilities(policy, query, policy.learner.predict(policy.state, query), 8)
+    found = position_probabilities(policy, query, policy.learner.predict(policy.state, query), 8)
     # Paired from the first place on or from the second, ½ each; an item leaves its place when its pair is swapped.
     np.testing.assert_allclose(found, [0.5 * 0.7 + 0.5, *[0.7] * 7], atol=1e-12)
     with pytest.raises(InvalidInput, match="Pdgd can show too many different orders in the first 8 places"):
-        place_probabilities(policy_of("pdgd"), query, np.arange(30), 8)
+        position_probabilities(policy_of("pdgd"), query, np.arange(30), 8)
     with pytest.raises(InvalidInput, match="LinearThompson cannot say"):
         prefix_probabilities(policy_of("linear_thompson"), QUERY, ORDERS[0], 2)
 
 
-def test_rewards_go_to_their_places():
+def test_rewards_go_to_their_positions():
     ranking = np.array([2, 0, 3, 1])
     clicked = Clicks(np.array([3, 2]), np.array([1.0, 5.0]))
-    assert rewards_by_place(ranking, clicked, 3).tolist() == [5.0, 0.0, 1.0]
+    assert rewards_by_position(ranking, clicked, 3).tolist() == [5.0, 0.0, 1.0]
     graded = Relevances(np.array([0, 2]), np.array([1.0, 2.0]))
-    assert rewards_by_place(ranking, graded, 2).tolist() == [2.0, 1.0]
-    assert rewards_by_place(ranking, Reward(0.5), 2).tolist() == [0.5, 0.0]
+    assert rewards_by_position(ranking, graded, 2).tolist() == [2.0, 1.0]
+    assert rewards_by_position(ranking, Reward(0.5), 2).tolist() == [0.5, 0.0]
     with pytest.raises(InvalidInput, match="preferred order"):
-        rewards_by_place(ranking, Preferred(ranking), 2)
+        rewards_by_position(ranking, Preferred(ranking), 2)
 
 
 WORTH = np.random.default_rng(2).random((N_ITEMS, N_ITEMS))  # of an item at a place
 
 
-def by_place(order, place):
-    return WORTH[place, order[place]]
+def by_position(order, position):
+    return WORTH[position, order[position]]
 
 
-def by_prefix(order, place):
-    return WORTH[place, order[place]] * (1.0 - 0.5 * WORTH[0, order[0]] if place else 1.0)
+def by_prefix(order, position):
+    return WORTH[position, order[position]] * (1.0 - 0.5 * WORTH[0, order[0]] if position else 1.0)
 
 
 @pytest.mark.parametrize("logging", ["random_order", "3pr(swap=0.4)"])
-@pytest.mark.parametrize("places", [2, 3])
-def test_estimates_from_our_own_logs_are_unbiased(logging, places):
+@pytest.mark.parametrize("positions", [2, 3])
+def test_estimates_from_our_own_logs_are_unbiased(logging, positions):
     """The expectation over all logged rankings is the target's true value, where the method's assumption holds."""
     logger = policy_of(logging, shown=3, rounds=4)
     target = policy_of("fair_pairs", shown=3, rounds=4) if "3pr" in logging else policy_of("pdgd", shown=3, rounds=9)
     if "3pr" in logging:  # the same scores, so that the log covers what the target shows
         target = target._replace(state=target.state._replace(weights=logger.state.weights))
     drawn, wanted = enumerated(logger), enumerated(target)
-    for method, reward in (("cascade", by_prefix), ("position_wise", by_place), ("pseudo_inverse", by_place)):
-        right = sum(p * sum(reward(o, k) for k in range(places)) for o, p in wanted.items())
+    for method, reward in (("cascade", by_prefix), ("position_wise", by_position), ("pseudo_inverse", by_position)):
+        right = sum(p * sum(reward(o, k) for k in range(positions)) for o, p in wanted.items())
         expected = 0.0
         for order, probability in drawn.items():
             if probability > 0:
                 rewards = np.array([reward(order, k) for k in range(3)])
                 entry = LoggedRanking(QUERY, np.array(order), rewards, logger)
-                series = ranking_series([entry], target, method, places)
+                series = ranking_series([entry], target, method, positions)
                 expected += probability * summed(series, method, Options(), span_of(method)).value
         assert expected == pytest.approx(right, abs=1e-9), method
 

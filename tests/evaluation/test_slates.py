@@ -21,54 +21,54 @@ from rankloop.evaluation import (
     whole_ranking,
 )
 
-N_ITEMS, PLACES = 4, 2
-SLATES = list(itertools.permutations(range(N_ITEMS), PLACES))
+N_ITEMS, POSITIONS = 4, 2
+SLATES = list(itertools.permutations(range(N_ITEMS), POSITIONS))
 LOGGED = np.random.default_rng(0).dirichlet(np.ones(len(SLATES)))
 TARGET = np.random.default_rng(1).dirichlet(np.ones(len(SLATES)) / 3)
-WORTH = np.random.default_rng(2).random((PLACES, N_ITEMS))  # of an item at a place
+WORTH = np.random.default_rng(2).random((POSITIONS, N_ITEMS))  # of an item at a place
 
 
-def place_reward(slate, place):
-    return WORTH[place, slate[place]]
+def position_reward(slate, position):
+    return WORTH[position, slate[position]]
 
 
-def prefix_reward(slate, place):
+def prefix_reward(slate, position):
     """Depends on the item and on everything above it."""
-    return WORTH[place, slate[place]] * (1.0 - 0.5 * WORTH[0, slate[0]] if place else 1.0)
+    return WORTH[position, slate[position]] * (1.0 - 0.5 * WORTH[0, slate[0]] if position else 1.0)
 
 
-def tangled_reward(slate, place):
-    return WORTH[place, slate[1 - place]] * WORTH[1 - place, slate[place]]
+def tangled_reward(slate, position):
+    return WORTH[position, slate[1 - position]] * WORTH[1 - position, slate[position]]
 
 
 def truth(reward):
-    return sum(p * sum(reward(slate, k) for k in range(PLACES)) for p, slate in zip(TARGET, SLATES))
+    return sum(p * sum(reward(slate, k) for k in range(POSITIONS)) for p, slate in zip(TARGET, SLATES))
 
 
-def marginal(probabilities, slate, place):
-    return sum(p for p, other in zip(probabilities, SLATES) if other[place] == slate[place])
+def marginal(probabilities, slate, position):
+    return sum(p for p, other in zip(probabilities, SLATES) if other[position] == slate[position])
 
 
-def prefix(probabilities, slate, place):
-    return sum(p for p, other in zip(probabilities, SLATES) if other[: place + 1] == slate[: place + 1])
+def prefix(probabilities, slate, position):
+    return sum(p for p, other in zip(probabilities, SLATES) if other[: position + 1] == slate[: position + 1])
 
 
 def conditionals(probabilities, slate):
-    chances = [1.0] + [prefix(probabilities, slate, k) for k in range(PLACES)]
-    return [chances[k + 1] / chances[k] for k in range(PLACES)]
+    prefixes = [1.0] + [prefix(probabilities, slate, k) for k in range(POSITIONS)]
+    return [prefixes[k + 1] / prefixes[k] for k in range(POSITIONS)]
 
 
 def expectation(estimator, reward, probabilities_of):
     """Σ over logged slates of probability · estimate from that one row."""
     total = 0.0
     for p, slate in zip(LOGGED, SLATES):
-        rewards = [[reward(slate, k) for k in range(PLACES)]]
+        rewards = [[reward(slate, k) for k in range(POSITIONS)]]
         total += p * estimator(rewards, probabilities_of(LOGGED, slate), probabilities_of(TARGET, slate)).value
     return total
 
 
-def by_place(probabilities, slate):
-    return [[marginal(probabilities, slate, k) for k in range(PLACES)]]
+def by_position(probabilities, slate):
+    return [[marginal(probabilities, slate, k) for k in range(POSITIONS)]]
 
 
 def by_prefix(probabilities, slate):
@@ -79,12 +79,12 @@ def of_slate(probabilities, slate):
     return [probabilities[SLATES.index(slate)]]
 
 
-@pytest.mark.parametrize("reward", [place_reward, prefix_reward, tangled_reward])
+@pytest.mark.parametrize("reward", [position_reward, prefix_reward, tangled_reward])
 def test_unbiased_exactly_where_promised(reward):
     right = truth(reward)
     assert expectation(whole_ranking, reward, of_slate) == pytest.approx(right, abs=1e-12)
     for estimator, of, fits in (
-        (position_wise, by_place, reward is place_reward),
+        (position_wise, by_position, reward is position_reward),
         (cascade, by_prefix, reward is not tangled_reward),
     ):
         error = abs(expectation(estimator, reward, of) - right)
@@ -95,12 +95,12 @@ def test_the_pseudo_inverse_needs_only_the_sum():
     weights = [slate_weight(slate, SLATES, LOGGED, TARGET, N_ITEMS) for slate in SLATES]
     total = 0.0
     for p, slate, weight in zip(LOGGED, SLATES, weights):
-        reward = sum(place_reward(slate, k) for k in range(PLACES))
+        reward = sum(position_reward(slate, k) for k in range(POSITIONS))
         total += p * pseudo_inverse([reward], [weight]).value
-    assert total == pytest.approx(truth(place_reward), abs=1e-9)
+    assert total == pytest.approx(truth(position_reward), abs=1e-9)
 
 
-def test_the_factored_weight_is_the_pseudo_inverse_of_independent_places():
+def test_the_factored_weight_is_the_pseudo_inverse_of_independent_positions():
     """Every place draws its item by itself, repetitions allowed."""
     slates = list(itertools.product(range(3), repeat=2))
     first, second = np.array([0.2, 0.3, 0.5]), np.array([0.6, 0.3, 0.1])

@@ -25,8 +25,8 @@ def _curves(left: Floats, right: Floats, streams: tuple[str, ...] = ("small",)) 
     """Runs whose DCG ends at these values, one per seed; with several streams, the second has the arms exchanged."""
     experiment = small(seeds=len(left))
     runs = []
-    for place, stream in enumerate(streams):
-        values = {"leader": right, "still": left} if place else {"leader": left, "still": right}
+    for position, stream in enumerate(streams):
+        values = {"leader": right, "still": left} if position else {"leader": left, "still": right}
         for arm, ends in values.items():
             for seed, end in enumerate(ends):
                 series = (np.full(len(ROUNDS), end)).tolist()
@@ -71,7 +71,7 @@ def test_flipped_data_flip_the_verdict(claim: Claim, left: Floats, right: Floats
     assert judge(claim, _curves(right, left)).word == "does not hold"
 
 
-def test_a_difference_within_chance_holds_partly() -> None:
+def test_a_difference_within_probability_holds_partly() -> None:
     verdict = judge(_claim("above", right="still"), _curves(np.array([0.6, 0.4, 0.7]), np.array([0.5, 0.5, 0.5])))
     assert verdict.word == "partly"
     assert "not beyond chance" in verdict.because

@@ -106,17 +106,17 @@ def test_moving_the_clicked_item_up_instead_gives_the_same_mean_rank():
     rng, discounts = np.random.default_rng(0), 1 / np.log2(np.arange(10) + 2)
     means = []
     for _ in range(60):
-        lead, places = 2.0, []
+        lead, positions = 2.0, []
         for draws in rng.random((1000, 11)):
             shown = np.arange(10) if lead > 0 else np.arange(9, -1, -1)  # item 0 is the relevant one
             if draws[10] < 0.5:
                 shown[[0, 1]] = shown[[1, 0]]
-            places.append(int(np.argmin(shown)) + 1)
+            positions.append(int(np.argmin(shown)) + 1)
             clicked = np.flatnonzero((draws[:10] < 0.8) == (shown == 0))[:1]
-            for place in clicked:
-                gain = int(shown[place] == 0) - int(shown[0] == 0)
-                lead += 2 * gain * (discounts[0] - discounts[place])
-        means.append(np.mean(places))
+            for position in clicked:
+                gain = int(shown[position] == 0) - int(shown[0] == 0)
+                lead += 2 * gain * (discounts[0] - discounts[position])
+        means.append(np.mean(positions))
     assert np.mean(means) == pytest.approx(1.51, abs=4 * np.std(means) / np.sqrt(60))
 
 

@@ -49,7 +49,7 @@ def test_what_is_corrected_holds(corrected: Callable[[], Verdict]) -> None:
     assert verdict.argument == ""
 
 
-def test_what_is_printed_is_refuted_with_number_place_and_argument() -> None:
+def test_what_is_printed_is_refuted_with_number_position_and_argument() -> None:
     claims = corrections(None).claims  # type: ignore[arg-type]
     refuted = [claim for claim in claims if claim.word == "cannot hold"]
     assert len(refuted) == len(CORRECTED)

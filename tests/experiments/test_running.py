@@ -50,10 +50,10 @@ def test_a_run_is_play_written_down() -> None:
         measure = build(name, "measure")
         shown = np.array([measure(round.decision.ranking, round.relevance) for round in rounds])
         best = np.array([measure(learner.predict(round.state, round.query), round.relevance) for round in rounds])
-        for place, t in enumerate(run.checkpoints):
-            assert run.values[name]["average"][place] == pytest.approx(shown[:t].mean())
-            assert run.values[name]["recent"][place] == pytest.approx(shown[max(t - 20, 0) : t].mean())
-            assert run.values[name]["predicted"][place] == pytest.approx(best[:t].mean())
+        for position, t in enumerate(run.checkpoints):
+            assert run.values[name]["average"][position] == pytest.approx(shown[:t].mean())
+            assert run.values[name]["recent"][position] == pytest.approx(shown[max(t - 20, 0) : t].mean())
+            assert run.values[name]["predicted"][position] == pytest.approx(best[:t].mean())
 
 
 def test_regret_is_that_of_the_prefix_and_its_factor_counts() -> None:
@@ -66,9 +66,9 @@ def test_regret_is_that_of_the_prefix_and_its_factor_counts() -> None:
     best_order = np.argsort(-relevance.sum(axis=0), kind="stable")
     best = np.mean([measure(best_order, grades) for grades in relevance])
     shown = np.mean([measure(np.arange(4), grades) for grades in relevance])
-    place = run.checkpoints.index(50)
-    assert plain.values["DCG"]["regret"][place] == pytest.approx(best - shown)
-    assert run.values["DCG"]["regret"][place] == pytest.approx(0.5 * best - shown)
+    position = run.checkpoints.index(50)
+    assert plain.values["DCG"]["regret"][position] == pytest.approx(best - shown)
+    assert run.values["DCG"]["regret"][position] == pytest.approx(0.5 * best - shown)
 
 
 def test_the_ceiling_is_the_best_ranking_of_every_query_and_nobody_is_above_it() -> None:

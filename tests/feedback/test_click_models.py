@@ -18,7 +18,7 @@ from rankloop.feedback.gaussian_grader import GaussianGrader
 from rankloop.feedback.noisy_reader import NoisyReader
 from rankloop.feedback.position_based import PositionBased
 from rankloop.feedback.sdbn import Sdbn
-from rankloop.feedback.ubm import LOOKED_AT, Ubm
+from rankloop.feedback.ubm import EXAMINED, Ubm
 
 RELEVANCE = np.array([0.0, 1.0, 2.0, 0.0, 1.0])
 RANKING = np.array([3, 2, 4, 0, 1])
@@ -27,49 +27,49 @@ GRADES = RELEVANCE[RANKING[:SEEN]].astype(int)
 DRAWS = 4000
 
 
-def walking_chance(pattern, click, stop, persistence):
+def walking_probability(pattern, click, stop, persistence):
     """P(pattern) of a walk from the top: sum over where it ends."""
     total, going = 0.0, 1.0
-    for place, hit in enumerate(pattern):
-        grade = GRADES[place]
+    for position, hit in enumerate(pattern):
+        grade = GRADES[position]
         going *= click[grade] if hit else 1 - click[grade]
         end_here = stop[grade] + (1 - stop[grade]) * (1 - persistence) if hit else 1 - persistence
-        if place == len(pattern) - 1:
+        if position == len(pattern) - 1:
             end_here = 1.0
-        if not any(pattern[place + 1 :]):
+        if not any(pattern[position + 1 :]):
             total += going * end_here
         going *= 1 - end_here
     return total
 
 
-def independent_chance(pattern, chances):
-    return math.prod(p if hit else 1 - p for hit, p in zip(pattern, chances))
+def independent_probability(pattern, probabilities):
+    return math.prod(p if hit else 1 - p for hit, p in zip(pattern, probabilities))
 
 
-def ubm_chance(pattern, click):
+def ubm_probability(pattern, click):
     total, last = 1.0, None
-    for place, hit in enumerate(pattern):
-        looked = LOOKED_AT[place, place] if last is None else LOOKED_AT[place, place - last - 1]
-        p = looked * click[GRADES[place]]
+    for position, hit in enumerate(pattern):
+        looked = EXAMINED[position, position] if last is None else EXAMINED[position, position - last - 1]
+        p = looked * click[GRADES[position]]
         total *= p if hit else 1 - p
-        last = place if hit else last
+        last = position if hit else last
     return total
 
 
-def first_chance(pattern, accuracy):
+def first_probability(pattern, accuracy):
     total = 1.0
-    for place, hit in enumerate(pattern):
-        says_yes = accuracy if GRADES[place] > 0 else 1 - accuracy
+    for position, hit in enumerate(pattern):
+        says_yes = accuracy if GRADES[position] > 0 else 1 - accuracy
         if hit:
-            return 0.0 if any(pattern[place + 1 :]) else total * says_yes
+            return 0.0 if any(pattern[position + 1 :]) else total * says_yes
         total *= 1 - says_yes
     return total
 
 
-def reader_chance(pattern, noise, most):
+def reader_probability(pattern, noise, most):
     total, left = 1.0, most
-    for place, hit in enumerate(pattern):
-        says_yes = 1 - noise if GRADES[place] > 0 else noise
+    for position, hit in enumerate(pattern):
+        says_yes = 1 - noise if GRADES[position] > 0 else noise
         if left == 0:
             total *= not hit
         else:
@@ -83,30 +83,30 @@ for behaviour in ("perfect", "navigational", "informational"):
     click, stop = CLICK[behaviour, 2], STOP[behaviour, 2]
     common = {"behaviour": behaviour, "max_grade": 2, "shown": SEEN}
     MODELS += [
-        (Cascade(**common), lambda p, c=click: walking_chance(p, c, np.ones(3), 1.0)),
-        (Dcm(**common), lambda p, c=click, s=stop: walking_chance(p, c, s, 1.0)),
-        (Sdbn(**common, persistence=0.7), lambda p, c=click, s=stop: walking_chance(p, c, s, 0.7)),
-        (PositionBased(**common), lambda p, c=click: independent_chance(p, c[GRADES] / (np.arange(SEEN) + 1))),
-        (Ubm(**common), lambda p, c=click: ubm_chance(p, c)),
+        (Cascade(**common), lambda p, c=click: walking_probability(p, c, np.ones(3), 1.0)),
+        (Dcm(**common), lambda p, c=click, s=stop: walking_probability(p, c, s, 1.0)),
+        (Sdbn(**common, persistence=0.7), lambda p, c=click, s=stop: walking_probability(p, c, s, 0.7)),
+        (PositionBased(**common), lambda p, c=click: independent_probability(p, c[GRADES] / (np.arange(SEEN) + 1))),
+        (Ubm(**common), lambda p, c=click: ubm_probability(p, c)),
     ]
 MODELS += [
-    (FirstRelevant(accuracy=0.8, shown=SEEN), lambda p: first_chance(p, 0.8)),
-    (NoisyReader(noise=0.3, shown=SEEN, max_clicks=2), lambda p: reader_chance(p, 0.3, 2)),
+    (FirstRelevant(accuracy=0.8, shown=SEEN), lambda p: first_probability(p, 0.8)),
+    (NoisyReader(noise=0.3, shown=SEEN, max_clicks=2), lambda p: reader_probability(p, 0.3, 2)),
 ]
 
 
-@pytest.mark.parametrize(("people", "chance_of"), MODELS, ids=lambda value: type(value).__name__)
-def test_every_click_pattern_has_its_probability(people, chance_of):
+@pytest.mark.parametrize(("people", "probability_of"), MODELS, ids=lambda value: type(value).__name__)
+def test_every_click_pattern_has_its_probability(people, probability_of):
     rng, counts = default_rng(5), {}
     for _ in range(DRAWS):
         items = set(people.observe(RANKING, RELEVANCE, rng).items.tolist())
         pattern = tuple(int(item in items) for item in RANKING[:SEEN])
         counts[pattern] = counts.get(pattern, 0) + 1
-    chances = {pattern: chance_of(pattern) for pattern in itertools.product((0, 1), repeat=SEEN)}
-    assert sum(chances.values()) == pytest.approx(1.0)
-    for pattern, chance in chances.items():
-        error = math.sqrt(chance * (1 - chance) / DRAWS)
-        assert abs(counts.get(pattern, 0) / DRAWS - chance) <= 5 * error + 1e-12, pattern
+    probabilities = {pattern: probability_of(pattern) for pattern in itertools.product((0, 1), repeat=SEEN)}
+    assert sum(probabilities.values()) == pytest.approx(1.0)
+    for pattern, probability in probabilities.items():
+        error = math.sqrt(probability * (1 - probability) / DRAWS)
+        assert abs(counts.get(pattern, 0) / DRAWS - probability) <= 5 * error + 1e-12, pattern
 
 
 def test_published_tables_have_their_ends():
@@ -120,7 +120,7 @@ def test_published_tables_have_their_ends():
             assert all(len(table[name, scale]) == scale + 1 for name in ("perfect", "navigational", "informational"))
 
 
-def test_propensities_are_how_often_places_are_looked_at():
+def test_propensities_are_how_often_positions_are_looked_at():
     people = PositionBased(behaviour="perfect", max_grade=1, severity=2.0, shown=3)
     assert people.propensities(5).tolist() == pytest.approx([1.0, 1 / 4, 1 / 9, 0.0, 0.0], rel=1e-15)
     rng = default_rng(0)

@@ -41,8 +41,8 @@ def check_items(people, ranking, feedback):
     if isinstance(feedback, Relevances):
         assert items.tolist() == part.tolist()
     else:
-        places = [ranking.tolist().index(item) for item in items]
-        assert places == sorted(places)
+        positions = [ranking.tolist().index(item) for item in items]
+        assert positions == sorted(positions)
         assert np.all(values == 1.0)
 
 

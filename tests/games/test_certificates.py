@@ -49,7 +49,7 @@ def test_refutations_are_checked(invented: type, seed: int) -> None:
     analysis = analyse(invented(seed=seed), 4, analysis.fast_from)
     assert isinstance(analysis.certificate, AllSeen)
     assert objection(analysis) is None
-    for place, entry in enumerate(analysis.certificate.refuted):
+    for position, entry in enumerate(analysis.certificate.refuted):
         for broken in (
             dataclasses.replace(entry, factor=-entry.factor),
             dataclasses.replace(entry, factor=entry.factor * 1e-3),
@@ -57,7 +57,7 @@ def test_refutations_are_checked(invented: type, seed: int) -> None:
             dataclasses.replace(entry, combined=(entry.ranking,), weights=(1.0,), factor=1.0),
             dataclasses.replace(entry, combined=(), weights=(), factor=1e-9),
         ):
-            rest = (*analysis.certificate.refuted[:place], broken, *analysis.certificate.refuted[place + 1 :])
+            rest = (*analysis.certificate.refuted[:position], broken, *analysis.certificate.refuted[position + 1 :])
             assert objection(dataclasses.replace(analysis, certificate=AllSeen(refuted=rest))) is not None
     if analysis.certificate.refuted:
         assert objection(dataclasses.replace(analysis, certificate=AllSeen(refuted=()))) is not None

@@ -17,7 +17,7 @@ from rankloop.games import Game, theorem_32, twins
 from rankloop.games.cells import best_under
 from rankloop.games.game import measure_for
 from rankloop.games.hopeless import Hopeless
-from rankloop.games.indistinguishable import gap_between, seen_chances
+from rankloop.games.indistinguishable import gap_between, seen_probabilities
 from rankloop.simulate.play import play
 
 HOPELESS = [
@@ -80,7 +80,7 @@ def test_what_is_compared_is_all_that_feedback_reveals() -> None:
     game = Game(measure=measure_for("nDCG", 2), n_items=3, max_grade=2)
     for depth in (1, 2, 3):
         everything = np.vstack([game.signals(row, depth) for row in range(len(game.rankings))])
-        seen = seen_chances(game.relevances, depth, 2)
+        seen = seen_probabilities(game.relevances, depth, 2)
         both = np.vstack((everything, seen))
         ranks = {np.linalg.matrix_rank(rows) for rows in (everything, seen, both)}
         assert len(ranks) == 1
@@ -139,7 +139,7 @@ def test_the_stream_plays_its_distribution_under_random_names() -> None:
     for which in ("first", "second"):
         stream = Hopeless(which=which)  # type: ignore[arg-type]
         pair = stream.twins()
-        chances = sorted(pair.first if which == "first" else pair.second)
+        probabilities = sorted(pair.first if which == "first" else pair.second)
         found = np.zeros(8)
         orders = set()
         for seed in range(12):
@@ -147,7 +147,7 @@ def test_the_stream_plays_its_distribution_under_random_names() -> None:
             counts = np.bincount((relevances @ [4, 2, 1]).astype(int), minlength=8)
             found += np.sort(counts)
             orders.add(tuple(np.argsort(relevances.mean(axis=0))))
-        assert_allclose(found / found.sum(), chances, atol=4 * np.sqrt(0.25 / 12_000))
+        assert_allclose(found / found.sum(), probabilities, atol=4 * np.sqrt(0.25 / 12_000))
         assert len(orders) > 2
 
 

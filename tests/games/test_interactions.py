@@ -54,12 +54,12 @@ def test_inclusion_of_sets_decides_as_the_rank_does(n_items: int, max_grade: int
     assert covered == in_space
 
 
-def test_depth_to_see_is_the_place_of_the_last_item() -> None:
+def test_depth_to_see_is_the_position_of_the_last_item() -> None:
     ranks = np.array(list(itertools.permutations(range(3))))
     depths = depth_to_see(ranks)
-    for row, places in enumerate(ranks):
+    for row, positions in enumerate(ranks):
         for number in range(1, 8):
-            assert depths[row, number] == 1 + max(places[item] for item in members(number, 3))
+            assert depths[row, number] == 1 + max(positions[item] for item in members(number, 3))
     assert (depths[:, 0] == 0).all()
 
 

@@ -21,14 +21,14 @@ def game(name: str, n_items: int = 3) -> Game:
 
 @pytest.mark.parametrize("n_items", [3, 4, 5])
 @pytest.mark.parametrize("measure", ["SumLoss", "DCG", "nDCG", "AUCLoss"])
-def test_neighbours_differ_by_adjacent_places_when_positions_are_weighed(measure: str, n_items: int) -> None:
+def test_neighbours_differ_by_adjacent_positions_when_positions_are_weighed(measure: str, n_items: int) -> None:
     """Lemma 3 of the paper, and that there are no others."""
     found = game(measure, n_items)
     for row in (0, len(found.rankings) - 2):
         swaps = []
-        for place in range(n_items - 1):
+        for position in range(n_items - 1):
             order = found.rankings[row].copy()
-            order[[place, place + 1]] = order[[place + 1, place]]
+            order[[position, position + 1]] = order[[position + 1, position]]
             swaps.append(found.action(order))
         assert neighbours_of(found, row) == sorted(swaps)
 

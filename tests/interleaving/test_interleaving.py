@@ -36,7 +36,7 @@ def drafts(rankings):
         yield build("team_draft", "interleaving").mix(rankings, handing_out(np.array(orders, dtype=float)))
 
 
-def chance_of_list(ranking, rankings, decay=3.0):
+def probability_of_list(ranking, rankings, decay=3.0):
     """P(list) of probabilistic interleaving: place by place the mean of the rankers' softmaxes over what is left."""
     total, left = 1.0, set(ranking)
     for item in ranking:
@@ -87,8 +87,8 @@ def test_team_draft_is_fair_to_blind_clicks(rankings):
     """A click on a place, whatever is there, earns every ranker the same in expectation (places of full rounds)."""
     rankings = np.array(rankings)
     mixes = list(drafts(rankings))
-    for place in range(rankings.shape[1] // len(rankings) * len(rankings)):
-        earned = np.mean([credit("team_draft", m, clicks(m.ranking[place : place + 1])) for m in mixes], axis=0)
+    for position in range(rankings.shape[1] // len(rankings) * len(rankings)):
+        earned = np.mean([credit("team_draft", m, clicks(m.ranking[position : position + 1])) for m in mixes], axis=0)
         np.testing.assert_allclose(earned, 1 / len(rankings))
 
 
@@ -98,11 +98,11 @@ def test_probabilistic_is_fair_to_blind_clicks(rankings):
     n_rankers, n_items = rankings.shape
     earned, total = np.zeros((n_items, n_rankers)), 0.0
     for ranking in itertools.permutations(range(n_items)):
-        chance = chance_of_list(ranking, rankings)
-        total += chance
+        probability = probability_of_list(ranking, rankings)
+        total += probability
         mixed = multileave(method, rankings, default_rng(0))._replace(ranking=np.array(ranking))
-        for place, item in enumerate(ranking):
-            earned[place] += chance * method.credit(mixed, clicks([item]))
+        for position, item in enumerate(ranking):
+            earned[position] += probability * method.credit(mixed, clicks([item]))
     assert total == pytest.approx(1.0)
     np.testing.assert_allclose(earned, 1 / n_rankers)
 
@@ -114,8 +114,10 @@ def test_probabilistic_lists_have_their_probability():
         ranking = tuple(interleave("probabilistic", *rankings, rng).ranking.tolist())
         counts[ranking] = counts.get(ranking, 0) + 1
     for ranking in itertools.permutations(range(3)):
-        chance = chance_of_list(ranking, rankings)
-        assert abs(counts.get(ranking, 0) / draws - chance) <= 5 * math.sqrt(chance * (1 - chance) / draws)
+        probability = probability_of_list(ranking, rankings)
+        assert abs(counts.get(ranking, 0) / draws - probability) <= 5 * math.sqrt(
+            probability * (1 - probability) / draws
+        )
 
 
 def exact_shares(ranking, rankings, decay):
@@ -138,8 +140,10 @@ def test_probabilistic_with_ranks_that_hardly_count(decay):
     assert sum(counts.values()) == draws
     for ranking in itertools.permutations(range(4)):
         shares = dict(exact_shares(ranking, rankings, decay))
-        chance = float(math.prod(sum(share) / 2 for share in shares.values()))
-        assert abs(counts.pop(ranking, 0) / draws - chance) <= 5 * math.sqrt(chance * (1 - chance) / draws)
+        probability = float(math.prod(sum(share) / 2 for share in shares.values()))
+        assert abs(counts.pop(ranking, 0) / draws - probability) <= 5 * math.sqrt(
+            probability * (1 - probability) / draws
+        )
         mixed = Mixed(np.array(ranking), rankings, np.full(4, -1))
         for item, share in shares.items():
             expected = [float(part / sum(share)) for part in share]
@@ -163,10 +167,10 @@ def test_optimised_is_fair_to_blind_clicks_and_a_distribution(n_items, data):
     lists = allowed_lists(a, b, n_items)
     assert len({tuple(one) for one in lists}) == len(lists)
     credits = item_credit(np.stack([a, b]))[lists]
-    chances = list_probabilities(credits)
-    assert chances.min() >= 0
-    assert chances.sum() == pytest.approx(1.0)
-    np.testing.assert_allclose(chances @ np.cumsum(credits, axis=1), 0.0, atol=1e-7)
+    probabilities = list_probabilities(credits)
+    assert probabilities.min() >= 0
+    assert probabilities.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(probabilities @ np.cumsum(credits, axis=1), 0.0, atol=1e-7)
 
 
 def test_balanced_by_hand():

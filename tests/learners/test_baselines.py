@@ -12,7 +12,7 @@ from rankloop.core.types import Problem, Query
 
 
 @pytest.mark.parametrize(("shown", "orders"), [(None, 5 * 4 * 3 * 2 * 1), (2, 5 * 4), (1, 5), (9, 120)])
-def test_random_order_gives_every_seen_order_the_same_chance(shown: int | None, orders: int):
+def test_random_order_gives_every_seen_order_the_same_probability(shown: int | None, orders: int):
     learner = build("random_order")
     state = learner.init(Problem(n_features=0, shown=shown))
     query = Query.of(np.empty((5, 0)))

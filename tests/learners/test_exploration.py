@@ -16,7 +16,7 @@ from rankloop.learners._shared.cell_exploration import (
     cell_first,
     cell_to_explore,
     cells_left,
-    exploration_chance,
+    exploration_probability,
     is_on_top,
     log_prob_of_exploring,
 )
@@ -34,11 +34,11 @@ def cells(n_items: int, depth: int) -> list[list[int]]:
 @given(explored=counts, rounds_left=st.integers(-3, 9), whether=st.floats(0, 0.999), which=st.floats(0, 0.999))
 def test_cell_to_explore(explored: list[int], rounds_left: int, whether: float, which: float) -> None:
     left = [cell for cell, times in enumerate(explored) if times == 0]
-    chance = 0.0 if not left else 1.0 if rounds_left <= len(left) else len(left) / rounds_left
+    probability = 0.0 if not left else 1.0 if rounds_left <= len(left) else len(left) / rounds_left
     array = np.array(explored)
     assert cells_left(array) == len(left)
-    assert exploration_chance(len(left), rounds_left) == chance
-    expected = left[int(which * len(left))] if whether < chance else -1
+    assert exploration_probability(len(left), rounds_left) == probability
+    expected = left[int(which * len(left))] if whether < probability else -1
     assert cell_to_explore(array, len(left), rounds_left, whether, which) == expected
 
 

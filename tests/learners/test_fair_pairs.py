@@ -29,17 +29,17 @@ def orders(scores, swap):
             for j, flip in zip(pairs, flips):
                 if flip:
                     ranking[j], ranking[j + 1] = best[j + 1], best[j]
-            chance = math.prod(swap if flip else 1 - swap for flip in flips)
-            yield np.array(ranking), first, 0.5 * chance
+            probability = math.prod(swap if flip else 1 - swap for flip in flips)
+            yield np.array(ranking), first, 0.5 * probability
 
 
 def expected_step(scores, newest, swap, click, bias):
     """Over orders and clicks: item i at place p is clicked with probability click[i] · bias[p]."""
     total = np.zeros(len(scores))
     for ranking, first, p_order in orders(scores, swap):
-        chances = click[ranking] * bias
+        probabilities = click[ranking] * bias
         for pattern in itertools.product((0.0, 1.0), repeat=len(ranking)):
-            p_clicks = math.prod(c if hit else 1 - c for hit, c in zip(pattern, chances))
+            p_clicks = math.prod(c if hit else 1 - c for hit, c in zip(pattern, probabilities))
             clicked = np.zeros(len(scores))
             clicked[ranking] = pattern
             total += p_order * p_clicks * pair_gradient(newest, scores, ranking, first, swap, clicked)
@@ -74,8 +74,8 @@ def test_pair_gradient_twin(n_items, data, swap):
     wanted = np.zeros(n_items)
     for j in range(first, n_items - 1, 2):
         upper, lower = ranking[j], ranking[j + 1]
-        chance = swap if best[j] != upper else 1 - swap
-        step = max(0.0, clicked[lower] - clicked[upper]) * sigmoid(newest[upper] - newest[lower]) / 2 / chance
+        probability = swap if best[j] != upper else 1 - swap
+        step = max(0.0, clicked[lower] - clicked[upper]) * sigmoid(newest[upper] - newest[lower]) / 2 / probability
         wanted[lower] += step
         wanted[upper] -= step
     np.testing.assert_allclose(pair_gradient(newest, scores, ranking, first, swap, clicked), wanted, atol=1e-12)

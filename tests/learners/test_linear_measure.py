@@ -16,7 +16,7 @@ from rankloop.learners._shared.linear_measure import (
     grades_with,
     largest_gain,
     with_gains,
-    worth_of_places,
+    worth_of_positions,
 )
 from rankloop.measures import parse_measure
 
@@ -30,14 +30,14 @@ def test_measure_is_worth_times_gain(name: str, grades: list[int], seed: int) ->
     measure, relevance = parse_measure(name), np.array(grades, dtype=np.float64)
     ranking = np.random.default_rng(seed).permutation(len(grades))
     gains = [gain_of(relevance[item], *gain_for(measure)) for item in ranking]
-    value = float(np.sum(worth_of_places(measure, len(grades)) * gains))
+    value = float(np.sum(worth_of_positions(measure, len(grades)) * gains))
     expected = measure(ranking, relevance)
     assert (value if measure.higher_is_better else -value) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_worth_falls_with_the_place(name: str) -> None:
-    assert np.all(np.diff(worth_of_places(parse_measure(name), 6)) <= 0)
+def test_worth_falls_with_the_position(name: str) -> None:
+    assert np.all(np.diff(worth_of_positions(parse_measure(name), 6)) <= 0)
 
 
 @pytest.mark.parametrize("name", ["nDCG", "AP", "AUC", "PairwiseLoss", "P"])

@@ -54,18 +54,18 @@ def test_nearest_mean_against_a_solver() -> None:
 def test_drawn_orders_have_the_mean_and_the_probabilities(pulls: list[float], seed: int) -> None:
     target, worth = pair(pulls, seed)
     point = nearest_mean(target, worth)
-    pairs, chances = exchanges(point, worth)
+    pairs, exchange = exchanges(point, worth)
     order = np.random.default_rng(seed).permutation(len(worth))
-    assert len(chances) < len(worth)
+    assert len(exchange) < len(worth)
     probabilities: dict[tuple[int, ...], float] = {}
-    for made in product([True, False], repeat=len(chances)):
-        uniforms = np.where(made, chances - 1e-12, chances + 1e-12)
-        ranking = tuple(drawn_order(order, pairs, chances, uniforms).tolist())
-        share = float(np.prod(np.where(made, chances, 1 - chances)))
+    for made in product([True, False], repeat=len(exchange)):
+        uniforms = np.where(made, exchange - 1e-12, exchange + 1e-12)
+        ranking = tuple(drawn_order(order, pairs, exchange, uniforms).tolist())
+        share = float(np.prod(np.where(made, exchange, 1 - exchange)))
         probabilities[ranking] = probabilities.get(ranking, 0.0) + share
     mean = np.zeros(len(worth))
     for ranking in permutations(range(len(worth))):
-        log_prob = log_prob_of_order(order, pairs, chances, np.array(ranking))
+        log_prob = log_prob_of_order(order, pairs, exchange, np.array(ranking))
         assert math.exp(log_prob) == pytest.approx(probabilities.get(ranking, 0.0), abs=1e-9)
         mean[list(ranking)] += math.exp(log_prob) * worth
     assert mean[order] == pytest.approx(point, abs=1e-9)
@@ -78,11 +78,11 @@ def test_huge_totals_and_equal_worths_leave_probabilities(seed: int) -> None:
     worth = -np.sort(-rng.integers(0, 2, 6).astype(np.float64))
     target = -np.sort(-(1e6 * rng.integers(0, 3, 6) + rng.random(6)))
     point = nearest_mean(target, worth)
-    pairs, chances = exchanges(point, worth)
-    assert np.all((chances >= 0) & (chances <= 1))
+    pairs, probabilities = exchanges(point, worth)
+    assert np.all((probabilities >= 0) & (probabilities <= 1))
     mean = worth.copy()
-    for (settled, other), chance in zip(pairs, chances):
-        difference = chance * (mean[settled] - mean[other])
+    for (settled, other), probability in zip(pairs, probabilities):
+        difference = probability * (mean[settled] - mean[other])
         mean[settled], mean[other] = mean[settled] - difference, mean[other] + difference
     assert mean == pytest.approx(point, abs=1e-8)
 
@@ -117,7 +117,7 @@ def test_log_propensity_is_log_prob_and_rankings_follow_it() -> None:
     assert learner.predict(state, query).tolist() == [2, 0, 1]
 
 
-def test_log_prob_is_nan_where_not_all_places_are_seen() -> None:
+def test_log_prob_is_nan_where_not_all_positions_are_seen() -> None:
     learner, query = MirrorDescent(), Query.of(np.empty((3, 0)))
     state = learner.init(Problem(0, 3, shown=2))
     assert math.isnan(learner.log_prob(state, query, np.arange(3)))

@@ -19,22 +19,22 @@ from rankloop.learners.wrappers.exploration_limit import ExploreAtMost
 SCORES = st.lists(st.floats(-3, 3), min_size=2, max_size=5)
 
 
-def chance(scores, ranking, seen=None):
+def probability(scores, ranking, seen=None):
     """Plackett–Luce, written down: Π_p exp(s_p) / Σ_(q ≥ p) exp(s_q)."""
     strengths = np.exp(np.asarray(scores)[list(ranking)])
     return math.prod(strengths[p] / strengths[p:].sum() for p in range(len(ranking))[:seen])
 
 
-def limited_chances(scores, limit):
+def limited_probabilities(scores, limit):
     """The probability of every ranking when the rules of the limit are followed place by place."""
     best = list(np.argsort(-np.asarray(scores), kind="stable"))
     found = {}
     for ranking in itertools.permutations(range(len(scores))):
         total = 1.0
-        for place, item in enumerate(ranking):
-            left = [i for i in ranking[place:] if limit.places < 0 or best.index(i) <= place + limit.places]
-            due = [i for i in left if limit.places >= 0 and best.index(i) + limit.places <= place]
-            if limit.keep_first and place == 0:
+        for position, item in enumerate(ranking):
+            left = [i for i in ranking[position:] if limit.places < 0 or best.index(i) <= position + limit.places]
+            due = [i for i in left if limit.places >= 0 and best.index(i) + limit.places <= position]
+            if limit.keep_first and position == 0:
                 due = best[:1]
             options = due or left
             total *= math.exp(scores[item]) / sum(math.exp(scores[i]) for i in options) if item in options else 0.0
@@ -46,13 +46,13 @@ def limited_chances(scores, limit):
 @given(SCORES, st.integers(-1, 3), st.booleans())
 def test_log_prob_follows_the_rules_of_the_limit(scores, places, keep_first):
     strengths, best = strengths_of(np.array(scores)), np.argsort(-np.array(scores), kind="stable")
-    chances = limited_chances(scores, Limit(places, keep_first))
-    assert sum(chances.values()) == pytest.approx(1.0)
-    for ranking, wanted in chances.items():
+    probabilities = limited_probabilities(scores, Limit(places, keep_first))
+    assert sum(probabilities.values()) == pytest.approx(1.0)
+    for ranking, wanted in probabilities.items():
         found = log_prob_of(strengths, best, np.array(ranking), len(scores), places, keep_first)
         assert math.exp(found) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
         if wanted > 0 and places >= 0:
-            assert max(abs(place - list(best).index(item)) for place, item in enumerate(ranking)) <= places
+            assert max(abs(position - list(best).index(item)) for position, item in enumerate(ranking)) <= places
 
 
 @pytest.mark.parametrize("limit", [Limit(), Limit(1, False), Limit(2, True)])
@@ -62,7 +62,7 @@ def test_draws_have_their_probability(limit):
     for _ in range(draws):
         ranking = tuple(draw(strengths_of(scores), best, limit.places, limit.keep_first, rng.random(4)).tolist())
         counts[ranking] = counts.get(ranking, 0) + 1
-    for ranking, wanted in limited_chances(scores, limit).items():
+    for ranking, wanted in limited_probabilities(scores, limit).items():
         assert abs(counts.get(ranking, 0) / draws - wanted) <= 5 * math.sqrt(wanted * (1 - wanted) / draws) + 1e-12
 
 
@@ -71,7 +71,7 @@ def test_the_seen_part_is_what_counts():
     state = learner.init(Problem(n_features=1, shown=2))._replace(weights=np.ones(1))
     for ranking in itertools.permutations(range(4)):
         found = learner.log_prob(state, Query.of(features), np.array(ranking))
-        assert math.exp(found) == pytest.approx(chance(features[:, 0], ranking, 2))
+        assert math.exp(found) == pytest.approx(probability(features[:, 0], ranking, 2))
 
 
 @settings(deadline=None)
@@ -83,10 +83,10 @@ def test_swap_odds_twin(scores, data):
     swapped = list(ranking)
     swapped[upper], swapped[lower] = ranking[lower], ranking[upper]
     found = swap_odds(strengths_of(np.array(scores)), np.array(ranking), upper, lower)
-    assert found == pytest.approx(chance(scores, swapped) / chance(scores, ranking), rel=1e-9)
+    assert found == pytest.approx(probability(scores, swapped) / probability(scores, ranking), rel=1e-9)
 
 
-def brute_weights(scores, ranking, clicked, seen, chance_of):
+def brute_weights(scores, ranking, clicked, seen, probability_of):
     """Section 4 of the paper, pair by pair."""
     weights, places = np.zeros(len(ranking)), range(seen)
     hits = [p for p in places if clicked[ranking[p]]]
@@ -95,7 +95,7 @@ def brute_weights(scores, ranking, clicked, seen, chance_of):
     for i, j in itertools.product(hits, [p for p in places if not clicked[ranking[p]] and p <= max(hits) + 1]):
         swapped = list(ranking)
         swapped[i], swapped[j] = ranking[j], ranking[i]
-        own, other = chance_of(ranking), chance_of(swapped)
+        own, other = probability_of(ranking), probability_of(swapped)
         k, l = ranking[i], ranking[j]  # noqa: E741 - the paper's letters
         a, b = math.exp(scores[k]), math.exp(scores[l])
         step = other / (own + other) * a * b / (a + b) ** 2
@@ -112,22 +112,22 @@ def brute_weights(scores, ranking, clicked, seen, chance_of):
 )
 def test_pair_weights_twin(scores, data, limit):
     n_items = len(scores)
-    chances = limited_chances(scores, limit)
-    ranking = data.draw(st.sampled_from([one for one, p in chances.items() if p > 0]))
+    probabilities = limited_probabilities(scores, limit)
+    ranking = data.draw(st.sampled_from([one for one, p in probabilities.items() if p > 0]))
     clicked = np.array(data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=n_items, max_size=n_items)))
     found = pair_weights(np.array(scores), np.array(ranking), -1, limit.places, limit.keep_first, clicked)
-    wanted = brute_weights(scores, ranking, clicked, n_items, lambda r: chances[tuple(r)])
+    wanted = brute_weights(scores, ranking, clicked, n_items, lambda r: probabilities[tuple(r)])
     np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-12)
 
 
-def click_chances(grades, click, stop):
+def click_probabilities(grades, click, stop):
     """All click patterns over the places, with their probability, of people who read down and stop after clicks."""
     for pattern in itertools.product((0, 1), repeat=len(grades)):
         total, reading = 0.0, 1.0
-        for place, hit in enumerate(pattern):
-            reading *= click[grades[place]] if hit else 1 - click[grades[place]]
-            ends = 1.0 if place == len(pattern) - 1 else stop[grades[place]] * hit
-            if not any(pattern[place + 1 :]):
+        for position, hit in enumerate(pattern):
+            reading *= click[grades[position]] if hit else 1 - click[grades[position]]
+            ends = 1.0 if position == len(pattern) - 1 else stop[grades[position]] * hit
+            if not any(pattern[position + 1 :]):
                 total += reading * ends
             reading *= 1 - ends
         yield pattern, total
@@ -135,9 +135,9 @@ def click_chances(grades, click, stop):
 
 def expected_step(scores, grades, limit, behaviour):
     click, stop, total = CLICK[behaviour, 1], STOP[behaviour, 1], np.zeros(len(scores))
-    for ranking, p_ranking in limited_chances(scores, limit).items():
+    for ranking, p_ranking in limited_probabilities(scores, limit).items():
         if p_ranking > 0:
-            for pattern, p_clicks in click_chances([grades[item] for item in ranking], click, stop):
+            for pattern, p_clicks in click_probabilities([grades[item] for item in ranking], click, stop):
                 clicked = np.zeros(len(scores))
                 clicked[list(ranking)] = pattern
                 step = pair_weights(np.array(scores), np.array(ranking), -1, limit.places, limit.keep_first, clicked)

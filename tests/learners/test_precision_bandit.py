@@ -14,31 +14,31 @@ from scipy.optimize import brentq
 from rankloop.core.errors import InvalidInput
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Floats, Problem, Query, relevances
-from rankloop.learners._shared.item_sets import drawn_first, inclusion_chances, shuffle
+from rankloop.learners._shared.item_sets import drawn_first, inclusion_probabilities, shuffle
 from rankloop.learners.precision_bandit import PrecisionBandit
 
 
-def chances_of(losses: Floats, rate: float, n: int) -> Floats:
-    return inclusion_chances(losses, ranking_of(-losses), rate, n)
+def probabilities_of(losses: Floats, rate: float, n: int) -> Floats:
+    return inclusion_probabilities(losses, ranking_of(-losses), rate, n)
 
 
 @settings(deadline=None)
 @given(losses=st.lists(st.floats(0, 50), min_size=1, max_size=8), n=st.integers(1, 8), rate=st.floats(0.01, 3))
-def test_chances_solve_their_equation(losses: list[float], n: int, rate: float) -> None:
+def test_probabilities_solve_their_equation(losses: list[float], n: int, rate: float) -> None:
     n = min(n, len(losses))
     array = np.array(losses)
-    chances = chances_of(array, rate, n)
-    assert chances.sum() == pytest.approx(n)
-    assert chances.max() <= 1 + 1e-12
+    probabilities = probabilities_of(array, rate, n)
+    assert probabilities.sum() == pytest.approx(n)
+    assert probabilities.max() <= 1 + 1e-12
     if n < len(losses):
         weights = np.exp(-rate * (array - array.min()))
         scale = math.exp(brentq(lambda c: np.minimum(1, np.exp(c) * weights).sum() - n, -5, 200 * rate))
-        assert chances == pytest.approx(np.minimum(1, scale * weights), abs=1e-6)
+        assert probabilities == pytest.approx(np.minimum(1, scale * weights), abs=1e-6)
 
 
 def test_huge_losses_neither_overflow_nor_vanish() -> None:
-    chances = chances_of(np.array([0.0, 1e9, 1e9 + 1.0, 2e9]), 1.0, 2)
-    assert chances == pytest.approx([1.0, 1 / (1 + math.exp(-1)), 1 / (1 + math.e), 0.0])
+    probabilities = probabilities_of(np.array([0.0, 1e9, 1e9 + 1.0, 2e9]), 1.0, 2)
+    assert probabilities == pytest.approx([1.0, 1 / (1 + math.exp(-1)), 1 / (1 + math.e), 0.0])
 
 
 @settings(deadline=None)
@@ -47,50 +47,52 @@ def test_marginals_are_exact_for_every_walk(seed: int, n: int) -> None:
     """Given the walk, the set depends on one uniform only: the lengths of its pieces are integrated exactly."""
     rng = np.random.default_rng(seed)
     losses = rng.random(5) * 4
-    chances, best_first = chances_of(losses, 1.0, n), ranking_of(-losses)
+    probabilities, best_first = probabilities_of(losses, 1.0, n), ranking_of(-losses)
     uniforms = rng.random(1 + 5 + n)
     walk = best_first.copy()
     shuffle(walk, uniforms[1:6])
-    ends = np.cumsum(chances[walk])
+    ends = np.cumsum(probabilities[walk])
     edges = np.unique(np.concatenate([[0.0, 1.0], ends % 1.0]))
     shares = np.zeros(5)
     for low, high in pairwise(edges):
         uniforms[0] = (low + high) / 2
-        ranking = drawn_first(chances, best_first, n, uniforms)
+        ranking = drawn_first(probabilities, best_first, n, uniforms)
         assert sorted(ranking.tolist()) == list(range(5))
         shares[ranking[:n]] += high - low
-    assert shares == pytest.approx(chances, abs=1e-9)
+    assert shares == pytest.approx(probabilities, abs=1e-9)
 
 
-def test_every_place_of_the_set_is_equally_likely() -> None:
+def test_every_position_of_the_set_is_equally_likely() -> None:
     rng, losses = np.random.default_rng(0), np.array([0.0, 1.0, 0.3, 2.0])
-    chances, best_first = chances_of(losses, 1.0, 2), ranking_of(-losses)
-    first = np.array([drawn_first(chances, best_first, 2, rng.random(7))[0] for _ in range(20_000)])
+    probabilities, best_first = probabilities_of(losses, 1.0, 2), ranking_of(-losses)
+    first = np.array([drawn_first(probabilities, best_first, 2, rng.random(7))[0] for _ in range(20_000)])
     found = np.bincount(first, minlength=4) / len(first)
-    assert np.all(np.abs(found - chances / 2) <= 4 * np.sqrt(found / len(first)))
+    assert np.all(np.abs(found - probabilities / 2) <= 4 * np.sqrt(found / len(first)))
 
 
 @pytest.mark.parametrize(("n", "depth"), [(2, 1), (3, 2), (2, 4), (4, 1), (1, 1)])
 def test_estimates_are_unbiased(n: int, depth: int) -> None:
     """E over the set (by pieces of the line) and over the random place of each member, for a fixed walk."""
     losses, relevant = np.array([0.2, 1.5, 0.0, 0.9]), np.array([1.0, 0.0, 0.0, 1.0])
-    chances, best_first = chances_of(losses, 0.7, n), ranking_of(-losses)
+    probabilities, best_first = probabilities_of(losses, 0.7, n), ranking_of(-losses)
     walk_draws = np.full(1 + 4 + n, 1e-9)  # no exchange: the walk is best first
-    edges = np.unique(np.concatenate([[0.0, 1.0], np.cumsum(chances[best_first]) % 1.0]))
+    edges = np.unique(np.concatenate([[0.0, 1.0], np.cumsum(probabilities[best_first]) % 1.0]))
     expected, revealed = np.zeros(4), min(n, depth)
     for low, high in pairwise(edges):
         walk_draws[0] = (low + high) / 2
-        members = drawn_first(chances, best_first, n, walk_draws)[:n]
-        expected[members] += (high - low) * revealed / n * (1 - relevant[members]) / (chances[members] * revealed / n)
+        members = drawn_first(probabilities, best_first, n, walk_draws)[:n]
+        expected[members] += (
+            (high - low) * revealed / n * (1 - relevant[members]) / (probabilities[members] * revealed / n)
+        )
     assert expected == pytest.approx(1 - relevant)
 
 
-def test_learning_uses_the_chances_of_decision_time() -> None:
+def test_learning_uses_the_probabilities_of_decision_time() -> None:
     learner, query = PrecisionBandit(n=2, horizon=100), Query.of(np.empty((4, 0)))
     state = learner.init(Problem(0, 4, depth=1, max_grade=2))
     assert state.rate == pytest.approx(math.sqrt(2 * 1 * math.log(4 / 2) / (4 * 100)))
     decision = learner.rank(state, query, np.random.default_rng(0))
-    assert decision.receipt.chances == pytest.approx([2 / 4 * 1 / 2])
+    assert decision.receipt.probabilities == pytest.approx([2 / 4 * 1 / 2])
     first = int(decision.ranking[0])
     for grade, loss in ((0.0, 4.0), (1.0, 0.0), (2.0, 0.0)):
         learned = learner.learn(state, query, decision, relevances([first], [grade]))
@@ -120,7 +122,7 @@ def test_edge_cases() -> None:
         state = learner.init(Problem(0, 3, depth=1))
         decision = learner.rank(state, query, np.random.default_rng(1))
         assert sorted(decision.ranking) == [0, 1, 2]
-        assert decision.receipt.chances == pytest.approx([1 / 3])
+        assert decision.receipt.probabilities == pytest.approx([1 / 3])
     one = Query.of(np.empty((1, 0)))
     learner = PrecisionBandit(n=1)
     assert learner.rank(learner.init(Problem(0, 1)), one, np.random.default_rng(0)).ranking.tolist() == [0]

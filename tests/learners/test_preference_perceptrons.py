@@ -30,7 +30,7 @@ class Toy:
 
 
 def joint(features, ranking):
-    return sum(features[item] / math.log2(place + 2) for place, item in enumerate(ranking))
+    return sum(features[item] / math.log2(position + 2) for position, item in enumerate(ranking))
 
 
 def step(learner, feedback, n_items=4):
@@ -59,7 +59,7 @@ def test_one_step_adds_what_the_better_ranking_has_more(learner, feedback, bette
     np.testing.assert_allclose(step(learner, feedback), expected, atol=1e-12)
 
 
-def test_pairs_begin_at_the_first_or_the_second_place():
+def test_pairs_begin_at_the_first_or_the_second_position():
     """Clicks on 1 and 3: the pairs (0, 1), (2, 3) are both turned round, of 0, (1, 2), 3 none is."""
     learner, query = PreferencePerceptron(clicks_to="pairs"), Query.of(np.eye(4))
     state = learner.init(Problem(n_features=4))
@@ -79,7 +79,7 @@ def test_rankings_from_clicks_twins(data, n_items):
     rows = np.eye(n_items)
     np.testing.assert_allclose(correction(shown, better), joint(rows, better) - joint(rows, shown), atol=1e-12)
     assert moved_to_top(shown, clicked).tolist() == sorted(shown, key=lambda item: clicked[item] == 0)
-    hits = [place for place in range(n_items) if clicked[shown[place]] > 0]
+    hits = [position for position in range(n_items) if clicked[shown[position]] > 0]
     wanted = shown.copy()
     if hits:
         wanted[[0, hits[0]]] = shown[[hits[0], 0]]
@@ -137,8 +137,8 @@ def test_the_printed_toy_numbers_are_impossible():
             seed=1,
         )
     )
-    places = np.array([np.argmin(round.decision.ranking) for round in rounds])
+    positions = np.array([np.argmin(round.decision.ranking) for round in rounds])
     better = np.array([np.diff(round.learned.weights - round.state.weights)[0] for round in rounds])
-    assert set(places) == {0, 9}
-    assert np.mean(better[places == 0] > 0) == pytest.approx(losing, abs=0.04)
-    assert np.mean(better[places == 9] < 0) == pytest.approx(gaining, abs=0.03)
+    assert set(positions) == {0, 9}
+    assert np.mean(better[positions == 0] > 0) == pytest.approx(losing, abs=0.04)
+    assert np.mean(better[positions == 9] < 0) == pytest.approx(gaining, abs=0.03)

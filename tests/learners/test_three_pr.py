@@ -22,7 +22,7 @@ READER = NoisyReader(noise=0.2, shown=6)
 
 
 def joint(features, ranking):
-    return sum(features[item] / math.log2(place + 2) for place, item in enumerate(ranking))
+    return sum(features[item] / math.log2(position + 2) for position, item in enumerate(ranking))
 
 
 def test_worked_example_of_the_paper():
@@ -134,7 +134,7 @@ def test_dynamic_swap_is_0_without_an_allowance():
     assert owed.receipt.swap == 1.0
 
 
-def test_no_item_moves_more_than_one_place():
+def test_no_item_moves_more_than_one_position():
     for round in play(ThreePR(), STREAM, READER, horizon=100, seed=0):
         best = ThreePR().predict(round.state, round.query)
         moved = np.argsort(best) - np.argsort(round.decision.ranking)

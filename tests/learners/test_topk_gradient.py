@@ -56,9 +56,9 @@ def test_the_mean_over_all_rankings_is_the_gradient(surrogate, depth, n_items):
     state = learner.init(Problem(3, depth=depth))._replace(weights=GENERATOR.normal(size=3))
     scores = query.features @ state.weights
     mean = np.zeros(n_items)
-    for ranking, chance in everything_shown(learner, state, query):
+    for ranking, probability in everything_shown(learner, state, query):
         seen = Relevances(ranking[:depth], grades[ranking[:depth]])
-        mean += chance * estimate(learner, scores, receipt_of(learner, state, query, depth), seen)
+        mean += probability * estimate(learner, scores, receipt_of(learner, state, query, depth), seen)
     _, gradient = learner.surrogate.value_and_grad(scores, grades)
     assert np.abs(mean - gradient).max() <= 1e-10
 
@@ -70,10 +70,10 @@ def test_the_mean_step_of_learn_is_the_gradient_in_the_weights(n_items):
     learner = TopKGradient(surrogate="rank_svm", floor=0.0, exploration=0.3, learning_rate=1.0)
     state = learner.init(Problem(3, depth=2))._replace(weights=GENERATOR.normal(size=3))
     step = np.zeros(3)
-    for ranking, chance in everything_shown(learner, state, query):
-        decision = Decision(ranking, np.log(chance), receipt_of(learner, state, query, 2))
+    for ranking, probability in everything_shown(learner, state, query):
+        decision = Decision(ranking, np.log(probability), receipt_of(learner, state, query, 2))
         seen = Relevances(ranking[:2], grades[ranking[:2]])
-        step += chance * (state.weights - learner.learn(state, query, decision, seen).weights)
+        step += probability * (state.weights - learner.learn(state, query, decision, seen).weights)
     _, gradient = learner.surrogate.value_and_grad(query.features @ state.weights, grades)
     assert step == pytest.approx(query.features.T @ gradient, abs=1e-10)
 
@@ -142,8 +142,8 @@ def test_more_grades_mean_less_variance():
         state = learner.init(Problem(3, depth=depth))._replace(weights=np.array([1.0, 0.5, -0.2]))
         scores, receipt = query.features @ state.weights, receipt_of(learner, state, query, depth)
         squares = [
-            chance * np.sum(estimate(learner, scores, receipt, Relevances(r[:depth], grades[r[:depth]])) ** 2)
-            for r, chance in everything_shown(learner, state, query)
+            probability * np.sum(estimate(learner, scores, receipt, Relevances(r[:depth], grades[r[:depth]])) ** 2)
+            for r, probability in everything_shown(learner, state, query)
         ]
         spread.append(sum(squares))
     assert spread[0] > 2 * spread[1]

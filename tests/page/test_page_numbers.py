@@ -19,7 +19,7 @@ FORMS = {
 READ = """all => all.map(one => ({path: one.dataset.path, form: one.dataset.form, value: one.dataset.value,
                                   text: one.textContent}))"""
 READ_WEIGHTS = "all => all.map(one => [one.dataset.weight, JSON.parse(one.dataset.value), one.textContent])"
-READ_PLACES = "all => all.map(one => [Number(one.dataset.position), JSON.parse(one.dataset.value)])"
+READ_POSITIONS = "all => all.map(one => [Number(one.dataset.position), JSON.parse(one.dataset.value)])"
 READ_FIELDS = "all => all.map(one => [one.dataset.field, JSON.parse(one.dataset.value)])"
 
 
@@ -58,7 +58,7 @@ def test_numbers_are_those_of_the_service(used: str, open_page: Any) -> None:
     eventually(check)
 
 
-def test_weights_and_places_are_those_of_the_service(used: str, open_page: Any) -> None:
+def test_weights_and_positions_are_those_of_the_service(used: str, open_page: Any) -> None:
     page = open_page(used)
     page.wait_for_selector("#shelf[data-impression]")
     report = said(used, "/rankers/playground")
@@ -67,8 +67,8 @@ def test_weights_and_places_are_those_of_the_service(used: str, open_page: Any) 
         weights = page.eval_on_selector_all("[data-weight]", READ_WEIGHTS)
         assert [(name, value) for name, value, _ in weights] == list(report["weights"].items())
         assert [text for *_, text in weights] == [f"{value:.3f}" for value in report["weights"].values()]
-        places = page.eval_on_selector_all("[data-position]", READ_PLACES)
-        assert [value for _, value in places] == report["health"]["ctr_by_position"]
+        positions = page.eval_on_selector_all("[data-position]", READ_POSITIONS)
+        assert [value for _, value in positions] == report["health"]["ctr_by_position"]
 
     eventually(check)
 

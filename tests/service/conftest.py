@@ -29,14 +29,14 @@ def broken_connections_end_here() -> Iterator[None]:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def position(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Where a service keeps its log."""
     store = request.getfixturevalue("postgres")() if request.param == "postgres" else ""
     return Place(tmp_path, store)
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def module_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+def module_position(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
     """The same, shared by the tests of a module."""
     store = request.getfixturevalue("postgres")() if request.param == "postgres" else ""
     return Place(tmp_path_factory.mktemp("service"), store)

@@ -16,12 +16,12 @@ from service_cases import SHOP, Place, items
 Told = list[tuple[str, str]]
 
 
-def serving(place: Place, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+def serving(position: Place, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
     """A service in a process of its own, ready for calls, with the ranker `shop`."""
-    log = place.data / f"stderr-{time.time_ns()}"
-    command = [sys.executable, "-m", "rankloop.cli", "serve", "--port", "0", "--data", str(place.data), *arguments]
+    log = position.data / f"stderr-{time.time_ns()}"
+    command = [sys.executable, "-m", "rankloop.cli", "serve", "--port", "0", "--data", str(position.data), *arguments]
     with open(log, "wb") as stderr:
-        process = subprocess.Popen(command, stderr=stderr, env=os.environ | {"RANKLOOP_STORE": place.store})
+        process = subprocess.Popen(command, stderr=stderr, env=os.environ | {"RANKLOOP_STORE": position.store})
     while process.poll() is None:
         started = log.read_bytes().split(b"running on http://127.0.0.1:")
         if len(started) >= 2:

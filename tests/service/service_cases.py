@@ -33,9 +33,9 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def running(place: Place, follower: bool = False, **settings: Any) -> Iterator[httpx.Client]:
+def running(position: Place, follower: bool = False, **settings: Any) -> Iterator[httpx.Client]:
     """A service on a free port of this machine, and a client of it; it holds the lease, or follows."""
-    server = make_server(Settings(**{"data": place.data, "store": place.store, "port": 0} | settings))
+    server = make_server(Settings(**{"data": position.data, "store": position.store, "port": 0} | settings))
     thread = Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

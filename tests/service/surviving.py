@@ -16,9 +16,9 @@ from rankloop.service.service import Service
 from rankloop.service.settings import Settings
 
 
-def check_survived(place: Place, acknowledged: Iterable[tuple[str, str]]) -> int:
+def check_survived(position: Place, acknowledged: Iterable[tuple[str, str]]) -> int:
     """Every acknowledged event is there, and a restart has the state of an uninterrupted run; how many were learned."""
-    records = place.records()
+    records = position.records()
     ranked = {record.event.impression for record in records if isinstance(record.event, Ranked)}
     fed = {record.event.impression for record in records if isinstance(record.event, Fed)}
     told = list(acknowledged)
@@ -30,13 +30,13 @@ def check_survived(place: Place, acknowledged: Iterable[tuple[str, str]]) -> int
         assert result.differing == ()
         assert result.learned == len(fed)
     with ThreadPoolExecutor(max_workers=1) as thread:  # a browser test in this process may hold its own event loop
-        digests = thread.submit(asyncio.run, _restarted(place)).result()
+        digests = thread.submit(asyncio.run, _restarted(position)).result()
     assert digests == {result.stream: (result.state, result.digest) for result in results}
     return len(fed)
 
 
-async def _restarted(place: Place) -> dict[str, tuple[int, str]]:
-    settings = Settings(data=place.data, store=place.store)
+async def _restarted(position: Place) -> dict[str, tuple[int, str]]:
+    settings = Settings(data=position.data, store=position.store)
     service = Service(open_store(settings), settings)
     await service.open()
     while not service.leads:

@@ -49,10 +49,10 @@ def in_python(visitors: np.ndarray) -> tuple[list[str], Session]:
     return shown, session
 
 
-def test_it_learns_from_rewards_and_survives_a_restart(place: Place) -> None:
+def test_it_learns_from_rewards_and_survives_a_restart(position: Place) -> None:
     shown: list[str] = []
     for part in (VISITORS[:25], VISITORS[25:]):
-        with running(place) as http, Client(str(http.base_url)) as client:
+        with running(position) as http, Client(str(http.base_url)) as client:
             client.create("ads", learner=POLICY, problem=PROBLEM, seed=4, snapshot_every=10)
             shown += serve(client, part)
             counts = client.ranker("ads")["counts"]
@@ -62,7 +62,7 @@ def test_it_learns_from_rewards_and_survives_a_restart(place: Place) -> None:
     assert shown == expected
     np.testing.assert_array_equal(saved.state.weights, session.state.weights)
     np.testing.assert_array_equal(saved.state.thresholds, session.state.thresholds)
-    (result,) = replayed(place.records())
+    (result,) = replayed(position.records())
     assert result.differing == ()
     late = list(zip(shown, VISITORS))[30:]
     assert np.mean([earned(ad, visitor) for ad, visitor in late]) > 0.5  # at random: 1 in 3

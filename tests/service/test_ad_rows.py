@@ -43,11 +43,11 @@ def test_a_ranker_takes_rows_and_keeps_what_they_mean(saved: Path) -> None:
         ranker = Ranker.load(saved)
 
 
-def test_the_service_takes_rows(place: Place, saved: Path, tmp_path: Path) -> None:
-    with running(place) as http, Client(str(http.base_url)) as client:
+def test_the_service_takes_rows(position: Place, saved: Path, tmp_path: Path) -> None:
+    with running(position) as http, Client(str(http.base_url)) as client:
         client.upload("ads", saved)
         http.post("/rankers/ads/clone", json={"name": "copy"})
-    with running(place) as http, Client(str(http.base_url)) as client:
+    with running(position) as http, Client(str(http.base_url)) as client:
         for name in ("ads", "copy"):
             for job, wish in WISH.items():
                 answer = client.rank(name, context={"age": 3, "job": job})
@@ -61,13 +61,13 @@ def test_the_service_takes_rows(place: Place, saved: Path, tmp_path: Path) -> No
         (tmp_path / "again.rankloop").write_bytes(http.get("/rankers/ads/state").content)
         assert client.ranker("ads")["spec"]["problem"]["context"]["columns"] == ["age", "job"]
     assert load_policy(tmp_path / "again.rankloop").encoding == load_policy(saved).encoding._replace(left_out=())
-    assert all(result.differing == () for result in replayed(place.records()))
+    assert all(result.differing == () for result in replayed(position.records()))
 
 
-def test_a_context_by_names_is_part_of_the_problem(place: Place) -> None:
+def test_a_context_by_names_is_part_of_the_problem(position: Place) -> None:
     context = {"columns": ["age", "job"], "values": [[], ["clerk", "student"]], "means": [40.0, 0.0]}
     problem = {"items": ["hats", "coats"], "shown": 1, "context": context}
-    with running(place) as http, Client(str(http.base_url)) as client:
+    with running(position) as http, Client(str(http.base_url)) as client:
         client.create("ads", learner="auc_policy", problem=problem)
         client.rank("ads", context={"age": 41, "job": "student"})
         client.create("plain", learner="auc_policy", problem={"items": ["hats", "coats"], "n_context": 1})

@@ -25,11 +25,11 @@ from rankloop.service.settings import Settings
 Scenario = Callable[[Service], Awaitable[None]]
 
 
-def within(place: Place, scenario: Scenario) -> None:
+def within(position: Place, scenario: Scenario) -> None:
     """Let something happen inside a service that has the ranker `shop`."""
 
     async def live() -> None:
-        settings = Settings(data=place.data, store=place.store)
+        settings = Settings(data=position.data, store=position.store)
         service = Service(open_store(settings), settings)
         await service.open()
         try:
@@ -48,7 +48,7 @@ def asking(shift: int = 0, **more: Any) -> RankBody:
     return msgspec.convert({"items": items(6, shift), **more}, RankBody)
 
 
-def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(place: Place) -> None:
+def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(position: Place) -> None:
     async def scenario(service: Service) -> None:
         for turn in range(12):
             same = [using.rank(service, "shop", asking(turn), f"key {turn}") for _ in range(6)]
@@ -59,12 +59,12 @@ def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(place: 
         assert service.ranker("shop").deciding == {}
         assert service.ranker("shop").view.tally.impressions == 12
 
-    within(place, scenario)
-    (result,) = replayed(place.records())
+    within(position, scenario)
+    (result,) = replayed(position.records())
     assert (result.learned, result.differing) == (12, ())
 
 
-def test_the_same_final_feedback_many_times_at_once_is_repeated_not_late(place: Place) -> None:
+def test_the_same_final_feedback_many_times_at_once_is_repeated_not_late(position: Place) -> None:
     async def scenario(service: Service) -> None:
         for turn in range(5):
             shown = await using.rank(service, "shop", asking(turn))
@@ -73,12 +73,12 @@ def test_the_same_final_feedback_many_times_at_once_is_repeated_not_late(place: 
             assert sorted(answer.verdict for answer in answers) == ["closed", *["repeated"] * 3]
         assert service.hearing.late == {}
 
-    within(place, scenario)
-    (result,) = replayed(place.records())
+    within(position, scenario)
+    (result,) = replayed(position.records())
     assert (result.learned, result.differing) == (5, ())
 
 
-def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(place: Place) -> None:
+def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(position: Place) -> None:
     async def scenario(service: Service) -> None:
         shown = await using.rank(service, "shop", asking())
         clicks = FeedbackBody(shown.impression, clicks=shown.ranking[2:3], final=True)
@@ -89,10 +89,10 @@ def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(pl
             await using.feedback(service, "shop", clicks)
         assert service.hearing.late == {"ranker/shop": 2}
 
-    within(place, scenario)
+    within(position, scenario)
 
 
-def test_what_cannot_be_written_fails_alone(place: Place) -> None:
+def test_what_cannot_be_written_fails_alone(position: Place) -> None:
     async def scenario(service: Service) -> None:
         good = [using.rank(service, "shop", asking(turn)) for turn in range(8)]
         unwritable = [service.append("ranker/shop", Frozen(2**70)) for _ in range(4)]  # type: ignore[arg-type]
@@ -103,12 +103,12 @@ def test_what_cannot_be_written_fails_alone(place: Place) -> None:
         assert [type(answer) for answer in answers[12:]] == [Rejected] * 4
         assert not service.log.ails
 
-    within(place, scenario)
-    assert {result.differing for result in replayed(place.records())} == {()}
+    within(position, scenario)
+    assert {result.differing for result in replayed(position.records())} == {()}
 
 
-def test_an_id_may_have_64_bits_and_no_more(place: Place) -> None:
-    with running(place) as client:
+def test_an_id_may_have_64_bits_and_no_more(position: Place) -> None:
+    with running(position) as client:
         assert client.put("/rankers/shop", json=SHOP).status_code == 201
         ids = [2**64 - 1, -(2**63), "b"]
         shown = rank(client, items=[{"id": id, "features": [1, 2, 3]} for id in ids])

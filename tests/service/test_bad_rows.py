@@ -20,8 +20,8 @@ NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "null", '"1"', "true", "[1]"
 
 
 @pytest.fixture(scope="module")
-def client(module_place: Place) -> Iterator[httpx.Client]:
-    with running(module_place) as client:
+def client(module_position: Place) -> Iterator[httpx.Client]:
+    with running(module_position) as client:
         client.put("/rankers/shop", json=SHOP)
         grades = {"learner": {"kind": "online_gradient"}, "problem": {"n_features": 3, "depth": 2, "max_grade": 2}}
         assert client.put("/rankers/graded", json=grades).status_code == 201
@@ -221,6 +221,8 @@ def mutated_requests(client: httpx.Client, times: int, seed: int) -> None:
         path, body = rng.choice(valid)
         mutated = bytearray(body)
         for _ in range(rng.randint(1, 4)):
-            place = rng.randrange(len(mutated))
-            mutated[place : place + rng.randint(0, 3)] = bytes(rng.randrange(256) for _ in range(rng.randint(0, 3)))
+            position = rng.randrange(len(mutated))
+            mutated[position : position + rng.randint(0, 3)] = bytes(
+                rng.randrange(256) for _ in range(rng.randint(0, 3))
+            )
         assert _post(client, path, bytes(mutated)).status_code < 500, bytes(mutated)

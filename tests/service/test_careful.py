@@ -22,8 +22,8 @@ RATED = [{"id": f"i{i}", "features": {"rating": i / 4, "price": (i * 3) % 4 / 4}
 
 
 @pytest.fixture(scope="module")
-def client(module_place: Place) -> Iterator[httpx.Client]:
-    with running(module_place) as client:
+def client(module_position: Place) -> Iterator[httpx.Client]:
+    with running(module_position) as client:
         assert client.put("/rankers/shop", json=SHOP | {"snapshot_every": 5}).status_code == 201
         yield client
 
@@ -70,9 +70,9 @@ def _gone_back(live: Any) -> bool:
     return digest(live.serving.state) == digest(live.state_at(live.view.good))
 
 
-def test_a_guard_goes_back_when_the_comparison_is_lost(place: Place) -> None:
+def test_a_guard_goes_back_when_the_comparison_is_lost(position: Place) -> None:
     body = BASE | {"evaluation_share": 0.5, "guard": True, "snapshot_every": 5, "learner": {"kind": "3pr", "swap": 0.1}}
-    with running(place) as client:
+    with running(position) as client:
         client.put("/rankers/shop", json=body)
         live = inside(client).ranker("shop")
         for _ in range(400):
@@ -89,7 +89,7 @@ def test_a_guard_goes_back_when_the_comparison_is_lost(place: Place) -> None:
         learned = report(client)["counts"]["learned"]
         learn(client, 3)
         assert report(client)["counts"]["learned"] == learned
-    (result,) = replayed(place.records())
+    (result,) = replayed(position.records())
     assert result.differing == ()
 
 
@@ -131,8 +131,8 @@ def test_a_frozen_ranker_ranks_and_does_not_learn(client: httpx.Client) -> None:
     assert report(client, name)["counts"]["learned"] == 3
 
 
-def test_a_rollback_restores_the_state_but_not_the_generator(place: Place) -> None:
-    with running(place) as client:
+def test_a_rollback_restores_the_state_but_not_the_generator(position: Place) -> None:
+    with running(position) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 5})
         learn(client, 5)
         until(lambda: client.get("/rankers/shop/snapshots").json()["snapshots"])
@@ -149,9 +149,9 @@ def test_a_rollback_restores_the_state_but_not_the_generator(place: Place) -> No
         client.post("/rankers/shop/rollback", json={"state": 0})
         learn(client, 2)
         state = digest(live.serving.state)
-    with running(place) as client:
+    with running(position) as client:
         assert digest(inside(client).ranker("shop").serving.state) == state
-    (result,) = replayed(place.records())
+    (result,) = replayed(position.records())
     assert (result.digest, result.differing) == (state, ())
 
 
@@ -185,11 +185,11 @@ def test_an_experiment_counts_who_wins(client: httpx.Client) -> None:
     assert report(client)["counts"]["learned"] == before
 
 
-def test_an_experiment_throws_new_coins_after_a_restart(place: Place) -> None:
+def test_an_experiment_throws_new_coins_after_a_restart(position: Place) -> None:
     sides = {"a": {"weights": [0, 1, 0]}, "b": {"ranker": "shop"}}
     firsts: list[str] = []
     for part in range(2):
-        with running(place) as http:
+        with running(position) as http:
             if part == 0:
                 http.put("/rankers/shop", json=SHOP)
                 assert http.put("/experiments/duel", json=sides).status_code == 201

@@ -111,15 +111,15 @@ def test_a_ranking_of_an_experiment_that_is_asked_twice_counts_once(served: http
 
 
 def test_calls_survive_a_restart(tmp_path: Path) -> None:
-    place, port = Place(tmp_path), free_port()
-    with running(place, port=port), Client(f"http://127.0.0.1:{port}", patience=20) as client:
+    position, port = Place(tmp_path), free_port()
+    with running(position, port=port), Client(f"http://127.0.0.1:{port}", patience=20) as client:
         client.create("shop", **SHOP)
         shown = client.rank("shop", BOOKS)
     with Client(f"http://127.0.0.1:{port}", patience=20) as client, ThreadPoolExecutor(max_workers=1) as thread:
         waiting = thread.submit(client.feedback, "shop", shown, clicks=["b"], final=True)
         with pytest.raises(TimeoutError):
             waiting.result(timeout=0.3)
-        with running(place, port=port):
+        with running(position, port=port):
             assert waiting.result(timeout=20).verdict == "closed"
 
 

@@ -30,31 +30,31 @@ def crashed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_crash_at_a_write_point_loses_nothing_that_was_acknowledged(crashed: dict[str, Place], point: str) -> None:
-    place = crashed[point]
-    told = [tuple(line.split()) for line in (place.data / "acknowledged").read_text().splitlines()]
-    assert check_survived(place, told) >= 10  # type: ignore[arg-type]
+    position = crashed[point]
+    told = [tuple(line.split()) for line in (position.data / "acknowledged").read_text().splitlines()]
+    assert check_survived(position, told) >= 10  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
-def test_kill_9_under_load_loses_nothing_that_was_acknowledged(place: Place) -> None:
+def test_kill_9_under_load_loses_nothing_that_was_acknowledged(position: Place) -> None:
     told: Told = []
     for kill in range(1, KILLS + 1):
-        process, port = serving(place)
+        process, port = serving(position)
         visitors = Visitors(port, told)
         visitors.until(60 * kill)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         visitors.leave()
-    check_survived(place, told)
+    check_survived(position, told)
 
 
 def test_a_graceful_stop_snapshots_and_exits_with_0(tmp_path: Path) -> None:
-    place, told = Place(tmp_path), []  # type: ignore[var-annotated]
-    process, port = serving(place)
+    position, told = Place(tmp_path), []  # type: ignore[var-annotated]
+    process, port = serving(position)
     visitors = Visitors(port, told, n=2)
     visitors.until(20)
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
     visitors.leave()
-    check_survived(place, told)
-    assert type(place.records()[-1].event).__name__ == "Snapshotted"
+    check_survived(position, told)
+    assert type(position.records()[-1].event).__name__ == "Snapshotted"

@@ -10,7 +10,7 @@ import pytest
 from service_cases import SHOP, Place, learn, report, running, until
 
 from rankloop.service.jobs import history as curves
-from rankloop.service.jobs.history import MOST, SNAPSHOTS, Curve, Point
+from rankloop.service.jobs.history import MAX_POINTS, SNAPSHOTS, Curve, Point
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_points_thin_out_and_reach_back_to_the_beginning(live: Any) -> None:
         live.published.number = second
         curve.look(live, float(second))
     times = [point.at for point in curve.points]
-    assert MOST / 2 <= len(times) <= MOST
+    assert MAX_POINTS / 2 <= len(times) <= MAX_POINTS
     assert times[0] == 0.0
     assert times[-1] >= 10_000 - 64
     assert times == sorted(times)
@@ -57,19 +57,19 @@ def test_a_clock_that_is_set_back_begins_anew(live: Any) -> None:
     assert [point.at for point in curve.points] == [50.0, 51.0]
 
 
-def test_a_restart_reads_the_past_from_the_snapshots(place: Place) -> None:
-    with running(place) as client:
+def test_a_restart_reads_the_past_from_the_snapshots(position: Place) -> None:
+    with running(position) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 20)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 10)
         until(lambda: client.get("/rankers/shop/history").json()["points"])
         before = report(client)
-    with running(place) as client:
+    with running(position) as client:
         points = client.get("/rankers/shop/history").json()["points"]
         learned = [point["counts"]["learned"] for point in points]
         assert learned == sorted(learned)
         assert learned[:10] == [2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
-        assert len(points) <= SNAPSHOTS + MOST
+        assert len(points) <= SNAPSHOTS + MAX_POINTS
         assert [point["at"] for point in points] == sorted(point["at"] for point in points)
         last = points[-1]
         assert last["weights"] == before["weights"]

@@ -13,8 +13,8 @@ from rankloop.service.log.replay import replayed
 
 
 @pytest.fixture(scope="module")
-def client(module_place: Place) -> Iterator[httpx.Client]:
-    with running(module_place) as client:
+def client(module_position: Place) -> Iterator[httpx.Client]:
+    with running(module_position) as client:
         assert client.put("/rankers/shop", json=SHOP).status_code == 201
         quick = SHOP | {"window": 0.15}
         assert client.put("/rankers/quick", json=quick).status_code == 201
@@ -93,14 +93,14 @@ def test_kinds_of_feedback_do_not_mix(client: httpx.Client) -> None:
     assert feed(client, shown["impression"], "any", relevances={"i1": 1}).status_code == 422
 
 
-def test_reordered_and_duplicated_feedback_replays_to_the_same_bits(place: Place) -> None:
-    with running(place) as client:
+def test_reordered_and_duplicated_feedback_replays_to_the_same_bits(position: Place) -> None:
+    with running(position) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 3})
         shown = [rank(client) for _ in range(12)]
         for one in [*shown[::-1], *shown[::2]]:
             feed(client, one["impression"], clicks=one["ranking"][1:2], final=True)
         learn(client, 5)
         assert _learned(client) == 17
-    (result,) = replayed(place.records())
+    (result,) = replayed(position.records())
     assert result.differing == ()
     assert (result.learned, result.checked) == (17, 17 // 3 + 1)

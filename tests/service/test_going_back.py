@@ -20,8 +20,8 @@ from rankloop.service.requests import CreateBody
 GUARDED: dict[str, Any] = SHOP | {"base": {"feature": "age"}, "evaluation_share": 0.5, "guard": True}
 
 
-def test_what_the_guard_says_is_one_event(place: Place) -> None:
-    with running(place) as client:
+def test_what_the_guard_says_is_one_event(position: Place) -> None:
+    with running(position) as client:
         client.put("/rankers/shop", json=GUARDED | {"snapshot_every": 2})
         live = inside(client).ranker("shop")
         live.plan = live.plan._replace(body=msgspec.structs.replace(live.plan.body, evaluation_share=0.0))
@@ -33,17 +33,17 @@ def test_what_the_guard_says_is_one_event(place: Place) -> None:
         learn(client, 2)
         assert report(client)["counts"]["learned"] == learned
         assert report(client)["reason"] == LOST
-    said = [record.event for record in place.records() if isinstance(record.event, Frozen | RolledBack)]
+    said = [record.event for record in position.records() if isinstance(record.event, Frozen | RolledBack)]
     assert said == [RolledBack(2, LOST, freezes=True)]
-    (result,) = replayed(place.records())
+    (result,) = replayed(position.records())
     assert (result.learned, result.differing) == (learned, ())
 
 
-def test_a_guard_that_was_cut_short_speaks_at_the_next_start(place: Place) -> None:
-    with running(place) as client:
+def test_a_guard_that_was_cut_short_speaks_at_the_next_start(position: Place) -> None:
+    with running(position) as client:
         client.put("/rankers/shop", json=GUARDED)
         inside(client).ranker("shop").view.tally.losses = 16  # and the process ends before it is noticed
-    with running(place) as client:
+    with running(position) as client:
         until(lambda: report(client)["frozen"])
         assert report(client)["reason"] == LOST
 
@@ -61,17 +61,17 @@ def test_going_back_and_stopping_are_folded_together() -> None:
 
 @pytest.mark.parametrize("number", [2, 4])
 def test_a_replay_that_differs_where_it_goes_back_says_so(tmp_path: Path, number: int) -> None:
-    place = Place(tmp_path)
-    with running(place) as client:
+    position = Place(tmp_path)
+    with running(position) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 4)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
         client.post("/rankers/shop/rollback", json={"state": 2})
         learn(client, 1)
         rank(client)
-    (result,) = replayed(place.records())
+    (result,) = replayed(position.records())
     assert result.differing == ()
-    (altered,) = replayed(_altered(record, number) for record in place.records())
+    (altered,) = replayed(_altered(record, number) for record in position.records())
     assert altered == result._replace(checked=result.checked - 1, differing=(number,))
 
 

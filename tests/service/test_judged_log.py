@@ -30,10 +30,10 @@ def features() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """People look at both shown places and click what they like; every fifth impression gets no answer."""
-    place, rng = Place(tmp_path_factory.mktemp("judged")), np.random.default_rng(0)
+    position, rng = Place(tmp_path_factory.mktemp("judged")), np.random.default_rng(0)
     learner = {"kind": "standardised", "inner": {"kind": "pdgd", "learning_rate": 0.02}}
     body = {"learner": learner, "problem": {"n_features": 3, "shown": 2}, "seed": 1, "snapshot_every": 50}
-    with running(place) as client:
+    with running(position) as client:
         client.put("/rankers/shop", json=body)
         client.put("/rankers/other", json=body)
         for round in range(ROUNDS):
@@ -43,7 +43,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Place:
                 clicked = [item for item in seen if rng.random() < WORTH[int(item[1:])]]
                 body = {"impression": answer["impression"], "clicks": clicked, "final": True}
                 assert client.post("/rankers/shop/feedback", json=body).status_code == 200
-    return place
+    return position
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +71,11 @@ def test_the_states_that_drew_the_rankings_are_found_again(log: Place) -> None:
     found = list(logged_rankings(str(log.data), "shop"))
     assert len(found) == ROUNDS * 4 // 5  # those without an answer are still open
     for entry in found:
-        chances = prefix_probabilities(entry.drawn_by, entry.query, entry.ranking, 2)
-        assert round(float(np.log(chances).sum()), 9) in written[tuple(entry.ranking.tolist())]
+        probabilities = prefix_probabilities(entry.drawn_by, entry.query, entry.ranking, 2)
+        assert round(float(np.log(probabilities).sum()), 9) in written[tuple(entry.ranking.tolist())]
 
 
-def test_the_command_judges_by_place(log: Place, best: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_judges_by_position(log: Place, best: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target, query = load(best), Query.of(np.eye(3))
     orders = [np.array(order) for order in permutations(range(3))]
     right = sum(math.exp(target.log_prob(query, order)) * WORTH[order[:2]].sum() for order in orders)

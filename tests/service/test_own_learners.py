@@ -73,22 +73,22 @@ def test_receipts_that_could_be_anything_are_refused(tmp_path: Path, learner: An
         assert (answer.status_code, "must say what it returns" in answer.text) == (422, True)
 
 
-def test_one_that_says_it_is_learned_again(place: Place) -> None:
-    with running(place) as client:
+def test_one_that_says_it_is_learned_again(position: Place) -> None:
+    with running(position) as client:
         assert client.put("/rankers/shop", json={"learner": "told_pairs", "problem": PROBLEM}).status_code == 201
         learn(client, 4)
-    (result,) = replayed(place.records())
+    (result,) = replayed(position.records())
     assert (result.learned, result.differing) == (4, ())
-    with running(place) as client:
+    with running(position) as client:
         assert report(client)["counts"]["learned"] == 4
 
 
 @pytest.mark.parametrize("learner", ["told_pairs", {"kind": "standardised", "inner": "told_pairs"}], ids=str)
-def test_a_start_without_its_module_is_one_line(place: Place, learner: Any) -> None:
-    with running(place) as client:
+def test_a_start_without_its_module_is_one_line(position: Place, learner: Any) -> None:
+    with running(position) as client:
         client.put("/rankers/plain", json={"learner": "3pr", "problem": PROBLEM})
         assert client.put("/rankers/regal", json={"learner": learner, "problem": PROBLEM}).status_code == 201
     said = "rankloop: ranker 'regal' needs the learner 'told_pairs': start with --import its_module"
-    for workers in ("1", "2") if place.store else ("1",):
-        done = served("--data", str(place.data), "--workers", workers, store=place.store)
+    for workers in ("1", "2") if position.store else ("1",):
+        done = served("--data", str(position.data), "--workers", workers, store=position.store)
         assert (done.returncode, only_line(done)) == (2, said)

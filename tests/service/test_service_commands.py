@@ -88,22 +88,22 @@ def test_a_start_that_fails_is_told_and_announces_nothing(tmp_path: Path) -> Non
 
 
 def test_replay_proves_the_log_of_either_store_with_its_archive(
-    place: Place, capsys: pytest.CaptureFixture[str]
+    position: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with running(place) as client:
+    with running(position) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
         client.put("/rankers/other", json=SHOP)
         learn(client, 10)
         learn(client, 3, "other")
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
-        assert compact(inside(client).store, "ranker/shop", place.data, time.time() + 1) > 0
-    log = place.store or str(place.data)
-    assert replay(log, "--data", str(place.data), "--json") == 0
+        assert compact(inside(client).store, "ranker/shop", position.data, time.time() + 1) > 0
+    log = position.store or str(position.data)
+    assert replay(log, "--data", str(position.data), "--json") == 0
     other, shop = sorted(json.loads(capsys.readouterr().out), key=lambda result: str(result["stream"]))
     assert (shop["stream"], shop["learned"], shop["differing"]) == ("ranker/shop", 10, [])
     assert (other["stream"], other["learned"], other["differing"]) == ("ranker/other", 3, [])
     assert shop["checked"] >= 2
-    assert replay(log, "--data", str(place.data)) == 0
+    assert replay(log, "--data", str(position.data)) == 0
     assert capsys.readouterr().out.count("the same bit for bit") == 2
 
 

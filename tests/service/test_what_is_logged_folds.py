@@ -163,11 +163,11 @@ def test_no_event_of_an_experiment_breaks_the_fold(method: str) -> None:
 
 
 def test_grades_too_large_for_the_gain_do_not_keep_a_service_from_starting(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    position = Place(tmp_path)
     store = SqliteStore(tmp_path / "rankloop.db")
     store.append([entry_of("ranker/g", Created(body_of(RANKERS["grades"])))], 0)  # of an earlier version
     store.close()
-    process, port = serving(place)
+    process, port = serving(position)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             assert client.put("/rankers/h", json=RANKERS["grades"]).status_code == 422
@@ -177,10 +177,10 @@ def test_grades_too_large_for_the_gain_do_not_keep_a_service_from_starting(tmp_p
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with running(place) as client:
+    with running(position) as client:
         counts = client.get("/rankers/g").json()["counts"]
         assert (counts["impressions"], counts["closed"], counts["open"]) == (1, 1, 0)
-    assert {result.differing for result in replayed(place.records())} == {()}
+    assert {result.differing for result in replayed(position.records())} == {()}
 
 
 TWO = Problem(0, n_items=2)
@@ -198,8 +198,8 @@ INVENTED: dict[str, tuple[str, Problem, Any]] = {
 }
 
 
-def test_a_file_that_no_log_could_be_read_with_is_refused(place: Place) -> None:
-    with running(place) as client:
+def test_a_file_that_no_log_could_be_read_with_is_refused(position: Place) -> None:
+    with running(position) as client:
         for why, (learner, problem, named) in INVENTED.items():
             session = Session(build(learner, "learner"), Problem(problem.n_features, problem.n_items), 0)
             session.problem = problem
@@ -208,6 +208,6 @@ def test_a_file_that_no_log_could_be_read_with_is_refused(place: Place) -> None:
             assert answer.status_code == 422, (why, answer.text)
         content = dumps(Session(build("top_rank", "learner"), TWO, 0), {"items": ["a", 2]})
         assert client.put("/rankers/up/state", content=content).status_code == 201
-    with running(place) as client:
+    with running(position) as client:
         shown = client.post("/rankers/up/rank", json={}).json()
         assert sorted(map(str, shown["ranking"])) == ["2", "a"]

@@ -11,7 +11,7 @@ import pytest
 
 from rankloop.core.types import Floats, Relevances
 from rankloop.learners._shared.blocks import OpenBlock, open_block, with_round
-from rankloop.learners._shared.cell_exploration import cell_first, cell_to_explore, cells_left, exploration_chance
+from rankloop.learners._shared.cell_exploration import cell_first, cell_to_explore, cells_left, exploration_probability
 from rankloop.learners._shared.linear_measure import GRADE, Gain
 
 ORDERS = {(0, 1, 2): 0.6, (2, 1, 0): 0.3, (1, 2, 0): 0.1}  # how the inner learner might rank in this block
@@ -27,8 +27,8 @@ def blocks(relevance: Floats, depth: int, use_all: bool) -> Iterator[tuple[float
             yield weight, block
             continue
         left = cells_left(block.explored)
-        chance = exploration_chance(left, n_rounds - block.rounds)
-        ways = [(1 - chance, 1.0, 0.5)] + [(chance / left, 0.0, (cell + 0.5) / left) for cell in range(left)]
+        probability = exploration_probability(left, n_rounds - block.rounds)
+        ways = [(1 - probability, 1.0, 0.5)] + [(probability / left, 0.0, (cell + 0.5) / left) for cell in range(left)]
         for share, whether, which in ways:
             cell = cell_to_explore(block.explored, left, n_rounds - block.rounds, whether, which) if share else -1
             for order, likely in ORDERS.items():

@@ -86,9 +86,9 @@ def test_terms_of_reciprocal_ranks(name: str) -> None:
         grades = rng.integers(0, 3 if "ERR" in name else 2, 4).astype(float)
         if not grades.any():
             continue
-        chances = (2**grades - 1) / 4 if "ERR" in name else grades
+        probabilities = (2**grades - 1) / 4 if "ERR" in name else grades
         total = sum(
-            (-1) ** (len(chosen) - 1) * np.prod(chances[list(chosen)]) / (max(chosen) + 1)
+            (-1) ** (len(chosen) - 1) * np.prod(probabilities[list(chosen)]) / (max(chosen) + 1)
             for size in range(1, 5)
             for chosen in itertools.combinations(range(4), size)
             if max(chosen) < cutoff

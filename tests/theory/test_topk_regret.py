@@ -31,10 +31,10 @@ def squared_norms(surrogate, depth, features, weights, grades, gamma):
     total = 0.0
     for order in permutations(range(len(grades))):
         ranking = np.array(order)
-        chance = gamma / math.factorial(len(grades)) + (1 - gamma) * np.array_equal(ranking, best)
+        probability = gamma / math.factorial(len(grades)) + (1 - gamma) * np.array_equal(ranking, best)
         items = ranking[:depth]
         z = estimated_gradient(surrogate, scores, Seen(items, grades[items], best[:depth], gamma, 0.0))
-        total += chance * np.sum((features.T @ z) ** 2)
+        total += probability * np.sum((features.T @ z) ** 2)
     return total
 
 
@@ -138,7 +138,7 @@ def test_the_two_worlds_look_the_same_and_want_different_rankings():
 def test_they_are_the_pair_that_the_games_know():
     pair = theorem_32()
     for ours, theirs in zip(WORLDS, (pair.first, pair.second)):
-        known = {tuple(row): chance for row, chance in zip(pair.relevances, theirs)}
+        known = {tuple(row): probability for row, probability in zip(pair.relevances, theirs)}
         assert [known[tuple(row)] for row in RELEVANCES.astype(int)] == pytest.approx(ours)
     assert pair.gap > 0
 
@@ -162,10 +162,10 @@ def test_top_1_learners_behave_alike_in_the_two_worlds():
         for p, relevance in zip(world, RELEVANCES):
             for order in permutations(range(3)):
                 ranking = np.array(order)
-                chance = p * math.exp(learner.log_prob(state, query, ranking))
+                probability = p * math.exp(learner.log_prob(state, query, ranking))
                 decision = learner.rank(state, query, np.random.default_rng(0))._replace(ranking=ranking)
                 seen = Relevances(ranking[:1], relevance[ranking[:1]])
-                step += chance * learner.learn(state, query, decision, seen).weights
+                step += probability * learner.learn(state, query, decision, seen).weights
         steps.append(step)
     assert steps[0] == pytest.approx(steps[1], abs=1e-12)
 

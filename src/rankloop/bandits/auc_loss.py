@@ -18,10 +18,10 @@ BLOCK = 1024
 @kernel
 def _cell(value: float, low: float, scale: float, n_cells: int) -> int:
     """Which of n_cells equal pieces of the range a value is in; never falls as the value rises."""
-    place = (value - low) * scale
-    if not place > 0.0:
+    position = (value - low) * scale
+    if not position > 0.0:
         return 0
-    return n_cells - 1 if place >= n_cells else int(place)
+    return n_cells - 1 if position >= n_cells else int(position)
 
 
 @kernel

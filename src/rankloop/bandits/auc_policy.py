@@ -11,10 +11,10 @@ from numpy.random import Generator
 
 from rankloop.bandits.auc_loss import LOSSES, Loss
 from rankloop.bandits.first_item import drawn_ranking, first_log_prob
-from rankloop.bandits.stream_ranker import NOT_KEPT, place_for, stepped
+from rankloop.bandits.stream_ranker import NOT_KEPT, position_for, stepped
 from rankloop.bandits.thresholds import CLICK_RATE, CRITERIA, kept_threshold
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.kernels import kernel, require_finite, scores_of
 from rankloop.core.learner_parts import check_positive, check_receipt, expect, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
@@ -62,18 +62,18 @@ def _updated(
     if hit:
         met = unclicked[ad, : min(n_unclicked[ad], size)]
         weights[ad] = stepped(weights[ad], context, met, 1.0, rate, ridge, loss)
-        place = place_for(n_clicked[ad], size, draw)
-        if place != NOT_KEPT:
+        position = position_for(n_clicked[ad], size, draw)
+        if position != NOT_KEPT:
             clicked = clicked.copy()
-            clicked[ad, place] = context
+            clicked[ad, position] = context
         n_clicked[ad] += 1
     else:
         met = clicked[ad, : min(n_clicked[ad], size)]
         weights[ad] = stepped(weights[ad], context, met, -1.0, rate, ridge, loss)
-        place = place_for(n_unclicked[ad], size, draw)
-        if place != NOT_KEPT:
+        position = position_for(n_unclicked[ad], size, draw)
+        if position != NOT_KEPT:
             unclicked = unclicked.copy()
-            unclicked[ad, place] = context
+            unclicked[ad, position] = context
         n_unclicked[ad] += 1
     if n_clicked[ad] > 0 or criterion == CLICK_RATE:  # before, an ad without a threshold competes: it is tried
         own = scores_of(clicked[ad, : min(n_clicked[ad], size)], weights[ad])
@@ -148,8 +148,8 @@ class AUCPolicy:
         visitor = int(decision.ranking[0]), query.context, hit, decision.receipt.draw
         sizes = self.learning_rate, self.regularisation, LOSSES[self.loss], CRITERIA[self.criterion]
         new = State(*_updated(*state[:6], *visitor, *sizes), state.shown)
-        stable(new.weights)
-        stable(new.thresholds)
+        require_finite(new.weights)
+        require_finite(new.thresholds)
         return new
 
     def predict(self, state: State, query: Query) -> Ints:

@@ -53,8 +53,8 @@ def _with_first(scores: Floats, first: int) -> Ints:
 @kernel
 def first_log_prob(scores: Floats, epsilon: float, temperature: float, ranking: Ints, shown: int) -> float:
     expected = _with_first(scores, ranking[0])
-    for place in range(seen_count(shown, len(ranking))):
-        if ranking[place] != expected[place]:
+    for position in range(seen_count(shown, len(ranking))):
+        if ranking[position] != expected[position]:
             return -np.inf
     share: float = shares_of(scores, epsilon, temperature)[ranking[0]]
     return np.log(share) if share > 0.0 else -np.inf

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from rankloop.bandits.first_item import drawn_ranking, first_log_prob
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.kernels import kernel, require_finite, scores_of
 from rankloop.core.learner_parts import check_positive, expect, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
@@ -92,7 +92,7 @@ class LinearUCB:
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         reward, item = expect(feedback, Reward).value, int(decision.ranking[0])
         weights, moment, inverse = _updated(*state[:3], item, _visitor(query), float(reward))
-        return State(stable(weights), stable(moment), stable(inverse), state.shown)
+        return State(require_finite(weights), require_finite(moment), require_finite(inverse), state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of(scores_of(state.weights, _visitor(query)))

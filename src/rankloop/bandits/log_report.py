@@ -27,7 +27,7 @@ from rankloop.logs.rows import Rows, rows_of
 from rankloop.logs.table import LogPiece, LogTable
 
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-MOST_TAUGHT = 500_000
+MAX_TRAINING_ROWS = 500_000
 CRITERION: Literal["click_rate"] = "click_rate"  # steady where an ad has few clicks
 
 
@@ -72,7 +72,7 @@ def reward_model_of(
 def _teaching_rows(table: LogTable, encoding: Encoding, seed: int, share: float) -> AdLog:
     parts: list[AdLog] = []
     for piece, teaching in _halves(table, seed, share):
-        if sum(len(part.ads) for part in parts) < MOST_TAUGHT:
+        if sum(len(part.ads) for part in parts) < MAX_TRAINING_ROWS:
             parts.append(_ad_log(piece, encoding, table.path.name).take(teaching))
     return joined(parts)
 
@@ -167,16 +167,18 @@ def plot_judgement(judgement: Judgement, path: Path) -> None:
     figure = Figure(figsize=(7.2, 0.6 * len(names) + 1.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    for place, name in enumerate(names):
+    for position, name in enumerate(names):
         found = judgement.estimates[name]
         low, value = unit.scale * max(0.0, found.lower), unit.scale * found.value
         if is_off_balance(found.overlap):
-            axes.plot([value], [place], marker="o", markerfacecolor="none", color=GREY)
-            axes.annotate("the log cannot tell", (value, place), xytext=(9, -4), textcoords="offset points", color=GREY)
+            axes.plot([value], [position], marker="o", markerfacecolor="none", color=GREY)
+            axes.annotate(
+                "the log cannot tell", (value, position), xytext=(9, -4), textcoords="offset points", color=GREY
+            )
             continue
-        axes.plot([low, value], [place, place], color="#2f7ed8", linewidth=2.5)
-        axes.plot([low], [place], marker="|", markersize=12, color="#2f7ed8")
-        axes.plot([value], [place], marker="o", color="#2f7ed8")
+        axes.plot([low, value], [position, position], color="#2f7ed8", linewidth=2.5)
+        axes.plot([low], [position], marker="|", markersize=12, color="#2f7ed8")
+        axes.plot([value], [position], marker="o", color="#2f7ed8")
     axes.axvline(unit.scale * judgement.estimates[CURRENT].value, color=GREY, linestyle="dashed", linewidth=1.0)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)

@@ -17,7 +17,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices, whole_number
 
-LARGEST = 1e100  # squares and sums of numbers up to this stay finite
+MAX_CONTEXT = 1e100  # squares and sums of numbers up to this stay finite
 TIE = 1e-9  # what a click rate of 1 adds to a score
 
 
@@ -55,8 +55,8 @@ def ad_log(
     logged = uniform if propensities is None else finite_floats(propensities, 1, "propensities")
     if people.shape[1] == 0:
         raise InvalidInput("contexts have no features: there is nothing to choose an ad by")
-    if np.abs(people).max(initial=0.0) > LARGEST:
-        raise InvalidInput(f"contexts have numbers beyond {LARGEST:g}, which cannot be scaled")
+    if np.abs(people).max(initial=0.0) > MAX_CONTEXT:
+        raise InvalidInput(f"contexts have numbers beyond {MAX_CONTEXT:g}, which cannot be scaled")
     if not len(people) == len(shown) == len(earned) == len(logged):
         raise InvalidInput("contexts, ads, rewards and propensities differ in length")
     impossible = np.flatnonzero((logged <= 0.0) | (logged > 1.0))

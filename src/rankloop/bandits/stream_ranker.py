@@ -41,12 +41,12 @@ def stepped(
 
 
 @kernel
-def place_for(n_seen: int, size: int, draw: float) -> int:
+def position_for(n_seen: int, size: int, draw: float) -> int:
     """Where in a reservoir of this size the next example goes, when n_seen came before; NOT_KEPT is possible."""
     if n_seen < size:
         return n_seen
-    place = int(draw * (n_seen + 1))
-    return place if place < size else NOT_KEPT
+    position = int(draw * (n_seen + 1))
+    return position if position < size else NOT_KEPT
 
 
 @kernel
@@ -68,9 +68,9 @@ def _absorb(
         n_others = min(int(counts[1 - kind]), size)
         sign = 2.0 * kind - 1.0
         weights[:] = stepped(weights, features[row], kept[1 - kind, :n_others], sign, rate, ridge, loss)
-        place = place_for(int(counts[kind]), size, draws[row])
-        if place != NOT_KEPT:
-            kept[kind, place] = features[row]
+        position = position_for(int(counts[kind]), size, draws[row])
+        if position != NOT_KEPT:
+            kept[kind, position] = features[row]
         counts[kind] += 1.0
 
 

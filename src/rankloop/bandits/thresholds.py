@@ -90,7 +90,7 @@ def _at_click_rate(values: Floats, hits: int) -> float:
 
 CRITERIA = {"f1": 0, "accuracy": 1, "midpoint": 2, "click_rate": 3}
 MIDPOINT, CLICK_RATE = 2, 3
-MOST_STEPS = 100
+MAX_STEPS = 100
 
 
 @kernel
@@ -99,13 +99,13 @@ def _sampled_click_rate(scores: Floats, n_clicked: int, own: float, other: float
     log_odds = np.log(rate / (1.0 - rate))
     low, high = scores.min() - log_odds, scores.max() - log_odds
     s = 0.5 * (low + high)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         mean, slope, total = 0.0, 0.0, 0.0
-        for place in range(len(scores)):
-            weight = own if place < n_clicked else other
-            chance = 1.0 / (1.0 + np.exp(s - scores[place]))
-            mean += weight * chance
-            slope += weight * chance * (1.0 - chance)
+        for position in range(len(scores)):
+            weight = own if position < n_clicked else other
+            probability = 1.0 / (1.0 + np.exp(s - scores[position]))
+            mean += weight * probability
+            slope += weight * probability * (1.0 - probability)
             total += weight
         gap = mean / total - rate
         low, high = (s, high) if gap > 0.0 else (low, s)
@@ -132,15 +132,15 @@ def kept_threshold(clicked: Floats, unclicked: Floats, n_clicked: float, n_uncli
     scores = np.concatenate((clicked, unclicked))
     order = ranking_of(scores)
     hits, taken, best, cut = 0.0, 0.0, -np.inf, len(scores) - 1
-    for place in range(len(scores)):
-        is_click = order[place] < len(clicked)
+    for position in range(len(scores)):
+        is_click = order[position] < len(clicked)
         hits += own if is_click else 0.0
         taken += own if is_click else other
-        last = place == len(scores) - 1
-        if last or scores[order[place + 1]] < scores[order[place]]:
+        last = position == len(scores) - 1
+        if last or scores[order[position + 1]] < scores[order[position]]:
             quality = 2.0 * hits / (taken + n_clicked) if criterion == 0 else 2.0 * hits - taken
             if quality >= best:
-                best, cut = quality, place
+                best, cut = quality, position
     if cut == len(scores) - 1:
         return float(scores[order[cut]])
     return 0.5 * float(scores[order[cut]] + scores[order[cut + 1]])

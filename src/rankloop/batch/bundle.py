@@ -157,15 +157,15 @@ class _Search:
         """From the end back towards the best weights, to where the two nearest tangents of the line meet."""
         origin, direction = self.weights, end - self.weights
         height, slope = self.objective, float(self.gradient @ direction)
-        place, steepest = 1.0, 0.0
+        position, steepest = 1.0, 0.0
         for _ in range(ALONG_THE_LINE):
-            objective, gradient = self.look_at(origin + place * direction)
+            objective, gradient = self.look_at(origin + position * direction)
             rise = float(gradient @ direction)
             steepest = max(steepest, rise)
             if rise <= FLAT * steepest:
                 return
-            meeting = (objective - height - rise * place) / (slope - rise) if slope < rise else 0.5 * place
-            place = min(max(meeting, 0.1 * place), 0.9 * place)
+            meeting = (objective - height - rise * position) / (slope - rise) if slope < rise else 0.5 * position
+            position = min(max(meeting, 0.1 * position), 0.9 * position)
 
     def solution(self) -> Solution:
         converged = self.gap <= self.tolerance

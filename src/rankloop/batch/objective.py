@@ -16,7 +16,7 @@ from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
 from rankloop.engine.sums import SummingEngine
 
-ROWS_PER_PART, MOST_PARTS = 4096, 64
+ROWS_PER_PART, MAX_PARTS = 4096, 64
 
 
 class Part(NamedTuple):
@@ -48,7 +48,7 @@ def answer(part: Part, question: Question) -> Floats:
 def parts_of(dataset: Dataset, risk: Risk) -> list[Part]:
     """Consecutive queries, about equally many rows each. The cuts depend on the data only, so the sums do too."""
     n_rows = len(dataset.relevance)
-    n_parts = max(1, min(n_rows // ROWS_PER_PART, MOST_PARTS, dataset.n_queries))
+    n_parts = max(1, min(n_rows // ROWS_PER_PART, MAX_PARTS, dataset.n_queries))
     cuts = np.searchsorted(dataset.offsets, np.arange(1, n_parts) * (n_rows / n_parts))
     borders = np.unique(np.concatenate(([0], cuts, [dataset.n_queries])))
     return [Part(risk, dataset.subset(range(first, end))) for first, end in itertools.pairwise(borders)]

@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from rankloop.batch.bundle import minimise
 from rankloop.core.errors import InvalidInput, UnstableUpdate
-from rankloop.core.kernels import kernel, stable, weighted_rows
+from rankloop.core.kernels import kernel, require_finite, weighted_rows
 from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
@@ -28,7 +28,7 @@ from rankloop.learners._shared.joint_features import clicked_weights, correction
 
 FIRST_FIT = 10  # rounds before the first fit
 NEVER = 2.0**53  # rounds
-LARGEST = 1e150  # number in an example: its square is still one
+MAX_FEATURE = 1e150  # number in an example: its square is still one
 CHUNK = 256  # new examples are copied every round, old ones once per so many
 
 
@@ -103,7 +103,7 @@ class RefittedSVM:
         example = weighted_rows(query.features, _row_weights(decision.ranking, feedback))
         stored, recent = state.stored, state.recent
         largest = np.abs(example).max(initial=0.0)
-        if not largest <= LARGEST:
+        if not largest <= MAX_FEATURE:
             raise UnstableUpdate(
                 f"the features differ by {largest:g}, too much to fit: it is refused, the old state stands"
             )
@@ -128,7 +128,7 @@ class RefittedSVM:
             return start
         for first in (start, np.zeros(len(start))):  # from zero where the risk of the last weights is beyond numbers
             with suppress(InvalidInput):
-                return stable(self._minimised(examples, first))
+                return require_finite(self._minimised(examples, first))
         raise UnstableUpdate("the examples are too large to fit; the step is refused, the old state stands")
 
     def _minimised(self, examples: Floats, first: Floats) -> Floats:

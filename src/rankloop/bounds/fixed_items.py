@@ -16,10 +16,10 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import Measure
 from rankloop.core.types import Problem
 from rankloop.learners._shared.blocks import number_of_blocks
-from rankloop.learners._shared.linear_measure import largest_gain, worth_of_places
+from rankloop.learners._shared.linear_measure import largest_gain, worth_of_positions
 from rankloop.measures.base import parse_measure
 
-LONGEST = 2**62
+MAX_HORIZON = 2**62
 
 
 class Bound(NamedTuple):
@@ -52,7 +52,7 @@ def constants(measure: Measure | str, n_items: int, max_grade: int = 1) -> Const
     The papers give their order only: m², m², m for SumLoss, m, g·m, g·m for DCG and n, n, m for n times P@n.
     """
     judge = parse_measure(measure)
-    worth = worth_of_places(judge, n_items)
+    worth = worth_of_positions(judge, n_items)
     diameter = float(np.abs(worth - worth[::-1]).sum())
     gain = largest_gain(judge, Problem(0, n_items, max_grade=max_grade))
     return Constants(diameter, gain * diameter / 2.0, gain * n_items)
@@ -133,7 +133,7 @@ def useful_from(bound: Callable[[int], Bound], shortest: int = 1) -> int | None:
     """
     low, high = shortest - 1, shortest
     while bound(high).vacuous:
-        if high > LONGEST:
+        if high > MAX_HORIZON:
             return None
         low, high = high, 2 * high
     while high - low > 1:
@@ -148,6 +148,6 @@ def _ftpl(known: Constants, n_items: int, rounds: int) -> float:
 
 
 def _mirror_descent(measure: Measure | str, known: Constants, n_items: int, rounds: int) -> float:
-    worth = worth_of_places(parse_measure(measure), n_items)
+    worth = worth_of_positions(parse_measure(measure), n_items)
     radius = float(np.sqrt(np.sum((worth - worth.mean()) ** 2)))
     return 0.5 * radius * known.gains / n_items * math.sqrt(n_items * rounds)

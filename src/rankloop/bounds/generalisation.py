@@ -21,7 +21,7 @@ from rankloop.core.rankings import exponential_gain
 from rankloop.core.types import Floats
 
 SMALLEST, GRID = 9.0, 20_001  # the entropy integral: from B·10⁻⁹ to B, in so many points
-MOST_QUERIES = 2**60
+MAX_QUERIES = 2**60
 
 
 class Constants(NamedTuple):
@@ -174,9 +174,9 @@ def smooth_uniform(
 
 def queries_needed(bound: Callable[[int], float], below: float) -> float:
     """The number of queries from which on a bound is under `below`, by bisection; infinite when none is enough."""
-    if bound(MOST_QUERIES) >= below:
+    if bound(MAX_QUERIES) >= below:
         return math.inf
-    low, high = 0, MOST_QUERIES
+    low, high = 0, MAX_QUERIES
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if bound(middle) < below else (middle, high)

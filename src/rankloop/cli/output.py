@@ -31,8 +31,8 @@ def show_table(table: Table) -> None:
     grid = Grid(title=Text(table.title), title_justify="left", box=box.SIMPLE_HEAD, caption=Text(table.note))
     grid.pad_edge, grid.collapse_padding, grid.show_edge = False, True, False  # so that it fits 80 columns
     grid.caption_justify = "left"
-    for place, name in enumerate(table.header):
-        grid.add_column(name, justify="right" if place else "left", no_wrap=place > 0)
+    for position, name in enumerate(table.header):
+        grid.add_column(name, justify="right" if position else "left", no_wrap=position > 0)
     for row in table.rows:
         grid.add_row(*map(Text, row))
     console = Console()

@@ -41,8 +41,8 @@ def is_service_log(where: str) -> bool:
 
 def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
     """Every closed impression of a ranker; left out are those whose places were not all the learner's choice."""
-    from rankloop.evaluation.off_policy.propensities import RankingPolicy, places_seen
-    from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_place
+    from rankloop.evaluation.off_policy.propensities import RankingPolicy, positions_seen
+    from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
     from rankloop.service.log.archive import whole
     from rankloop.service.log.replay import Replay
     from rankloop.service.log.stores.open import log_at
@@ -62,8 +62,8 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             policy = RankingPolicy(plan.learner, shown.state)
             fed = shown.fed or no_clicks(shown.ranked.impression)
             feedback = feedback_of(fed, shown.ranked, decision, plan.problem, shadow=False)
-            places = places_seen(policy, len(decision.ranking))
-            rewards = rewards_by_place(decision.ranking, feedback, places)
+            positions = positions_seen(policy, len(decision.ranking))
+            rewards = rewards_by_position(decision.ranking, feedback, positions)
             yield LoggedRanking(query, decision.ranking, rewards, policy)
 
 

@@ -19,36 +19,38 @@ class ClickPairs(NamedTuple):
     costs: Floats
 
 
-def click_weights(place: ArrayLike, looked_at: ArrayLike, clip: float = np.inf) -> Floats:
+def click_weights(position: ArrayLike, examined: ArrayLike, clip: float = np.inf) -> Floats:
     """min(clip, 1 / looked_at[place]) for each click; `clip` trades a little bias for much less noise.
 
     A place that is never looked at cannot be clicked: the row is refused.
     Reference: Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback.
     """
-    places, chances = item_indices(place, "place"), finite_floats(looked_at, 1, "looked_at")
-    if len(places) and (places.min() < 0 or places.max() >= len(chances)):
-        raise InvalidInput(f"a place is outside 0 … {len(chances) - 1}, for which looked_at is known")
-    faults = np.flatnonzero(~(chances[places] > 0.0))
+    positions, probabilities = item_indices(position, "place"), finite_floats(examined, 1, "looked_at")
+    if len(positions) and (positions.min() < 0 or positions.max() >= len(probabilities)):
+        raise InvalidInput(f"a place is outside 0 … {len(probabilities) - 1}, for which looked_at is known")
+    faults = np.flatnonzero(~(probabilities[positions] > 0.0))
     if len(faults):
         row = int(faults[0])
-        raise InvalidInput(f"row {row}: place {places[row]} is looked at with probability {chances[places[row]]}")
-    return np.minimum(clip, 1.0 / chances[places])
+        raise InvalidInput(
+            f"row {row}: place {positions[row]} is looked at with probability {probabilities[positions[row]]}"
+        )
+    return np.minimum(clip, 1.0 / probabilities[positions])
 
 
 def weighted_relevance(
-    offsets: ArrayLike, shown: ArrayLike, clicked: ArrayLike, looked_at: ArrayLike, clip: float = np.inf
+    offsets: ArrayLike, shown: ArrayLike, clicked: ArrayLike, examined: ArrayLike, clip: float = np.inf
 ) -> Floats:
     """Grades for an nDCG or any other additive risk: each clicked item its weight, every other 0.
 
     `offsets` (n_queries + 1) cut the rows into queries, `shown` is the place where each item stood. With linear gains
     the expected risk is that of the true relevance.
     """
-    borders, places = item_indices(offsets, "offsets"), item_indices(shown, "shown")
+    borders, positions = item_indices(offsets, "offsets"), item_indices(shown, "shown")
     hits = finite_floats(clicked, 1, "clicked") > 0
-    if len(borders) < 2 or borders[0] != 0 or borders[-1] != len(places) or len(hits) != len(places):
+    if len(borders) < 2 or borders[0] != 0 or borders[-1] != len(positions) or len(hits) != len(positions):
         raise InvalidInput("offsets begin at 0 and end at the number of rows; shown and clicked have an entry per row")
-    grades = np.zeros(len(places))
-    grades[hits] = click_weights(places[hits], looked_at, clip)
+    grades = np.zeros(len(positions))
+    grades[hits] = click_weights(positions[hits], examined, clip)
     return grades
 
 

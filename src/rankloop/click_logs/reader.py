@@ -26,7 +26,7 @@ class ClickLog(NamedTuple):
 
     features: Floats
     offsets: Ints
-    place: Ints  # where the item stood, from 0
+    position: Ints  # where the item stood, from 0
     clicked: Floats  # 1 or 0
     pair: Ints  # the number of its (query, item) pair; of its item, where there are no queries
     query: Ints  # the number of its query
@@ -44,12 +44,12 @@ class ClickLog(NamedTuple):
 
     def impressions(self) -> Impressions:
         """For the estimators of position bias."""
-        return Impressions(self.pair, self.place, self.clicked)
+        return Impressions(self.pair, self.position, self.clicked)
 
     def position_bias(self) -> Bias:
         """By expectation maximisation; refused where no item stands at two places, since nothing tells it then."""
         shown = self.impressions()
-        if self.place.max() > 0 and not any_moved(shown):
+        if self.position.max() > 0 and not any_moved(shown):
             raise InvalidInput(
                 "no item stands at two places (for the same query, where there are queries), so the position bias "
                 "cannot be told: give --position-bias 1,0.5,… (1,1,…: all places alike), or name the column that tells "
@@ -57,11 +57,11 @@ class ClickLog(NamedTuple):
             )
         return bias_by_em(shown)
 
-    def relevance(self, looked_at: Floats, clip: float = 10.0) -> Floats:
+    def relevance(self, examined: Floats, clip: float = 10.0) -> Floats:
         """The weight of each click, 0 elsewhere; no click weighs more than `clip`."""
         if not clip > 0.0:
             raise InvalidInput(f"clip = {clip} must be a weight above 0")
-        return weighted_relevance(self.offsets, self.place, self.clicked, looked_at, clip)
+        return weighted_relevance(self.offsets, self.position, self.clicked, examined, clip)
 
 
 class MergedLists(NamedTuple):
@@ -107,20 +107,20 @@ def read_click_log(path: Path, without: Sequence[str] = (), columns: Mapping[str
 def _of_impressions(path: Path) -> ClickLog:
     pairs: dict[tuple[str, str], int] = {}
     queries: dict[str, int] = {}
-    features, place, clicked, pair, query, sizes = [], [], [], [], [], []
+    features, position, clicked, pair, query, sizes = [], [], [], [], [], []
     for shown in read_impressions(path):
         features.append(shown.features)
         sizes.append(len(shown.ranking))
         query += [queries.setdefault(shown.query_id or f"impression {len(sizes)}", len(queries))] * sizes[-1]
-        for position, item in enumerate(shown.ranking):
-            place.append(position)
+        for row, item in enumerate(shown.ranking):
+            position.append(row)
             clicked.append(float(shown.values.get(item, 0.0) > 0.0))
             pair.append(pairs.setdefault((shown.query_id, item), len(pairs)))
     if not sizes:
         raise InvalidInput(f"{path.name} has no impressions")
     offsets = np.concatenate(([0], np.cumsum(sizes)))
-    places, clicks = np.array(place), np.array(clicked)
-    return ClickLog(np.concatenate(features), offsets, places, clicks, np.array(pair), np.array(query))
+    positions, clicks = np.array(position), np.array(clicked)
+    return ClickLog(np.concatenate(features), offsets, positions, clicks, np.array(pair), np.array(query))
 
 
 def _of_table(path: Path, without: Sequence[str], columns: Mapping[str, str]) -> ClickLog:
@@ -131,7 +131,7 @@ def _of_table(path: Path, without: Sequence[str], columns: Mapping[str, str]) ->
     if len(np.unique(lists)) != len(starts):
         raise InvalidInput(f"{path.name}: the rows of a list do not stand together; sort by {names.list!r}")
     features = finite_floats(np.column_stack([table[name] for name in names.features]), 2, f"{path.name}: features")
-    place = places_in(table, names.position, path.name)
+    position = positions_in(table, names.position, path.name)
     clicked = (numbers_in(table, names.click, path.name, CLICK) > 0).astype(np.float64)
     query = np.asarray(table[names.query]).astype(str) if names.query else lists
     pair = np.arange(len(lists))
@@ -139,7 +139,7 @@ def _of_table(path: Path, without: Sequence[str], columns: Mapping[str, str]) ->
         pair = _numbered(query if names.query else np.zeros(len(lists)), table[names.item])
     offsets = np.append(starts, len(lists)).astype(np.int64)
     queries = np.unique(query, return_inverse=True)[1]
-    shown = features, offsets, place, clicked, pair.astype(np.int64), queries
+    shown = features, offsets, position, clicked, pair.astype(np.int64), queries
     return ClickLog(*shown, names.features, names.ids, names.set_aside)
 
 
@@ -161,7 +161,7 @@ ROLES = {
     "click": GUESSES["reward"],
 }
 NEEDED = ("list", "position", "click")
-MOST_PLACES = 10_000
+MAX_POSITIONS = 10_000
 CLICK = "a number (0 or 1)"
 
 Table = Mapping[str, Any]  # arrays by column
@@ -229,15 +229,15 @@ def click_columns(table: Table, without: Sequence[str], named: Mapping[str, str]
     return ClickColumns(**roles, features=features, ids=ids, set_aside=set_aside)
 
 
-def places_in(table: Table, name: str, where: str) -> Ints:
+def positions_in(table: Table, name: str, where: str) -> Ints:
     """Where each item stood, the smallest number being the first place."""
     values = numbers_in(table, name, where, "a whole number")
     _refuse(values != np.floor(values), table, name, where, "; it must be a whole number")
-    if values.max() - values.min() >= MOST_PLACES:
+    if values.max() - values.min() >= MAX_POSITIONS:
         far = np.abs(values)
-        _refuse(far == far.max(), table, name, where, f"; lists have at most {MOST_PLACES:,} places")
-    places = values.astype(np.int64)
-    return places - int(places.min())
+        _refuse(far == far.max(), table, name, where, f"; lists have at most {MAX_POSITIONS:,} places")
+    positions = values.astype(np.int64)
+    return positions - int(positions.min())
 
 
 def numbers_in(table: Table, name: str, where: str, right: str = "a number") -> Floats:

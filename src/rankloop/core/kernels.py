@@ -73,7 +73,7 @@ def all_finite(values: Floats) -> bool:
     return True
 
 
-def stable(values: Floats) -> Floats:
+def require_finite(values: Floats) -> Floats:
     """`values`, or `UnstableUpdate` when one of them is not finite: the last thing before a new state."""
     if not all_finite(values):
         raise UnstableUpdate(

@@ -26,8 +26,8 @@ def best_ranking(features: Floats, weights: Floats) -> Ints:
 @kernel
 def point_log_prob(best: Ints, ranking: Ints, shown: int) -> float:
     """0 when the seen part of `ranking` is that of `best`, the only one ever shown; else −infinity."""
-    for place in range(seen_count(shown, len(best))):
-        if best[place] != ranking[place]:
+    for position in range(seen_count(shown, len(best))):
+        if best[position] != ranking[position]:
             return -np.inf
     return 0.0
 
@@ -70,9 +70,9 @@ def start_weights(start: tuple[float, ...], n_features: int) -> Floats:
 
 def check_finite(name: str, values: tuple[float, ...]) -> None:
     """Refuse hyper-parameters with a NaN or an infinity in them."""
-    for place, value in enumerate(values):
+    for position, value in enumerate(values):
         if not math.isfinite(value):
-            raise InvalidInput(f"{name}[{place}] = {value}: every number must be finite")
+            raise InvalidInput(f"{name}[{position}] = {value}: every number must be finite")
 
 
 def check_positive(name: str, value: float) -> None:

@@ -17,17 +17,17 @@ def ranking_of(scores: Floats) -> Ints:
     n_items = len(scores)
     if n_items > COUNTED or not _finite(scores):
         return np.argsort(-scores, kind="mergesort")
-    places = np.zeros(n_items, np.int64)
+    positions = np.zeros(n_items, np.int64)
     for item in range(n_items):
         score, n_above = scores[item], np.int64(0)
         for earlier in range(item):  # no branches, so it runs in vectors
             above = np.int64(scores[earlier] >= score)
             n_above += above
-            places[earlier] += 1 - above
-        places[item] = n_above
+            positions[earlier] += 1 - above
+        positions[item] = n_above
     ranking = np.empty(n_items, np.int64)
     for item in range(n_items):
-        ranking[places[item]] = item
+        ranking[positions[item]] = item
     return ranking
 
 

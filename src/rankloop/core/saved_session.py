@@ -19,7 +19,7 @@ from llvmlite import binding
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
 from rankloop.core.registry import build, spec_of
-from rankloop.core.saved_state import MOST, restored_state
+from rankloop.core.saved_state import MAX_COUNT, restored_state
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
 
@@ -142,7 +142,7 @@ def _check_header(header: Any, where: str) -> None:
 def _restored(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:
     problem = Problem(**header["problem"])
     problem = problem._replace(feature_names=tuple(problem.feature_names))
-    for name, most in (("seed", math.inf), ("learned", MOST), ("refused", MOST)):
+    for name, most in (("seed", math.inf), ("learned", MAX_COUNT), ("refused", MAX_COUNT)):
         if type(header[name]) is not int or not 0 <= header[name] <= most:
             raise InvalidInput(f"{name} is a whole number from 0 to {most}, got {header[name]!r:.60}")
     session = Session(build(header["learner"], "learner"), problem, header["seed"])

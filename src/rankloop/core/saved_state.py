@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import CheckedState
 from rankloop.core.types import Problem
 
-MOST = 2**53  # no round, click or item is ever counted so far
+MAX_COUNT = 2**53  # no round, click or item is ever counted so far
 
 
 def restored_state(outline: Any, example: Any, array: Callable[[Any], Any], where: str = "state") -> Any:
@@ -63,6 +63,6 @@ def _number(value: Any, example: Any, where: str) -> Any:
 
 
 def _check_counts(values: Any, example: Any, where: str) -> None:
-    least = int(np.min(example)) if np.size(example) else -MOST
-    if np.size(values) and not least <= int(np.min(values)) <= int(np.max(values)) <= MOST:
+    least = int(np.min(example)) if np.size(example) else -MAX_COUNT
+    if np.size(values) and not least <= int(np.min(values)) <= int(np.max(values)) <= MAX_COUNT:
         raise InvalidInput(f"{where} holds a number that is too small or too large: it counts from {least}, to 2^53")

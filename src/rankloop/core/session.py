@@ -100,8 +100,8 @@ class Session:
 
     def _check_receipt(self, receipt: Any) -> None:
         fits = isinstance(receipt, self._receipt)
-        for place in self._arrays:
-            fits = fits and type(receipt[place]) is np.ndarray
+        for position in self._arrays:
+            fits = fits and type(receipt[position]) is np.ndarray
         if not fits:
             raise IncompatibleFeedback(f"the decision carries {receipt!r:.60}, which this learner did not hand out")
 

@@ -89,7 +89,7 @@ class Arrival(NamedTuple):
 class Limit(NamedTuple):
     """How far a sequential learner may move items away from its best ranking."""
 
-    places: int = -1  # no item moves more places than this, up or down; -1: no limit
+    positions: int = -1  # no item moves more places than this, up or down; -1: no limit
     keep_first: bool = False
 
 
@@ -151,6 +151,6 @@ def finite_floats(values: ArrayLike, ndim: int, name: str) -> Floats:
         raise InvalidInput(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
-        place = "row {}, column {}".format(*bad[0]) if ndim == 2 else f"entry {bad[0][0]}"
-        raise InvalidInput(f"{name}: {array[tuple(bad[0])]} at {place} (every number must be finite)")
+        position = "row {}, column {}".format(*bad[0]) if ndim == 2 else f"entry {bad[0][0]}"
+        raise InvalidInput(f"{name}: {array[tuple(bad[0])]} at {position} (every number must be finite)")
     return array

@@ -18,7 +18,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.readers.letor.numbers import Bytes
 
 BLOCK_BYTES = 8 << 20
-LONGEST_LINE = 256 << 20
+MAX_LINE_BYTES = 256 << 20
 PACKED_BYTES = 64 << 10
 MARK = b"\xef\xbb\xbf"  # some editors begin a file with this
 BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError, ValueError)
@@ -111,8 +111,8 @@ class _Members(io.RawIOBase):
 
 
 def _doubled(raw: bytearray, path: Path) -> bytearray:
-    if len(raw) >= LONGEST_LINE:
-        raise InvalidInput(f"{path.name}: a line is longer than {LONGEST_LINE:,} bytes; this is not a text of lines")
+    if len(raw) >= MAX_LINE_BYTES:
+        raise InvalidInput(f"{path.name}: a line is longer than {MAX_LINE_BYTES:,} bytes; this is not a text of lines")
     return raw + bytearray(len(raw))
 
 

@@ -105,7 +105,9 @@ class _Keepers:
     def total(self, argument: Any) -> Floats:
         asked = self.ray.put(argument)
         pending = [actor.answers.remote(asked) for actor in self.actors]
-        return added([part for place in range(len(pending)) for part in self._answer(place, pending[place], asked)])
+        return added(
+            [part for position in range(len(pending)) for part in self._answer(position, pending[position], asked)]
+        )
 
     def dismiss(self) -> None:
         for actor in self.actors:
@@ -114,15 +116,15 @@ class _Keepers:
     def _hired(self, share: list[Any]) -> Any:
         return self.ray.remote(Keeper).options(num_cpus=1, max_restarts=0).remote(share, self.function)
 
-    def _answer(self, place: int, pending: Any, asked: Any) -> list[Floats]:
+    def _answer(self, position: int, pending: Any, asked: Any) -> list[Floats]:
         for attempt in range(ATTEMPTS):
             try:
                 return cast(list[Floats], self.ray.get(pending))
             except Exception as error:
                 if isinstance(error, self.ray.exceptions.RayTaskError) or attempt == ATTEMPTS - 1:
-                    raise _told(error, f"share {place} of the partitions") from None
-                self.actors[place] = self._hired(self.shares[place])
-                pending = self.actors[place].answers.remote(asked)
+                    raise _told(error, f"share {position} of the partitions") from None
+                self.actors[position] = self._hired(self.shares[position])
+                pending = self.actors[position].answers.remote(asked)
         raise AssertionError("unreachable")
 
 

@@ -49,38 +49,38 @@ class _Keepers:
     def total(self, argument: Any) -> Floats:
         for worker in self.workers:
             send(worker, (answers, (self.function, argument)))
-        return added([part for place in range(len(self.workers)) for part in self._answer(place, argument)])
+        return added([part for position in range(len(self.workers)) for part in self._answer(position, argument)])
 
     def dismiss(self) -> None:
         for worker in self.workers:
             _dismiss(worker)
 
-    def _answer(self, place: int, argument: Any) -> list[Floats]:
+    def _answer(self, position: int, argument: Any) -> list[Floats]:
         for _ in range(ATTEMPTS):
-            found = self._received(place)
+            found = self._received(position)
             if found is not None:
                 return found
-            _dismiss(self.workers[place])
-            self.workers[place], self.fresh[place] = start(), True
-            send(self.workers[place], (keep, self.shares[place]))
-            send(self.workers[place], (answers, (self.function, argument)))
+            _dismiss(self.workers[position])
+            self.workers[position], self.fresh[position] = start(), True
+            send(self.workers[position], (keep, self.shares[position]))
+            send(self.workers[position], (answers, (self.function, argument)))
         raise WorkerDied(
-            f"the process with partitions of share {place} died {ATTEMPTS} times; perhaps memory ran out: try fewer "
+            f"the process with partitions of share {position} died {ATTEMPTS} times; perhaps memory ran out: try fewer "
             "workers, or the engine `here` to see why"
         )
 
-    def _received(self, place: int) -> list[Floats] | None:
+    def _received(self, position: int) -> list[Floats] | None:
         """What the worker answers, the word that it has its partitions left out; None when it died."""
         while True:
-            answer = receive(self.workers[place])
+            answer = receive(self.workers[position])
             if answer is None:
                 return None
             if answer.error is not None:
                 raise answer.error
-            if not self.fresh[place]:
+            if not self.fresh[position]:
                 found: list[Floats] = answer.result
                 return found
-            self.fresh[place] = False
+            self.fresh[position] = False
 
 
 def _dismiss(worker: Worker) -> None:

@@ -5,7 +5,7 @@ from rankloop.evaluation.off_policy.estimators import clipped, direct, doubly_ro
 from rankloop.evaluation.off_policy.overlap import Overlap
 from rankloop.evaluation.off_policy.propensities import (
     RankingPolicy,
-    place_probabilities,
+    position_probabilities,
     prefix_probabilities,
     session_rows,
     shown_parts,
@@ -40,7 +40,7 @@ __all__ = [
     "estimate",
     "factored_slate_weight",
     "ips",
-    "place_probabilities",
+    "position_probabilities",
     "position_wise",
     "prefix_probabilities",
     "pseudo_inverse",

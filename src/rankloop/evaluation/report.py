@@ -49,21 +49,21 @@ def judge_rankings(
 
 
 def judge_logged(
-    target: RankingPolicy, log: Iterable[LoggedRanking], name: str, method: AnyMethod, options: Options, places: int
+    target: RankingPolicy, log: Iterable[LoggedRanking], name: str, method: AnyMethod, options: Options, positions: int
 ) -> Judgement:
     """Judge a ranker on rankings whose policies are known too, by what the first `places` of each earned."""
     if method == "pseudo_inverse" and options.bound in ("bernstein", "hoeffding"):
         raise InvalidInput(f"the {options.bound} bound needs the largest possible weight, which is not known here")
     check_options(options, method)
     current, wanted = Sums(), Sums()
-    for series in ranking_series(log, target, method, places, options.limit):
+    for series in ranking_series(log, target, method, positions, options.limit):
         alike = np.ones(len(series.reward))
         current.add(Series(series.reward, alike, series.reward, alike, 1.0, series.extremes._replace(heaviest=1.0)))
         wanted.add(series)
-    summed_places = places if method == "cascade" or method == "position_wise" else 1
+    summed_positions = positions if method == "cascade" or method == "position_wise" else 1
     estimates = {
-        CURRENT: concluded(current, "ips", options._replace(max_weight=1.0), SPANS["ips"], summed_places),
-        name: concluded(wanted, method, options, span_of(method), summed_places),
+        CURRENT: concluded(current, "ips", options._replace(max_weight=1.0), SPANS["ips"], summed_positions),
+        name: concluded(wanted, method, options, span_of(method), summed_positions),
     }
     return Judgement(current.n, 0, current.rewarded, 0, estimates, PER_PAGE)
 
@@ -112,7 +112,7 @@ def unit_of(current: Sums) -> Unit:
     return CLICKS if current.current >= 0.01 else CLICKS._replace(decimals=3)
 
 
-MOST_TIMES = 100  # nobody waits for a log so many times as long
+MAX_TIMES = 100  # nobody waits for a log so many times as long
 
 
 def verdicts(judgement: Judgement) -> list[str]:
@@ -149,8 +149,8 @@ def verdict(name: str, found: Estimate, unit: Unit = CLICKS) -> str:
 def enough(longer: float) -> str:
     """How many times as long a log would do, if it went on like this: bounds narrow with the root of its length."""
     times = max(1.1, longer)
-    if times > MOST_TIMES:
-        return f"No realistic log would do: it would have to be over {MOST_TIMES} times as long."
+    if times > MAX_TIMES:
+        return f"No realistic log would do: it would have to be over {MAX_TIMES} times as long."
     return f"A log {times:.1f} times as long might do." if times < 10 else f"A log {times:.0f} times as long might do."
 
 

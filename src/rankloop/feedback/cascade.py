@@ -10,7 +10,7 @@ from numpy.random import Generator
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.feedback.click_behaviours import CLICK, Behaviour, check_scale, walk_down
-from rankloop.feedback.click_model import check_places, seen_places
+from rankloop.feedback.click_model import check_positions, seen_positions
 
 ALWAYS = np.ones(1)
 
@@ -31,10 +31,10 @@ class Cascade:
 
     def __post_init__(self) -> None:
         check_scale(self.max_grade)
-        check_places("shown", self.shown)
+        check_positions("shown", self.shown)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """At most one click."""
         click = CLICK[self.behaviour, self.max_grade]
-        draws = rng.random((3, seen_places(self.shown, len(ranking))))
+        draws = rng.random((3, seen_positions(self.shown, len(ranking))))
         return Clicks(*walk_down(ranking, relevance, click, ALWAYS, 1.0, draws))

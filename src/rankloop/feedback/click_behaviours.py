@@ -56,12 +56,12 @@ def walk_down(
     Row 0 of the draws decides the clicks, row 1 who is satisfied, row 2 who loses patience.
     """
     clicked = np.zeros(draws.shape[1], np.int64)
-    for place in range(len(clicked)):
-        grade = relevance[ranking[place]]
-        if draws[0, place] < of_grade(click, grade):
-            clicked[place] = 1
-            if draws[1, place] < of_grade(stop, grade):
+    for position in range(len(clicked)):
+        grade = relevance[ranking[position]]
+        if draws[0, position] < of_grade(click, grade):
+            clicked[position] = 1
+            if draws[1, position] < of_grade(stop, grade):
                 break
-        if draws[2, place] >= persistence:
+        if draws[2, position] >= persistence:
             break
     return clicks_at(ranking, clicked)

@@ -13,23 +13,23 @@ from rankloop.core.types import Floats, Ints
 def clicks_at(ranking: Ints, clicked: Ints) -> tuple[Ints, Floats]:
     """The items in the places where `clicked` is not 0, in shown order, each with weight 1."""
     n_clicks = 0
-    for place in range(len(clicked)):
-        n_clicks += clicked[place] != 0
+    for position in range(len(clicked)):
+        n_clicks += clicked[position] != 0
     items = np.empty(n_clicks, np.int64)
     i = 0
-    for place in range(len(clicked)):
-        if clicked[place] != 0:
-            items[i] = ranking[place]
+    for position in range(len(clicked)):
+        if clicked[position] != 0:
+            items[i] = ranking[position]
             i += 1
     return items, np.ones(n_clicks)
 
 
-def seen_places(shown: int | None, n_items: int) -> int:
+def seen_positions(shown: int | None, n_items: int) -> int:
     """How many of n_items places these people look at."""
     return n_items if shown is None or shown > n_items else shown
 
 
-def check_places(name: str, value: int | None) -> None:
+def check_positions(name: str, value: int | None) -> None:
     """Refuse a number of places or clicks below 1."""
     if value is not None and value < 1:
         raise InvalidInput(f"{name} = {value}: there must be at least 1")

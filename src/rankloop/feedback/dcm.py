@@ -9,7 +9,7 @@ from numpy.random import Generator
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.feedback.click_behaviours import CLICK, STOP, Behaviour, check_scale, walk_down
-from rankloop.feedback.click_model import check_places, seen_places
+from rankloop.feedback.click_model import check_positions, seen_positions
 
 
 @register("dcm")
@@ -30,10 +30,10 @@ class Dcm:
 
     def __post_init__(self) -> None:
         check_scale(self.max_grade)
-        check_places("shown", self.shown)
+        check_positions("shown", self.shown)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
         which = self.behaviour, self.max_grade
-        draws = rng.random((3, seen_places(self.shown, len(ranking))))
+        draws = rng.random((3, seen_positions(self.shown, len(ranking))))
         return Clicks(*walk_down(ranking, relevance, CLICK[which], STOP[which], 1.0, draws))

@@ -10,15 +10,15 @@ from numpy.random import Generator
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.click_model import check_places, check_probability, clicks_at, seen_places
+from rankloop.feedback.click_model import check_positions, check_probability, clicks_at, seen_positions
 
 
 @kernel
 def _first(ranking: Ints, relevance: Floats, accuracy: float, draws: Floats) -> tuple[Ints, Floats]:
     clicked = np.zeros(len(draws), np.int64)
-    for place in range(len(draws)):
-        if (relevance[ranking[place]] > 0.0) == (draws[place] < accuracy):
-            clicked[place] = 1
+    for position in range(len(draws)):
+        if (relevance[ranking[position]] > 0.0) == (draws[position] < accuracy):
+            clicked[position] = 1
             break
     return clicks_at(ranking, clicked)
 
@@ -37,9 +37,9 @@ class FirstRelevant:
 
     def __post_init__(self) -> None:
         check_probability("accuracy", self.accuracy)
-        check_places("shown", self.shown)
+        check_positions("shown", self.shown)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """At most one click."""
-        draws = rng.random(seen_places(self.shown, len(ranking)))
+        draws = rng.random(seen_positions(self.shown, len(ranking)))
         return Clicks(*_first(ranking, relevance, self.accuracy, draws))

@@ -13,7 +13,7 @@ from rankloop.core.kernels import kernel
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.click_model import check_places, clicks_at, seen_places
+from rankloop.feedback.click_model import check_positions, clicks_at, seen_positions
 
 SMALLEST = 2.0**-54  # below the smallest positive draw: keeps the normal of a 0 finite
 
@@ -22,8 +22,8 @@ SMALLEST = 2.0**-54  # below the smallest positive draw: keeps the normal of a 0
 def _best_of_seen(ranking: Ints, relevance: Floats, sd: float, max_clicks: int, normals: Floats) -> tuple[Ints, Floats]:
     impressions = relevance[ranking[: len(normals)]] + sd * normals
     clicked = np.zeros(len(normals), np.int64)
-    for place in ranking_of(impressions)[:max_clicks]:
-        clicked[place] = 1
+    for position in ranking_of(impressions)[:max_clicks]:
+        clicked[position] = 1
     return clicks_at(ranking, clicked)
 
 
@@ -43,10 +43,10 @@ class GaussianGrader:
     def __post_init__(self) -> None:
         if not 0.0 <= self.sd < np.inf:
             raise InvalidInput(f"sd = {self.sd} is a standard deviation: finite and at least 0")
-        check_places("shown", self.shown)
-        check_places("max_clicks", self.max_clicks)
+        check_positions("shown", self.shown)
+        check_positions("max_clicks", self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
-        normals = ndtri(np.maximum(rng.random(seen_places(self.shown, len(ranking))), SMALLEST))
+        normals = ndtri(np.maximum(rng.random(seen_positions(self.shown, len(ranking))), SMALLEST))
         return Clicks(*_best_of_seen(ranking, relevance, self.sd, self.max_clicks, normals))

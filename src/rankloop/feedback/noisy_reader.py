@@ -10,17 +10,17 @@ from numpy.random import Generator
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.click_model import check_places, check_probability, clicks_at, seen_places
+from rankloop.feedback.click_model import check_positions, check_probability, clicks_at, seen_positions
 
 
 @kernel
 def _read(ranking: Ints, relevance: Floats, noise: float, max_clicks: int, draws: Floats) -> tuple[Ints, Floats]:
     clicked = np.zeros(len(draws), np.int64)
     left = max_clicks
-    for place in range(len(draws)):
-        takes_for_relevant = (relevance[ranking[place]] > 0.0) != (draws[place] < noise)
+    for position in range(len(draws)):
+        takes_for_relevant = (relevance[ranking[position]] > 0.0) != (draws[position] < noise)
         if takes_for_relevant and left > 0:
-            clicked[place] = 1
+            clicked[position] = 1
             left -= 1
     return clicks_at(ranking, clicked)
 
@@ -40,10 +40,10 @@ class NoisyReader:
 
     def __post_init__(self) -> None:
         check_probability("noise", self.noise)
-        check_places("shown", self.shown)
-        check_places("max_clicks", self.max_clicks)
+        check_positions("shown", self.shown)
+        check_positions("max_clicks", self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
-        draws = rng.random(seen_places(self.shown, len(ranking)))
+        draws = rng.random(seen_positions(self.shown, len(ranking)))
         return Clicks(*_read(ranking, relevance, self.noise, self.max_clicks, draws))

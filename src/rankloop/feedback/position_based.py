@@ -12,17 +12,17 @@ from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.feedback.click_behaviours import CLICK, Behaviour, check_scale, of_grade
-from rankloop.feedback.click_model import check_places, clicks_at, seen_places
+from rankloop.feedback.click_model import check_positions, clicks_at, seen_positions
 
 
 @kernel
-def _look_and_click(
+def _examine_and_click(
     ranking: Ints, relevance: Floats, click: Floats, severity: float, draws: Floats
 ) -> tuple[Ints, Floats]:
     clicked = np.zeros(len(draws), np.int64)
-    for place in range(len(draws)):
-        looked_at = (1.0 / (place + 1)) ** severity
-        clicked[place] = draws[place] < looked_at * of_grade(click, relevance[ranking[place]])
+    for position in range(len(draws)):
+        examined = (1.0 / (position + 1)) ** severity
+        clicked[position] = draws[position] < examined * of_grade(click, relevance[ranking[position]])
     return clicks_at(ranking, clicked)
 
 
@@ -44,17 +44,19 @@ class PositionBased:
 
     def __post_init__(self) -> None:
         check_scale(self.max_grade)
-        check_places("shown", self.shown)
+        check_positions("shown", self.shown)
         if not 0.0 <= self.severity < np.inf:
             raise InvalidInput(f"severity = {self.severity} must be a finite number from 0")
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
-        draws = rng.random(seen_places(self.shown, len(ranking)))
-        return Clicks(*_look_and_click(ranking, relevance, CLICK[self.behaviour, self.max_grade], self.severity, draws))
+        draws = rng.random(seen_positions(self.shown, len(ranking)))
+        return Clicks(
+            *_examine_and_click(ranking, relevance, CLICK[self.behaviour, self.max_grade], self.severity, draws)
+        )
 
     def propensities(self, n_items: int) -> Floats:
         """The probability that each place is looked at."""
-        looked_at = np.power(1.0 / np.arange(1.0, n_items + 1.0), self.severity, dtype=np.float64)
-        looked_at[seen_places(self.shown, n_items) :] = 0.0
-        return looked_at
+        examined = np.power(1.0 / np.arange(1.0, n_items + 1.0), self.severity, dtype=np.float64)
+        examined[seen_positions(self.shown, n_items) :] = 0.0
+        return examined

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.feedback.click_behaviours import CLICK, STOP, Behaviour, check_scale, walk_down
-from rankloop.feedback.click_model import check_places, check_probability, seen_places
+from rankloop.feedback.click_model import check_positions, check_probability, seen_positions
 
 
 @register("sdbn")
@@ -31,10 +31,10 @@ class Sdbn:
     def __post_init__(self) -> None:
         check_scale(self.max_grade)
         check_probability("persistence", self.persistence)
-        check_places("shown", self.shown)
+        check_positions("shown", self.shown)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
         which = self.behaviour, self.max_grade
-        draws = rng.random((3, seen_places(self.shown, len(ranking))))
+        draws = rng.random((3, seen_positions(self.shown, len(ranking))))
         return Clicks(*walk_down(ranking, relevance, CLICK[which], STOP[which], self.persistence, draws))

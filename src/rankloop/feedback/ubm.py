@@ -11,12 +11,12 @@ from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.feedback.click_behaviours import CLICK, Behaviour, check_scale, of_grade
-from rankloop.feedback.click_model import check_places, clicks_at, seen_places
+from rankloop.feedback.click_model import check_positions, clicks_at, seen_positions
 
 # Row p, column d − 1: the probability of looking at place p when the last click was d places above;
 # the diagonal: when there was none. As published for the first ten places.
-LOOKED_AT = np.zeros((10, 10))
-for _place, _row in enumerate(
+EXAMINED = np.zeros((10, 10))
+for _position, _row in enumerate(
     (
         (1.0,),
         (0.98, 1.0),
@@ -30,27 +30,29 @@ for _place, _row in enumerate(
         (1.0, 1.0, 1.0, 0.96, 0.52, 0.36, 0.27, 0.18, 0.12, 0.43),
     )
 ):
-    LOOKED_AT[_place, : len(_row)] = _row
+    EXAMINED[_position, : len(_row)] = _row
 
 
 @kernel
-def looking_chance(table: Floats, place: int, last_click: int) -> float:
+def examination_probability(table: Floats, position: int, last_click: int) -> float:
     """From the table; places below it count as its last, longer ways back as its longest."""
-    row = min(place, len(table) - 1)
+    row = min(position, len(table) - 1)
     if last_click < 0:
         return float(table[row, row])
-    return float(table[row, min(place - last_click, row) - 1])
+    return float(table[row, min(position - last_click, row) - 1])
 
 
 @kernel
 def _browse(ranking: Ints, relevance: Floats, click: Floats, table: Floats, draws: Floats) -> tuple[Ints, Floats]:
     clicked = np.zeros(len(draws), np.int64)
     last_click = -1
-    for place in range(len(draws)):
-        chance = looking_chance(table, place, last_click) * of_grade(click, relevance[ranking[place]])
-        if draws[place] < chance:
-            clicked[place] = 1
-            last_click = place
+    for position in range(len(draws)):
+        probability = examination_probability(table, position, last_click) * of_grade(
+            click, relevance[ranking[position]]
+        )
+        if draws[position] < probability:
+            clicked[position] = 1
+            last_click = position
     return clicks_at(ranking, clicked)
 
 
@@ -71,9 +73,9 @@ class Ubm:
 
     def __post_init__(self) -> None:
         check_scale(self.max_grade)
-        check_places("shown", self.shown)
+        check_positions("shown", self.shown)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
-        draws = rng.random(seen_places(self.shown, len(ranking)))
-        return Clicks(*_browse(ranking, relevance, CLICK[self.behaviour, self.max_grade], LOOKED_AT, draws))
+        draws = rng.random(seen_positions(self.shown, len(ranking)))
+        return Clicks(*_browse(ranking, relevance, CLICK[self.behaviour, self.max_grade], EXAMINED, draws))

@@ -16,13 +16,13 @@ from rankloop.games.analysis import Analysis
 from rankloop.games.thresholds.base import AllEqual, AllSeen, Border, Order, Refuted, Unseen
 
 TOLERANCE = 1e-8
-MOST_ITEMS = 6
+MAX_ITEMS = 6
 
 
 def objection(analysis: Analysis) -> str | None:
     """What is wrong with the certificate of an analysis; None when it proves the verdict. For up to 6 items."""
-    if analysis.n_items > MOST_ITEMS:
-        return f"{analysis.n_items} items are too many to go through all rankings; at most {MOST_ITEMS} are checked"
+    if analysis.n_items > MAX_ITEMS:
+        return f"{analysis.n_items} items are too many to go through all rankings; at most {MAX_ITEMS} are checked"
     try:
         return _Checked(analysis).objection()
     except (ValueError, IndexError):

@@ -17,8 +17,8 @@ from rankloop.core.registry import build, entry_of
 from rankloop.core.types import Floats, Ints, whole_number
 from rankloop.games.thresholds.numbers import SAME, level_numbers, whole_numbers
 
-MOST_GRADES = 100
-MOST_ENTRIES = 4_000_000  # of the loss matrix: 7 items with grades 0..1, 6 with 0..3, 5 with 0..4
+MAX_GRADES = 100
+MAX_ENTRIES = 4_000_000  # of the loss matrix: 7 items with grades 0..1, 6 with 0..3, 5 with 0..4
 RENAMINGS = 500  # pairs of ranking and relevance on which the measure is asked directly
 
 
@@ -39,10 +39,10 @@ class Game:
         object.__setattr__(self, "measure", measure_for(self.measure, self.max_grade))
         require_items(self.n_items, self.max_grade)
         digits = (math.lgamma(self.n_items + 1) + self.n_items * math.log(self.max_grade + 1)) / math.log(10)
-        if digits > math.log10(MOST_ENTRIES) + 1e-9:
+        if digits > math.log10(MAX_ENTRIES) + 1e-9:
             raise InvalidInput(
                 f"{self.n_items} items with grades 0..{self.max_grade} make a matrix of 10^{digits:.1f} entries, at "
-                f"most {MOST_ENTRIES:.0e} are possible: fewer items or grades, or a measure with a closed form"
+                f"most {MAX_ENTRIES:.0e} are possible: fewer items or grades, or a measure with a closed form"
             )
 
     @cached_property
@@ -155,8 +155,8 @@ def require_items(n_items: int, max_grade: int) -> None:
     """Refuse what is no game: the number of items and the highest grade are at least 1."""
     whole_number(n_items, "n_items", 1)
     whole_number(max_grade, "max_grade", 1)
-    if max_grade > MOST_GRADES:
-        raise InvalidInput(f"grades are 0..max_grade with max_grade at most {MOST_GRADES}, got {max_grade}")
+    if max_grade > MAX_GRADES:
+        raise InvalidInput(f"grades are 0..max_grade with max_grade at most {MAX_GRADES}, got {max_grade}")
 
 
 def require_depth(depth: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, stable
+from rankloop.core.kernels import kernel, require_finite
 from rankloop.core.learner_parts import check_horizon, check_receipt, expect, seen_count, shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import register
@@ -21,8 +21,8 @@ from rankloop.games.game import Game
 from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
 from rankloop.measures.dcg import DCG
 
-MOST_ITEMS = 5
-MOST_RELEVANCES = 1024
+MAX_ITEMS = 5
+MAX_RELEVANCES = 1024
 
 
 class Table(NamedTuple):
@@ -126,10 +126,10 @@ class GenericForecaster:
 
     def init(self, problem: Problem) -> State:
         n_items = size_of_fixed_set(problem)
-        if n_items > MOST_ITEMS or (problem.max_grade + 1) ** n_items > MOST_RELEVANCES:
+        if n_items > MAX_ITEMS or (problem.max_grade + 1) ** n_items > MAX_RELEVANCES:
             raise InvalidInput(
                 f"generic_forecaster weighs all rankings of {n_items} items against all relevances with grades "
-                f"0..{problem.max_grade}; it stops at {MOST_ITEMS} items and {MOST_RELEVANCES:,} relevances: use rtopk "
+                f"0..{problem.max_grade}; it stops at {MAX_ITEMS} items and {MAX_RELEVANCES:,} relevances: use rtopk "
                 "(DCG, SumLoss, P@n) or precision_bandit (P@n)"
             )
         losses, shown = np.zeros(math.factorial(n_items)), shown_or_all(problem)
@@ -153,7 +153,7 @@ class GenericForecaster:
         ascending = np.clip(np.rint(grades[np.argsort(items)]), 0, state.max_grade).astype(np.int64)
         signal = int(np.sum(ascending * (state.max_grade + 1) ** np.arange(state.depth)))
         losses = state.losses + table.estimates[:, group, signal] / chance
-        return state._replace(losses=stable(losses), rounds=state.rounds + 1)
+        return state._replace(losses=require_finite(losses), rounds=state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
         best: Ints = self._table(state, len(query.features)).rankings[int(np.argmin(state.losses))].copy()

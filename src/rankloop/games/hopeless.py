@@ -67,6 +67,6 @@ class Hopeless:
 
     def _grades(self, names: np.ndarray[tuple[int], np.dtype[np.int64]], rng: Generator, n: int) -> Floats:
         pair = self.twins()
-        chances = pair.first if self.which == "first" else pair.second
-        outcomes = np.searchsorted(np.cumsum(chances)[:-1], rng.random(n), side="right")
+        probabilities = pair.first if self.which == "first" else pair.second
+        outcomes = np.searchsorted(np.cumsum(probabilities)[:-1], rng.random(n), side="right")
         return np.ascontiguousarray(pair.relevances[outcomes][:, names], dtype=np.float64)

@@ -53,7 +53,7 @@ def twins(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) 
     return found
 
 
-def seen_chances(relevances: Ints, depth: int, max_grade: int) -> Floats:
+def seen_probabilities(relevances: Ints, depth: int, max_grade: int) -> Floats:
     """(n_terms, n_relevances): times a distribution, all that feedback of this depth can ever reveal of it."""
     n_items = relevances.shape[1]
     rows = [np.ones(len(relevances))]
@@ -103,7 +103,7 @@ def _candidates(game: Game) -> list[int]:
 def _widest(game: Game, depth: int, row: int) -> Twins:
     from scipy.optimize import linprog  # takes half a second, for which nobody else should wait
 
-    seen = seen_chances(game.relevances, depth, game.max_grade)
+    seen = seen_probabilities(game.relevances, depth, game.max_grade)
     n = len(game.relevances)
     own, other = game.loss - game.loss[0], game.loss - game.loss[row]
     at_least_gap = np.column_stack((-own, -other, np.ones(len(own))))

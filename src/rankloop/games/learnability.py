@@ -9,7 +9,7 @@ from rankloop.core.protocols import Measure
 from rankloop.core.registry import entry_of
 from rankloop.games.analysis import Analysis, analyse
 from rankloop.games.game import name_of
-from rankloop.games.generic_forecaster import MOST_ITEMS, MOST_RELEVANCES
+from rankloop.games.generic_forecaster import MAX_ITEMS, MAX_RELEVANCES
 
 NO_LOSS = "Nothing is lost from the first round on."
 NEVER = "Never: however long a learner runs, there are people for whom it loses the same amount every round."
@@ -74,7 +74,7 @@ def _how(analysis: Analysis, choice: _Choice | None) -> str:
     if choice is None:
         return (
             f"No learner here guarantees it for {name_of(analysis.measure)} at this size; generic_forecaster does up "
-            f"to {MOST_ITEMS} items, and {_alternatives(analysis) or 'a cutoff may help'}."
+            f"to {MAX_ITEMS} items, and {_alternatives(analysis) or 'a cutoff may help'}."
         )
     promise = f"Use {choice.learner}: its total loss against the best ranking grows as {choice.guarantee}"
     return f"{promise}{choice.remark}."
@@ -131,7 +131,7 @@ def _learner(analysis: Analysis) -> _Choice | None:
             return _Choice(f"ftpl(measure={linear!r})", "√T")
         remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner here attains it"
         return _Choice(f"rtopk(measure={linear!r})", "T^(2/3)", remark)
-    if m <= MOST_ITEMS and (analysis.max_grade + 1) ** m <= MOST_RELEVANCES:
+    if m <= MAX_ITEMS and (analysis.max_grade + 1) ** m <= MAX_RELEVANCES:
         remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner here attains it"
         return _Choice(f"generic_forecaster(measure={name_of(measure)!r})", "T^(2/3)", remark)
     return None

@@ -51,8 +51,8 @@ class Balanced:
         clicked = clicks.items[clicks.weights > 0]
         if len(clicked) == 0:
             return np.zeros(2)
-        place_in_mixed = positions_of(mixed.ranking)
-        lowest = clicked[np.argmax(place_in_mixed[clicked])]
-        places = np.stack([positions_of(ranking) for ranking in mixed.rankings])
-        cut = places[:, lowest].min()
-        return np.asarray((places[:, clicked] <= cut).sum(axis=1), dtype=np.float64)
+        position_in_mixed = positions_of(mixed.ranking)
+        lowest = clicked[np.argmax(position_in_mixed[clicked])]
+        positions = np.stack([positions_of(ranking) for ranking in mixed.rankings])
+        cut = positions[:, lowest].min()
+        return np.asarray((positions[:, clicked] <= cut).sum(axis=1), dtype=np.float64)

@@ -36,9 +36,9 @@ def item_credit(rankings: Ints) -> Floats:
 
 def sensitivity(credits: Floats) -> Floats:
     """How open the winner of each list is under a click at place p with probability ∝ 1 / (p + 1)."""
-    by_place = 1.0 / (np.arange(credits.shape[1]) + 1.0)
-    by_place /= by_place.sum()
-    for_a, for_b = (credits > 0) @ by_place, (credits < 0) @ by_place
+    by_position = 1.0 / (np.arange(credits.shape[1]) + 1.0)
+    by_position /= by_position.sum()
+    for_a, for_b = (credits > 0) @ by_position, (credits < 0) @ by_position
     decided = np.maximum(for_a + for_b, np.finfo(float).tiny)
     shares = np.stack([for_a / decided, for_b / decided])
     entropy = -np.sum(shares * np.log(np.where(shares > 0, shares, 1.0)), axis=0)
@@ -60,8 +60,8 @@ def list_probabilities(credits: Floats) -> Floats:
         bounds=(0, None),
         method="highs",
     )
-    chances = np.maximum(solved.x[:n_lists], 0.0)
-    return np.asarray(chances / chances.sum(), dtype=np.float64)
+    probabilities = np.maximum(solved.x[:n_lists], 0.0)
+    return np.asarray(probabilities / probabilities.sum(), dtype=np.float64)
 
 
 @register("optimised")
@@ -86,8 +86,8 @@ class Optimised:
     def mix(self, rankings: Ints, rng: Generator) -> Mixed:
         require_two(rankings, "optimised")
         lists = allowed_lists(rankings[0], rankings[1], min(self.length, rankings.shape[1]))
-        chances = list_probabilities(item_credit(rankings)[lists])
-        which = int(np.searchsorted(np.cumsum(chances), rng.random(), side="right"))
+        probabilities = list_probabilities(item_credit(rankings)[lists])
+        which = int(np.searchsorted(np.cumsum(probabilities), rng.random(), side="right"))
         chosen = lists[min(which, len(lists) - 1)]
         rest = rankings[0][~np.isin(rankings[0], chosen)]
         return Mixed(np.concatenate([chosen, rest]), rankings, np.full(rankings.shape[1], -1))

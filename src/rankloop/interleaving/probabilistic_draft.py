@@ -22,8 +22,8 @@ def rank_weights(rankings: Ints, decay: float) -> Floats:
     n_rankers, n_items = rankings.shape
     weights = np.empty((n_rankers, n_items))
     for ranker in range(n_rankers):
-        for place in range(n_items):
-            weights[ranker, rankings[ranker, place]] = (place + 1.0) ** -decay
+        for position in range(n_items):
+            weights[ranker, rankings[ranker, position]] = (position + 1.0) ** -decay
     return weights
 
 
@@ -33,16 +33,16 @@ def draw_mixed(rankings: Ints, decay: float, draws: Floats) -> Ints:
     weights = rank_weights(rankings, decay)
     n_rankers, n_items = rankings.shape
     mixed, taken = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
-    for place in range(n_items):
-        chances = _chances(weights, rankings, taken, decay)
+    for position in range(n_items):
+        probabilities = _probabilities(weights, rankings, taken, decay)
         below, chosen = 0.0, -1
         for item in range(n_items):
             if not taken[item]:
                 chosen = item
-                below += chances[:, item].sum() / n_rankers
-                if draws[place] < below:
+                below += probabilities[:, item].sum() / n_rankers
+                if draws[position] < below:
                     break
-        mixed[place] = chosen
+        mixed[position] = chosen
         taken[chosen] = True
         weights[:, chosen] = 0.0
     return mixed
@@ -55,50 +55,50 @@ def shared_credit(ranking: Ints, rankings: Ints, decay: float, clicked: Floats) 
     earned = np.zeros(len(rankings))
     for item in ranking:
         if clicked[item] > 0.0:
-            chances = _chances(weights, rankings, taken, decay)[:, item].copy()
-            if chances.sum() < TINY:
-                chances = _relative_chances(rankings, taken, decay, item)
-            earned += clicked[item] * chances / chances.sum()
+            probabilities = _probabilities(weights, rankings, taken, decay)[:, item].copy()
+            if probabilities.sum() < TINY:
+                probabilities = _relative_probabilities(rankings, taken, decay, item)
+            earned += clicked[item] * probabilities / probabilities.sum()
         taken[item] = True
         weights[:, item] = 0.0
     return earned
 
 
 @kernel
-def _chances(weights: Floats, rankings: Ints, taken: Bools, decay: float) -> Floats:
+def _probabilities(weights: Floats, rankings: Ints, taken: Bools, decay: float) -> Floats:
     """Each row divided by its sum, which is taken anew each time so that no rounding piles up."""
-    chances = np.empty_like(weights)
+    probabilities = np.empty_like(weights)
     for ranker in range(len(weights)):
         total = weights[ranker].sum()
         if total > TINY:
-            chances[ranker] = weights[ranker] / total
+            probabilities[ranker] = weights[ranker] / total
         else:
-            chances[ranker] = 0.0
+            probabilities[ranker] = 0.0
             for item in range(len(taken)):
                 if not taken[item]:
-                    chances[ranker, item] = np.exp(_log_chance(rankings[ranker], taken, decay, item))
-    return chances
+                    probabilities[ranker, item] = np.exp(_log_probability(rankings[ranker], taken, decay, item))
+    return probabilities
 
 
 @kernel
-def _log_chance(ranking: Ints, taken: Bools, decay: float, item: int) -> float:
+def _log_probability(ranking: Ints, taken: Bools, decay: float, item: int) -> float:
     """With ranks divided by the best one that is left, as they must be where 1 / rank^decay is no number any more."""
     best, rank, total = 0, 0.0, 0.0
-    for place in range(len(ranking)):
-        if not taken[ranking[place]]:
-            best = best if total > 0.0 else place + 1
-            total += ((place + 1) / best) ** -decay
-            if ranking[place] == item:
-                rank = (place + 1) / best
+    for position in range(len(ranking)):
+        if not taken[ranking[position]]:
+            best = best if total > 0.0 else position + 1
+            total += ((position + 1) / best) ** -decay
+            if ranking[position] == item:
+                rank = (position + 1) / best
     return float(-decay * np.log(rank) - np.log(total))
 
 
 @kernel
-def _relative_chances(rankings: Ints, taken: Bools, decay: float, item: int) -> Floats:
+def _relative_probabilities(rankings: Ints, taken: Bools, decay: float, item: int) -> Floats:
     """The rankers' chances of an item, all too small for numbers, as shares of the largest."""
     logs = np.empty(len(rankings))
     for ranker in range(len(rankings)):
-        logs[ranker] = _log_chance(rankings[ranker], taken, decay, item)
+        logs[ranker] = _log_probability(rankings[ranker], taken, decay, item)
     largest = logs.max()
     return np.exp(logs - largest) if largest > -np.inf else np.ones(len(rankings))
 

@@ -35,9 +35,9 @@ def draft(rankings: Ints, draws: Floats) -> tuple[Ints, Ints]:
 @kernel
 def draft_credit(ranking: Ints, teams: Ints, n_rankers: int, items: Ints, weights: Floats) -> Floats:
     """The clicks on each ranker's own picks."""
-    places, earned = positions_of(ranking), np.zeros(n_rankers)
+    positions, earned = positions_of(ranking), np.zeros(n_rankers)
     for i in range(len(items)):
-        team = teams[places[items[i]]]
+        team = teams[positions[items[i]]]
         if team >= 0:
             earned[team] += weights[i]
     return earned

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from numpy.random import Generator
 
-from rankloop.core.kernels import stable
+from rankloop.core.kernels import require_finite
 from rankloop.core.learner_parts import best_ranking, check_finite, point_log_prob, shown_or_all, start_weights
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
@@ -52,7 +52,7 @@ class AveragedPreferencePerceptron:
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         row_weights = row_weights_of(self.clicks_to, decision, feedback)
         weights, newest = corrected(query.features, state.weights, state.newest, state.rounds, True, row_weights)
-        return State(stable(weights), stable(newest), state.shown, state.rounds + 1)
+        return State(require_finite(weights), require_finite(newest), state.shown, state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)

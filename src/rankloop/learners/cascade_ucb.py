@@ -44,16 +44,16 @@ def _after_clicks(
     looks: Floats, clicks: Floats, ranking: Ints, shown: int, items: Ints, weights: Floats
 ) -> tuple[Floats, Floats]:
     """Everything down to the first click was looked at, all that was shown when there is none."""
-    new_looks, new_clicks = looks.copy(), clicks.copy()
+    new_examinations, new_clicks = looks.copy(), clicks.copy()
     clicked = np.zeros(len(ranking), np.bool_)
     for i in range(len(items)):
         clicked[items[i]] = weights[i] > 0.0
-    for place in range(seen_count(shown, len(ranking))):
-        new_looks[ranking[place]] += 1.0
-        if clicked[ranking[place]]:
-            new_clicks[ranking[place]] += 1.0
+    for position in range(seen_count(shown, len(ranking))):
+        new_examinations[ranking[position]] += 1.0
+        if clicked[ranking[position]]:
+            new_clicks[ranking[position]] += 1.0
             break
-    return new_looks, new_clicks
+    return new_examinations, new_clicks
 
 
 @register("cascade_ucb")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.kernels import kernel, require_finite, scores_of
 from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
@@ -53,9 +53,9 @@ def pair_gradient(
         preference = clicked[lower] - clicked[upper]
         if preference > 0.0:
             was_swapped = scores[upper] < scores[lower] or (scores[upper] == scores[lower] and upper > lower)
-            chance = swap if was_swapped else 1.0 - swap
+            probability = swap if was_swapped else 1.0 - swap
             surprise = 1.0 / (1.0 + np.exp(newest_scores[lower] - newest_scores[upper]))
-            step = preference * surprise * 0.5 / chance
+            step = preference * surprise * 0.5 / probability
             row_weights[lower] += step
             row_weights[upper] -= step
     return row_weights
@@ -135,7 +135,7 @@ class FairPairs:
         reach = min(state.rounds, self.memory)
         before = query.features, state.weights, state.newest, reach, self.learning_rate, self.swap
         weights, newest = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
-        return State(stable(weights), stable(newest), state.shown, state.rounds + 1)
+        return State(require_finite(weights), require_finite(newest), state.shown, state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel, stable
+from rankloop.core.kernels import kernel, require_finite
 from rankloop.core.learner_parts import check_horizon, check_positive, expect
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
@@ -109,7 +109,7 @@ class FTPL:
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         totals = with_gains(state.totals, *expect(feedback, Relevances), *self._gain)
-        return State(stable(totals), state.rounds + 1, state.noise)
+        return State(require_finite(totals), state.rounds + 1, state.noise)
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of(state.totals)
@@ -130,7 +130,7 @@ class FTPL:
         rounds = np.arange(state.rounds + 1.0, state.rounds + len(draws) + 1.0)
         noises = state.noise * np.sqrt(rounds) if self._grows else np.full(len(draws), state.noise)
         totals, rankings = _whole_run(state.totals, noises, relevance, draws, *self._gain)
-        return State(stable(totals), state.rounds + len(draws), state.noise), rankings
+        return State(require_finite(totals), state.rounds + len(draws), state.noise), rankings
 
     def _noise(self, state: State) -> float:
         return state.noise * math.sqrt(state.rounds + 1) if self._grows else state.noise

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, reassociated, stable
+from rankloop.core.kernels import kernel, reassociated, require_finite
 from rankloop.core.learner_parts import check_positive, expect, point_log_prob, shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
@@ -130,13 +130,13 @@ class KernelPerceptron:
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
-        scores = stable(self._scores(state, query.features))[items]
+        scores = require_finite(self._scores(state, query.features))[items]
         cutoff, binary = cutoff_and_kind(self.measure)
         if not is_mistake(scores, grades, cutoff, binary):
             return state
         new = np.zeros(len(query.features))
         new[items] = -self.learning_rate * slam_slope(scores, grades, cutoff, binary, self.margin)
-        arrays = _stored(*state[:4], query.features, stable(new), self.remove == "oldest")
+        arrays = _stored(*state[:4], query.features, require_finite(new), self.remove == "oldest")
         return State(*arrays, state.mistakes + 1, state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.kernels import kernel, require_finite, scores_of
 from rankloop.core.learner_parts import best_ranking, check_finite, expect, seen_count, shown_or_all, start_weights
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import register
@@ -16,7 +16,7 @@ from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Proble
 from rankloop.data.streams.draws import normals
 from rankloop.learners._shared.joint_features import clicked_weights
 
-SMALLEST, LARGEST = 1e-150, 1e150  # deviations: their squares are numbers too
+MIN_DEVIATION, MAX_DEVIATION = 1e-150, 1e150  # deviations: their squares are numbers too
 FLAT = 1e-12  # a pivot below this share of its diagonal is rounding error
 
 
@@ -93,10 +93,10 @@ def _updated(
     if clicked[ranking[last]] == 0.0:
         last = seen - 1
     new_precision, new_moment = precision.copy(), moment.copy()
-    for place in range(last + 1):
-        row = features[ranking[place]]
+    for position in range(last + 1):
+        row = features[ranking[position]]
         for i in range(len(row)):
-            new_moment[i] += certainty * clicked[ranking[place]] * row[i]
+            new_moment[i] += certainty * clicked[ranking[position]] * row[i]
             for j in range(len(row)):
                 new_precision[i, j] += certainty * row[i] * row[j]
     return drawn_weights(new_precision, new_moment, np.zeros(len(moment))), new_precision, new_moment
@@ -124,8 +124,8 @@ class LinearThompson:
 
     def __post_init__(self) -> None:
         for name, deviation in (("noise", self.noise), ("prior", self.prior)):
-            if not SMALLEST <= deviation <= LARGEST:
-                raise InvalidInput(f"{name} = {deviation} must be a deviation from {SMALLEST} to {LARGEST}")
+            if not MIN_DEVIATION <= deviation <= MAX_DEVIATION:
+                raise InvalidInput(f"{name} = {deviation} must be a deviation from {MIN_DEVIATION} to {MAX_DEVIATION}")
         check_finite("start", self.start)
 
     def init(self, problem: Problem) -> State:
@@ -141,7 +141,7 @@ class LinearThompson:
         items, weights = expect(feedback, Clicks)
         shown = decision.ranking, state.shown, items, weights
         weights, precision, moment = _updated(query.features, state.precision, state.moment, self.noise**-2, *shown)
-        return State(stable(weights), stable(precision), stable(moment), state.shown)
+        return State(require_finite(weights), require_finite(precision), require_finite(moment), state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel, stable
+from rankloop.core.kernels import kernel, require_finite
 from rankloop.core.learner_parts import check_horizon, check_positive, expect, seen_count, shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
@@ -23,7 +23,7 @@ from rankloop.learners._shared.linear_measure import (
     gain_of,
     largest_gain,
     with_gains,
-    worth_of_places,
+    worth_of_positions,
 )
 from rankloop.learners._shared.permutahedron import drawn_order, exchanges, log_prob_of_order, nearest_mean
 from rankloop.measures.dcg import DCG
@@ -32,29 +32,29 @@ from rankloop.measures.dcg import DCG
 @kernel
 def _plan(totals: Floats, step: float, worth: Floats) -> tuple[Ints, Ints, Floats]:
     order = ranking_of(totals)
-    pairs, chances = exchanges(nearest_mean(step * totals[order], worth), worth)
-    return order, pairs, chances
+    pairs, probabilities = exchanges(nearest_mean(step * totals[order], worth), worth)
+    return order, pairs, probabilities
 
 
 @kernel
 def _draw(totals: Floats, step: float, worth: Floats, uniforms: Floats) -> tuple[Ints, float]:
-    order, pairs, chances = _plan(totals, step, worth)
-    ranking = drawn_order(order, pairs, chances, uniforms)
-    return ranking, log_prob_of_order(order, pairs, chances, ranking)
+    order, pairs, probabilities = _plan(totals, step, worth)
+    ranking = drawn_order(order, pairs, probabilities, uniforms)
+    return ranking, log_prob_of_order(order, pairs, probabilities, ranking)
 
 
 @kernel
 def _log_prob(totals: Floats, step: float, worth: Floats, ranking: Ints) -> float:
-    order, pairs, chances = _plan(totals, step, worth)
-    return log_prob_of_order(order, pairs, chances, ranking)
+    order, pairs, probabilities = _plan(totals, step, worth)
+    return log_prob_of_order(order, pairs, probabilities, ranking)
 
 
 @kernel
 def _many_rankings(totals: Floats, step: float, worth: Floats, uniforms: Floats) -> Ints:
     rankings = np.empty(uniforms.shape, np.int64)
-    order, pairs, chances = _plan(totals, step, worth)
+    order, pairs, probabilities = _plan(totals, step, worth)
     for t in range(len(uniforms)):
-        rankings[t] = drawn_order(order, pairs, chances, uniforms[t])
+        rankings[t] = drawn_order(order, pairs, probabilities, uniforms[t])
     return rankings
 
 
@@ -65,8 +65,8 @@ def _whole_run(
     totals = totals.copy()
     rankings = np.empty(uniforms.shape, np.int64)
     for t in range(len(uniforms)):
-        order, pairs, chances = _plan(totals, steps[t], worth)
-        rankings[t] = drawn_order(order, pairs, chances, uniforms[t])
+        order, pairs, probabilities = _plan(totals, steps[t], worth)
+        rankings[t] = drawn_order(order, pairs, probabilities, uniforms[t])
         for item in range(len(totals)):
             totals[item] += gain_of(relevance[t, item], form, start)
     return totals, rankings
@@ -121,7 +121,7 @@ class MirrorDescent:
     def init(self, problem: Problem) -> State:
         n_items = size_of_fixed_set(problem)
         require_all_grades(problem)
-        worth = worth_of_places(self.measure, n_items)
+        worth = worth_of_positions(self.measure, n_items)
         radius = float(np.sqrt(np.sum((worth - worth.mean()) ** 2)))
         largest = largest_gain(self.measure, problem) * math.sqrt(n_items)
         theory = math.sqrt(2.0) * radius / largest if self._shrinks else 2.0 * radius / largest / self._root()
@@ -134,7 +134,7 @@ class MirrorDescent:
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         totals = with_gains(state.totals, *expect(feedback, Relevances), *self._gain)
-        return state._replace(totals=stable(totals), rounds=state.rounds + 1)
+        return state._replace(totals=require_finite(totals), rounds=state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of(state.totals)
@@ -157,7 +157,7 @@ class MirrorDescent:
         rounds = np.arange(state.rounds + 1.0, state.rounds + len(draws) + 1.0)
         steps = state.step / np.sqrt(rounds) if self._shrinks else np.full(len(draws), state.step)
         totals, rankings = _whole_run(state.totals, steps, state.worth, relevance, draws, *self._gain)
-        return state._replace(totals=stable(totals), rounds=state.rounds + len(draws)), rankings
+        return state._replace(totals=require_finite(totals), rounds=state.rounds + len(draws)), rankings
 
     def _step(self, state: State) -> float:
         return state.step / math.sqrt(state.rounds + 1) if self._shrinks else state.step

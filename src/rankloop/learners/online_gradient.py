@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel, scores_of, stable, weighted_rows
+from rankloop.core.kernels import kernel, require_finite, scores_of, weighted_rows
 from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
@@ -40,8 +40,8 @@ class State(NamedTuple):
 def _by_item(features: Floats, weights: Floats, items: Ints, grades: Floats) -> tuple[Floats, Floats]:
     """Scores and grades in item order."""
     relevance = np.empty(len(features))
-    for place in range(len(items)):
-        relevance[items[place]] = grades[place]
+    for position in range(len(items)):
+        relevance[items[position]] = grades[position]
     return scores_of(features, weights), relevance
 
 
@@ -122,7 +122,7 @@ class OnlineGradient:
         radius = math.inf if self.radius is None else self.radius
         adaptive = self.schedule == "adaptive"
         weights, squares = _descend(state.weights, rows, grad, rate, adaptive, state.grad_squares, radius)
-        return State(stable(weights), steps, finite(squares), state.shown)
+        return State(require_finite(weights), steps, finite(squares), state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)

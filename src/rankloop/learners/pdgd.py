@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, scores_of, stable, weighted_rows
+from rankloop.core.kernels import kernel, require_finite, scores_of, weighted_rows
 from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
@@ -67,9 +67,9 @@ def pair_weights(scores: Floats, ranking: Ints, shown: int, places: int, keep_fi
     """The gradient by scores: each clicked item against each unclicked one down to the place after the last click."""
     strengths, best = strengths_of(scores), ranking_of(scores)
     row_weights, seen, last = np.zeros(len(ranking)), seen_count(shown, len(ranking)), -1
-    for place in range(seen):
-        if clicked[ranking[place]] > 0.0:
-            last = place
+    for position in range(seen):
+        if clicked[ranking[position]] > 0.0:
+            last = position
     for j in range(min(last + 2, seen)):
         loser = ranking[j]
         if last < 0 or clicked[loser] > 0.0:
@@ -147,7 +147,7 @@ class Pdgd:
         rate = self.learning_rate * self.decay**state.rounds
         shown = scores, decision.ranking, state.shown, places, keep_first
         weights = _learned(query.features, state.weights, rate, *shown, items, clicks)
-        return State(stable(weights), state.shown, state.rounds + 1)
+        return State(require_finite(weights), state.shown, state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)

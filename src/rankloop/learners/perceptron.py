@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.kernels import kernel, require_finite, scores_of
 from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
@@ -34,9 +34,9 @@ def _correct(
 ) -> tuple[Floats, int]:
     """Go through the graded items in shown order; a score of 0 is a mistake whatever the label."""
     after, mistakes = weights.copy(), 0
-    for place in range(len(items)):
-        row = items[place]
-        label = 1.0 if grades[place] >= relevant_from else -1.0
+    for position in range(len(items)):
+        row = items[position]
+        label = 1.0 if grades[position] >= relevant_from else -1.0
         score = scores_of(features[row : row + 1], after)[0]
         if label * score <= 0.0:
             mistakes += 1
@@ -78,7 +78,7 @@ class Perceptron:
         items, grades = expect(feedback, Relevances)
         rate, threshold = self.learning_rate, self.relevant_from
         weights, mistakes = _correct(state.weights, query.features, items, grades, threshold, rate)
-        return State(stable(weights), state.mistakes + mistakes, state.shown) if mistakes else state
+        return State(require_finite(weights), state.mistakes + mistakes, state.shown) if mistakes else state
 
     def predict(self, state: State, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, stable
+from rankloop.core.kernels import kernel, require_finite
 from rankloop.core.learner_parts import check_horizon, check_positive, check_receipt, expect
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
-from rankloop.learners._shared.item_sets import drawn_first, inclusion_chances
+from rankloop.learners._shared.item_sets import drawn_first, inclusion_probabilities
 from rankloop.learners._shared.linear_measure import CAPPED, gain_of
 
 
@@ -25,7 +25,7 @@ from rankloop.learners._shared.linear_measure import CAPPED, gain_of
 def _decide(losses: Floats, rate: float, n: int, revealed: int, uniforms: Floats) -> tuple[Ints, Floats]:
     """The ranking, and for each item in a revealed place the chance with which it came to be revealed."""
     best_first = ranking_of(-losses)
-    chances = inclusion_chances(losses, best_first, rate, n)
+    chances = inclusion_probabilities(losses, best_first, rate, n)
     ranking = drawn_first(chances, best_first, n, uniforms)
     return ranking, chances[ranking[:revealed]] * revealed / n
 
@@ -34,9 +34,9 @@ def _decide(losses: Floats, rate: float, n: int, revealed: int, uniforms: Floats
 def _with_estimates(losses: Floats, ranking: Ints, grade_of: Floats, chances: Floats, start: float) -> Floats:
     """Add (1 − relevant) / chance for each revealed item: on average, 1 − relevant for every item."""
     new = losses.copy()
-    for place in range(len(chances)):
-        item = ranking[place]
-        new[item] += (1.0 - gain_of(grade_of[item], CAPPED, start)) / chances[place]
+    for position in range(len(chances)):
+        item = ranking[position]
+        new[item] += (1.0 - gain_of(grade_of[item], CAPPED, start)) / chances[position]
     return new
 
 
@@ -128,7 +128,7 @@ class PrecisionBandit:
         grade_of = np.zeros(len(state.losses))
         grade_of[items] = grades
         losses = _with_estimates(state.losses, decision.ranking, grade_of, chances, self._start)
-        return state._replace(losses=stable(losses), rounds=state.rounds + 1)
+        return state._replace(losses=require_finite(losses), rounds=state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of(-state.losses)
@@ -146,7 +146,7 @@ class PrecisionBandit:
         rates = state.rate / np.sqrt(rounds) if self._falls else np.full(len(draws), state.rate)
         n = min(self.n, len(state.losses))
         losses, rankings = _whole_run(state.losses, rates, n, state.revealed, self._start, relevance, draws)
-        return state._replace(losses=stable(losses), rounds=state.rounds + len(draws)), rankings
+        return state._replace(losses=require_finite(losses), rounds=state.rounds + len(draws)), rankings
 
     def _rate(self, state: State) -> float:
         return state.rate / math.sqrt(state.rounds + 1) if self._falls else state.rate

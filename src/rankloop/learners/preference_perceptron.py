@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel, stable, weighted_rows
+from rankloop.core.kernels import kernel, require_finite, weighted_rows
 from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
@@ -98,7 +98,7 @@ class PreferencePerceptron:
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         row_weights = row_weights_of(self.clicks_to, decision, feedback)
-        return State(stable(state.weights + weighted_rows(query.features, row_weights)), state.shown)
+        return State(require_finite(state.weights + weighted_rows(query.features, row_weights)), state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)

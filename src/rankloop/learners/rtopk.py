@@ -31,7 +31,7 @@ from rankloop.learners._shared.cell_exploration import (
     cell_first,
     cell_to_explore,
     cells_left,
-    exploration_chance,
+    exploration_probability,
     is_on_top,
     log_prob_of_exploring,
 )
@@ -141,17 +141,17 @@ class RTopK:
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         explored = state.open.explored
-        chance = exploration_chance(cells_left(explored), self._left(state))
-        unchanged = chance == 0.0 or (self.filler == "follow" and len(explored) == 1)
+        probability = exploration_probability(cells_left(explored), self._left(state))
+        unchanged = probability == 0.0 or (self.filler == "follow" and len(explored) == 1)
         if not unchanged and self.filler == "follow":
             return math.nan
         inner = self._inner(state)
-        follow = inner.log_prob(state.inner, query, ranking) if unchanged or chance < 1.0 else -math.inf
+        follow = inner.log_prob(state.inner, query, ranking) if unchanged or probability < 1.0 else -math.inf
         if unchanged or math.isnan(follow):
             return follow
         explore = log_prob_of_exploring(explored, ranking, state.depth, seen_count(state.shown, len(ranking)))
-        stay = math.log1p(-chance) + follow if chance < 1.0 else -math.inf
-        return float(np.logaddexp(stay, math.log(chance) + explore))
+        stay = math.log1p(-probability) + follow if probability < 1.0 else -math.inf
+        return float(np.logaddexp(stay, math.log(probability) + explore))
 
     def doubles(self, n_items: int) -> int:
         """How many doubles `rank` takes."""

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel, stable, weighted_rows
+from rankloop.core.kernels import kernel, require_finite, weighted_rows
 from rankloop.core.learner_parts import best_ranking, check_finite, expect, point_log_prob, shown_or_all, start_weights
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import register
@@ -58,7 +58,7 @@ class StructuredPerceptron:
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
         row_weights = _towards_best(decision.ranking, items, grades)
-        return State(stable(state.weights + weighted_rows(query.features, row_weights)), state.shown)
+        return State(require_finite(state.weights + weighted_rows(query.features, row_weights)), state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, stable
+from rankloop.core.kernels import kernel, require_finite
 from rankloop.core.learner_parts import (
     best_ranking,
     check_finite,
@@ -146,7 +146,7 @@ class ThreePR:
         weights, newest, confirmed = _learned(*before, self.weighting == "flat", self.averaged, items, clicks)
         affirmativeness = finite(state.affirmativeness + confirmed)
         after = affirmativeness, finite(cost), finite(swap)
-        return State(stable(weights), newest, state.shown, state.rounds + 1, *after)
+        return State(require_finite(weights), newest, state.shown, state.rounds + 1, *after)
 
     def predict(self, state: State, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)

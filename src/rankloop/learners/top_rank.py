@@ -69,10 +69,10 @@ def _log_prob(block: Ints, ranking: Ints, seen: int) -> float:
     """Uniform within the blocks: at each place one of the items of the best block that is left."""
     left = np.bincount(block)
     current, total = 0, 0.0
-    for place in range(seen):
+    for position in range(seen):
         while left[current] == 0:
             current += 1
-        if block[ranking[place]] != current:
+        if block[ranking[position]] != current:
             return -np.inf
         total -= np.log(left[current])
         left[current] -= 1

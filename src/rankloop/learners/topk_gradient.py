@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.kernels import kernel, require_finite, scores_of
 from rankloop.core.learner_parts import (
     ALL,
     best_ranking,
@@ -138,7 +138,7 @@ class TopKGradient:
         else:
             slope = estimated_gradient(self.surrogate, sharpened(query.features, state.weights, sharpness), Seen(*seen))
             weights = step_on_all(state.weights, query.features, slope, rate, radius)
-        return State(stable(weights), steps, state.depth, state.shown)
+        return State(require_finite(weights), steps, state.depth, state.shown)
 
     @property
     def compiled(self) -> bool:

@@ -15,8 +15,8 @@ from rankloop.core.types import Floats
 from rankloop.logs.context import POSITION, Encoding
 from rankloop.logs.table import LogPiece, are_times
 
-MOST_VALUES = 50
-MOST_COUNTED = 100_000  # whole numbers that all differ so far are an id
+MAX_VALUES = 50
+MAX_COUNTED = 100_000  # whole numbers that all differ so far are an id
 ID_NAME = re.compile(r"(^|[\W_])(?i:id|uid|uuid|guid)$|[a-z](Id|ID)$")
 
 
@@ -31,7 +31,7 @@ class Numbers:
     def add(self, column: Floats) -> None:
         known = column[np.isfinite(column)]
         self.sum, self.n = self.sum + float(known.sum()), self.n + len(known)
-        if self.whole and (self.named_id or not self.repeats) and len(self.seen) <= MOST_COUNTED:
+        if self.whole and (self.named_id or not self.repeats) and len(self.seen) <= MAX_COUNTED:
             self.seen.update(known.tolist())
             self.whole = bool((known == np.floor(known)).all())
             self.repeats = len(self.seen) < self.n
@@ -43,7 +43,7 @@ class Numbers:
     @property
     def is_id(self) -> bool:
         """Many whole numbers, in a column that is named like an id or in which no number comes twice."""
-        return self.whole and len(self.seen) > MOST_VALUES and (self.named_id or not self.repeats)
+        return self.whole and len(self.seen) > MAX_VALUES and (self.named_id or not self.repeats)
 
 
 class Texts:
@@ -57,12 +57,12 @@ class Texts:
 
     @property
     def values(self) -> tuple[str, ...]:
-        return tuple(sorted(value for value, _ in self.counts.most_common(MOST_VALUES)))
+        return tuple(sorted(value for value, _ in self.counts.most_common(MAX_VALUES)))
 
     @property
     def is_id(self) -> bool:
         """Texts that differ in nearly every row."""
-        return len(self.counts) > MOST_VALUES and 2 * len(self.counts) > self.counts.total()
+        return len(self.counts) > MAX_VALUES and 2 * len(self.counts) > self.counts.total()
 
     @property
     def is_time(self) -> bool:

@@ -36,24 +36,31 @@ def rows_of(
 
     With `ndim` = 2 every entry is a row of numbers, one per place of a ranking.
     """
-    place = f"{where}, " if where else ""
-    rewards = _floats(reward, "reward", place, ndim)
+    position = f"{where}, " if where else ""
+    rewards = _floats(reward, "reward", position, ndim)
     columns = {"propensity": propensity, "target": target, "predicted": predicted, "expected": expected}
-    arrays = {name: None if given is None else _floats(given, name, place, ndim) for name, given in columns.items()}
+    arrays = {name: None if given is None else _floats(given, name, position, ndim) for name, given in columns.items()}
     for name, values in arrays.items():
         if values is not None and values.shape != rewards.shape:
-            raise InvalidInput(f"{place}{name} has shape {values.shape}, reward has {rewards.shape}")
+            raise InvalidInput(f"{position}{name} has shape {values.shape}, reward has {rewards.shape}")
     logged, wanted = arrays["propensity"], arrays["target"]
     if logged is None or wanted is None:
-        raise InvalidInput(f"{place}propensity and target are needed, one for each reward")
-    _refuse(~np.isfinite(logged), logged, f"{place}row {{}}: the propensity is missing", first_row)
-    _refuse((logged <= 0) | (logged > 1), logged, f"{place}row {{}}: the propensity is {{}}; {ABOVE_ZERO}", first_row)
+        raise InvalidInput(f"{position}propensity and target are needed, one for each reward")
+    _refuse(~np.isfinite(logged), logged, f"{position}row {{}}: the propensity is missing", first_row)
     _refuse(
-        ~((wanted >= 0) & (wanted <= 1 + 1e-9)), wanted, f"{place}row {{}}: the target is {{}}; {FROM_ZERO}", first_row
+        (logged <= 0) | (logged > 1), logged, f"{position}row {{}}: the propensity is {{}}; {ABOVE_ZERO}", first_row
+    )
+    _refuse(
+        ~((wanted >= 0) & (wanted <= 1 + 1e-9)),
+        wanted,
+        f"{position}row {{}}: the target is {{}}; {FROM_ZERO}",
+        first_row,
     )
     for name, values in (("reward", rewards), *((n, arrays[n]) for n in ("predicted", "expected"))):
         if values is not None:
-            _refuse(~np.isfinite(values), values, f"{place}row {{}}: the {name} is {{}}; it must be finite", first_row)
+            _refuse(
+                ~np.isfinite(values), values, f"{position}row {{}}: the {name} is {{}}; it must be finite", first_row
+            )
     return Rows(rewards, logged, wanted, arrays["predicted"], arrays["expected"])
 
 
@@ -61,10 +68,10 @@ ABOVE_ZERO = "what was shown had a probability above 0 and at most 1"
 FROM_ZERO = "it must be a probability from 0 to 1"
 
 
-def _floats(values: ArrayLike, name: str, place: str, ndim: int) -> Floats:
-    array = real_numbers(values, f"{place}{name}")
+def _floats(values: ArrayLike, name: str, position: str, ndim: int) -> Floats:
+    array = real_numbers(values, f"{position}{name}")
     if array.ndim != ndim:
-        raise InvalidInput(f"{place}{name} must have {ndim} dimension(s), got shape {array.shape}")
+        raise InvalidInput(f"{position}{name} must have {ndim} dimension(s), got shape {array.shape}")
     return array
 
 

@@ -18,11 +18,11 @@ from rankloop.measures.lists import in_shown_order
 def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, threshold: float, empty: float) -> float:
     last = min(shown, cutoff)
     total, n_relevant = 0.0, 0
-    for place, grade in enumerate(in_shown_order(ranking, relevance)):
+    for position, grade in enumerate(in_shown_order(ranking, relevance)):
         if grade >= threshold:
             n_relevant += 1
-            if place < last:
-                total += n_relevant / (place + 1)
+            if position < last:
+                total += n_relevant / (position + 1)
     return total / n_relevant if n_relevant else empty
 
 

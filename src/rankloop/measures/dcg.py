@@ -16,17 +16,17 @@ from rankloop.core.types import Floats, Ints
 from rankloop.measures.base import EMPTY_SUMS, Kernels, RankedMeasure
 from rankloop.measures.lists import descending, in_shown_order
 
-LARGEST = 1000.0  # 2 to a higher power, summed, may overflow
+MAX_EXPONENT = 1000.0  # 2 to a higher power, summed, may overflow
 
 
 @kernel
 def _total(grades: Floats, cutoff: int, exponential: bool) -> float:
     total = 0.0
-    for place in range(min(cutoff, len(grades))):
-        grade = grades[place]
+    for position in range(min(cutoff, len(grades))):
+        grade = grades[position]
         if grade > 0.0:
             gain = exponential_gain(grade) if exponential else grade
-            total += gain * discount(place)
+            total += gain * discount(position)
     return total
 
 
@@ -36,7 +36,7 @@ def _value(
 ) -> float:
     grades = in_shown_order(ranking, relevance)
     ideal = descending(grades)
-    if exponential and len(ideal) and ideal[0] > LARGEST:
+    if exponential and len(ideal) and ideal[0] > MAX_EXPONENT:
         raise InvalidInput("a grade is too large for the exponential gain 2^grade; use gain='linear'")
     best = _total(ideal, cutoff, exponential)
     if best == 0.0:

@@ -21,15 +21,15 @@ from rankloop.measures.lists import in_shown_order
 def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, max_grade: int, empty: float) -> float:
     last = min(shown, cutoff)
     total, still_reading, any_relevant = 0.0, 1.0, False
-    for place, grade in enumerate(in_shown_order(ranking, relevance)):
+    for position, grade in enumerate(in_shown_order(ranking, relevance)):
         if grade > max_grade:
             raise InvalidInput(
                 "a grade is above max_grade; name the highest grade of the scale, as in ERR(max_grade=5)"
             )
         any_relevant |= grade > 0.0
-        if grade > 0.0 and place < last:
+        if grade > 0.0 and position < last:
             satisfied = exponential_gain(grade) / 2.0**max_grade
-            total += still_reading * satisfied / (place + 1)
+            total += still_reading * satisfied / (position + 1)
             still_reading *= 1.0 - satisfied
     return total if any_relevant else empty
 

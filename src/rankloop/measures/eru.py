@@ -20,8 +20,8 @@ from rankloop.measures.lists import descending, in_shown_order
 @kernel
 def _total(grades: Floats, cutoff: int, half_life: float, neutral: float) -> float:
     total, seen, decay = 0.0, 1.0, 2.0 ** (-1.0 / (half_life - 1.0))
-    for place in range(min(cutoff, len(grades))):
-        total += seen * max(grades[place] - neutral, 0.0)
+    for position in range(min(cutoff, len(grades))):
+        total += seen * max(grades[position] - neutral, 0.0)
         seen *= decay
     return total
 

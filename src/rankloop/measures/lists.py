@@ -33,22 +33,22 @@ def _select(scores: Floats, ranking: Ints, cutoff: int) -> None:
     """The first `cutoff` places of `ranking_of(scores)`, then the other items by number."""
     chosen = np.zeros(len(scores), np.bool_)
     for item in range(len(scores)):
-        place = min(item, cutoff)
-        if place == cutoff:
+        position = min(item, cutoff)
+        if position == cutoff:
             if scores[item] <= scores[ranking[cutoff - 1]]:
                 continue
-            place -= 1
-            chosen[ranking[place]] = False
-        while place > 0 and scores[ranking[place - 1]] < scores[item]:
-            ranking[place] = ranking[place - 1]
-            place -= 1
-        ranking[place] = item
+            position -= 1
+            chosen[ranking[position]] = False
+        while position > 0 and scores[ranking[position - 1]] < scores[item]:
+            ranking[position] = ranking[position - 1]
+            position -= 1
+        ranking[position] = item
         chosen[item] = True
-    place = cutoff
+    position = cutoff
     for item in range(len(scores)):
         if not chosen[item]:
-            ranking[place] = item
-            place += 1
+            ranking[position] = item
+            position += 1
 
 
 @kernel
@@ -56,15 +56,15 @@ def in_shown_order(ranking: Ints, relevance: Floats) -> Floats:
     """The grades as a reader meets them; negative grades (TREC's junk) count as 0."""
     shown = np.empty(len(relevance))
     met = np.zeros(len(relevance), np.bool_)
-    for place in range(len(ranking)):
-        item = ranking[place]
+    for position in range(len(ranking)):
+        item = ranking[position]
         if item < 0 or item >= len(relevance) or met[item]:
             raise InvalidInput("the ranking must name every item once; it names one twice, or one that is not there")
         met[item] = True
         grade = relevance[item]
         if not np.isfinite(grade):
             raise InvalidInput("relevance holds a grade that is not finite; every grade must be a finite number")
-        shown[place] = max(grade, 0.0)
+        shown[position] = max(grade, 0.0)
     return shown
 
 
@@ -85,11 +85,11 @@ def descending(grades: Floats) -> Floats:
             return -np.sort(-grades)
         counts[int(grade)] += 1
     ideal = np.zeros(len(grades))
-    place = 0
+    position = 0
     for grade in range(COUNTED - 1, 0, -1):
         for _ in range(counts[grade]):
-            ideal[place] = grade
-            place += 1
+            ideal[position] = grade
+            position += 1
     return ideal
 
 

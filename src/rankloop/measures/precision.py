@@ -18,12 +18,12 @@ from rankloop.measures.lists import in_shown_order
 def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, threshold: float, empty: float) -> float:
     last = min(shown, cutoff, len(ranking))
     hits, n_relevant = 0, 0
-    for place, grade in enumerate(in_shown_order(ranking, relevance)):
+    for position, grade in enumerate(in_shown_order(ranking, relevance)):
         if grade >= threshold:
             n_relevant += 1
-            hits += place < last
-    places = max(last, 1) if cutoff == EVERYWHERE else cutoff
-    return hits / places if n_relevant else empty
+            hits += position < last
+    positions = max(last, 1) if cutoff == EVERYWHERE else cutoff
+    return hits / positions if n_relevant else empty
 
 
 @kernel

@@ -18,10 +18,10 @@ from rankloop.measures.lists import in_shown_order
 def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, threshold: float, empty: float) -> float:
     last = min(shown, cutoff)
     hits, n_relevant = 0, 0
-    for place, grade in enumerate(in_shown_order(ranking, relevance)):
+    for position, grade in enumerate(in_shown_order(ranking, relevance)):
         if grade >= threshold:
             n_relevant += 1
-            hits += place < last
+            hits += position < last
     return hits / n_relevant if n_relevant else empty
 
 

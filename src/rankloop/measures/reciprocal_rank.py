@@ -16,9 +16,9 @@ from rankloop.measures.lists import in_shown_order
 
 @kernel
 def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, threshold: float, empty: float) -> float:
-    for place, grade in enumerate(in_shown_order(ranking, relevance)):
+    for position, grade in enumerate(in_shown_order(ranking, relevance)):
         if grade >= threshold:
-            return 1.0 / (place + 1) if place < min(shown, cutoff) else 0.0
+            return 1.0 / (position + 1) if position < min(shown, cutoff) else 0.0
     return empty
 
 

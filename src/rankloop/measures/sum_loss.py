@@ -18,8 +18,8 @@ from rankloop.measures.lists import all_in_shown_order
 @kernel
 def _value(ranking: Ints, relevance: Floats, shown: int, empty: float) -> float:
     total = 0.0
-    for place, grade in enumerate(all_in_shown_order(ranking, relevance, shown)):
-        total += (place + 1) * grade
+    for position, grade in enumerate(all_in_shown_order(ranking, relevance, shown)):
+        total += (position + 1) * grade
     return total if total > 0.0 else empty
 
 

@@ -36,7 +36,7 @@ PLAYGROUND, SEARCH, COMPARISON = "playground", "search", "learned-or-boldest"
 SHELF = Path(__file__).parent / "http" / "static" / "shelf.json"
 LIKED = 2  # prints that a simulated person likes
 COMPARED = 5  # every fifth of them sees the learned order mixed with "boldest first"
-MOST_PEOPLE = 10_000
+MAX_USERS = 10_000
 BREATH = 0.01  # seconds between two people, so that one can watch the shelf change
 SIGNALS = ["title match", "body match", "freshness", "popularity", "length"]
 WORTH = np.array([1.6, 1.0, 0.5, 0.3, -0.4])  # what the editors grade by; the ranker is not told
@@ -134,8 +134,8 @@ class Demo:
 
     def let_loose(self, service: Service, people: int) -> None:
         """Let this many people use the playground, one after the other."""
-        if not 1 <= people <= MOST_PEOPLE:
-            raise Rejected("people", f"must be a number from 1 to {MOST_PEOPLE}, got {people}")
+        if not 1 <= people <= MAX_USERS:
+            raise Rejected("people", f"must be a number from 1 to {MAX_USERS}, got {people}")
         if self.progress.running:
             raise Conflict(f"{self.progress.people} people are using the playground; wait until they are done")
         self.progress = Progress(people, running=True)

@@ -17,7 +17,7 @@ from rankloop.service.requests import FeedbackBody
 if TYPE_CHECKING:
     from rankloop.service.service import Service
 
-LONGEST_NAME = 64
+MAX_NAME_LENGTH = 64
 
 
 class Hearing:
@@ -53,7 +53,7 @@ class Hearing:
 
     async def _no_longer_open(self, stream: str, plan: Plan, body: FeedbackBody) -> Any:
         """Was it closed, and perhaps by this very feedback, whose answer was lost? Then it is not learned again."""
-        name = body.impression[:LONGEST_NAME]
+        name = body.impression[:MAX_NAME_LENGTH]
         records = await asyncio.to_thread(self.service.store.of_impression, stream, name)
         impression = _before_closing(records)
         if impression is None:

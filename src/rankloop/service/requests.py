@@ -8,14 +8,14 @@ import msgspec
 
 Id = str | int
 Name = str
-LONGEST_ID, SMALLEST_ID, LARGEST_ID = 256, -(2**63), 2**64 - 1
-UNFIT_ID = f"an id is longer than {LONGEST_ID} characters, or a number of more than 64 bits"
+MAX_ID_LENGTH, MIN_ID, MAX_ID = 256, -(2**63), 2**64 - 1
+UNFIT_ID = f"an id is longer than {MAX_ID_LENGTH} characters, or a number of more than 64 bits"
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 
 def is_fit(id: Id) -> bool:
     """Whether the log can hold this id."""
-    return len(id) <= LONGEST_ID if isinstance(id, str) else SMALLEST_ID <= id <= LARGEST_ID
+    return len(id) <= MAX_ID_LENGTH if isinstance(id, str) else MIN_ID <= id <= MAX_ID
 
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):

@@ -34,5 +34,5 @@ class Round:
     def __len__(self) -> int:
         return 7
 
-    def __getitem__(self, place: int) -> Any:
-        return tuple(self)[place]
+    def __getitem__(self, position: int) -> Any:
+        return tuple(self)[position]

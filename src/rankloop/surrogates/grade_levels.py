@@ -8,7 +8,7 @@ from rankloop.core.kernels import kernel
 from rankloop.core.protocols import Surrogate
 from rankloop.core.types import Floats, Ints
 
-MOST_DIRECT = 64  # whole grades up to this are their own level; others are sorted first
+MAX_DIRECT_GRADE = 64  # whole grades up to this are their own level; others are sorted first
 
 
 @kernel
@@ -19,7 +19,7 @@ def levels_of(relevance: Floats) -> tuple[Ints, int]:
     direct = True
     for i in range(n_items):
         grade = relevance[i]
-        if not (0.0 <= grade <= MOST_DIRECT and grade == np.floor(grade)):
+        if not (0.0 <= grade <= MAX_DIRECT_GRADE and grade == np.floor(grade)):
             direct = False
             break
         levels[i] = int(grade)

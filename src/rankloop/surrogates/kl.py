@@ -33,8 +33,8 @@ def kl_term(score: float, grade: float) -> float:
 @kernel
 def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
     terms = np.zeros(len(scores))
-    for place in range(len(items)):
-        terms[items[place]] = kl_term(scores[items[place]], grades[place])
+    for position in range(len(items)):
+        terms[items[position]] = kl_term(scores[items[position]], grades[position])
     return terms
 
 

@@ -29,17 +29,19 @@ def ndcg_weights(relevance: Floats, levels: Ints, n_levels: int, cutoff: int, me
     counts = np.zeros(n_levels, np.int64)
     for level in levels:
         counts[level] += 1
-    weights, place, first = np.empty(n_items), np.empty(n_levels, np.int64), 0
+    weights, rank_of_level, first = np.empty(n_items), np.empty(n_levels, np.int64), 0
     share = np.empty(n_levels)
     for level in range(n_levels - 1, -1, -1):
-        place[level] = first
+        rank_of_level[level] = first
         share[level] = discounts[first : first + counts[level]].sum() / max(counts[level], 1)
         first += counts[level]
     ideal = 0.0
     for i in range(n_items):
         level = levels[i]
-        weights[i] = exponential_gain(max(relevance[i], 0.0)) * (share[level] if mean else discounts[place[level]])
-        place[level] += 1
+        weights[i] = exponential_gain(max(relevance[i], 0.0)) * (
+            share[level] if mean else discounts[rank_of_level[level]]
+        )
+        rank_of_level[level] += 1
         ideal += weights[i]
     return weights / ideal if ideal > 0.0 else np.zeros(n_items)
 

@@ -16,23 +16,23 @@ from rankloop.core.types import Floats, Ints
 
 @kernel
 def _softmax(scores: Floats, smoothing: float) -> Floats:
-    chances = np.empty(len(scores))
+    probabilities = np.empty(len(scores))
     if len(scores):
-        chances[:] = np.exp((scores - scores.max()) / smoothing)
-        chances /= chances.sum()
-    return chances
+        probabilities[:] = np.exp((scores - scores.max()) / smoothing)
+        probabilities /= probabilities.sum()
+    return probabilities
 
 
 @kernel
 def _terms(scores: Floats, items: Ints, grades: Floats, smoothing: float) -> tuple[float, Floats]:
     """Minus the expected gain of the first place over these items, and its gradient over all scores."""
-    chances = _softmax(scores, smoothing)
+    probabilities = _softmax(scores, smoothing)
     expected = 0.0
-    for place in range(len(items)):
-        expected += chances[items[place]] * exponential_gain(grades[place])
-    grad = chances * (expected / smoothing)
-    for place in range(len(items)):
-        grad[items[place]] -= chances[items[place]] * exponential_gain(grades[place]) / smoothing
+    for position in range(len(items)):
+        expected += probabilities[items[position]] * exponential_gain(grades[position])
+    grad = probabilities * (expected / smoothing)
+    for position in range(len(items)):
+        grad[items[position]] -= probabilities[items[position]] * exponential_gain(grades[position]) / smoothing
     return -expected, grad
 
 

@@ -32,8 +32,8 @@ def squared_term(score: float, grade: float) -> float:
 @kernel
 def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
     terms = np.zeros(len(scores))
-    for place in range(len(items)):
-        terms[items[place]] = squared_term(scores[items[place]], grades[place])
+    for position in range(len(items)):
+        terms[items[position]] = squared_term(scores[items[position]], grades[position])
     return terms
 
 

@@ -15,7 +15,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.data.download import need
 
-LEAST = -1e12  # the score of an ad that nobody ever clicked
+MIN_SCORE = -1e12  # the score of an ad that nobody ever clicked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class OneVsAll:
 
     def _of(self, classifier: Any, contexts: Floats) -> Floats:
         if classifier is None or isinstance(classifier, float):
-            return np.full(len(contexts), LEAST if classifier is None else classifier)
+            return np.full(len(contexts), MIN_SCORE if classifier is None else classifier)
         return np.asarray(classifier.predict_proba(contexts)[:, 1], dtype=np.float64)
 
 

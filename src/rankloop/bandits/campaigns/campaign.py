@@ -87,8 +87,8 @@ class Campaign:
         n_ads, tastes, offsets = len(self.rates), self.tastes, self.offsets
         while True:
             context = normals(rng, self.n_context)
-            chances = expit(offsets + tastes @ context)
-            clicks = (rng.random(n_ads) < chances).astype(np.float64)
+            click_probabilities = expit(offsets + tastes @ context)
+            clicks = (rng.random(n_ads) < click_probabilities).astype(np.float64)
             yield Query("", np.zeros((n_ads, 0)), context), clicks
 
     @property
@@ -101,7 +101,7 @@ class Campaign:
         """b_a with E σ(b_a + taste · z) = the ad's click rate, z standard normal."""
         return np.array([_offset(rate, self.taste) for rate in self.rates])
 
-    def chances(self, contexts: Floats) -> Floats:
+    def click_probabilities(self, contexts: Floats) -> Floats:
         """The probability of a click, (n_people, n_ads)."""
         found: Floats = expit(self.offsets + contexts @ self.tastes.T)
         return found
@@ -112,10 +112,10 @@ class Campaign:
         shown = policy.probabilities(contexts)
         ads = choose(shown, rng)
         own = np.arange(n), ads
-        clicks = (rng.random(n) < self.chances(contexts)[own]).astype(np.float64)
+        clicks = (rng.random(n) < self.click_probabilities(contexts)[own]).astype(np.float64)
         return AdLog(contexts, ads, clicks, shown[own], len(self.rates))
 
     def value(self, policy: Policy, n: int, rng: Generator) -> float:
         """The policy's true click rate over `n` visitors, without the noise of clicks."""
         contexts = normals(rng, n, self.n_context)
-        return float((policy.probabilities(contexts) * self.chances(contexts)).sum(axis=1).mean())
+        return float((policy.probabilities(contexts) * self.click_probabilities(contexts)).sum(axis=1).mean())

@@ -70,10 +70,10 @@ def most_shown(ads: Ints, n: int = 5) -> Ints:
 
 def only_ads(log: AdLog, ads: Ints) -> AdLog:
     """The rows that showed one of these ads, renumbered by their place in `ads`; propensities stay as logged."""
-    place = np.full(log.n_ads, -1)
-    place[ads] = np.arange(len(ads))
-    kept = place[log.ads] >= 0
-    return AdLog(log.contexts[kept], place[log.ads[kept]], log.rewards[kept], log.propensities[kept], len(ads))
+    position = np.full(log.n_ads, -1)
+    position[ads] = np.arange(len(ads))
+    kept = position[log.ads] >= 0
+    return AdLog(log.contexts[kept], position[log.ads[kept]], log.rewards[kept], log.propensities[kept], len(ads))
 
 
 def _remaining(column: Floats, positive: Mask, bins: int) -> float:

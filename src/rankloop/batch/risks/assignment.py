@@ -25,7 +25,7 @@ def assign(cost: Floats) -> Ints:
             remaining[j] = j
         n_remaining, row, length, sink = n_columns, entering, 0.0, -1
         while sink < 0:
-            lowest, place = np.inf, -1
+            lowest, position = np.inf, -1
             base = length - row_price[row]
             for index in range(n_remaining):
                 j = remaining[index]
@@ -33,14 +33,14 @@ def assign(cost: Floats) -> Ints:
                 if reach < shortest[j]:
                     shortest[j], before[j] = reach, row
                 if shortest[j] < lowest or (shortest[j] == lowest and row_of[j] < 0):
-                    lowest, place = shortest[j], index
-            length, j = lowest, remaining[place]
+                    lowest, position = shortest[j], index
+            length, j = lowest, remaining[position]
             if row_of[j] < 0:
                 sink = j
             else:
                 row = row_of[j]
             n_remaining -= 1
-            remaining[place], remaining[n_remaining] = remaining[n_remaining], j
+            remaining[position], remaining[n_remaining] = remaining[n_remaining], j
         row_price[entering] += length
         for index in range(n_remaining, n_columns):
             j = remaining[index]

@@ -35,8 +35,8 @@ class _HalfLife(PositionLoss):
     def gains(self, relevance: Floats) -> Floats:
         return np.maximum(relevance - self.neutral, 0.0)
 
-    def discounts(self, n_places: int) -> Floats:
-        values: Floats = 2.0 ** (-np.arange(n_places) / (self.half_life - 1.0))
+    def discounts(self, n_positions: int) -> Floats:
+        values: Floats = 2.0 ** (-np.arange(n_positions) / (self.half_life - 1.0))
         return values
 
 

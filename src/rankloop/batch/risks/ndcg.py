@@ -31,5 +31,5 @@ class NDCGLoss(PositionLoss):
         gains: Floats = 2.0**relevance - 1.0
         return gains
 
-    def discounts(self, n_places: int) -> Floats:
-        return discounts(n_places)
+    def discounts(self, n_positions: int) -> Floats:
+        return discounts(n_positions)

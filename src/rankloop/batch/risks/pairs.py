@@ -34,12 +34,12 @@ def pairs_of(relevance: Floats) -> Ints:
     for i in range(n_items):
         for j in range(n_items):
             n_pairs += relevance[i] < relevance[j]
-    pairs, place = np.empty((n_pairs, 2), np.int64), 0
+    pairs, position = np.empty((n_pairs, 2), np.int64), 0
     for i in range(n_items):
         for j in range(n_items):
             if relevance[i] < relevance[j]:
-                pairs[place, 0], pairs[place, 1] = i, j
-                place += 1
+                pairs[position, 0], pairs[position, 1] = i, j
+                position += 1
     return pairs
 
 

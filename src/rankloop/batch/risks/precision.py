@@ -37,5 +37,5 @@ class PrecisionLoss(PositionLoss):
     def gains(self, relevance: Floats) -> Floats:
         return (relevance >= self.relevant_from).astype(np.float64)
 
-    def discounts(self, n_places: int) -> Floats:
-        return np.ones(n_places)
+    def discounts(self, n_positions: int) -> Floats:
+        return np.ones(n_positions)

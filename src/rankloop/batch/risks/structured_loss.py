@@ -17,21 +17,21 @@ from rankloop.surrogates.grade_levels import levels_of
 
 
 @kernel
-def _candidates(scores: Floats, levels: Ints, n_levels: int, n_places: int) -> Ints:
+def _candidates(scores: Floats, levels: Ints, n_levels: int, n_positions: int) -> Ints:
     """The n_places best items by score of each gain: among equal gains a higher score fits better everywhere."""
-    best, taken = np.empty((n_levels, n_places), np.int64), np.zeros(n_levels, np.int64)
+    best, taken = np.empty((n_levels, n_positions), np.int64), np.zeros(n_levels, np.int64)
     for item in range(len(scores)):
-        row, place = best[levels[item]], taken[levels[item]]
-        if place < n_places:
+        row, position = best[levels[item]], taken[levels[item]]
+        if position < n_positions:
             taken[levels[item]] += 1
-        elif scores[row[place - 1]] >= scores[item]:
+        elif scores[row[position - 1]] >= scores[item]:
             continue
         else:
-            place -= 1
-        while place > 0 and scores[row[place - 1]] < scores[item]:
-            row[place] = row[place - 1]
-            place -= 1
-        row[place] = item
+            position -= 1
+        while position > 0 and scores[row[position - 1]] < scores[item]:
+            row[position] = row[position - 1]
+            position -= 1
+        row[position] = item
     items, first = np.empty(taken.sum(), np.int64), 0
     for level in range(n_levels):
         items[first : first + taken[level]] = best[level, : taken[level]]
@@ -40,13 +40,13 @@ def _candidates(scores: Floats, levels: Ints, n_levels: int, n_places: int) -> I
 
 
 @kernel
-def _worst(scores: Floats, gains: Floats, levels: Ints, n_levels: int, discounts: Floats, places: Floats) -> Ints:
+def _worst(scores: Floats, gains: Floats, levels: Ints, n_levels: int, discounts: Floats, positions: Floats) -> Ints:
     """The items of the first positions in the ranking that maximises Σ (places · scores − discounts · gains)."""
-    n_places = len(places)
-    if n_places == len(scores):  # square: faster with items as rows
-        return positions_of(assign(np.outer(gains, discounts) - np.outer(scores, places)))
-    items = _candidates(scores, levels, n_levels, n_places)
-    return items[assign(np.outer(discounts, gains[items]) - np.outer(places, scores[items]))]
+    n_positions = len(positions)
+    if n_positions == len(scores):  # square: faster with items as rows
+        return positions_of(assign(np.outer(gains, discounts) - np.outer(scores, positions)))
+    items = _candidates(scores, levels, n_levels, n_positions)
+    return items[assign(np.outer(discounts, gains[items]) - np.outer(positions, scores[items]))]
 
 
 @kernel
@@ -68,7 +68,7 @@ def _ideal(gains: Floats, levels: Ints, n_levels: int, values: Floats) -> tuple[
 
 @kernel
 def _one_list(
-    scores: Floats, gains: Floats, discounts: Floats, places: Floats, normalised: bool, slope: Floats
+    scores: Floats, gains: Floats, discounts: Floats, positions: Floats, normalised: bool, slope: Floats
 ) -> float:
     levels, n_levels = levels_of(gains)
     _, best = _ideal(gains, levels, n_levels, discounts)
@@ -76,13 +76,13 @@ def _one_list(
     if best <= 0.0:
         return 0.0
     scale = 1.0 / best if normalised else 1.0
-    items = _worst(scores, gains * scale, levels, n_levels, discounts, places)
-    shares, _ = _ideal(gains, levels, n_levels, places)
+    items = _worst(scores, gains * scale, levels, n_levels, discounts, positions)
+    shares, _ = _ideal(gains, levels, n_levels, positions)
     value = best * scale
     for i in range(len(scores)):
         slope[i] = -shares[levels[i]]
-    for p in range(len(places)):
-        slope[items[p]] += places[p]
+    for p in range(len(positions)):
+        slope[items[p]] += positions[p]
         value -= discounts[p] * gains[items[p]] * scale
     for i in range(len(scores)):
         value += slope[i] * scores[i]
@@ -91,27 +91,27 @@ def _one_list(
 
 @kernel
 def _of_lists(
-    scores: Floats, gains: Floats, offsets: Ints, discounts: Floats, places: Floats, normalised: bool
+    scores: Floats, gains: Floats, offsets: Ints, discounts: Floats, positions: Floats, normalised: bool
 ) -> tuple[float, Floats]:
     value, grad = 0.0, np.empty(len(scores))
     for q in range(len(offsets) - 1):
-        own, k = slice(offsets[q], offsets[q + 1]), min(len(places), offsets[q + 1] - offsets[q])
-        value += _one_list(scores[own], gains[own], discounts[:k], places[:k], normalised, grad[own])
+        own, k = slice(offsets[q], offsets[q + 1]), min(len(positions), offsets[q + 1] - offsets[q])
+        value += _one_list(scores[own], gains[own], discounts[:k], positions[:k], normalised, grad[own])
     return value, grad
 
 
 @kernel
-def _anchors(scores: Floats, gains: Floats, offsets: Ints, places: Floats, ideal: bool) -> Floats:
+def _anchors(scores: Floats, gains: Floats, offsets: Ints, positions: Floats, ideal: bool) -> Floats:
     """For lists with a gain: places[position], in the ideal ranking or in the one by score."""
     anchors = np.zeros(len(scores))
     for q in range(len(offsets) - 1):
-        own, k = slice(offsets[q], offsets[q + 1]), min(len(places), offsets[q + 1] - offsets[q])
+        own, k = slice(offsets[q], offsets[q + 1]), min(len(positions), offsets[q + 1] - offsets[q])
         levels, n_levels = levels_of(gains[own])
-        shares, worth = _ideal(gains[own], levels, n_levels, places[:k])
+        shares, worth = _ideal(gains[own], levels, n_levels, positions[:k])
         if worth > 0.0 and ideal:
             anchors[own] = shares[levels]
         elif worth > 0.0:
-            anchors[own][ranking_of(scores[own])[:k]] = places[:k]
+            anchors[own][ranking_of(scores[own])[:k]] = positions[:k]
     return anchors
 
 
@@ -138,25 +138,25 @@ class PositionLoss(ABC):
         """b, before it is divided by its ideal total."""
 
     @abstractmethod
-    def discounts(self, n_places: int) -> Floats:
+    def discounts(self, n_positions: int) -> Floats:
         """a, from 1 downwards."""
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        n_places = self._n_places(offsets)
-        discounts, places = self.discounts(n_places), _places(n_places)
-        return _of_lists(scores, self.gains(relevance), offsets, discounts, places, self.normalised)
+        n_positions = self._n_positions(offsets)
+        discounts, positions = self.discounts(n_positions), _positions(n_positions)
+        return _of_lists(scores, self.gains(relevance), offsets, discounts, positions, self.normalised)
 
     def anchors(self, scores: Floats, relevance: Floats, offsets: Ints) -> Floats:
-        return _anchors(scores, self.gains(relevance), offsets, _places(self._n_places(offsets)), False)
+        return _anchors(scores, self.gains(relevance), offsets, _positions(self._n_positions(offsets)), False)
 
     def ideal_anchors(self, relevance: Floats, offsets: Ints) -> Floats:
-        return _anchors(relevance, self.gains(relevance), offsets, _places(self._n_places(offsets)), True)
+        return _anchors(relevance, self.gains(relevance), offsets, _positions(self._n_positions(offsets)), True)
 
-    def _n_places(self, offsets: Ints) -> int:
+    def _n_positions(self, offsets: Ints) -> int:
         longest = int(np.diff(offsets).max(initial=0))
         return longest if self.cutoff is None else min(self.cutoff, longest)
 
 
-def _places(n_places: int) -> Floats:
-    places: Floats = np.power(np.arange(1.0, n_places + 1.0), -0.25)
-    return places
+def _positions(n_positions: int) -> Floats:
+    positions: Floats = np.power(np.arange(1.0, n_positions + 1.0), -0.25)
+    return positions

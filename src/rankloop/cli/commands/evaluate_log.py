@@ -31,7 +31,7 @@ class LogOptions(NamedTuple):
     max_reward: float
     epsilon: float
     ranker: str
-    places: int
+    positions: int
     seed: int
     context: tuple[str, ...] = ()  # the columns that tell of the visitor; empty: all that are not something else
     without: tuple[str, ...] = ()  # columns that do not

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rankloop.cli.commands.evaluate_log import LogOptions
     from rankloop.evaluation.report import Judgement
 
-BY_PLACE = ("cascade", "position_wise", "pseudo_inverse")
+BY_POSITION = ("cascade", "position_wise", "pseudo_inverse")
 
 
 def judged_export(path: Path, model: Path | None, how: LogOptions) -> Judgement:
@@ -23,7 +23,7 @@ def judged_export(path: Path, model: Path | None, how: LogOptions) -> Judgement:
     from rankloop.evaluation.report import judge_rankings
     from rankloop.logs.impressions import read_impressions
 
-    if how.method in BY_PLACE:
+    if how.method in BY_POSITION:
         raise InvalidInput(
             f"{path.name} tells the probabilities of whole rankings only, and {how.method} needs those of places: give "
             "the folder of the service instead, in which the states are that drew the rankings"
@@ -51,9 +51,9 @@ def judged_service(log: str, model: Path | None, how: LogOptions) -> Judgement:
         ranker.name,
         lambda: _names_in(log, how.ranker),
     )
-    target, by_place = RankingPolicy(session.learner, session.state), how.method in BY_PLACE
-    with _way_on("" if by_place else "try --method position_wise, which weighs places instead of whole rankings"):
-        return judge_logged(target, rankings, name, cast("Any", how.method), how.options(), how.places)
+    target, by_position = RankingPolicy(session.learner, session.state), how.method in BY_POSITION
+    with _way_on("" if by_position else "try --method position_wise, which weighs places instead of whole rankings"):
+        return judge_logged(target, rankings, name, cast("Any", how.method), how.options(), how.positions)
 
 
 def _names_in(log: str, ranker: str) -> tuple[str, ...]:

@@ -46,8 +46,8 @@ def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     from rankloop.logs.columns import named_columns
 
     clicks = read_click_log(given_path(str(log)), how.without, named_columns(how.column, tuple(ROLES)))
-    looked_at = clicks.position_bias().looked_at if how.position_bias is None else _numbers(how.position_bias)
-    weights = clicks.relevance(looked_at, how.clip)
+    examined = clicks.position_bias().examined if how.position_bias is None else _numbers(how.position_bias)
+    weights = clicks.relevance(examined, how.clip)
     if not np.any(weights):
         raise InvalidInput(f"{log} has no click, so there is nothing to learn from")
     lists = MergedLists(clicks.features, clicks.offsets, weights) if how.in_pairs else merged(clicks, weights)
@@ -67,9 +67,9 @@ def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     best = max(gains, key=lambda regularisation: gains[regularisation])
     model = _fitted(lists, best, how)
     out.mkdir(parents=True, exist_ok=True)
-    notes = {"loss": how.loss, "tight": how.tight, "regularisation": best, "looked_at": looked_at.tolist()}
+    notes = {"loss": how.loss, "tight": how.tight, "regularisation": best, "looked_at": examined.tolist()}
     save(session_of(model, feature_names=clicks.feature_names), out / "model.rankloop", notes)
-    _report(gains, best, looked_at, clicks, out / "model.rankloop", as_json)
+    _report(gains, best, examined, clicks, out / "model.rankloop", as_json)
 
 
 def _numbers(text: str) -> Floats:
@@ -111,13 +111,13 @@ def _gain(model: Floats, lists: MergedLists) -> float:
 
 
 def _report(
-    gains: dict[float, float], best: float, looked_at: Floats, clicks: ClickLog, model: Path, as_json: bool
+    gains: dict[float, float], best: float, examined: Floats, clicks: ClickLog, model: Path, as_json: bool
 ) -> None:
     if as_json:
         import msgspec
 
         curve = {f"{regularisation:g}": gain for regularisation, gain in gains.items()}
-        answer = {"model": str(model), "regularisation": best, "held_out": curve, "looked_at": looked_at.tolist()}
+        answer = {"model": str(model), "regularisation": best, "held_out": curve, "looked_at": examined.tolist()}
         columns = {"features": clicks.feature_names, "left_out": (*clicks.left_out, *clicks.set_aside)}
         typer.echo(msgspec.json.encode(answer | columns).decode())
         return
@@ -127,6 +127,6 @@ def _report(
     typer.echo(clicks.described)
     rows = [(f"{regularisation:g}", f"{gain:.4f}") for regularisation, gain in gains.items()]
     show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))
-    places = ", ".join(f"{chance:.2f}" for chance in looked_at[:10])
-    typer.echo(f"chance to be looked at, first places: {places}")
+    positions = ", ".join(f"{probability:.2f}" for probability in examined[:10])
+    typer.echo(f"chance to be looked at, first places: {positions}")
     typer.echo(f"chosen: {best:g}\nmodel: {model}")

@@ -57,8 +57,8 @@ def pool_of(dataset: Dataset, chunk: int, depth: int | None, keeps: bool = False
 
 def refill(pool: Pool, of_stream: Generator, of_learner: Generator, limit: int) -> None:
     """Room for at most `limit` more rounds: what is left of the draws, and new ones as they would come one by one."""
-    for draws, place, rng in ((pool.draws, DRAWN, of_stream), (pool.own_draws, OWN, of_learner)):
-        n_left = len(draws) - int(pool.counts[place])
+    for draws, position, rng in ((pool.draws, DRAWN, of_stream), (pool.own_draws, OWN, of_learner)):
+        n_left = len(draws) - int(pool.counts[position])
         draws[:n_left] = draws[len(draws) - n_left :].copy()
         rng.random(out=draws[n_left:])
     pool.counts[:] = 0, 0, 0, 0, limit
@@ -76,7 +76,7 @@ def more_rounds(pool: Pool, draws_own: bool) -> bool:
 
 
 @intrinsic
-def _fetch(_: Any, array: Any, place: Any) -> Any:
+def _fetch(_: Any, array: Any, position: Any) -> Any:
     """Ask for the cache line of array.flat[place], without waiting for it."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -88,7 +88,7 @@ def _fetch(_: Any, array: Any, place: Any) -> Any:
         builder.call(prefetch, [address, reads, second_level, data])
         return context.get_dummy_value()
 
-    return types.void(array, place), generate
+    return types.void(array, position), generate
 
 
 @kernel
@@ -98,8 +98,8 @@ def _fetch_ahead(pool: Pool) -> None:
         start, end = _next_rows(pool)
         n_features = pool.features.shape[1]
         first, last = start * n_features, end * n_features
-        for place in range(first, min(last, first + AHEAD), LINE):
-            _fetch(pool.features, place)  # type: ignore[call-arg]
+        for position in range(first, min(last, first + AHEAD), LINE):
+            _fetch(pool.features, position)  # type: ignore[call-arg]
 
 
 @kernel
@@ -145,8 +145,8 @@ def write_round(pool: Pool, ranking: Ints) -> None:
     """Keep what was shown, to be judged later; the grades are there already."""
     counts = pool.counts
     first = counts[WRITTEN]
-    for place in range(len(ranking)):
-        pool.rankings[first + place] = ranking[place]
+    for position in range(len(ranking)):
+        pool.rankings[first + position] = ranking[position]
     counts[WRITTEN] = first + len(ranking)
     counts[ROUNDS] += 1
     pool.ends[counts[ROUNDS]] = counts[WRITTEN]

@@ -41,13 +41,13 @@ class FlippedRelevance:
         return Problem(n_features=0, n_items=self.n_items)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        return _rounds(self._chances(rng), rng)
+        return _rounds(self._probabilities(rng), rng)
 
     def relevances(self, rng: Generator, n: int) -> Floats:
         """The grades of the first n rounds, (n, n_items), drawn exactly as `rounds` does."""
-        return _grades(self._chances(rng), rng, n)
+        return _grades(self._probabilities(rng), rng, n)
 
-    def _chances(self, rng: Generator) -> Floats:
+    def _probabilities(self, rng: Generator) -> Floats:
         relevant = _relevant(rng, self.n_items, self.n_relevant)
         return np.where(relevant, 1.0 - self.flip, self.flip)
 
@@ -74,28 +74,28 @@ class NoisyRelevance:
         return Problem(n_features=0, n_items=self.n_items)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        return _rounds(self._chances(rng), rng)
+        return _rounds(self._probabilities(rng), rng)
 
     def relevances(self, rng: Generator, n: int) -> Floats:
         """The grades of the first n rounds, (n, n_items), drawn exactly as `rounds` does."""
-        return _grades(self._chances(rng), rng, n)
+        return _grades(self._probabilities(rng), rng, n)
 
-    def _chances(self, rng: Generator) -> Floats:
+    def _probabilities(self, rng: Generator) -> Floats:
         relevant = _relevant(rng, self.n_items, self.n_relevant)
         wrong = float(ndtr(-0.5 / self.sd)) if self.sd > 0.0 else 0.0
         return np.where(relevant, 1.0 - wrong, wrong)
 
 
-def _rounds(chances: Floats, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-    query = Query("", np.empty((len(chances), 0)), np.empty(0))
+def _rounds(probabilities: Floats, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+    query = Query("", np.empty((len(probabilities), 0)), np.empty(0))
     while True:
-        for grades in _grades(chances, rng, BLOCK):
+        for grades in _grades(probabilities, rng, BLOCK):
             yield query, grades
 
 
-def _grades(chances: Floats, rng: Generator, n: int) -> Floats:
+def _grades(probabilities: Floats, rng: Generator, n: int) -> Floats:
     """n rounds of independent grades, item i being 1 with probability chances[i]; one double per grade."""
-    return (rng.random((n, len(chances))) < chances).astype(np.float64)
+    return (rng.random((n, len(probabilities))) < probabilities).astype(np.float64)
 
 
 def _relevant(rng: Generator, n_items: int, n_relevant: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

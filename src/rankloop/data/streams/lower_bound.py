@@ -15,7 +15,7 @@ from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT
 from rankloop.data.streams.draws import check_at_least
 
-MOST = 2**31  # radius / margin; its square is a number of features
+MAX_RATIO = 2**31  # radius / margin; its square is a number of features
 
 
 @register("lower_bound")
@@ -37,8 +37,8 @@ class LowerBound:
         check_at_least(1, n_features=self.n_features)
         if not (0.0 < self.margin <= self.radius < math.inf):
             raise InvalidInput(f"0 < margin ≤ radius is needed, got margin {self.margin} and radius {self.radius}")
-        if self.radius / self.margin > MOST:
-            raise InvalidInput(f"radius / margin must be at most {MOST:,}, got {self.radius / self.margin:g}")
+        if self.radius / self.margin > MAX_RATIO:
+            raise InvalidInput(f"radius / margin must be at most {MAX_RATIO:,}, got {self.radius / self.margin:g}")
         if self.n_queries > self.n_features:
             raise InvalidInput(
                 f"radius² / margin² = {self.n_queries} queries need as many features, not {self.n_features}"

@@ -95,6 +95,6 @@ def _distinct(n: int, draws: Floats) -> Ints:
 def _dense(values: Floats, columns: Ints, starts: Ints, rows: Ints, n_columns: int) -> Floats:
     table = np.zeros((len(rows), n_columns))
     for i in range(len(rows)):
-        for place in range(starts[rows[i]], starts[rows[i] + 1]):
-            table[i, columns[place]] = values[place]
+        for position in range(starts[rows[i]], starts[rows[i] + 1]):
+            table[i, columns[position]] = values[position]
     return table

@@ -75,13 +75,13 @@ def summed(
     method: str,
     options: Options,
     span: Callable[[float, float], float] | None = None,
-    places: int = 1,
+    positions: int = 1,
 ) -> Estimate:
     """The estimate from an estimator's series, piece by piece; see `concluded`."""
     sums = Sums()
     for piece in pieces:
         sums.add(piece)
-    return concluded(sums, method, options, span, places)
+    return concluded(sums, method, options, span, positions)
 
 
 def concluded(
@@ -89,7 +89,7 @@ def concluded(
     method: str,
     options: Options,
     span: Callable[[float, float], float] | None = None,
-    places: int = 1,
+    positions: int = 1,
 ) -> Estimate:
     """The estimate when the log has ended; `span(largest weight, limit)` is the range of a summand per reward.
 
@@ -100,7 +100,7 @@ def concluded(
     if options.bound in RANGED:
         _check_range(sums, options)
     heaviest = options.max_weight or (1.0 / sums.least_propensity if sums.least_propensity else math.inf)
-    most = places * options.max_reward
+    most = positions * options.max_reward
     reach = most * (span(heaviest, options.limit) if span else heaviest)
     ends, gain_ends = margins(sums, options.bound, options.level, reach, options.seed, most)
     overlap = overlap_of(sums)

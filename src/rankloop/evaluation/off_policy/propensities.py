@@ -16,7 +16,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Feedback, Floats, Ints, Preferred, Query, Relevances
 from rankloop.logs.rows import Rows, rows_of
 
-MOST_PREFIXES = 20_000  # looked at before a distribution counts as too wide to be written down
+MAX_PREFIXES = 20_000  # looked at before a distribution counts as too wide to be written down
 ROUNDING = 1e-12
 
 
@@ -31,35 +31,35 @@ class RankingPolicy(NamedTuple):
         return type(self.learner).__name__
 
 
-def places_seen(policy: RankingPolicy, n_items: int) -> int:
+def positions_seen(policy: RankingPolicy, n_items: int) -> int:
     """How many places people see when this policy ranks so many items."""
     return int(seen_count(_shown_in(policy), n_items))
 
 
-def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, places: int) -> Floats:
+def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:
     """The probability of each place's item given those above it, for the first `places`: a row for `cascade`.
 
     P(first p + 1 items) / P(first p items), from `log_prob` of a state in which only so many places are seen.
     """
-    logs = [0.0] + [_log_prob(state, policy, query, ranking) for state in _by_depth(policy, places)]
+    logs = [0.0] + [_log_prob(state, policy, query, ranking) for state in _by_depth(policy, positions)]
     possible = np.isfinite(logs)
     steps = np.diff(np.where(possible, logs, 0.0))
     probabilities: Floats = np.where(possible[1:], np.exp(np.minimum(steps, 0.0)), 0.0)
     return probabilities
 
 
-def place_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, places: int) -> Floats:
+def position_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:
     """The probability of each of these items at its place, whatever stands elsewhere: a row for `position_wise`.
 
     Exact, as a sum over all that the policy can show in these places; refused where that is too much.
     """
-    found = np.zeros(places)
-    for shown, probability in shown_parts(policy, query, places).items():
-        found += probability * (np.array(shown) == ranking[:places])
+    found = np.zeros(positions)
+    for shown, probability in shown_parts(policy, query, positions).items():
+        found += probability * (np.array(shown) == ranking[:positions])
     return np.minimum(found, 1.0)
 
 
-def shown_parts(policy: RankingPolicy, query: Query, places: int) -> dict[tuple[int, ...], float]:
+def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tuple[int, ...], float]:
     """Everything that the policy can show in the first `places`, with its probability, and nothing that it cannot.
 
     A prefix is followed by the items that `predict` has next, until its probability is used up; so learners that move
@@ -67,32 +67,32 @@ def shown_parts(policy: RankingPolicy, query: Query, places: int) -> dict[tuple[
     """
     expected: list[int] = policy.learner.predict(policy.state, query).tolist()
     parts: dict[tuple[int, ...], float] = {(): 1.0}
-    looked_at = 0
-    for state in _by_depth(policy, places):
+    examined = 0
+    for state in _by_depth(policy, positions):
         longer: dict[tuple[int, ...], float] = {}
         for prefix, probability in parts.items():
             left = probability
             rest = [item for item in expected if item not in prefix]
-            for place, item in enumerate(rest):
-                order = np.array([*prefix, item, *rest[:place], *rest[place + 1 :]], dtype=np.int64)
-                chance = math.exp(_log_prob(state, policy, query, order))
-                looked_at += 1
-                if looked_at > MOST_PREFIXES:
-                    raise _too_many(policy, places)
-                if chance > 0.0:
-                    longer[*prefix, item] = chance
-                left -= chance
+            for position, item in enumerate(rest):
+                order = np.array([*prefix, item, *rest[:position], *rest[position + 1 :]], dtype=np.int64)
+                joint = math.exp(_log_prob(state, policy, query, order))
+                examined += 1
+                if examined > MAX_PREFIXES:
+                    raise _too_many(policy, positions)
+                if joint > 0.0:
+                    longer[*prefix, item] = joint
+                left -= joint
                 if left <= ROUNDING * probability:
                     break
         parts = longer
     return parts
 
 
-def _by_depth(policy: RankingPolicy, places: int) -> list[Any]:
+def _by_depth(policy: RankingPolicy, positions: int) -> list[Any]:
     """The policy's state as it would be if only the first 1, 2, … `places` were seen."""
     if not _has_shown(policy.state):
         raise InvalidInput(f"{policy.name} does not keep `shown` in its state: the probabilities of places are unknown")
-    return [_with_shown(policy.state, place + 1) for place in range(places)]
+    return [_with_shown(policy.state, position + 1) for position in range(positions)]
 
 
 def _has_shown(state: Any) -> bool:
@@ -125,10 +125,10 @@ def _log_prob(state: Any, policy: RankingPolicy, query: Query, ranking: Ints) ->
     return value
 
 
-def _too_many(policy: RankingPolicy, places: int) -> InvalidInput:
+def _too_many(policy: RankingPolicy, positions: int) -> InvalidInput:
     return InvalidInput(
-        f"{policy.name} can show too many different orders in the first {places} places to write them all down; judge "
-        "fewer places, or use the cascade estimator, which does not need them"
+        f"{policy.name} can show too many different orders in the first {positions} positions to write them all down; "
+        "judge fewer positions, or use the cascade estimator, which does not need them"
     )
 
 

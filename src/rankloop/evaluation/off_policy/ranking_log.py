@@ -16,7 +16,7 @@ from rankloop.core.types import Clicks, Feedback, Floats, Ints, Preferred, Query
 from rankloop.evaluation.off_policy.estimators import SPANS, Method, series_of
 from rankloop.evaluation.off_policy.propensities import (
     RankingPolicy,
-    place_probabilities,
+    position_probabilities,
     prefix_probabilities,
     shown_parts,
 )
@@ -45,15 +45,15 @@ class LoggedRanking(NamedTuple):
     drawn_by: RankingPolicy
 
 
-def rewards_by_place(ranking: Ints, feedback: Feedback, places: int) -> Floats:
+def rewards_by_position(ranking: Ints, feedback: Feedback, positions: int) -> Floats:
     """What each of the first `places` earned: its clicks with their weights, its grade, or the reward of the first."""
     if isinstance(feedback, Preferred):
         raise InvalidInput("a preferred order has no value by itself, so it cannot judge a policy")
-    rewards = np.zeros(places)
+    rewards = np.zeros(positions)
     if isinstance(feedback, Clicks | Relevances):
         values = feedback.weights if isinstance(feedback, Clicks) else feedback.grades
         earned = dict(zip(feedback.items.tolist(), values.tolist()))
-        rewards[:] = [earned.get(item, 0.0) for item in ranking[:places].tolist()]
+        rewards[:] = [earned.get(item, 0.0) for item in ranking[:positions].tolist()]
     else:
         rewards[0] = feedback.value
     return rewards
@@ -63,7 +63,7 @@ def ranking_series(
     log: Iterable[LoggedRanking],
     target: RankingPolicy,
     method: AnyMethod,
-    places: int | None = None,
+    positions: int | None = None,
     limit: float = math.inf,
 ) -> Iterator[Series]:
     """The summands of an estimator, piece by piece; with `places`, only what the first so many earned counts.
@@ -73,13 +73,13 @@ def ranking_series(
     """
     entries, first = iter(log), 1
     while piece := list(islice(entries, PIECE)):
-        cut = [entry._replace(rewards=entry.rewards[:places]) for entry in piece]
+        cut = [entry._replace(rewards=entry.rewards[:positions]) for entry in piece]
         if method == "pseudo_inverse":
             yield _weighted(cut, target, first)
         elif method == "cascade":
             yield cascade_series(_rows(cut, target, prefix_probabilities, first))
         elif method == "position_wise":
-            yield position_series(_rows(cut, target, place_probabilities, first))
+            yield position_series(_rows(cut, target, position_probabilities, first))
         else:
             yield series_of(_whole(cut, target, first), method, limit)
         first += len(piece)
@@ -108,14 +108,14 @@ def _rows(piece: list[LoggedRanking], target: RankingPolicy, probabilities: Call
 
 def _whole(piece: list[LoggedRanking], target: RankingPolicy, first: int) -> Rows:
     """Rows with the probability of all places that count together."""
-    chances = np.empty((2, len(piece)))
+    probabilities = np.empty((2, len(piece)))
     for row, entry in enumerate(piece):
         with _naming(first + row):
             for column, policy in enumerate((entry.drawn_by, target)):
-                chances[column, row] = prefix_probabilities(
+                probabilities[column, row] = prefix_probabilities(
                     policy, entry.query, entry.ranking, len(entry.rewards)
                 ).prod()
-    return rows_of([entry.rewards.sum() for entry in piece], *chances, first_row=first)
+    return rows_of([entry.rewards.sum() for entry in piece], *probabilities, first_row=first)
 
 
 def _weighted(piece: list[LoggedRanking], target: RankingPolicy, first: int) -> Series:

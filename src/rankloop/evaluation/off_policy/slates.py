@@ -18,7 +18,7 @@ from rankloop.logs.rows import Rows, rows_of
 
 Span = Callable[[float, float], float]  # of the heaviest weight and the limit, as in `concluded`
 
-MOST_ITEMS = 10_000
+MAX_ITEMS = 10_000
 
 
 def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -30,7 +30,7 @@ def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *
     with Click Models.
     """
     rows = rows_of(reward, propensity, target, ndim=2)
-    return summed([position_series(rows)], "position_wise", Options(**options), places=rows.reward.shape[1])
+    return summed([position_series(rows)], "position_wise", Options(**options), positions=rows.reward.shape[1])
 
 
 def cascade(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -42,7 +42,7 @@ def cascade(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **optio
     Recommendations with Sequential Reward Interactions.
     """
     rows = rows_of(reward, propensity, target, ndim=2)
-    return summed([cascade_series(rows)], "cascade", Options(**options), places=rows.reward.shape[1])
+    return summed([cascade_series(rows)], "cascade", Options(**options), positions=rows.reward.shape[1])
 
 
 def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -80,8 +80,8 @@ def slate_weight(
     `target` their probabilities. 1_y marks which item stands at which place, Γ = Σ_y logged(y) · 1_y 1_yᵀ and
     q_target = Σ_y target(y) · 1_y.
     """
-    if whole_number(n_items, "n_items", 1) > MOST_ITEMS:
-        raise InvalidInput(f"n_items = {n_items} is more than the {MOST_ITEMS} that a matrix of all places can hold")
+    if whole_number(n_items, "n_items", 1) > MAX_ITEMS:
+        raise InvalidInput(f"n_items = {n_items} is more than the {MAX_ITEMS} that a matrix of all places can hold")
     listed = [indicator(ranking, n_items) for ranking in rows_in(rankings, "rankings")]
     mark = indicator(shown, n_items)
     if any(len(one) != len(mark) for one in listed):
@@ -115,14 +115,14 @@ def indicator(ranking: ArrayLike, n_items: int) -> Floats:
 
 def position_series(rows: Rows) -> Series:
     """The summands of `position_wise`, one per ranking."""
-    return _by_place(rows.reward, _ratios(rows), rows.propensity)
+    return _by_position(rows.reward, _ratios(rows), rows.propensity)
 
 
 def cascade_series(rows: Rows) -> Series:
     """The summands of `cascade`, one per ranking."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         weight: Floats = np.cumprod(_ratios(rows), axis=1, dtype=np.float64)
-    return _by_place(rows.reward, weight, np.cumprod(rows.propensity, axis=1, dtype=np.float64))
+    return _by_position(rows.reward, weight, np.cumprod(rows.propensity, axis=1, dtype=np.float64))
 
 
 def weighted_series(reward: Floats, weight: Floats) -> Series:
@@ -142,7 +142,7 @@ def _ratios(rows: Rows) -> Floats:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _by_place(reward: Floats, weight: Floats, propensity: Floats) -> Series:
+def _by_position(reward: Floats, weight: Floats, propensity: Floats) -> Series:
     """A summand per ranking; its diagnostics are those of the mean weight over the places."""
     top, least = (weight * reward).sum(axis=1), float(propensity.min(initial=1.0))
     extremes = extremes_of(weight, reward)

@@ -82,9 +82,9 @@ def _joined(runs: list[Mapping[str, float]], judgments: list[Mapping[str, float]
 def _tied(scores: Floats, rankings: Ints, offsets: Ints, shown: Ints) -> list[int]:
     """The queries in which two retrieved documents have the same score."""
     owner = np.repeat(np.arange(len(shown)), np.diff(offsets))
-    place = np.arange(len(scores)) - offsets[owner]
+    position = np.arange(len(scores)) - offsets[owner]
     in_order = scores[offsets[owner] + rankings]
-    same = (in_order[1:] == in_order[:-1]) & (owner[1:] == owner[:-1]) & (place[1:] < shown[owner[1:]])
+    same = (in_order[1:] == in_order[:-1]) & (owner[1:] == owner[:-1]) & (position[1:] < shown[owner[1:]])
     return list(np.unique(owner[1:][same]).tolist())
 
 

@@ -53,7 +53,7 @@ class Curves:
         counts = {arm: sum(run.refused for run in self._runs.values() if run.arm == arm) for arm in self.arms}
         return {arm: count for arm, count in counts.items() if count}
 
-    def place_of(self, round: int | None) -> int:
+    def path_of(self, round: int | None) -> int:
         """The column of a checkpoint; the last for None."""
         return -1 if round is None else int(np.searchsorted(self.rounds, round))
 

@@ -39,11 +39,11 @@ def paired(left: Floats, right: Floats | float) -> Difference:
 
 def holm(p_values: list[float]) -> list[float]:
     """p-values of several comparisons, raised so that together they err with the probability of one (Holm, 1979)."""
-    known = [place for place, p in enumerate(p_values) if not math.isnan(p)]
+    known = [position for position, p in enumerate(p_values) if not math.isnan(p)]
     adjusted, floor = list(p_values), 0.0
-    for rank, place in enumerate(sorted(known, key=lambda place: p_values[place])):
-        floor = max(floor, min(1.0, p_values[place] * (len(known) - rank)))
-        adjusted[place] = floor
+    for rank, position in enumerate(sorted(known, key=lambda position: p_values[position])):
+        floor = max(floor, min(1.0, p_values[position] * (len(known) - rank)))
+        adjusted[position] = floor
     return adjusted
 
 

@@ -48,7 +48,7 @@ def before_and_after(experiment: Experiment, curves: Curves, stream: str, measur
     """The first rounds beside the last ones, arms from best to worst."""
     window = window_of(experiment)
     share = f"{100 * window / experiment.horizon:.3g} %"
-    first = curves.place_of(window)
+    first = curves.path_of(window)
     overall: dict[Quantity, str] = {"average": "all rounds"}
     if experiment.regret and measure not in without_regret(experiment):
         overall["regret"] = "regret"

@@ -112,7 +112,7 @@ def growth(rounds: Ints, averages: Floats, since: int = 1) -> float:
 
 
 def _sides(claim: Above | Below | Near, curves: Curves, stream: str) -> tuple[Floats, Floats | float]:
-    column = curves.place_of(claim.at)
+    column = curves.path_of(claim.at)
     left = _values(claim, claim.left, curves, stream)[:, column]
     if claim.right is None:
         return left, math.nan if claim.value is None else claim.value

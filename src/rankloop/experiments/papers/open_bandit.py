@@ -34,9 +34,9 @@ class Compared(NamedTuple):
 @reproduction("open-bandit", title="A random policy's click rate, told from another policy's log")
 def open_bandit(setting: Setting) -> Finding:
     found = []
-    for place, campaign in enumerate(CAMPAIGNS):
+    for position, campaign in enumerate(CAMPAIGNS):
         found.append(compared(campaign))
-        setting.progress(place + 1, len(CAMPAIGNS))
+        setting.progress(position + 1, len(CAMPAIGNS))
     return finding(found)
 
 

@@ -11,8 +11,8 @@ from rankloop.experiments.analysis.verdicts import Verdict, Word
 def is_above(text: str, more: Floats, less: Floats | float, by: float = 0.0, paper: str = "") -> Verdict:
     """Whether `more` − `less` > `by`: it holds beyond chance, partly in the mean alone, or not."""
     difference = paired(more, less)
-    beyond_chance = difference.n < 2 or difference.low > by
-    word: Word = "does not hold" if not difference.mean > by else "holds" if beyond_chance else "partly"
+    significant = difference.n < 2 or difference.low > by
+    word: Word = "does not hold" if not difference.mean > by else "holds" if significant else "partly"
     other = number(less) if isinstance(less, float) else str(estimate(less))
     told = f"{estimate(more)} against {other}: difference {number(difference.mean)}"
     if difference.n < 2:

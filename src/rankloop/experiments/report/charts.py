@@ -130,7 +130,7 @@ def spread(heights: list[float], gap: float) -> list[float]:
         while len(groups) > 1 and _bottom(groups[-1], gap) < _top(groups[-2], gap) + gap:
             last = groups.pop()
             groups[-1].extend(last)
-    return [_bottom(group, gap) + place * gap for group in groups for place in range(len(group))]
+    return [_bottom(group, gap) + position * gap for group in groups for position in range(len(group))]
 
 
 def _bottom(group: list[float], gap: float) -> float:
@@ -172,11 +172,11 @@ def small_multiples(name: str, title: str, cells: Cells, *, caption: str = "", y
         grid = figure.subplots(len(rows), len(columns), sharex=True, sharey="row", squeeze=False)
         for (row, column), (rounds, lines) in cells.items():
             _draw_panel(grid[rows.index(row), columns.index(column)], rounds, lines)
-        for place, row in enumerate(rows):
-            grid[place, 0].set_ylabel("\n".join([*row.split(", "), *filter(None, [y_label])]))
-        for place, column in enumerate(columns):
-            grid[0, place].set_title(column, fontsize=9.5)
-            grid[-1, place].set_xlabel("rounds")
+        for position, row in enumerate(rows):
+            grid[position, 0].set_ylabel("\n".join([*row.split(", "), *filter(None, [y_label])]))
+        for position, column in enumerate(columns):
+            grid[0, position].set_title(column, fontsize=9.5)
+            grid[-1, position].set_xlabel("rounds")
         _legend(figure, next(iter(cells.values()))[1])
         return Chart(name, title, caption, svg_of(figure), png_of(figure))
 

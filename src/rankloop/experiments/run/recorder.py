@@ -36,10 +36,10 @@ class Judge:
 
     def _means(self, starts: Ints, ends: Ints) -> Floats:
         means = np.full(len(ends), np.nan)
-        for place, (start, end) in enumerate(zip(starts, ends)):
+        for position, (start, end) in enumerate(zip(starts, ends)):
             counted = self.values[start:end][~np.isnan(self.values[start:end])]
             if len(counted):
-                means[place] = counted.mean()
+                means[position] = counted.mean()
         return means
 
 

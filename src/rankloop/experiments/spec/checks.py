@@ -15,7 +15,7 @@ from rankloop.experiments.run.tasks import checkpoint_rounds, measure_name, seed
 from rankloop.experiments.spec.claims import Claim, Exponent
 from rankloop.experiments.spec.model import CEILING, FLOOR, Experiment
 
-MOST_ROUNDS, MOST_RUNS = 10**9, 10**6
+MAX_ROUNDS, MAX_RUNS = 10**9, 10**6
 NO_REGRET = (
     "the best fixed ranking is known for a fixed set of items only, and there for measures that add up over items, "
     f"or up to {BRUTE_FORCE_UP_TO} items"
@@ -32,13 +32,13 @@ def check(experiment: Experiment) -> None:
         _build(stream, "stream", f"streams.{name}" if experiment.streams else "stream", experiment)
     if not experiment.measures:
         raise InvalidInput('measures is empty; name at least one, as in measures = ["nDCG@10"]')
-    for place, measure in enumerate(experiment.measures):
-        _build(measure, "measure", f"measures[{place}]", experiment)
+    for position, measure in enumerate(experiment.measures):
+        _build(measure, "measure", f"measures[{position}]", experiment)
     _check_arms(experiment)
     if experiment.regret and len(without_regret(experiment)) == len(experiment.measures):
         raise InvalidInput(f"regret = true: {NO_REGRET}")
-    for place, claim in enumerate(experiment.claims):
-        _check_claim(claim, f"claims[{place}]", experiment)
+    for position, claim in enumerate(experiment.claims):
+        _check_claim(claim, f"claims[{position}]", experiment)
 
 
 def _check_name(name: str) -> None:
@@ -47,11 +47,11 @@ def _check_name(name: str) -> None:
 
 
 def _check_numbers(experiment: Experiment) -> None:
-    if not 1 <= experiment.horizon <= MOST_ROUNDS:
-        raise InvalidInput(f"horizon = {experiment.horizon}: from 1 to {MOST_ROUNDS:,} rounds can be played")
+    if not 1 <= experiment.horizon <= MAX_ROUNDS:
+        raise InvalidInput(f"horizon = {experiment.horizon}: from 1 to {MAX_ROUNDS:,} rounds can be played")
     for name, value in (("seeds", experiment.seeds), ("checkpoints", experiment.checkpoints)):
-        if isinstance(value, int) and value > MOST_RUNS:
-            raise InvalidInput(f"{name} = {value}: at most {MOST_RUNS:,} can be kept")
+        if isinstance(value, int) and value > MAX_RUNS:
+            raise InvalidInput(f"{name} = {value}: at most {MAX_RUNS:,} can be kept")
     seeds = seeds_of(experiment)
     if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise InvalidInput(f"seeds = {experiment.seeds}: a number of seeds from 1, or a list of different ones from 0")
@@ -69,36 +69,36 @@ def _check_arms(experiment: Experiment) -> None:
     if not experiment.arms:
         raise InvalidInput("there are no arms; add at least one [[arms]] with a name and a learner")
     names = [arm.name for arm in experiment.arms]
-    for place, arm in enumerate(experiment.arms):
+    for position, arm in enumerate(experiment.arms):
         if names.count(arm.name) > 1:
-            raise InvalidInput(f"arms[{place}].name = {arm.name!r}: another arm has this name")
+            raise InvalidInput(f"arms[{position}].name = {arm.name!r}: another arm has this name")
         if arm.name in (FLOOR, CEILING):
-            raise InvalidInput(f"arms[{place}].name = {arm.name!r} is the floor's or the ceiling's; choose another")
-        _build(arm.learner, "learner", f"arms[{place}].learner", experiment)
-        _build(arm.feedback, "feedback", f"arms[{place}].feedback", experiment)
+            raise InvalidInput(f"arms[{position}].name = {arm.name!r} is the floor's or the ceiling's; choose another")
+        _build(arm.learner, "learner", f"arms[{position}].learner", experiment)
+        _build(arm.feedback, "feedback", f"arms[{position}].feedback", experiment)
         if arm.delivery is not None:
-            _build(arm.delivery, "delivery", f"arms[{place}].delivery", experiment)
+            _build(arm.delivery, "delivery", f"arms[{position}].delivery", experiment)
 
 
-def _check_claim(claim: Claim, place: str, experiment: Experiment) -> None:
+def _check_claim(claim: Claim, position: str, experiment: Experiment) -> None:
     arms = [arm.name for arm in experiment.all_arms] + ([CEILING] if experiment.ceiling else [])
-    _check_one_of(claim.left, arms, f"{place}.left")
-    _check_one_of(claim.measure, [measure_name(measure) for measure in experiment.measures], f"{place}.measure")
+    _check_one_of(claim.left, arms, f"{position}.left")
+    _check_one_of(claim.measure, [measure_name(measure) for measure in experiment.measures], f"{position}.measure")
     if claim.at is not None:
-        _check_one_of(str(claim.at), map(str, checkpoint_rounds(experiment)), f"{place}.at")
+        _check_one_of(str(claim.at), map(str, checkpoint_rounds(experiment)), f"{position}.at")
     recorded = {"regret": experiment.regret, "predicted": experiment.predicted}
     if not recorded.get(claim.quantity, True):
-        raise InvalidInput(f"{place}: it is about {claim.quantity}, which needs {claim.quantity} = true")
+        raise InvalidInput(f"{position}: it is about {claim.quantity}, which needs {claim.quantity} = true")
     if claim.quantity == "regret" and claim.measure in without_regret(experiment):
-        raise InvalidInput(f"{place}: there is no regret of {claim.measure}: {NO_REGRET}")
+        raise InvalidInput(f"{position}: there is no regret of {claim.measure}: {NO_REGRET}")
     if claim.quantity in recorded and CEILING in (claim.left, getattr(claim, "right", None)):
-        raise InvalidInput(f"{place}: {CEILING!r} has no {claim.quantity}, only average and recent")
+        raise InvalidInput(f"{position}: {CEILING!r} has no {claim.quantity}, only average and recent")
     if isinstance(claim, Exponent):
         return
     if (claim.right is None) == (claim.value is None):
-        raise InvalidInput(f"{place}: name either right, an arm, or value, a number")
+        raise InvalidInput(f"{position}: name either right, an arm, or value, a number")
     if claim.right is not None:
-        _check_one_of(claim.right, arms, f"{place}.right")
+        _check_one_of(claim.right, arms, f"{position}.right")
 
 
 def _check_one_of(name: str, valid: Iterable[str], field: str) -> None:

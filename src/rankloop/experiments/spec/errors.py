@@ -17,14 +17,14 @@ HEADER = re.compile(rf"\s*(\[\[?)\s*({NAME}(?:\s*\.\s*{NAME})*)\s*\]")
 LONG_STRING = re.compile(r'"""|\'\'\'')
 
 
-def line_of(text: str, place: str) -> int | None:
+def line_of(text: str, position: str) -> int | None:
     """The line, counted from 1, of a place such as `arms[1].learner.kind`, or of the nearest thing around it."""
-    found = [(field, line) for field, line in _fields(text) if _holds(field, place)]
+    found = [(field, line) for field, line in _fields(text) if _holds(field, position)]
     return max(found, key=lambda pair: len(pair[0]))[1] if found else None
 
 
-def _holds(field: str, place: str) -> bool:
-    return place == field or place.startswith((f"{field}.", f"{field}["))
+def _holds(field: str, position: str) -> bool:
+    return position == field or position.startswith((f"{field}.", f"{field}["))
 
 
 def _fields(text: str) -> Iterator[tuple[str, int]]:
@@ -37,22 +37,22 @@ def _fields(text: str) -> Iterator[tuple[str, int]]:
             continue
         header, key = HEADER.match(line), KEY.match(line)
         if header:
-            table = _place(_parts(header[2]), counts, begins=header[1] == "[[")
+            table = _position(_parts(header[2]), counts, begins=header[1] == "[[")
             yield table, number
         elif key:
             yield ".".join(filter(None, [table, *_parts(key[1])])), number
 
 
-def _place(parts: list[str], counts: dict[str, int], begins: bool) -> str:
+def _position(parts: list[str], counts: dict[str, int], begins: bool) -> str:
     """`arms` as `arms[1]` in the second table of that name, which begins where the header has two brackets."""
-    place = ""
+    position = ""
     for depth, part in enumerate(parts, start=1):
-        place = f"{place}.{part}" if place else part
+        position = f"{position}.{part}" if position else part
         if begins and depth == len(parts):
-            counts[place] = counts.get(place, -1) + 1
-        if place in counts:
-            place = f"{place}[{counts[place]}]"
-    return place
+            counts[position] = counts.get(position, -1) + 1
+        if position in counts:
+            position = f"{position}[{counts[position]}]"
+    return position
 
 
 def _parts(name: str) -> list[str]:
@@ -94,34 +94,34 @@ CHOICES = {
 class Mistake(NamedTuple):
     """Where in the table ("" for the top) and what."""
 
-    place: str
+    position: str
     words: str
 
 
 def mistake_of(message: str, table: dict[str, Any]) -> Mistake:
     """A message of msgspec, such as "Expected `int`, got `str` - at `$.horizon`", in our words."""
     what, _, path = message.partition(" - at `$")
-    place = path.rstrip("`").lstrip(".").replace("[...]", "")
+    position = path.rstrip("`").lstrip(".").replace("[...]", "")
     quoted = re.findall(r"`(.+?)`", what)
     if "unknown field" in what:
-        around = f" in {place}" if place else ""
+        around = f" in {position}" if position else ""
         field = quoted[0]
-        return Mistake(_inside(place, field), f"no field {field!r}{around}{nearest(field, _fields_of(place))}")
+        return Mistake(_inside(position, field), f"no field {field!r}{around}{nearest(field, _fields_of(position))}")
     if "missing required field" in what:
-        return Mistake(place, f"the field {quoted[0]!r} is missing{f' in {place}' if place else ''}")
-    key = re.sub(r"\[\d+\]$", "", place).rpartition(".")[2]
-    value = _value_at(table, place)
+        return Mistake(position, f"the field {quoted[0]!r} is missing{f' in {position}' if position else ''}")
+    key = re.sub(r"\[\d+\]$", "", position).rpartition(".")[2]
+    value = _value_at(table, position)
     if key in CHOICES and isinstance(value, str):
-        return Mistake(place, f"{place} = {value!r} is not possible{nearest(value, CHOICES[key])}")
+        return Mistake(position, f"{position} = {value!r} is not possible{nearest(value, CHOICES[key])}")
     if what.startswith("Expected") and len(quoted) == 2:
         kinds = [kind for kind in quoted[0].split(" | ") if kind in KINDS]
         wanted = " or ".join(KINDS[kind] for kind in kinds)
-        return Mistake(place, f"{place} must be {wanted}, got {_given(value, quoted[1])}{_example(key, kinds)}")
-    return Mistake(place, f"{place}: {what}" if place else what)
+        return Mistake(position, f"{position} must be {wanted}, got {_given(value, quoted[1])}{_example(key, kinds)}")
+    return Mistake(position, f"{position}: {what}" if position else what)
 
 
-def _inside(place: str, field: str) -> str:
-    return f"{place}.{field}" if place else field
+def _inside(position: str, field: str) -> str:
+    return f"{position}.{field}" if position else field
 
 
 def _example(key: str, kinds: list[str]) -> str:
@@ -136,9 +136,9 @@ def _given(value: Any, kind: str) -> str:
     return KINDS.get(kind, kind)
 
 
-def _value_at(table: Any, place: str) -> Any:
+def _value_at(table: Any, position: str) -> Any:
     """What stands at a place such as `arms[1].name`; None where it cannot be told."""
-    for part in re.findall(r"[^.\[\]]+", place):
+    for part in re.findall(r"[^.\[\]]+", position):
         try:
             table = table[int(part)] if isinstance(table, list | tuple) else table[part]
         except (LookupError, TypeError, ValueError):
@@ -146,9 +146,9 @@ def _value_at(table: Any, place: str) -> Any:
     return table
 
 
-def _fields_of(place: str) -> list[str]:
+def _fields_of(position: str) -> list[str]:
     kinds: dict[str, Any] = {"": Experiment, "arms": Arm, "figures": Figures, "quick": Quick}
-    head = re.split(r"[.\[]", place)[0]
+    head = re.split(r"[.\[]", position)[0]
     if head == "claims":
         return sorted({name for kind in PREDICATES for name in kind.__struct_fields__} | {"check"})
     return list(kinds.get(head, Experiment).__struct_fields__)

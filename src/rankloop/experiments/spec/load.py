@@ -15,7 +15,7 @@ from rankloop.experiments.spec.errors import line_of, mistake_of
 from rankloop.experiments.spec.model import Experiment
 from rankloop.experiments.spec.plugins import import_modules
 
-BEGINS_WITH_A_PLACE = re.compile(r"(\w+(?:\[\d+\]|\.\w+)*)(?=:| = )")
+BEGINS_WITH_A_POSITION = re.compile(r"(\w+(?:\[\d+\]|\.\w+)*)(?=:| = )")
 
 
 def read_spec(path: Path) -> Experiment:
@@ -46,14 +46,14 @@ def parse_spec(
         experiment = msgspec.convert({"name": name} | table, Experiment)
     except msgspec.ValidationError as error:
         mistake = mistake_of(str(error), table)
-        raise InvalidInput(f"{_where(source, text, mistake.place)}: {mistake.words}") from None
+        raise InvalidInput(f"{_where(source, text, mistake.position)}: {mistake.words}") from None
     try:
         _import(experiment.imports, folder)
         check(experiment)
     except (InvalidInput, NotFound) as error:
-        place = BEGINS_WITH_A_PLACE.match(str(error))
+        position = BEGINS_WITH_A_POSITION.match(str(error))
         kind = InvalidInput if isinstance(error, InvalidInput) else NotFound
-        raise kind(f"{_where(source, text, place[1] if place else '')}: {error}") from None
+        raise kind(f"{_where(source, text, position[1] if position else '')}: {error}") from None
     return experiment
 
 
@@ -64,6 +64,6 @@ def _import(imports: tuple[str, ...], folder: Path) -> None:
         raise type(error)(f"imports: {error}") from None
 
 
-def _where(source: str, text: str, place: str) -> str:
-    line = line_of(text, place) if place else None
+def _where(source: str, text: str, position: str) -> str:
+    line = line_of(text, position) if position else None
     return source if line is None else f"{source}, line {line}"

@@ -23,13 +23,13 @@ from rankloop.games.thresholds.position_weights import (
     trivial,
 )
 
-MOST_ITEMS = 200  # beyond, 200 digits no longer outweigh the binomial coefficients
+MAX_ITEMS = 200  # beyond, 200 digits no longer outweigh the binomial coefficients
 
 
 def closed_form(measure: Measure, n_items: int, max_grade: int) -> Thresholds | None:
     """The thresholds of a measure, by formula; None when there is none for it."""
     rule = _RULES.get(entry_of(measure).kind)
-    if rule is None or n_items > MOST_ITEMS:
+    if rule is None or n_items > MAX_ITEMS:
         return None
     return trivial() if n_items == 1 else rule(measure, Size(n_items, max_grade))
 

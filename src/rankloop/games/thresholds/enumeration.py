@@ -73,7 +73,7 @@ def classes_of(game: Game) -> Classes:
     seen = depth_to_see(game.ranks)
     of_class = np.array([seen[game.duplicates == c].min(axis=0) for c in range(len(rows))])
     depths = np.where(needed, np.minimum(of_class, of_class[0]), 0).max(axis=1)
-    swaps = [game.action(swapped(game.n_items, place, place + 1)) for place in range(game.n_items - 1)]
+    swaps = [game.action(swapped(game.n_items, position, position + 1)) for position in range(game.n_items - 1)]
     first = np.unique(game.duplicates[swaps])
     return Classes(rows, differences, whole, terms, depths, first[first > 0])
 

@@ -28,11 +28,11 @@ def normalised_sum(measure: Any, size: Size) -> Thresholds | None:
     gains = gains_of(measure, size.max_grade)
     if not any(gains):
         return trivial()
-    places = min(size.n_items, measure.cutoff or size.n_items)
+    positions = min(size.n_items, measure.cutoff or size.n_items)
     if entry_of(measure).kind == "nDCG":
-        discounts = log_discounts(places)
+        discounts = log_discounts(positions)
     else:
-        discounts = half_life_discounts(places, measure.half_life)
+        discounts = half_life_discounts(positions, measure.half_life)
     if len({gain for gain in gains if gain}) > 1:
         return _every_item_together(gains, discounts, size)
     gain = max(gains)

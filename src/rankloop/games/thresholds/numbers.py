@@ -19,7 +19,7 @@ SAME = 1e-9  # relative to the largest value: what differs by less is equal, unl
 DOUBTFUL = (1e-12, 1e-7)  # a number in here is neither surely 0 nor surely not
 DENOMINATOR = 100_000  # rationals up to it are 1e-10 apart, far beyond the error of a double
 ROUNDING = 1e-14
-LARGEST = 2**40  # whole numbers whose sums still fit into 64 bits
+MAX_WHOLE_NUMBER = 2**40  # whole numbers whose sums still fit into 64 bits
 
 
 def whole_numbers(values: Floats) -> Ints | None:
@@ -33,7 +33,7 @@ def whole_numbers(values: Floats) -> Ints | None:
     if max(errors) > ROUNDING * max(1.0, float(np.abs(values).max())):
         return None
     common = math.lcm(*(fraction.denominator for fraction in fractions))
-    if common * max(1.0, float(np.abs(values).max())) > LARGEST:
+    if common * max(1.0, float(np.abs(values).max())) > MAX_WHOLE_NUMBER:
         return None
     return np.array([int(fraction * common) for fraction in fractions], dtype=np.int64)
 

@@ -50,14 +50,14 @@ def proved(learnable: int, fast: int, unseen: Unseen, border: Border | None = No
 
 def runs(n_items: int, cutoff: int | None) -> tuple[int, ...]:
     """Places with strictly falling weights, and those from the cutoff on, which weigh nothing, as one group."""
-    places = min(n_items, cutoff or n_items)
-    return (1,) * places + ((n_items - places,) if places < n_items else ())
+    positions = min(n_items, cutoff or n_items)
+    return (1,) * positions + ((n_items - positions,) if positions < n_items else ())
 
 
 def top_or_not(n_items: int, cutoff: int | None) -> tuple[int, ...]:
     """Two groups: before the cutoff and behind."""
-    places = min(n_items, cutoff or n_items)
-    return (places, n_items - places) if places < n_items else (n_items,)
+    positions = min(n_items, cutoff or n_items)
+    return (positions, n_items - positions) if positions < n_items else (n_items,)
 
 
 def thresholds_of(form: Weighted) -> Thresholds:

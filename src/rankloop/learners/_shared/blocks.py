@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, stable
+from rankloop.core.kernels import kernel, require_finite
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Floats, Ints, Relevances
 from rankloop.learners._shared.cell_exploration import NO_CELL, cell_first, cell_to_explore, cells_left
@@ -52,7 +52,7 @@ def with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: G
         explored = explored.copy()
         explored[cell] += 1
     if revealed is not None:
-        sums = stable(with_gains(sums, *revealed, *gain))
+        sums = require_finite(with_gains(sums, *revealed, *gain))
         counts = counts.copy()
         counts[revealed.items] += 1.0
     return OpenBlock(number, rounds + 1, explored, sums, counts)
@@ -73,7 +73,7 @@ def with_rounds(
     number, rounds, explored, sums, counts = block
     explored, sums, counts = explored.copy(), sums.copy(), counts.copy()
     _play(rankings, relevance, draws, rounds_left, depth, random_filler, use_all, explored, sums, counts, *gain)
-    return OpenBlock(number, rounds + len(rankings), explored, stable(sums), counts)
+    return OpenBlock(number, rounds + len(rankings), explored, require_finite(sums), counts)
 
 
 @kernel
@@ -91,7 +91,7 @@ def _play(
             explored[cell] += 1
             n_cells -= 1
         if cell != NO_CELL or use_all:
-            for place in range(depth):
-                item = rankings[t, place]
+            for position in range(depth):
+                item = rankings[t, position]
                 sums[item] += gain_of(relevance[t, item], form, start)
                 counts[item] += 1.0

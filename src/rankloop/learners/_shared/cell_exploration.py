@@ -21,7 +21,7 @@ def cells_left(explored: Ints) -> int:
 
 
 @kernel
-def exploration_chance(n_cells: int, rounds_left: int) -> float:
+def exploration_probability(n_cells: int, rounds_left: int) -> float:
     """c/r with c cells and r rounds left: every placing of the cells in the rounds of the block is equally likely.
 
     A block that is overdue, because feedback came late, explores until every cell is seen.
@@ -34,7 +34,7 @@ def exploration_chance(n_cells: int, rounds_left: int) -> float:
 @kernel
 def cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: float, which: float) -> int:
     """Any of the `n_cells` cells that are left, or −1 to explore none; `whether` and `which` are uniform draws."""
-    if whether >= exploration_chance(n_cells, rounds_left):
+    if whether >= exploration_probability(n_cells, rounds_left):
         return NO_CELL
     skip = int(which * n_cells)
     for cell in range(len(explored)):
@@ -63,8 +63,8 @@ def cell_first(order: Ints, cell: int, depth: int) -> Ints:
 @kernel
 def is_on_top(ranking: Ints, cell: int, depth: int) -> bool:
     """Whether this ranking begins with all items of the cell, as `cell_first` has it."""
-    for place in range(min(depth, len(ranking) - cell * depth)):
-        if ranking[place] // depth != cell:
+    for position in range(min(depth, len(ranking) - cell * depth)):
+        if ranking[position] // depth != cell:
             return False
     return True
 
@@ -77,9 +77,9 @@ def log_prob_of_exploring(explored: Ints, ranking: Ints, depth: int, seen: int) 
         return -math.inf
     size = min(depth, len(ranking) - cell * depth)
     total = -math.log(cells_left(explored))
-    for place in range(seen):
-        on_top = place < size
-        if (ranking[place] // depth == cell) != on_top:
+    for position in range(seen):
+        on_top = position < size
+        if (ranking[position] // depth == cell) != on_top:
             return -math.inf
-        total -= math.log(size - place if on_top else len(ranking) - place)
+        total -= math.log(size - position if on_top else len(ranking) - position)
     return total

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.kernels import kernel, require_finite, scores_of
 from rankloop.core.learner_parts import check_receipt, expect
 from rankloop.core.rankings import is_permutation, ranking_of
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Query
@@ -84,4 +84,4 @@ def follow_winners(
     check_receipt(fits and all(is_permutation(ranking, n_items) for ranking in rankings))
     check_receipt(bool(np.all((teams >= -1) & (teams <= len(directions)))))
     credits = interleaving.credit(Mixed(decision.ranking, rankings, teams), expect(feedback, Clicks))
-    return State(stable(step_to_winners(state.weights, directions, credits, step)), state.shown)
+    return State(require_finite(step_to_winners(state.weights, directions, credits, step)), state.shown)

@@ -9,7 +9,7 @@ from rankloop.core.types import Floats, Ints
 
 
 @kernel
-def inclusion_chances(losses: Floats, best_first: Ints, rate: float, n: int) -> Floats:
+def inclusion_probabilities(losses: Floats, best_first: Ints, rate: float, n: int) -> Floats:
     """x_i = min(1, c · exp(−rate · losses_i)) with c such that Σ x = n.
 
     In ascending order of losses, tail = Σ over the items from here on of exp(−rate · (their loss − this loss)), which
@@ -22,35 +22,35 @@ def inclusion_chances(losses: Floats, best_first: Ints, rate: float, n: int) -> 
     capped = 0
     while capped < n and n - capped >= tails[capped]:
         capped += 1
-    chances = np.ones(n_items)
+    probabilities = np.ones(n_items)
     if capped < n_items:
         share = (n - capped) / tails[capped]
         for item in best_first[capped:]:
-            chances[item] = share * np.exp(-rate * (losses[item] - losses[best_first[capped]]))
-    return chances
+            probabilities[item] = share * np.exp(-rate * (losses[item] - losses[best_first[capped]]))
+    return probabilities
 
 
 @kernel
 def shuffle(items: Ints, uniforms: Floats) -> None:
     """A uniformly random order, in place."""
-    for place in range(len(items)):
-        other = place + int(uniforms[place] * (len(items) - place))
-        items[place], items[other] = items[other], items[place]
+    for position in range(len(items)):
+        other = position + int(uniforms[position] * (len(items) - position))
+        items[position], items[other] = items[other], items[position]
 
 
 @kernel
-def drawn_first(chances: Floats, best_first: Ints, n: int, uniforms: Floats) -> Ints:
+def drawn_first(probabilities: Floats, best_first: Ints, n: int, uniforms: Floats) -> Ints:
     """A ranking whose first n places hold item i with probability chances[i] (Σ = n), in random order.
 
     Systematic sampling along a random order of the items: those are in whose stretch of the line from 0 to n holds one
     of n points, which are 1 apart with a random start. The others follow, best first. Takes 1 + m + n uniforms.
     """
-    n_items = len(chances)
+    n_items = len(probabilities)
     ranking, outside, line, inside = np.empty(n_items, np.int64), np.ones(n_items, np.bool_), 0.0, 0
     walk = best_first.copy()
     shuffle(walk, uniforms[1 : n_items + 1])
     for step in range(n_items):
-        line += chances[walk[step]]
+        line += probabilities[walk[step]]
         due = n_items - step == n - inside  # rounding must not lose the last point
         if inside < n and (uniforms[0] + inside < line or due):
             ranking[inside] = walk[step]

@@ -38,15 +38,15 @@ def clicked_weights(n_items: int, items: Ints, weights: Floats) -> Floats:
 def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
     """The clicked items first, then the others, each group in the order in which it was shown."""
     better = np.empty_like(shown)
-    place = 0
+    position = 0
     for item in shown:
         if clicked[item] > 0.0:
-            better[place] = item
-            place += 1
+            better[position] = item
+            position += 1
     for item in shown:
         if clicked[item] <= 0.0:
-            better[place] = item
-            place += 1
+            better[position] = item
+            position += 1
     return better
 
 

@@ -73,7 +73,7 @@ def gain_for(measure: Measure) -> Gain:
     )
 
 
-def worth_of_places(measure: Measure, n_items: int) -> Floats:
+def worth_of_positions(measure: Measure, n_items: int) -> Floats:
     """What one unit of gain is worth at each place, descending; losses count with a minus sign."""
     gain_for(measure)
     if isinstance(measure, SumLoss):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, scores_of, stable
+from rankloop.core.kernels import kernel, require_finite, scores_of
 from rankloop.core.learner_parts import expect
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
@@ -41,15 +41,15 @@ def is_mistaken_order(scores: Floats, grades: Floats, cutoff: int, binary: bool)
     It is one when an item in, or tied with, the places before the cutoff is followed by, or tied with, a better one.
     """
     best_from_here, group_worst, group_best = 0.0, np.inf, 0.0
-    for place in range(len(scores) - 1, -1, -1):
-        grade = max(grades[place], 0.0)
+    for position in range(len(scores) - 1, -1, -1):
+        grade = max(grades[position], 0.0)
         if binary:
             grade = 1.0 if grade >= 1.0 else 0.0
         group_worst, group_best = min(group_worst, grade), max(group_best, grade)
-        if place > 0 and scores[place - 1] == scores[place]:
+        if position > 0 and scores[position - 1] == scores[position]:
             continue  # the group of equal scores begins further up
         best_from_here = max(best_from_here, group_best)
-        if place < cutoff and group_worst < best_from_here:
+        if position < cutoff and group_worst < best_from_here:
             return True
         group_worst, group_best = np.inf, 0.0
     return False
@@ -67,9 +67,9 @@ def slam_slope(scores: Floats, grades: Floats, cutoff: int, binary: bool, margin
 def moved(weights: Floats, features: Floats, items: Ints, slope: Floats, rate: float) -> Floats:
     """weights − rate · Σ_p slope[p] · features[items[p]], as a new array."""
     after = weights.copy()
-    for place in range(len(items)):
-        if slope[place] != 0.0:
-            change, row = rate * slope[place], items[place]
+    for position in range(len(items)):
+        if slope[position] != 0.0:
+            change, row = rate * slope[position], items[position]
             for j in range(len(after)):
                 after[j] -= change * features[row, j]
     return after
@@ -102,7 +102,7 @@ def learned(
     items, grades = expect(feedback, Relevances)
     cutoff, binary = cutoff_and_kind(measure)
     weights, mistaken = _stepped(state.weights, features, items, grades, cutoff, binary, margin, rate, one_pair)
-    return State(stable(weights), state.mistakes + 1, state.shown) if mistaken else state
+    return State(require_finite(weights), state.mistakes + 1, state.shown) if mistaken else state
 
 
 def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:

@@ -45,7 +45,7 @@ def exchanges(point: Floats, worth: Floats) -> tuple[Ints, Floats]:
     """
     n_items = len(worth)
     mean, rich, n_rich, n = worth.copy(), np.empty(n_items, np.int64), 0, 0
-    pairs, chances = np.empty((n_items, 2), np.int64), np.empty(n_items)
+    pairs, probabilities = np.empty((n_items, 2), np.int64), np.empty(n_items)
     for poor in range(n_items):
         if mean[poor] > point[poor]:
             rich[n_rich] = poor
@@ -55,7 +55,7 @@ def exchanges(point: Floats, worth: Floats) -> tuple[Ints, Floats]:
             if mean[giver] <= mean[poor]:  # rounding: nothing is left to give
                 break
             spare, missing = mean[giver] - point[giver], point[poor] - mean[poor]
-            chances[n] = min(1.0, min(spare, missing) / (mean[giver] - mean[poor]))
+            probabilities[n] = min(1.0, min(spare, missing) / (mean[giver] - mean[poor]))
             if spare <= missing:
                 pairs[n, 0], pairs[n, 1] = giver, poor
                 mean[poor], n_rich = mean[poor] + spare, n_rich - 1
@@ -63,31 +63,35 @@ def exchanges(point: Floats, worth: Floats) -> tuple[Ints, Floats]:
                 pairs[n, 0], pairs[n, 1] = poor, giver
                 mean[giver], mean[poor] = mean[giver] - missing, point[poor]
             n += 1
-    return pairs[:n], chances[:n]
+    return pairs[:n], probabilities[:n]
 
 
 @kernel
-def drawn_order(order: Ints, pairs: Ints, chances: Floats, uniforms: Floats) -> Ints:
+def drawn_order(order: Ints, pairs: Ints, probabilities: Floats, uniforms: Floats) -> Ints:
     ranking = order.copy()
-    places = np.arange(len(order))
-    for i in range(len(chances)):
-        if uniforms[i] < chances[i]:
+    positions = np.arange(len(order))
+    for i in range(len(probabilities)):
+        if uniforms[i] < probabilities[i]:
             a, b = pairs[i]
-            places[a], places[b] = places[b], places[a]
+            positions[a], positions[b] = positions[b], positions[a]
     for entry in range(len(order)):
-        ranking[places[entry]] = order[entry]
+        ranking[positions[entry]] = order[entry]
     return ranking
 
 
 @kernel
-def log_prob_of_order(order: Ints, pairs: Ints, chances: Floats, ranking: Ints) -> float:
+def log_prob_of_order(order: Ints, pairs: Ints, probabilities: Floats, ranking: Ints) -> float:
     """Every exchange settles one entry, so its final place tells whether the exchange was made."""
-    wanted, places, total = positions_of(ranking)[order], np.arange(len(order)), 0.0
-    for i in range(len(chances)):
+    wanted, positions, total = positions_of(ranking)[order], np.arange(len(order)), 0.0
+    for i in range(len(probabilities)):
         settled, other = pairs[i]
-        if places[settled] == wanted[settled]:
-            total += np.log1p(-chances[i]) if chances[i] < 1.0 else -np.inf
+        if positions[settled] == wanted[settled]:
+            total += np.log1p(-probabilities[i]) if probabilities[i] < 1.0 else -np.inf
         else:
-            places[settled], places[other] = places[other], places[settled]
-            total += np.log(chances[i]) if places[settled] == wanted[settled] and chances[i] > 0.0 else -np.inf
-    return total if np.array_equal(places, wanted) else -np.inf
+            positions[settled], positions[other] = positions[other], positions[settled]
+            total += (
+                np.log(probabilities[i])
+                if positions[settled] == wanted[settled] and probabilities[i] > 0.0
+                else -np.inf
+            )
+    return total if np.array_equal(positions, wanted) else -np.inf

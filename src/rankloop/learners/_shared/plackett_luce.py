@@ -23,45 +23,45 @@ def strengths_of(scores: Floats) -> Floats:
 
 
 @kernel
-def due_item(best: Ints, place: int, places: int, keep_first: bool, taken: Ints) -> int:
+def due_item(best: Ints, position: int, positions: int, keep_first: bool, taken: Ints) -> int:
     """The item that must stand at `place`: the kept first, or the one that may not fall further; else −1."""
-    if keep_first and place == 0:
+    if keep_first and position == 0:
         return int(best[0])
-    if places >= 0 and place >= places and taken[best[place - places]] == 0:
-        return int(best[place - places])
+    if positions >= 0 and position >= positions and taken[best[position - positions]] == 0:
+        return int(best[position - positions])
     return -1
 
 
 @kernel
-def draw(strengths: Floats, best: Ints, places: int, keep_first: bool, draws: Floats) -> Ints:
+def draw(strengths: Floats, best: Ints, positions: int, keep_first: bool, draws: Floats) -> Ints:
     """A ranking by one double per place; no item stands more than `places` from its place in `best` (−1: no limit)."""
     n_items = len(best)
-    places = min(places, n_items)  # more are no limit either, and would overflow
+    positions = min(positions, n_items)  # more are no limit either, and would overflow
     at, taken, ranking = positions_of(best), np.zeros(n_items, np.int64), np.empty(n_items, np.int64)
-    for place in range(n_items):
-        highest = n_items if places < 0 else place + places
-        chosen = due_item(best, place, places, keep_first, taken)
+    for position in range(n_items):
+        highest = n_items if positions < 0 else position + positions
+        chosen = due_item(best, position, positions, keep_first, taken)
         if chosen < 0:
-            left = draws[place] * _total(strengths, at, taken, highest)
+            left = draws[position] * _total(strengths, at, taken, highest)
             for item in range(n_items):
                 if taken[item] == 0 and at[item] <= highest:
                     chosen = item
                     left -= strengths[item]
                     if left < 0.0:
                         break
-        ranking[place] = chosen
+        ranking[position] = chosen
         taken[chosen] = 1
     return ranking
 
 
 @kernel
-def log_prob_of(strengths: Floats, best: Ints, ranking: Ints, seen: int, places: int, keep_first: bool) -> float:
+def log_prob_of(strengths: Floats, best: Ints, ranking: Ints, seen: int, positions: int, keep_first: bool) -> float:
     """The log-probability with which `draw` gives the first `seen` places of `ranking`."""
-    places = min(places, len(best))
+    positions = min(positions, len(best))
     at, taken, total = positions_of(best), np.zeros(len(best), np.int64), 0.0
-    for place in range(seen):
-        item, highest = ranking[place], len(best) if places < 0 else place + places
-        due = due_item(best, place, places, keep_first, taken)
+    for position in range(seen):
+        item, highest = ranking[position], len(best) if positions < 0 else position + positions
+        due = due_item(best, position, positions, keep_first, taken)
         if at[item] > highest or (due >= 0 and due != item):
             return -np.inf
         if due < 0:
@@ -85,22 +85,22 @@ def swap_odds(strengths: Floats, ranking: Ints, upper: int, lower: int) -> float
     """P(ranking with these two places swapped) / P(ranking), without limit: only the places between them differ."""
     of_upper, odds, others = strengths[ranking[upper]], 1.0, 0.0
     of_lower = strengths[ranking[lower]]
-    for place in range(lower + 1, len(ranking)):
-        others += strengths[ranking[place]]
-    for place in range(lower, upper, -1):
-        if place < lower:
-            others += strengths[ranking[place]]
+    for position in range(lower + 1, len(ranking)):
+        others += strengths[ranking[position]]
+    for position in range(lower, upper, -1):
+        if position < lower:
+            others += strengths[ranking[position]]
         odds *= (others + of_lower) / (others + of_upper)
     return odds
 
 
 @kernel
 def limited_swap_odds(
-    strengths: Floats, best: Ints, ranking: Ints, upper: int, lower: int, seen: int, places: int, keep_first: bool
+    strengths: Floats, best: Ints, ranking: Ints, upper: int, lower: int, seen: int, positions: int, keep_first: bool
 ) -> float:
     """The same when items may not move freely: by the two probabilities themselves."""
     swapped = ranking.copy()
     swapped[upper], swapped[lower] = ranking[lower], ranking[upper]
-    as_shown = log_prob_of(strengths, best, ranking, seen, places, keep_first)
-    other: float = np.exp(log_prob_of(strengths, best, swapped, seen, places, keep_first) - as_shown)
+    as_shown = log_prob_of(strengths, best, ranking, seen, positions, keep_first)
+    other: float = np.exp(log_prob_of(strengths, best, swapped, seen, positions, keep_first) - as_shown)
     return other

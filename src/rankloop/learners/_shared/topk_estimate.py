@@ -30,13 +30,13 @@ def prefix_log_prob(best: Ints, ranking: Ints, gamma: float, shown: int) -> floa
     """log((1 − γ)·[the seen part is the best one] + γ · (m − seen)! / m!)."""
     n_items = len(best)
     seen = seen_count(shown, n_items)
-    chance = gamma
-    for place in range(seen):
-        chance /= n_items - place
-    for place in range(seen):
-        if best[place] != ranking[place]:
-            return math.log(chance) if chance > 0.0 else -math.inf
-    return math.log(1.0 - gamma + chance)
+    probability = gamma
+    for position in range(seen):
+        probability /= n_items - position
+    for position in range(seen):
+        if best[position] != ranking[position]:
+            return math.log(probability) if probability > 0.0 else -math.inf
+    return math.log(1.0 - gamma + probability)
 
 
 @kernel
@@ -49,10 +49,10 @@ def draw_ranking(scores: Floats, draws: Floats, gamma: float) -> tuple[Ints, Int
 @kernel
 def inclusion(n_items: int, depth: int, span: int, gamma: float, familiar: bool) -> float:
     """P(these `span` items are all graded): γ·k(k−1)…/(m(m−1)…), and 1 − γ more when they are in the best ranking."""
-    chance = gamma
+    probability = gamma
     for i in range(span):
-        chance *= (depth - i) / (n_items - i)
-    return 1.0 - gamma + chance if familiar else chance
+        probability *= (depth - i) / (n_items - i)
+    return 1.0 - gamma + probability if familiar else probability
 
 
 @kernel
@@ -73,7 +73,7 @@ def all_familiar(seen: Seen, n_items: int) -> bool:
 
 
 @kernel
-def chances(seen: Seen, n_items: int, span: int) -> tuple[float, float]:
+def probabilities(seen: Seen, n_items: int, span: int) -> tuple[float, float]:
     """P of a familiar set and of another, none below the floor."""
     depth = len(seen.items)
     likely = max(inclusion(n_items, depth, span, seen.exploration, True), seen.floor)
@@ -84,9 +84,9 @@ def chances(seen: Seen, n_items: int, span: int) -> tuple[float, float]:
 def familiar_part(seen: Seen) -> tuple[Ints, Floats]:
     """The graded items that the best ranking would have had graded too, with their grades."""
     kept, n_kept = np.empty(len(seen.items), np.int64), 0
-    for place in range(len(seen.items)):
-        if holds(seen.familiar, seen.items[place]):
-            kept[n_kept] = place
+    for position in range(len(seen.items)):
+        if holds(seen.familiar, seen.items[position]):
+            kept[n_kept] = position
             n_kept += 1
     return seen.items[kept[:n_kept]], seen.grades[kept[:n_kept]]
 
@@ -98,8 +98,8 @@ def weighed(terms: Floats, shared: Floats, likely: float, unlikely: float) -> Fl
 
 
 @kernel
-def divided(terms: Floats, chance: float) -> Floats:
-    return terms / chance
+def divided(terms: Floats, probability: float) -> Floats:
+    return terms / probability
 
 
 def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: Seen) -> Floats:
@@ -110,7 +110,7 @@ def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: Seen) -> Floa
     """
     n_items = len(scores)
     span = n_items if surrogate.span is None else min(surrogate.span, n_items)
-    likely, unlikely = chances(seen, n_items, span)
+    likely, unlikely = probabilities(seen, n_items, span)
     terms = surrogate.terms(scores, seen.items, seen.grades)
     if all_familiar(seen, n_items):
         return divided(terms, likely)

@@ -13,12 +13,12 @@ from rankloop.data.streams.compiled_pool import Pool, keep, more_rounds, next_ow
 from rankloop.learners._shared.topk_estimate import (
     Seen,
     all_familiar,
-    chances,
     divided,
     draw_ranking,
     familiar_part,
     holds,
     prefix_log_prob,
+    probabilities,
     projected_step,
     weighed,
 )
@@ -39,7 +39,7 @@ def _term(surrogate: int, score: float, grade: float) -> float:
 @kernel
 def _from_pairs(scores: Floats, seen: Seen) -> Floats:
     """`estimated_gradient` of rank_svm."""
-    likely, unlikely = chances(seen, len(scores), min(2, len(scores)))
+    likely, unlikely = probabilities(seen, len(scores), min(2, len(scores)))
     terms = rank_svm_terms(scores, seen.items, seen.grades)
     if all_familiar(seen, len(scores)):
         return divided(terms, likely)
@@ -62,11 +62,11 @@ def compiled_step(
     if surrogate == RANK_SVM:
         return projected_step(weights, features, rows, _from_pairs(scores, seen), rate, radius)
     after, n_items, n_graded = weights.copy(), len(scores), len(seen.items)
-    likely, unlikely = chances(seen, n_items, 1)
-    for place in range(n_graded):
-        item = seen.items[place]
+    likely, unlikely = probabilities(seen, n_items, 1)
+    for position in range(n_graded):
+        item = seen.items[position]
         familiar = n_graded == n_items or holds(seen.familiar, item)
-        slope = _term(surrogate, scores[item], seen.grades[place]) / (likely if familiar else unlikely)
+        slope = _term(surrogate, scores[item], seen.grades[position]) / (likely if familiar else unlikely)
         if slope != 0.0:
             change, row = rate * slope, rows[item]
             for j in range(len(after)):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel, stable
+from rankloop.core.kernels import kernel, require_finite
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
@@ -86,7 +86,7 @@ class Standardised:
 
     def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
         mean, squares = add_rows(state.n_rows, state.mean, state.squares, query.features)
-        moments = State(state.n_rows + len(query.features), stable(mean), stable(squares), None)
+        moments = State(state.n_rows + len(query.features), require_finite(mean), require_finite(squares), None)
         return moments._replace(inner=self.inner.learn(state.inner, _scaled(moments, query), decision, feedback))
 
     def predict(self, state: State, query: Query) -> Ints:

@@ -28,7 +28,7 @@ SECURITY = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
-MOST_CLIENTS = 10_000
+MAX_CLIENTS = 10_000
 GONE = 499  # the status, in logs and metrics, of a call whose sender left before it was whole
 logger = logging.getLogger("rankloop.service")
 
@@ -104,7 +104,7 @@ class Gate:
     def _check_rate(self, client: Any) -> None:
         """A bucket for each key that was given out, and for each address: a made-up key brings no bucket of its own."""
         now, rate = time.monotonic(), self.settings.rate
-        if len(self._tokens) > MOST_CLIENTS:
+        if len(self._tokens) > MAX_CLIENTS:
             self._tokens.clear()
         most = max(rate, 1.0)
         left, before = self._tokens.get(client, (most, now))

@@ -78,9 +78,9 @@ def serve_with_workers(settings: Settings, announce: Callable[[str], None], argu
         workers = [subprocess.Popen(command, pass_fds=[number]) for _ in range(settings.workers)]
         while not stopping:
             time.sleep(PAUSE)
-            for place, worker in enumerate(workers):
+            for position, worker in enumerate(workers):
                 if worker.poll() is not None:
-                    workers[place] = subprocess.Popen(command, pass_fds=[number])
+                    workers[position] = subprocess.Popen(command, pass_fds=[number])
         _finish(workers)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rankloop.service.service import Service
 
 EVERY = 1.0  # seconds between two looks at a ranker
-MOST = 240  # points kept in memory; then every second one goes, and new ones come half as often
+MAX_POINTS = 240  # points kept in memory; then every second one goes, and new ones come half as often
 SNAPSHOTS = 60  # points read from the log, of the time before the service started
 WEIGHTS = 12
 KEPT = ("ctr", "ctr_recent", "ndcg", "exploration_cost", "swap_probability", "refused")
@@ -55,7 +55,7 @@ class Curve:
             self.points.append(self.points[-1]._replace(at=self._still))  # a level stretch, not a slope
         self._seen = seen
         self.points.append(point_of(at, live, tally, published.state, published.learned, published.refused))
-        if len(self.points) > MOST:
+        if len(self.points) > MAX_POINTS:
             self.points, self._gap = self.points[::2], 2 * self._gap
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from rankloop.interleaving import Comparison
 from rankloop.measures.base import parse_measure
-from rankloop.measures.dcg import LARGEST
+from rankloop.measures.dcg import MAX_EXPONENT
 from rankloop.service.log.events import Fed, Ranked
 
-PLACES = 20  # places whose clicks are counted
+POSITIONS = 20  # places whose clicks are counted
 FAST, SLOW = 1 / 100, 1 / 1000  # how quickly the two running click rates forget
 
 
@@ -26,8 +26,8 @@ class Tally(msgspec.Struct):
     defaulted: int = 0
     unlearned: int = 0  # closed while frozen, or not meant to teach
     evaluated: int = 0
-    shown_at: list[int] = msgspec.field(default_factory=lambda: [0] * PLACES)
-    clicked_at: list[int] = msgspec.field(default_factory=lambda: [0] * PLACES)
+    shown_at: list[int] = msgspec.field(default_factory=lambda: [0] * POSITIONS)
+    clicked_at: list[int] = msgspec.field(default_factory=lambda: [0] * POSITIONS)
     clicked: int = 0  # closed impressions with at least one click
     counted: int = 0  # closed impressions on which people could click
     fast: float = 0.0
@@ -72,18 +72,18 @@ class Tally(msgspec.Struct):
         return (self.fast - self.slow) / spread if self.counted else 0.0
 
     def _grade(self, ranked: Ranked, fed: Fed) -> None:
-        place = {item: i for i, item in enumerate(ranked.shown)}
+        position = {item: i for i, item in enumerate(ranked.shown)}
         relevance = np.zeros(len(ranked.shown))
         for item, grade in zip(fed.items, fed.values):
-            relevance[place[item]] = min(grade, LARGEST)  # what is in the log must always fold
+            relevance[position[item]] = min(grade, MAX_EXPONENT)  # what is in the log must always fold
         self.ndcg += float(parse_measure("nDCG@10")(np.arange(len(relevance)), relevance))
         self.graded += 1
 
     def _count(self, ranked: Ranked, fed: Fed | None, seen: int | None) -> None:
         clicked = set(fed.items) if fed is not None else set()
-        for place, item in enumerate(ranked.shown[:seen][:PLACES]):
-            self.shown_at[place] += 1
-            self.clicked_at[place] += item in clicked
+        for position, item in enumerate(ranked.shown[:seen][:POSITIONS]):
+            self.shown_at[position] += 1
+            self.clicked_at[position] += item in clicked
         any_click = float(bool(clicked))
         self.clicked += bool(clicked)
         self.counted += 1

@@ -186,8 +186,8 @@ class View:
 
     def _credit(self, ranked: Ranked, fed: Fed | None) -> None:
         mixed = from_plain(ranked.mixed, Mixed, "mixed")
-        place = {item: i for i, item in enumerate(ranked.asked or range(len(ranked.ids)))}
-        pairs = [(place[i], v) for i, v in zip(fed.items, fed.values) if i in place] if fed else []
+        position = {item: i for i, item in enumerate(ranked.asked or range(len(ranked.ids)))}
+        pairs = [(position[i], v) for i, v in zip(fed.items, fed.values) if i in position] if fed else []
         items = np.array([i for i, _ in pairs], dtype=np.int64)
         clicks = Clicks(items, np.array([value for _, value in pairs], dtype=np.float64))
         self.tally.credit(credit(self.method, mixed, clicks))

@@ -16,12 +16,12 @@ from rankloop.core.registry import build, spec_of
 from rankloop.core.types import Clicks, Floats, Problem
 from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.logs.context import Encoding
-from rankloop.measures.dcg import LARGEST
+from rankloop.measures.dcg import MAX_EXPONENT
 from rankloop.service.errors import Rejected
 from rankloop.service.requests import UNFIT_ID, BaseBody, CreateBody, Id, ProblemBody, is_fit
 
-MOST_FEATURES = 10_000
-LONGEST_WINDOW = 30 * 86400.0
+MAX_FEATURES = 10_000
+MAX_WINDOW = 30 * 86400.0
 
 
 class Plan(NamedTuple):
@@ -92,8 +92,8 @@ def _problem(body: ProblemBody, encoding: Encoding | None) -> tuple[Problem, int
     if body.n_features is None and not names and body.items is None:
         raise Rejected("problem.n_features", "say how many features an item has, or name them in feature_names")
     n_features = len(names) if body.n_features is None else body.n_features
-    if not 0 <= n_features <= MOST_FEATURES:
-        raise Rejected("problem.n_features", f"must be from 0 to {MOST_FEATURES}, got {n_features}")
+    if not 0 <= n_features <= MAX_FEATURES:
+        raise Rejected("problem.n_features", f"must be from 0 to {MAX_FEATURES}, got {n_features}")
     if names and len(names) != n_features:
         raise Rejected("problem.feature_names", f"{len(names)} names for {n_features} features")
     items = body.items
@@ -103,8 +103,8 @@ def _problem(body: ProblemBody, encoding: Encoding | None) -> tuple[Problem, int
     smallest = {"n_context": 0, "shown": 1, "depth": 1, "max_grade": 0}
     for name, least in smallest.items():
         value = n_context if name == "n_context" else getattr(body, name)
-        if value is not None and not least <= value <= MOST_FEATURES:
-            raise Rejected(f"problem.{name}", f"must be from {least} to {MOST_FEATURES}, got {value}")
+        if value is not None and not least <= value <= MAX_FEATURES:
+            raise Rejected(f"problem.{name}", f"must be from {least} to {MAX_FEATURES}, got {value}")
     n_items = None if items is None else len(items)
     return (
         Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names),
@@ -143,8 +143,8 @@ def check_seed_and_window(seed: int, window: float) -> None:
     """Of a ranker or an experiment."""
     if not 0 <= seed < 2**63:
         raise Rejected("seed", f"must be a whole number from 0 and of at most 63 bits, got {seed!r:.80}")
-    if not 0 < window <= LONGEST_WINDOW:
-        raise Rejected("window", f"must be seconds above 0 and at most {LONGEST_WINDOW:.0f}, got {window}")
+    if not 0 < window <= MAX_WINDOW:
+        raise Rejected("window", f"must be seconds above 0 and at most {MAX_WINDOW:.0f}, got {window}")
 
 
 def _check_together(body: CreateBody, learner: AnyLearner, column: int | None) -> None:
@@ -169,8 +169,8 @@ def check_new(plan: Plan) -> None:
 
     Here and not in `plan_of`: rankers that are in a log begin again, whatever is refused today.
     """
-    if plan.problem.max_grade > LARGEST:
-        raise Rejected("problem.max_grade", f"must be at most {LARGEST:.0f}, got {plan.problem.max_grade}")
+    if plan.problem.max_grade > MAX_EXPONENT:
+        raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {plan.problem.max_grade}")
     if not all(map(is_fit, plan.items)):
         raise Rejected("problem.items", UNFIT_ID)
     try:

@@ -48,8 +48,8 @@ def gathered(before: Fed | None, fed: Fed) -> Fed:
 
 def feedback_of(fed: Fed, ranked: Ranked, decision: Decision[object], problem: Problem, shadow: bool) -> Feedback:
     """What the learner is told, in the numbers of its own query; what it was not asked to rank is left out."""
-    place = None if ranked.asked is None else {item: i for i, item in enumerate(ranked.asked)}
-    pairs = [(i if place is None else place.get(i, -1), value) for i, value in zip(fed.items, fed.values)]
+    position = None if ranked.asked is None else {item: i for i, item in enumerate(ranked.asked)}
+    pairs = [(i if position is None else position.get(i, -1), value) for i, value in zip(fed.items, fed.values)]
     known = [(i, value) for i, value in pairs if i >= 0]
     if shadow and fed.what in ("clicks", "relevances"):
         limit = problem.shown if fed.what == "clicks" else problem.depth

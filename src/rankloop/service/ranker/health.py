@@ -8,7 +8,7 @@ from typing import Any
 from rankloop.service.log.counters import Tally
 from rankloop.service.ranker.config import Plan
 
-MOST_WEIGHTS = 100
+MAX_WEIGHTS = 100
 
 
 def health_of(tally: Tally, plan: Plan, state: Any, refused: int) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def health_of(tally: Tally, plan: Plan, state: Any, refused: int) -> dict[str, A
     }
 
 
-def weights_of(plan: Plan, state: Any, most: int = MOST_WEIGHTS) -> dict[str, float]:
+def weights_of(plan: Plan, state: Any, most: int = MAX_WEIGHTS) -> dict[str, float]:
     """The largest weights, by name, where the learner is linear in the features."""
     while not hasattr(state, "weights") and hasattr(state, "inner"):
         state = state.inner

@@ -16,7 +16,7 @@ from rankloop.core.types import Floats, Ints, Query
 from rankloop.logs.context import POSITION
 from rankloop.service.errors import Rejected, TooLarge
 from rankloop.service.ranker.config import Plan, with_base_score
-from rankloop.service.requests import LONGEST_ID, UNFIT_ID, Id, Item, RankBody, is_fit
+from rankloop.service.requests import MAX_ID_LENGTH, UNFIT_ID, Id, Item, RankBody, is_fit
 
 
 class Asked(NamedTuple):
@@ -34,8 +34,8 @@ def asked_of(body: RankBody, plan: Plan, most_items: int) -> Asked:
     """The query of a request, or `Rejected` with the field that is wrong."""
     if len(body.items) > most_items:
         raise TooLarge(f"items: {len(body.items)} items, the limit is {most_items}")
-    if len(body.query_id) > LONGEST_ID:
-        raise Rejected("query_id", f"longer than {LONGEST_ID} characters")
+    if len(body.query_id) > MAX_ID_LENGTH:
+        raise Rejected("query_id", f"longer than {MAX_ID_LENGTH} characters")
     ids, features = _candidates(body, plan)
     number = {str(id): i for i, id in enumerate(ids)}
     excluded = set(_numbers(body.excluded, number, "excluded"))
@@ -114,8 +114,8 @@ def _candidates(body: RankBody, plan: Plan) -> tuple[list[Id], Floats]:
         return ids, _features(items, plan)
     if names != {str(id) for id in plan.items}:
         raise Rejected("items", "this ranker has a fixed set of items; give all of them, or none")
-    place = {str(id): i for i, id in enumerate(plan.items)}
-    items = sorted(items, key=lambda item: place[str(item.id)])
+    position = {str(id): i for i, id in enumerate(plan.items)}
+    items = sorted(items, key=lambda item: position[str(item.id)])
     return list(plan.items), _features(items, plan)
 
 

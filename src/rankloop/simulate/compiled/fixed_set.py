@@ -16,7 +16,7 @@ from rankloop.core.types import Floats, Ints, Query, whole_number
 from rankloop.feedback.full import Full
 from rankloop.feedback.top_k import TopK
 from rankloop.learners._shared.fixed_set import size_of_fixed_set
-from rankloop.learners._shared.linear_measure import gain_for, gain_of, worth_of_places
+from rankloop.learners._shared.linear_measure import gain_for, gain_of, worth_of_positions
 from rankloop.measures.base import parse_measure
 
 CHUNK = 2**16  # numbers drawn at a time
@@ -55,11 +55,11 @@ def _add_values(rankings: Ints, relevance: Floats, worth: Floats, form: int, sta
     """Add each item's gains to totals; returns Σ worth · gain of the shown rankings."""
     value = 0.0
     for t in range(len(rankings)):
-        for place in range(len(worth)):
-            item = rankings[t, place]
+        for position in range(len(worth)):
+            item = rankings[t, position]
             gain = gain_of(relevance[t, item], form, start)
             totals[item] += gain
-            value += worth[place] * gain
+            value += worth[position] * gain
     return value
 
 
@@ -88,7 +88,7 @@ def whole_run(
     n_items = size_of_fixed_set(problem)
     of_stream, _, of_learner, _ = generators(seed)
     rounds, doubles = stream.rounds(of_stream), learner.doubles(n_items)
-    totals, worth, sign = np.zeros(n_items), worth_of_places(judge, n_items), 1.0 if judge.higher_is_better else -1.0
+    totals, worth, sign = np.zeros(n_items), worth_of_positions(judge, n_items), 1.0 if judge.higher_is_better else -1.0
     values, bests = np.empty(len(ends)), np.empty(len(ends))
     state, value, done = learner.init(problem), 0.0, 0
     for i, end in enumerate(ends):

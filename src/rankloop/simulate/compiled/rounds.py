@@ -62,8 +62,8 @@ class PlayedRound(Round):
 
     __slots__ = ("__dict__", "_place", "_played")
 
-    def __init__(self, t: int, played: Played, place: int) -> None:
-        self.t, self._played, self._place = t, played, place
+    def __init__(self, t: int, played: Played, position: int) -> None:
+        self.t, self._played, self._position = t, played, position
 
 
 class _Part:
@@ -75,7 +75,7 @@ class _Part:
     def __get__(self, round: Any, owner: type) -> Any:
         if round is None:
             return self
-        part = round.__dict__[self.name] = self.make(round._played, round, round._place)
+        part = round.__dict__[self.name] = self.make(round._played, round, round._position)
         return part
 
 
@@ -98,8 +98,8 @@ class Played:
 
     def rounds(self, t: int) -> Iterator[Round]:
         """All of them, the first being round t."""
-        for place in range(self.n_rounds):
-            yield PlayedRound(t + place, self, place)
+        for position in range(self.n_rounds):
+            yield PlayedRound(t + position, self, position)
 
     @property
     def last_state(self) -> Any:
@@ -109,44 +109,44 @@ class Played:
     def refused(self) -> int:
         return self._refused + int(self._numbers[-1][REFUSED])
 
-    def query_of(self, round: Round, place: int) -> Query:
+    def query_of(self, round: Round, position: int) -> Query:
         features, _, offsets, names = self._dataset
-        start = int(self._numbers[place][FIRST_ROW])
-        rows = start + self._order[self._ends[place] : self._ends[place + 1]]
+        start = int(self._numbers[position][FIRST_ROW])
+        rows = start + self._order[self._ends[position] : self._ends[position + 1]]
         return Query(names[int(np.searchsorted(offsets, start, "right")) - 1], features[rows], NO_CONTEXT)
 
-    def relevance_of(self, round: Round, place: int) -> Floats:
-        return self._grades[self._ends[place] : self._ends[place + 1]]
+    def relevance_of(self, round: Round, position: int) -> Floats:
+        return self._grades[self._ends[position] : self._ends[position + 1]]
 
-    def state_of(self, round: Round, place: int) -> Any:
-        return self._state(place)
+    def state_of(self, round: Round, position: int) -> Any:
+        return self._state(position)
 
-    def learned_of(self, round: Round, place: int) -> Any:
-        return self._state(place + 1)
+    def learned_of(self, round: Round, position: int) -> Any:
+        return self._state(position + 1)
 
-    def decision_of(self, round: Round, place: int) -> Decision[Any]:
-        start, end = self._ends[place], self._ends[place + 1]
+    def decision_of(self, round: Round, position: int) -> Decision[Any]:
+        start, end = self._ends[position], self._ends[position + 1]
         familiar = self._familiar[start : min(end, start + self._depth)]
-        made: Decision[Any] = self._learner.kept_decision(self._rankings[start:end], self._numbers[place], familiar)
+        made: Decision[Any] = self._learner.kept_decision(self._rankings[start:end], self._numbers[position], familiar)
         return made
 
-    def feedback_of(self, round: Round, place: int) -> Feedback:
+    def feedback_of(self, round: Round, position: int) -> Feedback:
         return self._people.observe(round.decision.ranking, round.relevance, UNUSED)
 
-    def arrived_of(self, round: Round, place: int) -> tuple[Arrival, ...]:
+    def arrived_of(self, round: Round, position: int) -> tuple[Arrival, ...]:
         return (Arrival(round.query, round.decision, round.feedback),)
 
-    def refused_of(self, round: Round, place: int) -> int:
-        return self._refused + int(self._numbers[place + 1][REFUSED])
+    def refused_of(self, round: Round, position: int) -> int:
+        return self._refused + int(self._numbers[position + 1][REFUSED])
 
-    def _state(self, place: int) -> Any:
+    def _state(self, position: int) -> Any:
         """The state before the round at `place`; rounds that change nothing share theirs."""
-        while place and self._numbers[place][COUNT] == self._numbers[place - 1][COUNT]:
-            place -= 1
-        if place not in self._states:
-            count = int(self._numbers[place][COUNT])
-            self._states[place] = type(self._states[0])(self._weights[place], count, *self._states[0][2:])
-        return self._states[place]
+        while position and self._numbers[position][COUNT] == self._numbers[position - 1][COUNT]:
+            position -= 1
+        if position not in self._states:
+            count = int(self._numbers[position][COUNT])
+            self._states[position] = type(self._states[0])(self._weights[position], count, *self._states[0][2:])
+        return self._states[position]
 
 
 for _name in ("query", "relevance", "state", "decision", "arrived", "learned", "feedback", "refused"):

@@ -44,9 +44,9 @@ def _numbers_in(path: Path) -> list[int]:
         raise NotFound(f"there is no file {str(path)!r}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{str(path)!r} cannot be read as whole numbers: {error}") from None
-    for place, word in enumerate(words):
+    for position, word in enumerate(words):
         if not (word.isdigit() and len(word) < 19):
-            raise InvalidInput(f"{path.name}: {word[:40]!r}, number {place + 1} in the file, is no number of items")
+            raise InvalidInput(f"{path.name}: {word[:40]!r}, number {position + 1} in the file, is no number of items")
     return [int(word) for word in words]
 
 

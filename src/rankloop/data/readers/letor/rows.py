@@ -17,7 +17,7 @@ from rankloop.data.readers.letor.names import KIND, LINE, NAME_END, NAME_START, 
 FIRST_WIDTH = 64
 SCRATCH_BYTES = 1 << 20  # stays in the processor's cache
 HARD_ROOM = 1 << 12
-LONGEST_QUOTE = 40
+MAX_QUOTE_LENGTH = 40
 
 
 class Layout(NamedTuple):
@@ -111,12 +111,12 @@ def _name(block: Block, start: int, end: int) -> str:
 
 def _quote(block: Block, start: int) -> str:
     """The token that begins here, as far as it fits a message."""
-    text = block.raw[start : min(block.stop, start + 4 * LONGEST_QUOTE)].decode("utf-8", "replace")
+    text = block.raw[start : min(block.stop, start + 4 * MAX_QUOTE_LENGTH)].decode("utf-8", "replace")
     token = (text.split() or [""])[0]
-    return repr(token if len(token) <= LONGEST_QUOTE else token[:LONGEST_QUOTE] + "…")
+    return repr(token if len(token) <= MAX_QUOTE_LENGTH else token[:MAX_QUOTE_LENGTH] + "…")
 
 
-def _complaint(block: Block, found: parser.Found, layout: Layout, place: str) -> str:
+def _complaint(block: Block, found: parser.Found, layout: Layout, position: str) -> str:
     token = _quote(block, found.token)
     limit = layout.end_index - 1
     reasons = {
@@ -130,4 +130,4 @@ def _complaint(block: Block, found: parser.Found, layout: Layout, place: str) ->
         parser.TOO_LARGE: f"the index of {token} is above {limit}; "
         + ("n_features says so" if layout.n_features else "raise max_features if the file really has so many"),
     }
-    return f"{place}: {reasons[found.problem]}"
+    return f"{position}: {reasons[found.problem]}"

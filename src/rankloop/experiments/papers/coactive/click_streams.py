@@ -166,14 +166,14 @@ def at_the_end(curves: Curves, name: str, quantity: str = "recent") -> Floats:
 
 def at_start(curves: Curves, name: str) -> Floats:
     """Its quality in the first tenth of the rounds."""
-    return _at(curves, name, "recent", curves.place_of(window_of(curves.experiment)))
+    return _at(curves, name, "recent", curves.path_of(window_of(curves.experiment)))
 
 
 def after_a_quarter(curves: Curves, name: str) -> Floats:
     """Its quality in the tenth of the rounds that ends with the first quarter."""
-    return _at(curves, name, "recent", curves.place_of(curves.experiment.horizon // 4))
+    return _at(curves, name, "recent", curves.path_of(curves.experiment.horizon // 4))
 
 
-def _at(curves: Curves, name: str, quantity: str, place: int) -> Floats:
+def _at(curves: Curves, name: str, quantity: str, position: int) -> Floats:
     rows = curves.of(curves.streams[0], name, MEASURE, quantity)
-    return np.full(len(curves.seeds), np.nan) if rows is None else rows[:, place]
+    return np.full(len(curves.seeds), np.nan) if rows is None else rows[:, position]

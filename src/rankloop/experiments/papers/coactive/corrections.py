@@ -59,7 +59,7 @@ def worked_example(entries_swapped: bool = True) -> Verdict:
     flipped = (1, 0) if entries_swapped else (0, 1)
     pairs = [flipped, (2, 3), (flipped[0] + 4, flipped[1] + 4)]
     found = feedback(shown, clicked, pairs)
-    wrong = sum(found[place : place + 2] != expected[place : place + 2] for place in (0, 2, 4))
+    wrong = sum(found[position : position + 2] != expected[position : position + 2] for position in (0, 2, 4))
     return refutable(
         "Algorithm 3 gives the feedback of its worked example",
         wrong > 0,

@@ -49,9 +49,9 @@ def online_rankers(setting: Setting) -> Finding:
     facts = (("seeds", ", ".join(map(str, seeds))), ("data", "; ".join(world.name for world in found)))
     whole = Finding(id="online-rankers", title=TITLE, text=notice + TEXT, missing=missing, facts=facts)
     setups = {
-        f"online-rankers-{world.label}-{place}": _setup(world, condition, horizon)
+        f"online-rankers-{world.label}-{position}": _setup(world, condition, horizon)
         for world in found
-        for place, condition in enumerate(CONDITIONS)
+        for position, condition in enumerate(CONDITIONS)
     }
     played = iter(curves_of(setups, horizon, seeds, setting))
     for world in found:

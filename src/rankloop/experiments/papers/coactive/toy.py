@@ -125,8 +125,8 @@ def _as_printed(name: str, means: Floats, limit: float) -> Verdict:
     argument = ""
     if printed > limit:
         word, argument = "cannot hold", _argument(name, limit)
-    place = "section 5" if name == TOP_TWO else "section 4.2"
-    return Verdict(f"Mean rank {printed}: {name}", word, str(found), f"{place}: {printed}", argument)
+    position = "section 5" if name == TOP_TWO else "section 4.2"
+    return Verdict(f"Mean rank {printed}: {name}", word, str(found), f"{position}: {printed}", argument)
 
 
 def _argument(name: str, limit: float) -> str:

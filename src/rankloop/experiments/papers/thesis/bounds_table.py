@@ -39,9 +39,9 @@ def data_sets() -> dict[str, Dataset]:
 def bounds_table(setting: Setting) -> Finding:
     sets = data_sets()
     rows = {}
-    for place, (name, dataset) in enumerate(sets.items()):
+    for position, (name, dataset) in enumerate(sets.items()):
         rows[name] = (sample_of(dataset), rows_of(dataset))
-        setting.progress(place + 1, len(sets))
+        setting.progress(position + 1, len(sets))
     return finding(rows)
 
 

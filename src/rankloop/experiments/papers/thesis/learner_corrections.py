@@ -136,11 +136,11 @@ def perturbation(power: int = 2) -> Verdict:
     )
 
 
-def _chances(n_items: int, exploration: float) -> Floats:
+def _probabilities(n_items: int, exploration: float) -> Floats:
     """The chance of each item to be first, item 0 having the highest score."""
-    chances = np.full(n_items, exploration / n_items)
-    chances[0] += 1.0 - exploration
-    return chances
+    probabilities = np.full(n_items, exploration / n_items)
+    probabilities[0] += 1.0 - exploration
+    return probabilities
 
 
 def _shares(kind: str | dict[str, Any], scores: Floats, relevance: Floats) -> Floats:
@@ -157,9 +157,9 @@ def _off(estimate: Floats, gradient: Floats) -> float:
 def stray_factor(divisor: Callable[[Floats], Floats] = lambda scores: scores) -> Verdict:
     """The estimator of SmoothDCG's gradient, its expectation by enumeration of the first item."""
     scores, relevance = np.array([1.0, 0.5, 0.3, -0.2]), np.array([2.0, 1.0, 1.0, 0.0])
-    chances = _chances(4, 0.5)[:, None]
+    probabilities = _probabilities(4, 0.5)[:, None]
     shares = _shares({"kind": "smooth_dcg", "smoothing": 1.0}, scores, relevance)
-    expected = (chances * shares / chances / np.broadcast_to(divisor(scores), 4)[:, None]).sum(axis=0)
+    expected = (probabilities * shares / probabilities / np.broadcast_to(divisor(scores), 4)[:, None]).sum(axis=0)
     error = _off(expected, shares.sum(axis=0))
     return refutable(
         "The printed estimator of SmoothDCG's gradient is unbiased",
@@ -174,7 +174,7 @@ def second_moment(kind: str, printed: Moment) -> Verdict:
     """Lemma 29 against E‖z̃‖² at w = 0, by enumeration of the first item; rows of length 1, ‖w‖ ≤ 0.1, grades of 4."""
     n_items, longest, radius, max_grade, exploration = 5, 1.0, 0.1, 4.0, 0.1
     shares = _shares(kind, np.zeros(n_items), np.full(n_items, max_grade))
-    found = float(((shares**2).sum(axis=1) / _chances(n_items, exploration)).sum()) * longest**2
+    found = float(((shares**2).sum(axis=1) / _probabilities(n_items, exploration)).sum()) * longest**2
     allowed = printed(n_items, longest, radius, max_grade) / exploration
     formula, argument = LEMMA_29[kind]
     return refutable(
@@ -190,9 +190,9 @@ def scaled_exploration(scale: float = 10.0, exploration: float = 0.01) -> Verdic
     """What the experiments do on a mismatch, divide by scale·γ/m in place of γ/m, by enumeration of the first item."""
     n_items = 20
     scores, relevance = np.linspace(1.0, 0.0, n_items), np.tile([1.0, 0.0, 2.0, 0.0], 5)
-    shares, chances = _shares("squared", scores, relevance), _chances(n_items, exploration)
-    used = np.where(np.arange(n_items) == 0, chances, scale * chances)
-    error = _off((chances / used) @ shares, shares.sum(axis=0))
+    shares, probabilities = _shares("squared", scores, relevance), _probabilities(n_items, exploration)
+    used = np.where(np.arange(n_items) == 0, probabilities, scale * probabilities)
+    error = _off((probabilities / used) @ shares, shares.sum(axis=0))
     return refutable(
         "Theorem 30 covers the experiments: the estimate with γ scaled up on a mismatch is unbiased",
         error > 1e-9,

@@ -89,8 +89,8 @@ def finding(lengths: Ints, excess: Floats) -> Finding:
         x_label="items in a list", y_label="ListNet risk above the best", log_x=True, log_y=True,
     )  # fmt: skip
     rows = [
-        (f"{length:,}", str(estimate(excess[:, place])), *(number(values[place]) for values in bounds.values()))
-        for place, length in enumerate(lengths)
+        (f"{length:,}", str(estimate(excess[:, position])), *(number(values[position]) for values in bounds.values()))
+        for position, length in enumerate(lengths)
     ]
     return Finding(
         id="thesis-4-length",

@@ -22,8 +22,8 @@ def bounds_chart(curves: Curves, slam: str, pair: str) -> Chart:
         if average is not None:
             lines.append(Line(arm, np.maximum(curves.rounds * (1.0 - average), 1e-3), colour))
     flat = np.ones((1, len(curves.rounds)))
-    for place, (name, bound) in enumerate(_bounds(curves.experiment).items()):
-        lines.append(Line(name, flat * bound, 2 + place))
+    for position, (name, bound) in enumerate(_bounds(curves.experiment).items()):
+        lines.append(Line(name, flat * bound, 2 + position))
     caption = "The bounds hold for ever and are far above what is lost, as worst cases are."
     return chart(
         "bounds",

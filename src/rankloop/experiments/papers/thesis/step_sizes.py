@@ -47,7 +47,7 @@ def _chosen(contenders: tuple[Contender, ...], curves: Curves) -> tuple[tuple[Ar
         best = who.rates[int(np.argmax(values))]
         chosen.append(Arm(**_arm(who, best, who.name)))
         rows.append((who.name, *(f"{value:.4f}" for value in values), *[""] * (most - len(values)), f"{best:g}"))
-    header = ("learner", *(f"rate {place + 1}" for place in range(most)), "chosen")
+    header = ("learner", *(f"rate {position + 1}" for position in range(most)), "chosen")
     note = (
         f"Mean nDCG@10 over {curves.experiment.horizon:,} rounds of another part of the stream; rates rise from left "
         "to right."

@@ -29,7 +29,7 @@ def thesis_5_2(setting: Setting) -> Finding:
         setting.progress(len(finished), len(tasks))
 
     results = setting.engine.map(tasks, judged, count)
-    return finding([results[place * repeats : (place + 1) * repeats] for place in range(len(DOMAINS))])
+    return finding([results[position * repeats : (position + 1) * repeats] for position in range(len(DOMAINS))])
 
 
 def finding(results: list[list[Result]]) -> Finding:

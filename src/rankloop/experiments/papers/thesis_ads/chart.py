@@ -33,13 +33,13 @@ def dots(
         figure = Figure(figsize=SIZE)
         FigureCanvasAgg(figure)
         axes = figure.subplots()
-        places = np.arange(len(groups))
+        positions = np.arange(len(groups))
         for row, policy in enumerate(policies):
             shift = WIDTH * ((row + 0.5) / len(policies) - 0.5)
             bars = np.array([below[row], above[row]])
             style = {"color": PALETTE[row], "marker": "o", "linestyle": "none", "capsize": 3.0}
-            axes.errorbar(places + shift, means[row], bars, label=policy, **style)  # type: ignore[arg-type]
-        axes.set_xticks(places, groups)
+            axes.errorbar(positions + shift, means[row], bars, label=policy, **style)  # type: ignore[arg-type]
+        axes.set_xticks(positions, groups)
         axes.set(ylabel=y_label)
         axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -147,9 +147,9 @@ def _chart(names: tuple[str, ...], best: Floats, side: int) -> Chart:
 
 def _rates(names: tuple[str, ...], best: Floats) -> Table:
     rows = []
-    for place, name in enumerate(names):
+    for position, name in enumerate(names):
         for side, said in enumerate(("all", "1:2")):
-            rows.append((f"{name}, {said}", *(str(estimate(best[place, side, :, k])) for k in range(3))))
+            rows.append((f"{name}, {said}", *(str(estimate(best[position, side, :, k])) for k in range(3))))
     return Table("Click rate, mean over repeats", ("set, unclicked examples kept", *POLICIES), rows)
 
 
@@ -157,5 +157,5 @@ def _strengths(names: tuple[str, ...], found: Floats) -> Table:
     n = len(STRENGTHS)
     means = found[:, 0].mean(axis=1)
     header = ("set", *(f"{kind}, {s:g}" for kind in ("ranker", "logistic") for s in STRENGTHS))
-    rows = [(name, *(number(value) for value in means[place, : 2 * n])) for place, name in enumerate(names)]
+    rows = [(name, *(number(value) for value in means[position, : 2 * n])) for position, name in enumerate(names)]
     return Table("Click rate by strength of the penalty, without under-sampling", header, rows)

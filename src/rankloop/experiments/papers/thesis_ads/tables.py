@@ -34,7 +34,9 @@ PRINTED = {
     "movement_libras": Shape(360, 91, 15, 0.07),
 }
 SETS = tuple(PRINTED)
-MOST_ERRORS = 3.5  # standard errors between a simulated click rate and the printed one, ten rates being compared
+MAX_STANDARD_ERRORS = (
+    3.5  # standard errors between a simulated click rate and the printed one, ten rates being compared
+)
 
 
 def shape_of(name: str) -> Shape:
@@ -70,7 +72,7 @@ def shape_claims(shapes: list[Shape]) -> tuple[Verdict, ...]:
 
 def _shares(printed: list[float], shapes: list[Shape]) -> Verdict:
     """As printed, which is to the percent, up to chance."""
-    slack = [0.005 + MOST_ERRORS * math.sqrt(p * (1.0 - p) / shape.size) for p, shape in zip(printed, shapes)]
+    slack = [0.005 + MAX_STANDARD_ERRORS * math.sqrt(p * (1.0 - p) / shape.size) for p, shape in zip(printed, shapes)]
     wrong = [n for n, p, s, most in zip(SETS, printed, shapes, slack) if abs(s.clicked - p) > most]
     word: Word = "does not hold" if wrong else "holds"
     told = ", ".join(f"{shape.clicked:.1%}" for shape in shapes) + (
@@ -109,7 +111,7 @@ def rate_claim(domain: Domain, impressions: list[int], rates: list[float]) -> Ve
     printed = np.array(CLICK_RATES[domain])
     errors = np.sqrt(printed * (1.0 - printed) / np.array(impressions))
     worst = float((np.abs(np.array(rates) - printed) / errors).max())
-    word: Word = "holds" if worst <= MOST_ERRORS else "does not hold"
+    word: Word = "holds" if worst <= MAX_STANDARD_ERRORS else "does not hold"
     told = f"the largest difference is {worst:.1f} standard errors"
     paper = f"table 5.2: {', '.join(f'{rate:.2%}' for rate in printed)}"
     return Verdict(f"The simulated {domain} campaign has the click rates of the thesis", word, told, paper)

@@ -106,8 +106,8 @@ def twins(setting: Setting) -> Finding:
     pair = theorem_32()
     relevances = pair.relevances.astype(np.float64)
     both = (pair.first, pair.second)
-    shares = [chances @ ideal_shares(relevances) for chances in both]
-    means = [chances @ relevances for chances in both]
+    shares = [probabilities @ ideal_shares(relevances) for probabilities in both]
+    means = [probabilities @ relevances for probabilities in both]
     equal = float(np.abs(means[0] - means[1]).max())
     orders = [ranking_of(share).tolist() for share in shares]
     claims = (

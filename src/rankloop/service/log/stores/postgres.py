@@ -123,7 +123,7 @@ def migrate(connection: psycopg.Connection[Any]) -> None:
             connection.execute("INSERT INTO rankloop_version VALUES (%s)", [number])
 
 
-MOST_WORKERS = 64
+MAX_WORKERS = 64
 
 
 class PostgresStore(Queries):
@@ -235,8 +235,8 @@ class PostgresStore(Queries):
     def _taken_slot(self) -> int:
         """The lowest number that no other worker has: each draws from a generator of its own."""
         connection = self._connections.to("lease")
-        for slot in range(MOST_WORKERS):
+        for slot in range(MAX_WORKERS):
             row = connection.execute(TRY_LOCK, [SLOTS + slot]).fetchone()
             if row and row[0]:
                 return slot
-        raise Conflict(f"{MOST_WORKERS} workers use this database already")
+        raise Conflict(f"{MAX_WORKERS} workers use this database already")

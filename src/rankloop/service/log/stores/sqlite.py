@@ -71,7 +71,7 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 
 CHECKPOINT_EVERY = 0.5  # seconds
-MOST_AHEAD = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
+MAX_WAL_PAGES = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
 PATIENCE = 100  # milliseconds for which those who read may hold that up
 INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
 KEEP = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -103,7 +103,7 @@ class SqliteStore(Queries):
 
     def append(self, entries: Sequence[Entry], after: int) -> Written:
         try:
-            if self._ahead > MOST_AHEAD:
+            if self._ahead > MAX_WAL_PAGES:
                 self._begin_anew()
             missed = [] if self._certain else records_of(self._writer.execute(MISSED_EVENTS, (after,)).fetchall())
             self._last = max([self._last, *(record.seq for record in missed)])
