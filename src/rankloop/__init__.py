@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rankloop.core.saved_session import load, save
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
-    from rankloop.impression import Shown
+    from rankloop.impression import Impression, Shown
     from rankloop.measures.base import parse_measure
     from rankloop.ranker import Ranker
     from rankloop.simulate.play import Round, play
@@ -40,7 +40,7 @@ _HOMES = {
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
     "rankloop.measures.base": ("parse_measure",),
     "rankloop.ranker": ("Ranker",),
-    "rankloop.impression": ("Shown",),
+    "rankloop.impression": ("Impression", "Shown"),
     "rankloop.simulate.play": ("Round", "play"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -50,6 +50,7 @@ __all__ = [
     "Clicks",
     "Conflict",
     "Decision",
+    "Impression",
     "IncompatibleFeedback",
     "InvalidInput",
     "NotFound",

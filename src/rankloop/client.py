@@ -13,15 +13,22 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 
+from rankloop.core.adapter import Id
 from rankloop.core.errors import InvalidInput, RankloopError
+from rankloop.core.types import Decision
+from rankloop.impression import Impression, Shown
 
-Id = str | int
+__all__ = ["AsyncClient", "Client", "Impression", "Refused", "Shown", "Taken", "Unreachable"]
+
+ADDRESS = "http://127.0.0.1:8080"
+PATIENCE = 30.0  # seconds: a restart of the service takes less
 Features = Sequence[float] | Mapping[str, float]
 Context = Sequence[float] | Mapping[str, float | str | bool | None]  # numbers, or columns by name
 Items = Mapping[Id, Features] | Sequence[Mapping[str, Any]]
@@ -51,16 +58,6 @@ class Unreachable(RankloopError):
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A ranking to show, best first."""
-
-    impression: str
-    ranking: list[Id]
-    state: int
-    log_propensity: float | None
-
-
-@dataclass(frozen=True)
 class Taken:
     """What became of feedback: taken, closed or repeated."""
 
@@ -86,19 +83,19 @@ class Request:
         return {"method": self.method, "url": self.path, "headers": headers, **sent}
 
 
-def rank_request(position: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any]) -> Request:
+def rank_request(path: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any]) -> Request:
     """Ranking draws, so a repeated request carries a key by which the service knows it again."""
     listed = [{"id": id, "features": row} for id, row in items.items()] if isinstance(items, Mapping) else list(items)
     asker = dict(context) if isinstance(context, Mapping) else list(context)
     body = {"items": listed, "query_id": query_id, "context": asker, **more}
-    return Request("POST", f"{position}/rank", body, secrets.token_hex(16))
+    return Request("POST", f"{path}/rank", body, secrets.token_hex(16))
 
 
-def feedback_request(position: str, shown: Shown | str, final: bool, given: Mapping[str, Any]) -> Request:
+def feedback_request(path: str, shown: Impression | str, final: bool, given: Mapping[str, Any]) -> Request:
     """The service recognises the same feedback by itself."""
     impression = shown if isinstance(shown, str) else shown.impression
     revealed = {kind: value for kind, value in given.items() if value is not None}
-    return Request("POST", f"{position}/feedback", {"impression": impression, "final": final, **revealed})
+    return Request("POST", f"{path}/feedback", {"impression": impression, "final": final, **revealed})
 
 
 def create_request(name: str, learner: Any, problem: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
@@ -138,20 +135,22 @@ def answer_of(response: httpx.Response) -> dict[str, Any]:
     raise Refused(response.status_code, document)
 
 
-def shown_of(answer: Mapping[str, Any]) -> Shown:
-    return Shown(**_fields(answer, Shown))
+def impression_of(answer: Mapping[str, Any]) -> Impression:
+    """What the service showed, as `Ranker.rank` returns it."""
+    impression, ids, state, log_propensity = _parts(answer, ("impression", "ranking", "state", "log_propensity"))
+    decision: Decision[Any] = Decision(np.arange(len(ids)), np.nan if log_propensity is None else log_propensity, ())
+    return Impression(items=ids, decision=decision, impression=impression, state=state)
 
 
 def taken_of(answer: Mapping[str, Any]) -> Taken:
-    return Taken(**_fields(answer, Taken))
+    return Taken(*_parts(answer, ("impression", "verdict", "state")))
 
 
-def _fields(answer: Mapping[str, Any], kind: type) -> dict[str, Any]:
+def _parts(answer: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
     """What this client knows of an answer; a later service may say more."""
-    names = [field.name for field in fields(kind)]
     if not all(name in answer for name in names):
         raise foreign(200, str(answer))
-    return {name: answer[name] for name in names}
+    return [answer[name] for name in names]
 
 
 def foreign(status: int, text: str) -> Refused:
@@ -172,9 +171,6 @@ def settings_of(address: str, key: str, timeout: float, patience: float) -> dict
     return {"base_url": address, "headers": headers, "timeout": timeout}
 
 
-__all__ = ["AsyncClient", "Client", "Refused", "Shown", "Taken", "Unreachable"]
-ADDRESS = "http://127.0.0.1:8080"
-PATIENCE = 30.0  # seconds: a restart of the service takes less
 
 
 class Client:
@@ -212,12 +208,12 @@ class Client:
         context: Context = (),
         experiment: bool = False,
         **more: Any,
-    ) -> Shown:
+    ) -> Impression:
         """The order to show; with `experiment`, the mixed list of the experiment of that name."""
-        return shown_of(self.send(rank_request(path_of(name, experiment), items, query_id, context, more)))
+        return impression_of(self.send(rank_request(path_of(name, experiment), items, query_id, context, more)))
 
     def feedback(
-        self, name: str, shown: Shown | str, *, final: bool = False, experiment: bool = False, **given: Any
+        self, name: str, shown: Impression | str, *, final: bool = False, experiment: bool = False, **given: Any
     ) -> Taken:
         """What came back: clicks, relevances, preferred or reward."""
         return taken_of(self.send(feedback_request(path_of(name, experiment), shown, final, given)))
@@ -287,12 +283,12 @@ class AsyncClient:
         context: Context = (),
         experiment: bool = False,
         **more: Any,
-    ) -> Shown:
+    ) -> Impression:
         """The order to show; with `experiment`, the mixed list of the experiment of that name."""
-        return shown_of(await self.send(rank_request(path_of(name, experiment), items, query_id, context, more)))
+        return impression_of(await self.send(rank_request(path_of(name, experiment), items, query_id, context, more)))
 
     async def feedback(
-        self, name: str, shown: Shown | str, *, final: bool = False, experiment: bool = False, **given: Any
+        self, name: str, shown: Impression | str, *, final: bool = False, experiment: bool = False, **given: Any
     ) -> Taken:
         """What came back: clicks, relevances, preferred or reward."""
         return taken_of(await self.send(feedback_request(path_of(name, experiment), shown, final, given)))

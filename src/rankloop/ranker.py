@@ -8,15 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.core.adapter import Id, Table, candidates_table, named_feedback, named_row, plain_ids
+from rankloop.core.adapter import (
+    Candidates,
+    Id,
+    candidates_of,
+    feedback_of,
+    named_row,
+    named_values,
+    one_kind,
+    plain_ids,
+)
 from rankloop.core.errors import InvalidInput
-from rankloop.core.plain import decision_from_plain, decision_to_plain, receipt_type
+from rankloop.core.plain import check_finite_receipt, receipt_type, with_receipt
 from rankloop.core.protocols import AnyLearner
+from rankloop.core.rankings import is_permutation
 from rankloop.core.registry import Spec, build, entry_of
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query
-from rankloop.impression import Shown
+from rankloop.impression import Impression
 from rankloop.logs.context import Encoding
 
 
@@ -98,7 +108,7 @@ class Ranker:
         ids: Sequence[Id] = (),
         context: Mapping[str, Any] | None = None,
         query: str = "",
-    ) -> Shown:
+    ) -> Impression:
         """The order to show.
 
         `candidates` is `{id: {feature: value}}`, a list of dicts with an `id` each, an array of one row per item (with
@@ -110,19 +120,21 @@ class Ranker:
         row, missing = self._row({} if context is None else context)
         asked = Query.of(table.features, row, query)
         decision = self.session.rank(asked)
+        check_finite_receipt(decision.receipt)
         self.missing += table.missing + missing
-        return Shown(
+        return Impression(
             items=table.ids,
-            features=asked.features.tolist(),
-            context=asked.context.tolist(),
+            decision=decision,
+            features=asked.features,
+            context=asked.context,
             query_id=query,
-            decision=decision_to_plain(decision),
             missing=table.missing + missing,
+            state=self.session.learned,
         )
 
     def learn(
         self,
-        shown: Shown,
+        shown: Impression,
         *,
         clicks: Iterable[Id] | Mapping[Id, float] | None = None,
         relevances: Mapping[Id, float] | None = None,
@@ -130,18 +142,14 @@ class Ranker:
         reward: float | None = None,
     ) -> None:
         """Take in what people revealed about a shown ranking: clicks, grades, a better order or a reward."""
-        given = {"clicks": clicks, "relevances": relevances, "preferred": preferred, "reward": reward}
-        named = [name for name, value in given.items() if value is not None]
-        if len(named) != 1:
-            raise InvalidInput(f"give one of {', '.join(given)}; got {' and '.join(named) or 'none'}")
+        kind, value = one_kind({"clicks": clicks, "relevances": relevances, "preferred": preferred, "reward": reward})
         if plain_ids(shown.items) != (self.items or shown.items):
             raise InvalidInput(f"the shown items are not those of the fixed set, {self.items!r:.80}")
-        query = shown.query()
-        decision = decision_from_plain(shown.decision, self.session.learner)
-        if sorted(shown.decision["ranking"]) != list(range(len(shown.items))):
+        query, decision = shown.query(), with_receipt(shown.decision, self.session.learner)
+        if not is_permutation(decision.ranking, len(shown.items)):
             raise InvalidInput("the shown ranking does not name each of its items once")
-        feedback = named_feedback(shown.items, shown.decision["ranking"], named[0], given[named[0]])
-        self.session.learn(query, decision, feedback)
+        items, values = named_values(kind, value, {id: item for item, id in enumerate(shown.items)})
+        self.session.learn(query, decision, feedback_of(kind, items, values, decision.ranking))
 
     def __repr__(self) -> str:
         kind, session = entry_of(self.session.learner).kind, self.session
@@ -163,15 +171,15 @@ class Ranker:
             return self.encoding.row_of(context), 0
         return named_row(context, self.context, "context")
 
-    def _table(self, candidates: Any, ids: Sequence[Id]) -> Table:
+    def _table(self, candidates: Any, ids: Sequence[Id]) -> Candidates:
         if candidates is not None:
-            return _in_order(candidates_table(candidates, self.features, ids), self.items)
+            return _in_order(candidates_of(candidates, self.features, ids), self.items)
         if not self.items:
             raise InvalidInput("there is nothing to rank: give candidates, or name a fixed set of items at the start")
-        return Table(list(self.items), np.zeros((len(self.items), len(self.features))), 0)
+        return Candidates(list(self.items), np.zeros((len(self.items), len(self.features))), 0)
 
 
-def _in_order(table: Table, items: Sequence[Id]) -> Table:
+def _in_order(table: Candidates, items: Sequence[Id]) -> Candidates:
     """The items of a fixed set are told apart by their number: always in the order in which they were named."""
     if not items or table.ids == items:
         return table

@@ -47,7 +47,7 @@ def test_all_forms_of_candidates_mean_the_same(ranker):
         ranker.rank(Frame({"age_days": [3, 1, 2], "title_match": [0.9, 0.2, 0.0]}, ["a", "b", "c"])),
         ranker.rank(Frame({"id": ["a", "b", "c"], "age_days": [3, 1, 2], "title_match": [0.9, 0.2, 0.0]}, range(3))),
     ]
-    assert [shown.features for shown in forms] == [rows] * 5
+    assert [shown.features.tolist() for shown in forms] == [rows] * 5
     assert [shown.items for shown in forms] == [["a", "b", "c"]] * 5
     assert ranker.rank(np.array(rows)).items == [0, 1, 2]
 
@@ -56,12 +56,12 @@ def test_an_arrow_table_is_a_table(ranker):
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({"id": ["a", "b"], "age_days": [3, 1], "title_match": [0.9, 0.2]})
     shown = ranker.rank(table)
-    assert (shown.items, shown.features) == (["a", "b"], [[0.9, 3.0], [0.2, 1.0]])
+    assert (shown.items, shown.features.tolist()) == (["a", "b"], [[0.9, 3.0], [0.2, 1.0]])
 
 
 def test_a_feature_called_id_is_not_taken_for_the_name_of_the_item():
     ranker = Ranker("online_gradient", features=["id", "age"])
-    assert ranker.rank({"a": {"id": 7, "age": 1}}).features == [[7.0, 1.0]]
+    assert ranker.rank({"a": {"id": 7, "age": 1}}).features.tolist() == [[7.0, 1.0]]
     with pytest.raises(InvalidInput, match="a feature called 'id'"):
         ranker.rank([{"id": 7, "age": 1}])
 

@@ -12,6 +12,11 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Decision
 
+UNBOUNDED = (
+    "the scores of these items are not finite: a feature is too large for the weights; scale it, or wrap the "
+    "learner with standardised"
+)
+
 
 def to_plain(value: Any) -> Any:
     """Tables, lists and numbers that JSON can carry; finite numbers only."""
@@ -60,23 +65,37 @@ def _receipt_to_plain(receipt: Any) -> Any:
     try:
         return to_plain(receipt)
     except InvalidInput:
-        raise InvalidInput(
-            "the scores of these items are not finite: a feature is too large for the weights; scale it, or wrap the "
-            "learner with standardised"
-        ) from None
+        raise InvalidInput(UNBOUNDED) from None
 
 
-def decision_from_plain(plain: Mapping[str, Any], learner: Any) -> Decision[Any]:
-    """The decision that `decision_to_plain` wrote, with the receipt type of this learner."""
+def check_finite_receipt(receipt: Any) -> None:
+    """Refuse a receipt that could not be written down, when the ranking is made and not when it is logged."""
+    for part in receipt:
+        if isinstance(part, tuple):
+            check_finite_receipt(part)
+        elif isinstance(part, float | np.ndarray) and not np.all(np.isfinite(part)):
+            raise InvalidInput(UNBOUNDED)
+
+
+def decision_from_plain(plain: Mapping[str, Any], learner: Any = None) -> Decision[Any]:
+    """The decision that `decision_to_plain` wrote; its receipt stays plain until the learner is known."""
     try:
         ranking, log_propensity, receipt = plain["ranking"], plain["log_propensity"], plain["receipt"]
     except (KeyError, TypeError):
         raise InvalidInput("a decision is a table with ranking, log_propensity and receipt") from None
-    return Decision(
+    decision = Decision(
         _array(ranking, np.int64, "ranking"),
         float("nan") if log_propensity is None else from_plain(log_propensity, float, "log_propensity"),
-        from_plain(receipt, receipt_type(learner), "receipt"),
+        receipt,
     )
+    return decision if learner is None else with_receipt(decision, learner)
+
+
+def with_receipt(decision: Decision[Any], learner: Any) -> Decision[Any]:
+    """The decision with the receipt that this learner wrote; one that never was plain is left as it is."""
+    if isinstance(decision.receipt, tuple):
+        return decision
+    return decision._replace(receipt=from_plain(decision.receipt, receipt_type(learner), "receipt"))
 
 
 def receipt_type(learner: Any) -> Any:
