@@ -31,7 +31,7 @@ TESTS = Path("tests/service")
 class Row(NamedTuple):
     """What was tried, how it ended, how long it took."""
 
-    what: str
+    kind: str
     outcome: str
     held: bool
     minutes: float
@@ -45,11 +45,11 @@ def main() -> None:
     arguments.add_argument("--out", type=Path, default=Path("results/soak.json"))
     chosen = arguments.parse_args()
     rows: list[Row] = []
-    for what, attempt in attempts(chosen.kills, chosen.requests, chosen.impressions):
+    for kind, attempt in attempts(chosen.kills, chosen.requests, chosen.impressions):
         begun = time.monotonic()
         held, outcome = attempt()
-        rows.append(Row(what, outcome, held, (time.monotonic() - begun) / 60))
-        print(f"{what}: {outcome}", flush=True)
+        rows.append(Row(kind, outcome, held, (time.monotonic() - begun) / 60))
+        print(f"{kind}: {outcome}", flush=True)
         write(rows, chosen.out)
     Console().print(table(rows))
     sys.exit(int(not all(row.held for row in rows)))
@@ -100,7 +100,7 @@ def memory_over(impressions: int, steps: int = 20) -> list[float]:
 def table(rows: list[Row]) -> Table:
     made = Table("what was tried", "outcome", "minutes")
     for row in rows:
-        made.add_row(row.what, row.outcome, f"{row.minutes:.1f}", style=None if row.held else "red")
+        made.add_row(row.kind, row.outcome, f"{row.minutes:.1f}", style=None if row.held else "red")
     return made
 
 

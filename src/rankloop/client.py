@@ -171,8 +171,6 @@ def settings_of(address: str, key: str, timeout: float, patience: float) -> dict
     return {"base_url": address, "headers": headers, "timeout": timeout}
 
 
-
-
 class Client:
     """Waits for each answer; a call that gets none is sent again for `patience` seconds, then `Unreachable`."""
 

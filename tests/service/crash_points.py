@@ -14,11 +14,9 @@ from pathlib import Path
 
 from rankloop.service.log.stores.postgres import PostgresStore
 from rankloop.service.log.stores.sqlite import SqliteStore
-from rankloop.service.managing import create
 from rankloop.service.requests import CreateBody, FeedbackBody, Item, ProblemBody, RankBody
 from rankloop.service.service import Service
 from rankloop.service.settings import Settings
-from rankloop.service.using import feedback, rank
 
 POINTS = ("begin", "inserted", "snapshot", "commit", "committed")
 CRASH_AT = {"begin": 41, "inserted": 40, "snapshot": 3, "commit": 43, "committed": 42}  # which time the point is passed
@@ -37,20 +35,20 @@ async def rounds(folder: Path, point: str, address: str) -> None:
     store = PostgresStore(address, passing) if address else SqliteStore(folder / "rankloop.db", passing)
     service = Service(store, Settings(data=folder))
     await service.open()
-    while not service.leads:
+    while not service.is_leader:
         await asyncio.sleep(0.01)
     with open(folder / "acknowledged", "w", buffering=1) as told:
         problem = ProblemBody(n_features=2)
-        await create(service, "shop", CreateBody(learner={"kind": "3pr"}, problem=problem, snapshot_every=5))
+        await service.create("shop", CreateBody(learner={"kind": "3pr"}, problem=problem, snapshot_every=5))
         await asyncio.gather(*(_visitor(service, told, visitor) for visitor in range(3)))
 
 
 async def _visitor(service: Service, told: object, visitor: int) -> None:
     for turn in range(200):
         items = [Item(i, [((i + turn) * 7 + visitor) % 5 / 5, i / 6]) for i in range(6)]
-        shown = await rank(service, "shop", RankBody(items))
+        shown = await service.rank("shop", RankBody(items))
         print("ranked", shown.impression, file=told)  # type: ignore[call-overload]
-        await feedback(service, "shop", FeedbackBody(shown.impression, clicks=shown.ranking[1:2], final=True))
+        await service.feedback("shop", FeedbackBody(shown.impression, clicks=shown.ranking[1:2], final=True))
         print("fed", shown.impression, file=told)  # type: ignore[call-overload]
 
 

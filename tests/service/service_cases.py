@@ -46,7 +46,7 @@ def running(position: Place, follower: bool = False, **settings: Any) -> Iterato
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
             client.server = server  # type: ignore[attr-defined]
-            until(lambda: follower or inside(client).leads)
+            until(lambda: follower or inside(client).is_leader)
             yield client
     finally:
         server.stop()

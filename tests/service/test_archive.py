@@ -70,8 +70,8 @@ def test_an_experiment_moves_too_and_goes_on(position: Place) -> None:
         )
         assert answer.status_code == 200
         after = client.get("/experiments/trial").json()
-    decided = [sum(found[name] for name in ("wins", "ties", "losses")) for found in (before, after)]
-    assert decided == [15, 16]
+    logged = [sum(found[name] for name in ("wins", "ties", "losses")) for found in (before, after)]
+    assert logged == [15, 16]
 
 
 def _compare(client: httpx.Client, times: int) -> None:
@@ -91,7 +91,7 @@ class _Database:
     def __init__(self, data: Path, records: list[Record]) -> None:
         self.data, self.records = data, records
 
-    def read(self, stream: str | None = None, after: int = 0, until: int | None = None) -> Any:
+    def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Any:
         found = [record for record in self.records if record.seq > after and (until is None or record.seq <= until)]
         old = [record for record in self.records if 1 < record.seq <= 40]
         if old:

@@ -37,8 +37,11 @@ def unchanged(client: httpx.Client) -> Any:
 
 
 def _state(client: httpx.Client) -> list[Any]:
-    lives = inside(client).rankers.values()
-    return [(digest(live.serving.state), live.published.number, live.learning.session.learned) for live in lives]
+    runtimes = inside(client).rankers.values()
+    return [
+        (digest(runtime.serving.state), runtime.published.number, runtime.trainer.session.learned)
+        for runtime in runtimes
+    ]
 
 
 def _problem(response: httpx.Response, status: int | None = None) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from service_cases import NAMES, SHOP, Place, feed, inside, items, rank, report, running, until
 
-from rankloop.service import using
 from rankloop.service.http.routes import monitoring as watching
+from rankloop.service.service import Service
 
 SIDES = {"a": {"weights": [1.0]}, "b": {"weights": [-1.0]}}
 PAIR = {"items": [{"id": "a", "features": [0.1]}, {"id": "b", "features": [0.2]}]}
@@ -47,7 +47,7 @@ def test_the_numbers_of_an_experiment_are_checked(client: httpx.Client, field: s
 def test_a_defect_is_a_problem_with_all_headers_and_is_counted(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(using, "rank", lambda *arguments: 1 / 0)
+    monkeypatch.setattr(Service, "rank", lambda *arguments: 1 / 0)
     with caplog.at_level(logging.INFO, logger="rankloop.service"):
         answer = client.post("/rankers/shop/rank", json={"items": items()})
         until(lambda: "call" in [record.message for record in caplog.records])  # noted after it is answered

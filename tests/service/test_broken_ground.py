@@ -57,7 +57,7 @@ def test_sqlite_on_a_full_disk(tmp_path: Path) -> None:
             refused(visitors, 507)
             check_says_so(client)
             known = report(client)["counts"]["impressions"]
-            assert known >= sum(what == "ranked" for what, _ in told) - 3  # reading goes on
+            assert known >= sum(kind == "ranked" for kind, _ in told) - 3  # reading goes on
             make_room(disk)
             goes_on(visitors, told)
             assert client.get("/readyz").status_code == 200
@@ -103,7 +103,7 @@ def test_postgres_whose_whole_disk_is_full(tmp_path: Path) -> None:
                 make_room(disk)
                 server.come_back()
                 goes_on(visitors, told)
-                until(lambda: inside(client).leads)
+                until(lambda: inside(client).is_leader)
             check_survived(position, told)
 
 

@@ -65,27 +65,27 @@ def test_evaluation_traffic_teaches_nobody(client: httpx.Client) -> None:
     assert sum(after["comparison"][key] for key in ("wins", "ties", "losses")) == 5
 
 
-def _gone_back(live: Any) -> bool:
+def _gone_back(runtime: Any) -> bool:
     """Whether the state is that of the newest snapshot at which the base did not lead."""
-    return digest(live.serving.state) == digest(live.state_at(live.view.good))
+    return digest(runtime.serving.state) == digest(runtime.state_at(runtime.projection.good))
 
 
 def test_a_guard_goes_back_when_the_comparison_is_lost(position: Place) -> None:
     body = BASE | {"evaluation_share": 0.5, "guard": True, "snapshot_every": 5, "learner": {"kind": "3pr", "swap": 0.1}}
     with running(position) as client:
         client.put("/rankers/shop", json=body)
-        live = inside(client).ranker("shop")
+        runtime = inside(client).ranker("shop")
         for _ in range(400):
             shown = rank(client, items=RATED)
-            comparing = live.view.open[shown["impression"]].ranked.mixed is not None
+            comparing = runtime.projection.open[shown["impression"]].ranked.mixed is not None
             # those who teach it mislead it, those who judge it like what the base puts first
             clicked = "i3" if comparing else "i0"
             feed(client, shown["impression"], clicks=[clicked], final=True)
-            if live.view.frozen:
+            if runtime.projection.frozen:
                 break
-        assert live.view.frozen
+        assert runtime.projection.frozen
         assert "lost" in report(client)["reason"]
-        until(lambda: _gone_back(live))
+        until(lambda: _gone_back(runtime))
         learned = report(client)["counts"]["learned"]
         learn(client, 3)
         assert report(client)["counts"]["learned"] == learned
@@ -136,19 +136,19 @@ def test_a_rollback_restores_the_state_but_not_the_generator(position: Place) ->
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 5})
         learn(client, 5)
         until(lambda: client.get("/rankers/shop/snapshots").json()["snapshots"])
-        live = inside(client).ranker("shop")
-        then, drawn = digest(live.serving.state), live.view.positions[0]
+        runtime = inside(client).ranker("shop")
+        then, drawn = digest(runtime.serving.state), runtime.projection.positions[0]
         learn(client, 4)
-        later = live.view.positions[0]
+        later = runtime.projection.positions[0]
         answer = client.post("/rankers/shop/rollback", json={"state": 5}).json()
         assert answer == {"rolled_back_to": 5, "state": 10}
-        assert digest(live.serving.state) == then
+        assert digest(runtime.serving.state) == then
         rank(client)
-        assert live.view.positions[0] not in (drawn, later)
+        assert runtime.projection.positions[0] not in (drawn, later)
         learn(client, 3)
         client.post("/rankers/shop/rollback", json={"state": 0})
         learn(client, 2)
-        state = digest(live.serving.state)
+        state = digest(runtime.serving.state)
     with running(position) as client:
         assert digest(inside(client).ranker("shop").serving.state) == state
     (result,) = replayed(position.records())

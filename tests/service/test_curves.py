@@ -14,23 +14,23 @@ from rankloop.service.jobs.history import MAX_POINTS, SNAPSHOTS, Curve, Point
 
 
 @pytest.fixture
-def live(monkeypatch: pytest.MonkeyPatch) -> Any:
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A ranker that is nothing but its counts."""
 
-    def point(at: float, live: Any, *rest: Any) -> Point:
-        return Point(at, {"learned": live.published.number}, {}, {})
+    def point(at: float, runtime: Any, *rest: Any) -> Point:
+        return Point(at, {"learned": runtime.published.number}, {}, {})
 
     monkeypatch.setattr(curves, "point_of", point)
-    tally = SimpleNamespace(impressions=0, closed=0)
+    counters = SimpleNamespace(impressions=0, closed=0)
     published = SimpleNamespace(number=0, state=None, learned=0, refused=0)
-    return SimpleNamespace(view=SimpleNamespace(tally=tally), published=published)
+    return SimpleNamespace(projection=SimpleNamespace(counters=counters), published=published)
 
 
-def test_points_thin_out_and_reach_back_to_the_beginning(live: Any) -> None:
+def test_points_thin_out_and_reach_back_to_the_beginning(runtime: Any) -> None:
     curve = Curve()
     for second in range(10_000):
-        live.published.number = second
-        curve.look(live, float(second))
+        runtime.published.number = second
+        curve.look(runtime, float(second))
     times = [point.at for point in curve.points]
     assert MAX_POINTS / 2 <= len(times) <= MAX_POINTS
     assert times[0] == 0.0
@@ -39,21 +39,21 @@ def test_points_thin_out_and_reach_back_to_the_beginning(live: Any) -> None:
     assert max(b - a for a, b in pairwise(times)) <= 64  # 10,000 seconds in 240 points; gaps double
 
 
-def test_where_nothing_happens_the_curve_is_level_and_costs_nothing(live: Any) -> None:
+def test_where_nothing_happens_the_curve_is_level_and_costs_nothing(runtime: Any) -> None:
     curve = Curve()
     for second in range(100):
-        curve.look(live, float(second))
+        curve.look(runtime, float(second))
     assert len(curve.points) == 1
-    live.published.number = 1
-    curve.look(live, 100.0)
+    runtime.published.number = 1
+    curve.look(runtime, 100.0)
     assert [(point.at, point.counts["learned"]) for point in curve.points] == [(0.0, 0), (99.0, 0), (100.0, 1)]
 
 
-def test_a_clock_that_is_set_back_begins_anew(live: Any) -> None:
+def test_a_clock_that_is_set_back_begins_anew(runtime: Any) -> None:
     curve = Curve()
     for at in (100.0, 101.0, 50.0, 51.0):
-        live.published.number += 1
-        curve.look(live, at)
+        runtime.published.number += 1
+        curve.look(runtime, at)
     assert [point.at for point in curve.points] == [50.0, 51.0]
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from rankloop.service.jobs.upkeep import LOST
 from service_cases import SHOP, Place, inside, learn, rank, report, running, until
 
-from rankloop.service.jobs.upkeep import LOST
 from rankloop.service.log.events import Frozen, Record, RolledBack, Snapshotted
-from rankloop.service.log.projection import View
+from rankloop.service.log.projection import Projection
 from rankloop.service.log.replay import replayed
-from rankloop.service.ranker.config import plan_of
-from rankloop.service.ranker.trainer import GoBack
+from rankloop.service.ranker.config import config_of
+from rankloop.service.ranker.trainer import Rollback
 from rankloop.service.requests import CreateBody
 
 GUARDED: dict[str, Any] = SHOP | {"base": {"feature": "age"}, "evaluation_share": 0.5, "guard": True}
@@ -23,12 +23,14 @@ GUARDED: dict[str, Any] = SHOP | {"base": {"feature": "age"}, "evaluation_share"
 def test_what_the_guard_says_is_one_event(position: Place) -> None:
     with running(position) as client:
         client.put("/rankers/shop", json=GUARDED | {"snapshot_every": 2})
-        live = inside(client).ranker("shop")
-        live.plan = live.plan._replace(body=msgspec.structs.replace(live.plan.body, evaluation_share=0.0))
+        runtime = inside(client).ranker("shop")
+        runtime.config = runtime.config._replace(
+            body=msgspec.structs.replace(runtime.config.body, evaluation_share=0.0)
+        )
         learn(client, 3)
-        live.view.tally.losses = 16
+        runtime.projection.counters.losses = 16
         learn(client, 1)  # the guard looks whenever an impression closes
-        until(lambda: live.view.frozen)
+        until(lambda: runtime.projection.frozen)
         learned = report(client)["counts"]["learned"]
         learn(client, 2)
         assert report(client)["counts"]["learned"] == learned
@@ -42,20 +44,20 @@ def test_what_the_guard_says_is_one_event(position: Place) -> None:
 def test_a_guard_that_was_cut_short_speaks_at_the_next_start(position: Place) -> None:
     with running(position) as client:
         client.put("/rankers/shop", json=GUARDED)
-        inside(client).ranker("shop").view.tally.losses = 16  # and the process ends before it is noticed
+        inside(client).ranker("shop").projection.counters.losses = 16  # and the process ends before it is noticed
     with running(position) as client:
         until(lambda: report(client)["frozen"])
         assert report(client)["reason"] == LOST
 
 
 def test_going_back_and_stopping_are_folded_together() -> None:
-    view = View(plan_of(msgspec.convert(GUARDED, CreateBody)))
-    outcome = view.fold(Record(7, "ranker/shop", 0.0, RolledBack(3, "why", freezes=True)))
-    assert (view.frozen, view.reason) == (True, "why")
-    assert isinstance(outcome.step, GoBack)
+    projection = Projection(config_of(msgspec.convert(GUARDED, CreateBody)))
+    outcome = projection.apply(Record(7, "ranker/shop", 0.0, RolledBack(3, "why", freezes=True)))
+    assert (projection.frozen, projection.reason) == (True, "why")
+    assert isinstance(outcome.step, Rollback)
     assert outcome.step.mark is not None
-    after = View(view.plan)
-    after.restore(outcome.step.mark.view)  # what the snapshot of that moment keeps
+    after = Projection(projection.config)
+    after.restore(outcome.step.mark.projection)  # what the snapshot of that moment keeps
     assert after.frozen
 
 

@@ -67,7 +67,7 @@ def test_the_states_that_drew_the_rankings_are_found_again(log: Place) -> None:
     written = {}
     for record in log.records():
         if isinstance(record.event, Ranked) and record.event.log_propensity is not None:
-            written.setdefault(tuple(record.event.shown), set()).add(round(record.event.log_propensity, 9))
+            written.setdefault(tuple(record.event.order), set()).add(round(record.event.log_propensity, 9))
     found = list(logged_rankings(str(log.data), "shop"))
     assert len(found) == ROUNDS * 4 // 5  # those without an answer are still open
     for entry in found:

@@ -20,12 +20,12 @@ from service_cases import SHOP, Place, items, rank, running
 from rankloop import Session, build
 from rankloop.cli import main
 from rankloop.client import Client
+from rankloop.core.errors import Rejected
 from rankloop.core.saved_session import HEADER, dumps, save
 from rankloop.core.types import Problem
-from rankloop.service.errors import Rejected
 from rankloop.service.http import server as workers
-from rankloop.service.ranker.config import Plan, plan_of
-from rankloop.service.ranker.size import check_fits, size_of
+from rankloop.service.ranker.config import RankerConfig, config_of
+from rankloop.service.ranker.state_size import check_fits, size_of
 from rankloop.service.requests import CreateBody, ProblemBody
 from rankloop.service.settings import Settings, limits_from
 
@@ -76,8 +76,8 @@ def test_others_are_served_while_a_learner_begins(client: httpx.Client, monkeypa
         assert made.result().status_code == 201
 
 
-def fits(plan: Plan, most: int) -> None:
-    check_fits(plan.body.learner, plan.problem, most)
+def fits(config: RankerConfig, most: int) -> None:
+    check_fits(config.body.learner, config.problem, most)
 
 
 def test_a_file_cannot_demand_what_a_request_cannot(client: httpx.Client) -> None:
@@ -94,21 +94,21 @@ def test_a_file_cannot_demand_what_a_request_cannot(client: httpx.Client) -> Non
 
 
 def test_a_learner_that_is_too_large_is_found_out_without_its_memory() -> None:
-    plan = plan_of(CreateBody(learner="linear_thompson", problem=ProblemBody(n_features=8_000)))  # 512 MB
+    config = config_of(CreateBody(learner="linear_thompson", problem=ProblemBody(n_features=8_000)))  # 512 MB
     tracemalloc.start()
     with pytest.raises(Rejected, match="more than 1000000 bytes"):
-        fits(plan, MEGABYTE)
+        fits(config, MEGABYTE)
     assert tracemalloc.get_traced_memory()[1] < 16 * MEGABYTE
     tracemalloc.stop()
 
 
 def test_the_limit_is_exact_at_full_size() -> None:
-    plan = plan_of(CreateBody(learner="linear_thompson", problem=ProblemBody(n_features=300)))
-    size = int(size_of(plan.learner.init(plan.problem)))
+    config = config_of(CreateBody(learner="linear_thompson", problem=ProblemBody(n_features=300)))
+    size = int(size_of(config.learner.init(config.problem)))
     assert size == 8 * (300 + 300**2 + 300)
-    fits(plan, size)
+    fits(config, size)
     with pytest.raises(Rejected):
-        fits(plan, size - 1)
+        fits(config, size - 1)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_limit_is_exact_at_full_size() -> None:
     ],
 )
 def test_what_is_small_passes_whatever_its_numbers(body: CreateBody) -> None:
-    fits(plan_of(body), MEGABYTE)
+    fits(config_of(body), MEGABYTE)
 
 
 def test_a_state_larger_than_a_request_can_come_back(client: httpx.Client, tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ def _turn(client: Any, query: Any, relevance: Any, people: Any, rng: Any) -> lis
     ranking = np.array(answer["ranking"])
     seen = people.observe(ranking, relevance, rng)
     values = {str(i): float(v) for i, v in zip(*seen)}
-    what = {"Clicks": "clicks", "Relevances": "relevances"}[type(seen).__name__]
-    body = {"impression": answer["impression"], what: values, "final": True}
+    kind = {"Clicks": "clicks", "Relevances": "relevances"}[type(seen).__name__]
+    body = {"impression": answer["impression"], kind: values, "final": True}
     response = client.post("/rankers/r/feedback", json=body)
     assert response.status_code == 200, response.text
     return list(answer["ranking"])

@@ -13,10 +13,11 @@ from rankloop.service.log.writer.stores import postgres as postgres_tables
 from service_cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.core.errors import Conflict
-from rankloop.service.log.events import Resumed, entry_of
+from rankloop.service.log.events import Resumed
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores.postgres import PostgresStore
 from rankloop.service.log.stores.sqlite import MIGRATIONS, SqliteStore
+from rankloop.service.log.writer import entry_of
 
 
 def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Path) -> None:

@@ -21,24 +21,24 @@ from rankloop.core.errors import RankloopError
 from rankloop.core.saved_session import dumps
 from rankloop.service.log.events import (
     Closed,
+    ComparisonCreated,
     Created,
-    Experiment,
     Frozen,
     Record,
     Resumed,
     RolledBack,
     Snapshotted,
     decode,
-    entry_of,
 )
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores.sqlite import SqliteStore
-from rankloop.service.ranker.comparison import LiveExperiment
-from rankloop.service.ranker.config import plan_of
-from rankloop.service.ranker.feedback import fed_of, gathered
-from rankloop.service.ranker.query import asked_of
-from rankloop.service.ranker.runtime import Live
+from rankloop.service.log.writer import entry_of
+from rankloop.service.ranker.comparison import ComparisonRuntime
+from rankloop.service.ranker.config import config_of
+from rankloop.service.ranker.feedback import merged, received_feedback
+from rankloop.service.ranker.runtime import RankerRuntime
 from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, Id, Item, RankBody, SideBody
+from rankloop.service.service import query_request
 
 IDS: list[Id] = ["a", "b", 3, 2**64 - 1]
 FEATURES = np.eye(4, 3).tolist()
@@ -80,38 +80,39 @@ call = st.one_of(
 class World:
     """A ranker or an experiment without a service: what its calls would log is written, read and folded."""
 
-    def __init__(self, live: Live | LiveExperiment) -> None:
-        self.live = live
+    def __init__(self, runtime: RankerRuntime | ComparisonRuntime) -> None:
+        self.runtime = runtime
         self.seq = 0
 
     def log(self, event: Any) -> None:
         self.seq += 1
-        written = decode(entry_of(self.live.stream, event).body)
+        written = decode(entry_of(self.runtime.entity, event).body)
         assert written == event
-        outcome = self.live.view.fold(Record(self.seq, self.live.stream, 0.0, written))
-        if isinstance(self.live, Live) and outcome.step is not None:
-            self.live.learning.take(outcome.step, lambda number: self.live.learning.first)  # type: ignore[union-attr]
-        again = type(self.live.view)(self.live.plan)
-        again.restore(self.live.view.saved())
+        outcome = self.runtime.projection.apply(Record(self.seq, self.runtime.entity, 0.0, written))
+        if isinstance(self.runtime, RankerRuntime) and outcome.step is not None:
+            self.runtime.trainer.learn(outcome.step, lambda number: self.runtime.trainer.first)  # type: ignore[union-attr]
+        again = type(self.runtime.projection)(self.runtime.config)
+        again.restore(self.runtime.projection.saved())
 
-    def event_of(self, what: str, *given: Any) -> Any:
+    def event_of(self, kind: str, *given: Any) -> Any:
         """What a call would log; a refusal is raised before that."""
-        first = next(iter(self.live.view.open.values()), None)
-        if what == "rank":
+        first = next(iter(self.runtime.projection.open.values()), None)
+        if kind == "rank":
             features = [Item(id, row) for id, row in zip(IDS, FEATURES)]
-            items = [] if self.live.plan.items else features
-            context = [1.0] * self.live.plan.problem.n_context
+            items = [] if self.runtime.config.adapter.items else features
+            context = [1.0] * self.runtime.config.problem.n_context
             body = RankBody(items=items, context=context, pinned=given[0], excluded=given[1])
-            return self.live.rank(asked_of(body, self.live.plan, 100), f"n{self.seq}")
-        if what == "log":
+            return self.runtime.rank(query_request(body, self.runtime.config, 100), f"n{self.seq}")
+        if kind == "log":
             return given[0]
         if first is None:
             return None
-        if what == "close":
+        if kind == "close":
             return Closed(first.ranked.impression)
-        fed = fed_of(FeedbackBody(first.ranked.impression, **given[0], final=given[1]), first.ranked, self.live.plan)
-        gathered(first.fed, fed)
-        return fed
+        body = FeedbackBody(first.ranked.impression, **given[0], final=given[1])
+        feedback = received_feedback(body, first.ranked, self.runtime.config)
+        merged(first.feedback, feedback)
+        return feedback
 
     def live_through(self, calls: list[Any]) -> None:
         for each in calls:
@@ -142,8 +143,8 @@ def test_no_event_of_a_ranker_breaks_the_fold(kind: str) -> None:
     def check(calls: list[Any]) -> None:
         written: Any = decode(entry_of("ranker/r", event).body)
         store: Any = None  # only asked for snapshots
-        live = Live("ranker/r", plan_of(written.body), b"", store, asyncio.Queue())
-        World(live).live_through([("rank", [], []), *calls])
+        runtime = RankerRuntime("ranker/r", config_of(written.body), b"", store, asyncio.Queue())
+        World(runtime).live_through([("rank", [], []), *calls])
 
     check()
 
@@ -151,13 +152,13 @@ def test_no_event_of_a_ranker_breaks_the_fold(kind: str) -> None:
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("method", METHODS)
 def test_no_event_of_an_experiment_breaks_the_fold(method: str) -> None:
-    event = Experiment(ExperimentBody(SideBody(weights=[1, 2, 3]), SideBody(weights=[3.0, -2.0, 1.0]), method))
+    event = ComparisonCreated(ExperimentBody(SideBody(weights=[1, 2, 3]), SideBody(weights=[3.0, -2.0, 1.0]), method))
 
     @quickly
     @given(calls=st.lists(call, min_size=1, max_size=25))
     def check(calls: list[Any]) -> None:
         written: Any = decode(entry_of("experiment/e", event).body)
-        World(LiveExperiment("experiment/e", written, {})).live_through([("rank", [], []), *calls])
+        World(ComparisonRuntime("experiment/e", written.body, {})).live_through([("rank", [], []), *calls])
 
     check()
 

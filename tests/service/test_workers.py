@@ -19,7 +19,7 @@ from surviving import check_survived
 
 from rankloop.service.errors import Unavailable
 from rankloop.service.jobs import leader_election as sharing
-from rankloop.service.log.recovery import restored
+from rankloop.service.log.recovery import restored_runtime
 from rankloop.service.log.stores.postgres import LEARNING
 
 LEADER = """SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -81,12 +81,12 @@ def test_a_take_over_that_fails_is_tried_again(
         tries.append(arguments)
         if len(tries) <= 2:
             raise Unavailable("the database went away in the middle of it")
-        return restored(*arguments)
+        return restored_runtime(*arguments)
 
     monkeypatch.setattr(sharing, "restored", broken)
     with running(position, follower=True) as client:
         until(lambda: len(tries) == 3)
-        until(lambda: inside(client).leads and not inside(client).rankers["shop"].waits)
+        until(lambda: inside(client).is_leader and not inside(client).rankers["shop"].catching_up)
         learn(client, 5)
         assert report(client)["counts"]["learned"] == 10
     check_survived(position, [])
@@ -104,7 +104,7 @@ def test_a_stop_in_the_middle_of_a_take_over_writes_no_snapshot(
     def slow(*arguments: Any) -> Any:
         entered.set()
         go_on.wait(30)
-        return restored(*arguments)
+        return restored_runtime(*arguments)
 
     monkeypatch.setattr(sharing, "restored", slow)
     with running(position, follower=True):

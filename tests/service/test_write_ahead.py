@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from rankloop.service.log.writer.stores import sqlite
 
-from rankloop.service.log.events import Ranked, entry_of
+from rankloop.service.log.events import Ranked
 from rankloop.service.log.stores.sqlite import SqliteStore
+from rankloop.service.log.writer import entry_of
 
 PAGE = 4096
 SHOWN = Ranked("x" * 32, [str(i) for i in range(50)], bytes(8 * 50 * 20), list(range(50)))

@@ -12,7 +12,7 @@ from rankloop.core.specs import nearest
 
 if TYPE_CHECKING:
     from rankloop.evaluation.off_policy.ranking_log import LoggedRanking
-    from rankloop.service.log.events import Fed, Ranked, Record
+    from rankloop.service.log.events import FeedbackReceived, Ranked, Record
 
 ADDRESSES = ("postgresql://", "postgres://")
 REMEMBERED = 10_000  # recent states: a ranking may have been drawn from one that was already outdated
@@ -22,7 +22,7 @@ class Shown(NamedTuple):
     """An impression that has closed; `state` is the one it was drawn from."""
 
     ranked: Ranked
-    fed: Fed | None
+    feedback: FeedbackReceived | None
     state: Any
 
 
@@ -44,54 +44,55 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
     from rankloop.evaluation.off_policy.propensities import RankingPolicy, positions_seen
     from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
     from rankloop.service.log.archive import whole
+    from rankloop.service.log.events import FeedbackReceived
     from rankloop.service.log.replay import Replay
     from rankloop.service.log.stores.open import log_at
-    from rankloop.service.ranker.feedback import feedback_of, no_clicks
-    from rankloop.service.ranker.trainer import decided_of
+    from rankloop.service.ranker.feedback import learner_feedback
+    from rankloop.service.ranker.trainer import logged_decision
 
     with log_at(where) as opened:
-        records = whole(opened, _stream(opened.streams(), ranker, where), opened.folder)
+        records = whole(opened, _entity(opened.entities(), ranker, where), opened.folder)
         replay = Replay(next(records))
-        plan = replay.learning.plan
-        if plan.body.shadow:
+        config = replay.trainer.config
+        if config.body.shadow:
             raise InvalidInput("this ranker only shadows today's order, so its log cannot judge any other")
         for shown in _closed(replay, records):
-            if not shown.ranked.teaches or shown.ranked.decision is None:
+            if not shown.ranked.trainable or shown.ranked.decision is None:
                 continue
-            query, decision = decided_of(shown.ranked, plan)
-            policy = RankingPolicy(plan.learner, shown.state)
-            fed = shown.fed or no_clicks(shown.ranked.impression)
-            feedback = feedback_of(fed, shown.ranked, decision, plan.problem, shadow=False)
+            query, decision = logged_decision(shown.ranked, config)
+            policy = RankingPolicy(config.learner, shown.state)
+            feedback = shown.feedback or FeedbackReceived(shown.ranked.impression, "clicks")
+            told = learner_feedback(feedback, shown.ranked, decision, config.problem, shadow=False)
             positions = positions_seen(policy, len(decision.ranking))
-            rewards = rewards_by_position(decision.ranking, feedback, positions)
+            rewards = rewards_by_position(decision.ranking, told, positions)
             yield LoggedRanking(query, decision.ranking, rewards, policy)
 
 
 def _closed(replay: Any, records: Iterator[Record]) -> Iterator[Shown]:
     """Fold the log; whatever was open before an event and is not after it has closed."""
-    from rankloop.service.log.events import Closed, Created, Fed, Ranked
+    from rankloop.service.log.events import Closed, Created, FeedbackReceived, Ranked
 
-    states = OrderedDict({0: replay.learning.session.state})
+    states = OrderedDict({0: replay.trainer.session.state})
     drawn: dict[str, Any] = {}
     for record in records:
         event = record.event
         if isinstance(event, Created):
             continue
         if isinstance(event, Ranked) and event.impression not in drawn:
-            drawn[event.impression] = states.get(event.state)
-        known = replay.view.open.get(event.impression) if isinstance(event, Fed | Closed) else None
-        replay.take(record)
-        states[replay.learning.number] = replay.learning.session.state
+            drawn[event.impression] = states.get(event.state_number)
+        known = replay.projection.open.get(event.impression) if isinstance(event, FeedbackReceived | Closed) else None
+        replay.apply(record)
+        states[replay.trainer.number] = replay.trainer.session.state
         while len(states) > REMEMBERED:
             states.popitem(last=False)
-        if known is not None and known.ranked.impression not in replay.view.open:
+        if known is not None and known.ranked.impression not in replay.projection.open:
             state = drawn.pop(known.ranked.impression, None)
             if state is not None:
-                yield Shown(known.ranked, known.fed, state)
+                yield Shown(known.ranked, known.feedback, state)
 
 
-def _stream(streams: list[str], ranker: str, where: str) -> str:
-    names = [stream.removeprefix("ranker/") for stream in streams if stream.startswith("ranker/")]
+def _entity(entities: list[str], ranker: str, where: str) -> str:
+    names = [entity.removeprefix("ranker/") for entity in entities if entity.startswith("ranker/")]
     if ranker and ranker not in names:
         raise InvalidInput(f"{where} has no ranker {ranker!r}{nearest(ranker, names)}")
     if not names or (len(names) > 1 and not ranker):

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rankloop.core.errors import IncompatibleFeedback, InvalidInput
-from rankloop.core.types import Clicks, Feedback, Floats, Ints, Preferred, Relevances, Reward, real_numbers
+from rankloop.core.errors import IncompatibleFeedback, InvalidInput, Rejected
+from rankloop.core.types import (
+    Clicks,
+    Feedback,
+    Floats,
+    Ints,
+    Preferred,
+    Problem,
+    Query,
+    Relevances,
+    Reward,
+    real_numbers,
+)
 
 Id = str | int
 KINDS = {"clicks": Clicks, "relevances": Relevances, "preferred": Preferred, "reward": Reward}
+MAX_ID_LENGTH, MIN_ID, MAX_ID = 256, -(2**63), 2**64 - 1
+INVALID_ID = f"an id is longer than {MAX_ID_LENGTH} characters, or a number of more than 64 bits"
 
 
 class Candidates(NamedTuple):
@@ -20,7 +33,123 @@ class Candidates(NamedTuple):
 
     ids: list[Id]
     features: Floats
-    missing: int  # features that were not given and counted as 0
+    missing: int = 0  # features that were not given and counted as 0
+
+
+class ContextEncoding(Protocol):
+    """How columns of a context, as people have them, become numbers."""
+
+    @property
+    def wanted(self) -> str: ...
+
+    def row_of(self, columns: Mapping[str, Any]) -> list[float]: ...
+
+
+class QueryRequest(NamedTuple):
+    """A checked request: `query` holds the `candidates` among `ids`; the pinned stand before them."""
+
+    ids: list[Id]
+    features: Floats  # of all ids, as given
+    query: Query
+    candidates: list[int] | None  # None: all ids
+    pinned: list[int]
+    hidden: set[int]  # ranked with the others, as a fixed set demands, but not shown
+    fixed: bool  # whether the items are a fixed set
+
+    def shown_order(self, ranking: Ints) -> list[int]:
+        """What people see: the pinned, then the ranked, without the hidden."""
+        order: list[int] = ranking.tolist()
+        if self.candidates is not None:
+            order = [self.candidates[i] for i in order]
+        if self.pinned or self.hidden:
+            away = self.hidden.union(self.pinned)
+            order = self.pinned + [i for i in order if i not in away]
+        return order
+
+    def shows_as_ranked(self, problem: Problem) -> bool:
+        """Whether what people see is the learner's ranking, position by position: propensity and lesson are right.
+
+        Items left out beforehand change nothing. A pin in a list that is seen as a whole shifts every position alike;
+        in a list that is seen in part it pushes items out of sight, of which the learner knows nothing.
+        """
+        if self.hidden:
+            return False
+        return not self.pinned or (not self.fixed and problem.shown is None and problem.depth is None)
+
+
+class Adapter(NamedTuple):
+    """What a ranker calls its features, its items and the columns of its context."""
+
+    feature_names: tuple[str, ...]
+    n_features: int
+    items: tuple[Id, ...] = ()  # of a fixed set
+    n_context: int = 0
+    encoding: ContextEncoding | None = None  # of a context by names
+
+    def query(
+        self,
+        ids: list[Id],
+        rows: Sequence[Any],
+        context: Any = (),
+        query_id: str = "",
+        pinned: Sequence[Id] = (),
+        excluded: Sequence[Id] = (),
+    ) -> QueryRequest:
+        """The query of a request whose numbers are numbers, or `Rejected` with the field that is wrong."""
+        if len(query_id) > MAX_ID_LENGTH:
+            raise Rejected("query_id", f"longer than {MAX_ID_LENGTH} characters")
+        ids, features = self._candidates(ids, rows)
+        number = {str(id): i for i, id in enumerate(ids)}
+        left_out = set(_numbers(excluded, number, "excluded"))
+        first = _numbers(pinned, number, "pinned")
+        if left_out.intersection(first):
+            raise Rejected("pinned", "an item is both pinned and excluded")
+        fixed, away = bool(self.items), left_out.union(first)
+        candidates = None if fixed or not away else [i for i in range(len(ids)) if i not in away]
+        if len(away) == len(ids):
+            raise Rejected("items", "nothing is left to rank after pins and exclusions")
+        asked = features if candidates is None else np.ascontiguousarray(features[candidates])
+        query = Query(query_id, asked, self._context(context))
+        return QueryRequest(ids, features, query, candidates, first, left_out if fixed else set(), fixed)
+
+    def _candidates(self, ids: list[Id], rows: Sequence[Any]) -> tuple[list[Id], Floats]:
+        if not ids:
+            if not self.items:
+                raise Rejected("items", "there are no items to rank; give at least one")
+            return list(self.items), np.zeros((len(self.items), self.n_features))
+        names = {str(id) for id in ids}
+        if len(names) != len(ids):
+            raise Rejected("items", f"the item {Counter(map(str, ids)).most_common(1)[0][0]!r} is given twice")
+        if not all(map(is_valid_id, ids)):
+            raise Rejected("items", INVALID_ID)
+        if self.items:
+            if names != {str(id) for id in self.items}:
+                raise Rejected("items", "this ranker has a fixed set of items; give all of them, or none")
+            by_id = {str(id): row for id, row in zip(ids, rows)}
+            ids, rows = list(self.items), [by_id[str(id)] for id in self.items]
+        try:
+            return ids, feature_rows(ids, rows, self.feature_names, self.n_features).features
+        except InvalidInput as error:
+            raise Rejected("items", str(error)) from None
+
+    def _context(self, given: Any) -> Floats:
+        if isinstance(given, Mapping):
+            if self.encoding is None:
+                raise Rejected("context", "columns by name need a context in the ranker's problem; give numbers")
+            try:
+                given = self.encoding.row_of(given)
+            except InvalidInput as error:
+                raise Rejected("context", str(error).removeprefix("context: ")) from None
+        context = np.array(given, dtype=np.float64)
+        if len(context) != self.n_context or not np.isfinite(context).all():
+            wanted = f"{self.n_context} finite numbers"
+            raise Rejected("context", f"{self.encoding.wanted}, or {wanted}" if self.encoding else f"must be {wanted}")
+        return context
+
+
+def is_valid_id(id: Id) -> bool:
+    """Whether a log can hold this id."""
+    return len(id) <= MAX_ID_LENGTH if isinstance(id, str) else MIN_ID <= id <= MAX_ID
 
 
 def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ()) -> Candidates:
@@ -37,8 +166,8 @@ def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ())
     return _from_array(candidates, names, ids)
 
 
-def feature_rows(ids: Sequence[Id], rows: Sequence[Any], names: Sequence[str], width: int) -> tuple[Floats, int]:
-    """One row per item, by position or by name, and how many features were missing; numbers are known to be numbers."""
+def feature_rows(ids: list[Id], rows: Sequence[Any], names: Sequence[str], width: int) -> Candidates:
+    """One row per item, given by position or by name; numbers are known to be numbers."""
     missing, listed = 0, []
     for id, row in zip(ids, rows):
         if isinstance(row, Mapping):
@@ -52,7 +181,7 @@ def feature_rows(ids: Sequence[Id], rows: Sequence[Any], names: Sequence[str], w
     if not np.isfinite(features).all():
         item, column = np.argwhere(~np.isfinite(features))[0]
         raise InvalidInput(f"item {ids[item]!r}: feature {column} must be a finite number")
-    return features, missing
+    return Candidates(ids, features, missing)
 
 
 def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float], int]:
@@ -125,6 +254,16 @@ def feedback_of(kind: str, items: Sequence[int], values: Sequence[float], rankin
     return Relevances(numbers, amounts) if kind == "relevances" else Clicks(numbers, amounts)
 
 
+def _numbers(ids: Sequence[Id], number: dict[str, int], field: str) -> list[int]:
+    unknown = [id for id in ids if str(id) not in number]
+    if unknown:
+        raise Rejected(field, f"{unknown[0]!r} is not among the items")
+    found = [number[str(id)] for id in ids]
+    if len(set(found)) != len(found):
+        raise Rejected(field, "an item is named twice")
+    return found
+
+
 def _check_names(values: Mapping[Any, Any], names: Sequence[str], where: str) -> None:
     unknown = [name for name in values if name not in names]
     if unknown:
@@ -151,8 +290,8 @@ def _from_rows(given_ids: Iterable[Any], rows: Sequence[Any], names: Sequence[st
     if not ids:
         raise InvalidInput("there are no items to rank; give at least one")
     named = [named_row(row, names, f"item {id!r}") for id, row in zip(ids, rows)]
-    features, _ = feature_rows(ids, [row for row, _ in named], names, len(names))
-    return Candidates(ids, features, sum(missing for _, missing in named))
+    rows = [row for row, _ in named]
+    return feature_rows(ids, rows, names, len(names))._replace(missing=sum(missing for _, missing in named))
 
 
 def _from_records(records: Sequence[Any], names: Sequence[str]) -> Candidates:
@@ -183,4 +322,4 @@ def _from_array(rows: Any, names: Sequence[str], ids: Sequence[Id]) -> Candidate
     listed = plain_ids(ids) or list(range(len(array)))
     if len(listed) != len(array):
         raise InvalidInput(f"{len(listed)} ids for {len(array)} rows")
-    return Candidates(listed, array, 0)
+    return Candidates(listed, array)

@@ -9,6 +9,15 @@ class InvalidInput(RankloopError, ValueError):
     """A value from outside is not what it has to be."""
 
 
+class Rejected(InvalidInput):
+    """A request that cannot be served, with the field that is wrong."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
 class UnstableUpdate(RankloopError, ArithmeticError):
     """A learning step would leave a non-finite number in the state; the old state stands."""
 

@@ -10,10 +10,10 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.feedback_check import checked_feedback
 from rankloop.core.rankings import is_permutation
 from rankloop.core.registry import build as build_any
 from rankloop.core.registry import category
+from rankloop.core.session import checked_feedback
 from rankloop.core.types import Clicks, Floats, Ints, item_indices
 
 

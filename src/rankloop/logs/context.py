@@ -44,6 +44,12 @@ class Encoding(NamedTuple):
         return f"context: {', '.join(used) or 'none'}{''.join(said)}"
 
     @property
+    def wanted(self) -> str:
+        """What to give, for whoever gave something else."""
+        names = ["position" if name == POSITION else name for name in self.columns]
+        return f"give {', '.join(names)} (null: not known)"
+
+    @property
     def n_context(self) -> int:
         """How many numbers describe a person; the last is a constant 1."""
         return sum(len(values) or 1 for values in self.values) + 1

@@ -13,13 +13,10 @@ from fastapi import FastAPI, Request
 from numpy.random import Generator
 from starlette.responses import Response
 
-from rankloop.core.errors import Conflict, RankloopError
+from rankloop.core.errors import Conflict, RankloopError, Rejected
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
-from rankloop.service import managing, using
-from rankloop.service.errors import Rejected
 from rankloop.service.http.codec import content, decoder, json
-from rankloop.service.log.events import Experiment
 from rankloop.service.requests import (
     CreateBody,
     ExperimentBody,
@@ -109,11 +106,11 @@ class Demo:
             ProblemBody(feature_names=self.shelf.features),
             ProblemBody(feature_names=SIGNALS, max_grade=GRADES),
         )
-        await managing.create(service, PLAYGROUND, CreateBody({"kind": "3pr", "warm": 3}, prints, snapshot_every=100))
-        await managing.create(service, SEARCH, CreateBody({"kind": "online_gradient", "learning_rate": 0.02}, signals))
+        await service.create(PLAYGROUND, CreateBody({"kind": "3pr", "warm": 3}, prints, snapshot_every=100))
+        await service.create(SEARCH, CreateBody({"kind": "online_gradient", "learning_rate": 0.02}, signals))
         boldest = [float(name == "bold") for name in self.shelf.features]
         sides = ExperimentBody(SideBody(ranker=PLAYGROUND), SideBody(weights=boldest))
-        await managing.create_experiment(service, COMPARISON, Experiment(sides))
+        await service.create_comparison(COMPARISON, sides)
         self._start(self._keep_searching(service))
 
     def add_calls(self, app: FastAPI) -> None:
@@ -147,26 +144,26 @@ class Demo:
         prints = [self.shelf.prints[i] for i in chosen]
         body = RankBody([Item(entry.id, entry.features) for entry in prints])
         if compared:
-            answer = await using.experiment_rank(service, COMPARISON, body)
+            answer = await service.rank_comparison(COMPARISON, body)
         else:
-            answer = await using.rank(service, PLAYGROUND, body)
+            answer = await service.rank(PLAYGROUND, body)
         number = {entry.id: i for i, entry in enumerate(prints)}
         ranking = np.array([number[str(id)] for id in answer.ranking])
         seen = self._people.observe(ranking, self.shelf.relevance[chosen], self._people_rng)
         feedback = FeedbackBody(answer.impression, clicks=[prints[i].id for i in seen.items], final=True)
         if compared:
-            await using.experiment_feedback(service, COMPARISON, feedback)
+            await service.feedback_comparison(COMPARISON, feedback)
         else:
-            await using.feedback(service, PLAYGROUND, feedback)
+            await service.feedback(PLAYGROUND, feedback)
 
     async def search(self, service: Service) -> None:
         """Somebody searches, and an editor grades what came."""
         features = self._search_rng.random((RESULTS, len(SIGNALS)))
         found = [Item(str(i), row.tolist()) for i, row in enumerate(features)]
-        answer = await using.rank(service, SEARCH, RankBody(found))
+        answer = await service.rank(SEARCH, RankBody(found))
         grades = dict(enumerate(graded(features, self._search_rng)))
         relevances = {str(id): grades[int(id)] for id in answer.ranking}
-        await using.feedback(service, SEARCH, FeedbackBody(answer.impression, relevances=relevances, final=True))
+        await service.feedback(SEARCH, FeedbackBody(answer.impression, relevances=relevances, final=True))
 
     async def _use(self, service: Service, progress: Progress) -> None:
         try:

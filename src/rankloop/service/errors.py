@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from rankloop.core.errors import InvalidInput, RankloopError
-
-
-class Rejected(InvalidInput):
-    """A request that cannot be served, with the field that is wrong."""
-
-    def __init__(self, field: str, reason: str) -> None:
-        super().__init__(f"{field}: {reason}")
-        self.field = field
-        self.reason = reason
+from rankloop.core.errors import RankloopError
 
 
 class Late(RankloopError):

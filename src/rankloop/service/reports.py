@@ -6,55 +6,55 @@ from typing import Any
 
 import msgspec
 
-from rankloop.service.log.counters import Tally
-from rankloop.service.ranker.comparison import LiveExperiment
+from rankloop.service.log.projection import Counters
 from rankloop.service.ranker.health import finite, health_of, weights_of
 from rankloop.service.service import Service
 
 
 def ranker_report(service: Service, name: str) -> dict[str, Any]:
     """Spec, state, counts and health of a ranker."""
-    live = service.ranker(name)
-    tally, published = live.view.tally, live.published
+    runtime = service.ranker(name)
+    counters, published = runtime.projection.counters, runtime.published
     return {
         "name": name,
-        "spec": whole(live.plan.body),
+        "spec": whole(runtime.config.body),
         "state": published.number,
-        "frozen": live.view.frozen,
-        "reason": live.view.reason,
+        "frozen": runtime.projection.frozen,
+        "reason": runtime.projection.reason,
         "counts": {
-            "impressions": tally.impressions,
-            "open": len(live.view.open),
-            "closed": tally.closed,
-            "with_feedback": tally.with_feedback,
-            "defaulted": tally.defaulted,
-            "unlearned": tally.unlearned,
-            "evaluated": tally.evaluated,
+            "impressions": counters.impressions,
+            "open": len(runtime.projection.open),
+            "closed": counters.closed,
+            "with_feedback": counters.with_feedback,
+            "defaulted": counters.defaulted,
+            "unlearned": counters.unlearned,
+            "evaluated": counters.evaluated,
             "learned": published.learned,
-            "unfit": published.unfit,
-            "late": service.hearing.late.get(live.stream, 0),
-            "unknown": service.hearing.unknown.get(live.stream, 0),
+            "unfit": published.rejected,
+            "late": service.late.get(runtime.entity, 0),
+            "unknown": service.unknown.get(runtime.entity, 0),
         },
-        "health": health_of(tally, live.plan, published.state, published.refused),
-        "comparison": comparison_report(tally),
-        "weights": weights_of(live.plan, published.state),
+        "health": health_of(counters, runtime.config, published.state, published.refused),
+        "comparison": _standing(counters),
+        "weights": weights_of(runtime.config, published.state),
     }
 
 
-def experiment_report(live: LiveExperiment, name: str) -> dict[str, Any]:
+def comparison_report(service: Service, name: str) -> dict[str, Any]:
     """Wins, ties and losses of side a, and whether they can be chance."""
-    tally = live.view.tally
+    runtime = service.comparison(name)
+    counters = runtime.projection.counters
     return {
         "name": name,
-        "spec": whole(live.event.body),
-        "impressions": tally.impressions,
-        "open": len(live.view.open),
-        **comparison_report(tally),
+        "spec": whole(runtime.body),
+        "impressions": counters.impressions,
+        "open": len(runtime.projection.open),
+        **_standing(counters),
     }
 
 
-def comparison_report(tally: Tally) -> dict[str, Any]:
-    comparison = tally.comparison
+def _standing(counters: Counters) -> dict[str, Any]:
+    comparison = counters.comparison
     return {
         "wins": comparison.wins,
         "ties": comparison.ties,

@@ -6,16 +6,10 @@ from typing import Any, Literal
 
 import msgspec
 
-Id = str | int
+from rankloop.core.adapter import Id
+
 Name = str
-MAX_ID_LENGTH, MIN_ID, MAX_ID = 256, -(2**63), 2**64 - 1
-UNFIT_ID = f"an id is longer than {MAX_ID_LENGTH} characters, or a number of more than 64 bits"
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
-
-
-def is_fit(id: Id) -> bool:
-    """Whether the log can hold this id."""
-    return len(id) <= MAX_ID_LENGTH if isinstance(id, str) else MIN_ID <= id <= MAX_ID
 
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):

@@ -1,66 +1,89 @@
-"""The service: rankers and experiments over one log."""
+"""The service: rankers and comparisons over one log. What HTTP asks for is a method here."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import secrets
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from rankloop.core.errors import NotFound
-from rankloop.service.hearing import Hearing
+import numpy as np
+
+from rankloop.core.adapter import Id, QueryRequest
+from rankloop.core.errors import Conflict, NotFound, Rejected
+from rankloop.core.saved_session import dumps, loads_with_notes
+from rankloop.service.errors import Late, TooLarge, Unavailable
+from rankloop.service.jobs.expiry import close_windows
 from rankloop.service.jobs.history import sample
-from rankloop.service.jobs.leader_election import Sharing
-from rankloop.service.jobs.retention import keep_short
-from rankloop.service.jobs.upkeep import close_windows, guard, keep_snapshots, last_snapshot
-from rankloop.service.log.events import Created, Entry, Experiment, Ranked, Record, entry_of
-from rankloop.service.log.projection import Outcome, View
-from rankloop.service.log.recovery import live_from, restored, restored_experiment
+from rankloop.service.jobs.leader_election import LeaderElection
+from rankloop.service.jobs.retention import move_old_events
+from rankloop.service.jobs.rollback_guard import guard
+from rankloop.service.jobs.snapshots import write_last_snapshot, write_snapshots
+from rankloop.service.log.events import (
+    ComparisonCreated,
+    Created,
+    Entry,
+    Frozen,
+    Ranked,
+    Record,
+    Resumed,
+    RolledBack,
+    comparison_entity,
+    ranker_entity,
+)
+from rankloop.service.log.projection import OpenImpression, Outcome, Projection
+from rankloop.service.log.recovery import first_record, new_runtime, restored_comparison, restored_runtime
 from rankloop.service.log.stores.base import SharedStore, Store
-from rankloop.service.log.writer import Log
-from rankloop.service.ranker.comparison import LiveExperiment
-from rankloop.service.ranker.runtime import Live
+from rankloop.service.log.writer import LogWriter, entry_of
+from rankloop.service.ranker.comparison import ComparisonRuntime, check_comparison
+from rankloop.service.ranker.config import RankerConfig, check_new, config_of, config_of_session
+from rankloop.service.ranker.feedback import check_complete, merged, received_feedback
+from rankloop.service.ranker.runtime import RankerRuntime
+from rankloop.service.ranker.state_size import check_file_fits, check_fits
+from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackAnswer, FeedbackBody, RankAnswer, RankBody
 from rankloop.service.settings import Settings
 
+MAX_NAME_LENGTH = 64
+Runtime = RankerRuntime | ComparisonRuntime
 
-class Folded(NamedTuple):
-    """What a record did, and when what it teaches is served."""
+
+class Applied(NamedTuple):
+    """What a record did, and when what is learned from it is served."""
 
     outcome: Outcome
     learned: asyncio.Future[None] | None = None
 
 
 class Service:
-    """Everything behind the HTTP calls; `open` it on a running event loop.
-
-    Here live the rankers and the experiments, and every event goes through `append`. What visitors ask for is in
-    `using`, what the people who run it ask for in `managing`, what nobody asks for in `upkeep`.
-    """
+    """Everything behind the HTTP calls; `open` it on a running event loop. Every event goes through `append`."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
         self.settings = settings
         self.slot = store.slot if isinstance(store, SharedStore) else 0
-        self.rankers: dict[str, Live] = {}
-        self.experiments: dict[str, LiveExperiment] = {}
-        self.hearing = Hearing(self)
+        self.rankers: dict[str, RankerRuntime] = {}
+        self.comparisons: dict[str, ComparisonRuntime] = {}
+        self.late: dict[str, int] = {}  # feedback that came after the window, by entity
+        self.unknown: dict[str, int] = {}  # feedback for impressions that nobody knows, by entity
         self.ready = False
-        self.leads = not store.shared
+        self.is_leader = not store.shared
         self.due: asyncio.Queue[Entry] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
         self._spawned: set[asyncio.Task[None]] = set()
-        self.log: Log
+        self.log: LogWriter
 
     async def open(self) -> None:
         last = await asyncio.to_thread(self._load)
-        self.log = Log(self.store, self._fold, last)
-        work = [close_windows(self), keep_snapshots(self), sample(self)]
+        self.log = LogWriter(self.store, self._apply, last)
+        jobs = [close_windows(self), write_snapshots(self), sample(self)]
         if isinstance(self.store, SharedStore):
-            work.append(Sharing(self, self.store).work())
+            jobs.append(LeaderElection(self, self.store).run())
         if self.settings.keep_days is not None:
-            work.append(keep_short(self, self.settings.keep_days))
-        self._tasks = [asyncio.create_task(each) for each in work]
+            jobs.append(move_old_events(self, self.settings.keep_days))
+        self._tasks = [asyncio.create_task(job) for job in jobs]
         self.ready = True
 
     async def close(self) -> None:
@@ -70,36 +93,209 @@ class Service:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        for live in self.rankers.values():
-            await live.drained()
-            if self.leads and not live.waits:
-                await last_snapshot(self, live)
+        for runtime in self.rankers.values():
+            await runtime.drained()
+            if self.is_leader and not runtime.catching_up:
+                await write_last_snapshot(self, runtime)
         await self.log.stop()
-        for live in self.rankers.values():
-            live.stop()
+        for runtime in self.rankers.values():
+            runtime.stop()
         await asyncio.to_thread(self.store.close)
 
-    async def look_for(self, name: str) -> None:
+    # What visitors ask for.
+
+    async def rank(self, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
+        """The order to show; a request with the same `key` gets the same answer."""
+        return await self._rank(await self.find_ranker(name), body, key)
+
+    async def rank_comparison(self, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
+        """One list from both sides; a request with the same `key` gets the same answer."""
+        return await self._rank(await self.find_comparison(name), body, key)
+
+    async def feedback(self, name: str, body: FeedbackBody) -> FeedbackAnswer:
+        """What came back for a ranking."""
+        runtime = await self.find_ranker(name)
+        verdict: Any = await self._receive(runtime, body)
+        return FeedbackAnswer(body.impression, verdict, runtime.published.number)
+
+    async def feedback_comparison(self, name: str, body: FeedbackBody) -> FeedbackAnswer:
+        """The clicks on such a list."""
+        verdict: Any = await self._receive(await self.find_comparison(name), body)
+        return FeedbackAnswer(body.impression, verdict, 0)
+
+    async def _rank(self, runtime: Runtime, body: RankBody, key: str | None) -> RankAnswer:
+        request = query_request(body, runtime.config, self.settings.max_items)
+        impression = _new_impression(key)
+        if key is not None:
+            before = await self._ranked_before(runtime, impression)
+            if before is not None:
+                return _answer(_same_request(before, request))
+        if len(runtime.projection.open) >= self.settings.max_open:
+            waiting = len(runtime.projection.open)
+            raise Unavailable(f"{waiting} impressions wait for feedback, which is the limit; try again later")
+        ranked = runtime.rank(request, impression)
+        try:
+            applied = await self.append(runtime.entity, ranked)
+        finally:
+            if isinstance(runtime, RankerRuntime):
+                runtime.unlogged.pop(impression, None)
+        if applied.outcome.verdict == "repeated":  # the same request, twice at the same moment
+            ranked = _same_request(runtime.projection.open[impression].ranked, request)
+        return _answer(ranked)
+
+    async def _ranked_before(self, runtime: Runtime, impression: str) -> Ranked | None:
+        """What was shown for a request that came before with the same key."""
+        known = runtime.projection.open.get(impression)
+        if known is not None:
+            return known.ranked
+        records = await asyncio.to_thread(self.store.of_impression, runtime.entity, impression)
+        return next((record.event for record in records if isinstance(record.event, Ranked)), None)
+
+    async def _receive(self, runtime: Runtime, body: FeedbackBody) -> str:
+        """The verdict, once what is learned from the feedback is served."""
+        impression = runtime.projection.open.get(body.impression)
+        if impression is None and self.store.shared:
+            await self.log.append(None)  # another worker may have shown it a moment ago
+            impression = runtime.projection.open.get(body.impression)
+        if impression is None:
+            return await self._no_longer_open(runtime, body)
+        feedback = received_feedback(body, impression.ranked, runtime.config)
+        if feedback in impression.received:
+            return "repeated"
+        if time.monotonic() > impression.deadline:
+            self._refuse_late(runtime.entity, body.impression)
+        check_complete(merged(impression.feedback, feedback), impression.ranked, runtime.config.problem)
+        applied = await self.append(runtime.entity, feedback)
+        if applied.outcome.verdict == "late":  # it was closed at this very moment
+            return await self._no_longer_open(runtime, body)
+        if applied.outcome.verdict == "refused":
+            raise Rejected(feedback.kind, "this impression already has feedback of another kind")
+        if applied.learned is not None:
+            await applied.learned
+        return applied.outcome.verdict
+
+    async def _no_longer_open(self, runtime: Runtime, body: FeedbackBody) -> str:
+        """Was it closed, and perhaps by this very feedback, whose answer was lost? Then it is not learned again."""
+        entity, name = runtime.entity, body.impression[:MAX_NAME_LENGTH]
+        impression = _before_closing(await asyncio.to_thread(self.store.of_impression, entity, name))
+        if impression is None:
+            self.unknown[entity] = self.unknown.get(entity, 0) + 1
+            raise NotFound(f"there is no impression {name!r}")
+        if received_feedback(body, impression.ranked, runtime.config) in impression.received:
+            return "repeated"
+        return self._refuse_late(entity, name)
+
+    def _refuse_late(self, entity: str, impression: str) -> NoReturn:
+        self.late[entity] = self.late.get(entity, 0) + 1
+        raise Late(f"the window of the impression {impression!r} has closed; nothing was learned from this")
+
+    # What the people who run it ask for.
+
+    async def create(self, name: str, body: CreateBody, start: bytes = b"", source: str = "") -> bool:
+        """Whether the ranker is new; the same again changes nothing, another under the same name is a `Conflict`."""
+        config = config_of(body)
+        if name not in self.rankers:
+            await asyncio.to_thread(_check_new, config, self.settings.max_state)
+            if len(self.rankers) >= self.settings.max_rankers:
+                raise Conflict(f"there are {len(self.rankers)} rankers already, which is the limit")
+            applied = await self.append(ranker_entity(name), Created(config.body, start, source))
+            if applied.outcome.verdict == "created":
+                return True
+        if self.rankers[name].config.body != config.body or (start and start != await self._start_of(name)):
+            raise Conflict(f"the ranker {name!r} exists already, with other settings")
+        return False
+
+    async def create_from_file(self, name: str, content: bytes) -> bool:
+        """A ranker that goes on from what `save` wrote, of a `Session` or a `Ranker`, with the default settings."""
+        await asyncio.to_thread(check_file_fits, content, self.settings.max_state)
+        session, notes = await asyncio.to_thread(loads_with_notes, content)
+        return await self.create(name, config_of_session(session, notes), content, "a file")
+
+    async def create_comparison(self, name: str, body: ExperimentBody) -> bool:
+        """Whether the comparison is new; as for rankers."""
+        check_comparison(body)
+        for side in (body.a, body.b):
+            await self.catch_up(side.ranker or "")
+        ComparisonRuntime(comparison_entity(name), body, self.rankers)
+        if name not in self.comparisons:
+            applied = await self.append(comparison_entity(name), ComparisonCreated(body))
+            if applied.outcome.verdict == "created":
+                return True
+        if self.comparisons[name].body != body:
+            raise Conflict(f"the experiment {name!r} exists already, with other settings")
+        return False
+
+    async def clone(self, name: str, new: str) -> bool:
+        """A new ranker that begins with the state of this one."""
+        runtime = await self.find_ranker(name)
+        start = await asyncio.to_thread(dumps, runtime.serving)
+        await self.catch_up(new)
+        if new in self.rankers:
+            raise Conflict(f"the ranker {new!r} exists already")
+        return await self.create(new, runtime.config.body, start, name)
+
+    async def freeze(self, name: str, reason: str) -> None:
+        """Stop learning; ranking goes on."""
+        await self.append((await self.find_ranker(name)).entity, Frozen(reason))
+
+    async def resume(self, name: str) -> None:
+        """Learn again."""
+        await self.append((await self.find_ranker(name)).entity, Resumed())
+
+    async def rollback(self, name: str, number: int | None) -> int:
+        """Go back to a snapshot (the newest, unless said); the generator goes on from where it is."""
+        runtime = await self.find_ranker(name)
+        known = [0] + [row[0] for row in await asyncio.to_thread(self.store.snapshots, runtime.entity)]
+        to = known[-1] if number is None else number
+        if to not in known:
+            raise NotFound(f"there is no snapshot of state {to}; there are those of {', '.join(map(str, known))}")
+        applied = await self.append(runtime.entity, RolledBack(to, "asked for"))
+        if applied.learned is not None:
+            await applied.learned
+        return to
+
+    async def saved(self, name: str) -> bytes:
+        """The model as a file that `rankloop.load` opens."""
+        runtime = await self.find_ranker(name)
+        return await asyncio.to_thread(dumps, runtime.serving, runtime.config.notes())
+
+    async def _start_of(self, name: str) -> bytes:
+        """The saved session that a ranker began with."""
+        event = (await asyncio.to_thread(first_record, self.store, ranker_entity(name))).event
+        return event.start if isinstance(event, Created) else b""
+
+    # How it holds together.
+
+    def ranker(self, name: str) -> RankerRuntime:
+        """The ranker of this name, or `NotFound`."""
+        if name not in self.rankers:
+            raise NotFound(f"there is no ranker {name!r}")
+        return self.rankers[name]
+
+    def comparison(self, name: str) -> ComparisonRuntime:
+        """The comparison of this name, or `NotFound`."""
+        if name not in self.comparisons:
+            raise NotFound(f"there is no experiment {name!r}")
+        return self.comparisons[name]
+
+    async def find_ranker(self, name: str) -> RankerRuntime:
+        """The same, though another worker may have made it a moment ago."""
+        await self.catch_up(name)
+        return self.ranker(name)
+
+    async def find_comparison(self, name: str) -> ComparisonRuntime:
+        await self.catch_up(name)
+        return self.comparison(name)
+
+    async def catch_up(self, name: str) -> None:
         """Read what other workers have logged, if the name is not known here: it may be a moment old."""
-        if self.store.shared and name not in self.rankers and name not in self.experiments:
+        if self.store.shared and name not in self.rankers and name not in self.comparisons:
             await self.log.append(None)
 
-    def ranker(self, name: str) -> Live:
-        live = self.rankers.get(name)
-        if live is None:
-            raise NotFound(f"there is no ranker {name!r}")
-        return live
-
-    def experiment(self, name: str) -> LiveExperiment:
-        live = self.experiments.get(name)
-        if live is None:
-            raise NotFound(f"there is no experiment {name!r}")
-        return live
-
-    async def append(self, stream: str, event: Any) -> Folded:
-        """Log an event, and wait until it is durable and folded."""
-        folded: Folded = await self.log.append(entry_of(stream, event))
-        return folded
+    async def append(self, entity: str, event: Any) -> Applied:
+        """Log an event, and wait until it is durable and applied."""
+        applied: Applied = await self.log.append(entry_of(entity, event))
+        return applied
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Work that nobody waits for; it is cancelled when the service closes."""
@@ -107,47 +303,92 @@ class Service:
         self._spawned.add(task)
         task.add_done_callback(self._spawned.discard)
 
-    def _fold(self, record: Record) -> Folded:
-        stream, event = record.stream, record.event
-        kind, _, name = stream.partition("/")
+    def _apply(self, record: Record) -> Applied:
+        entity, event = record.entity, record.event
+        kind, _, name = entity.partition("/")
         if isinstance(event, Created):
             if name in self.rankers:
-                return Folded(Outcome("repeated"))
-            self.rankers[name] = live_from(event, stream, self.store, self.due, self.slot)
-            self.rankers[name].learns = self.leads
-            return Folded(Outcome("created"))
-        if isinstance(event, Experiment):
-            if name in self.experiments:
-                return Folded(Outcome("repeated"))
-            self.experiments[name] = LiveExperiment(stream, event, self.rankers)
-            return Folded(Outcome("created"))
-        if kind == "experiment":
-            return Folded(_folded(self.experiments[name].view, record, self.experiments[name].event.body.window))
-        live = self.rankers[name]
-        outcome = _folded(live.view, record, live.plan.body.window)
+                return Applied(Outcome("repeated"))
+            self.rankers[name] = new_runtime(event, entity, self.store, self.due, self.slot)
+            self.rankers[name].trains = self.is_leader
+            return Applied(Outcome("created"))
+        if isinstance(event, ComparisonCreated):
+            if name in self.comparisons:
+                return Applied(Outcome("repeated"))
+            self.comparisons[name] = ComparisonRuntime(entity, event.body, self.rankers)
+            return Applied(Outcome("created"))
+        runtime: Runtime = self.comparisons[name] if kind == "experiment" else self.rankers[name]
+        outcome = runtime.projection.apply(record)
         if isinstance(event, Ranked) and outcome.verdict == "shown":
-            live.view.open[event.impression].decided = live.decided_for(event)
-        if outcome.verdict == "closed":
-            guard(self, live)
-        return Folded(outcome, live.teach(outcome.step) if outcome.step is not None else None)
+            runtime.projection.open[event.impression].deadline = time.monotonic() + runtime.body.window
+        if isinstance(runtime, ComparisonRuntime):
+            return Applied(outcome)
+        if isinstance(event, Ranked) and outcome.verdict == "shown":
+            runtime.projection.open[event.impression].logged = runtime.logged_for(event)
+        if outcome.verdict == "closed" and runtime.body.guard:
+            guard(self, runtime)
+        return Applied(outcome, runtime.learn(outcome.step) if outcome.step is not None else None)
 
     def _load(self) -> int:
         last = self.store.last()
-        streams = self.store.streams()
-        for stream in streams:
-            kind, _, name = stream.partition("/")
+        names = [entity.partition("/") for entity in self.store.entities()]
+        for kind, _, name in names:
             if kind == "ranker":
-                self.rankers[name] = restored(stream, self.store, self.due, last, self.slot)
-                self.rankers[name].learns = self.leads
-        for stream in streams:
-            kind, _, name = stream.partition("/")
+                self.rankers[name] = restored_runtime(ranker_entity(name), self.store, self.due, last, self.slot)
+                self.rankers[name].trains = self.is_leader
+        for kind, _, name in names:
             if kind == "experiment":
-                self.experiments[name] = restored_experiment(stream, self.store, last, self.rankers)
+                entity = comparison_entity(name)
+                self.comparisons[name] = restored_comparison(entity, self.store, last, self.rankers)
         return last
 
 
-def _folded(view: View, record: Record, window: float) -> Outcome:
-    outcome = view.fold(record)
-    if outcome.verdict == "shown":
-        view.open[record.event.impression].deadline = time.monotonic() + window  # type: ignore[union-attr]
-    return outcome
+def query_request(body: RankBody, config: RankerConfig, max_items: int) -> QueryRequest:
+    """What a request asks of the learner, or `Rejected` with the field that is wrong."""
+    if len(body.items) > max_items:
+        raise TooLarge(f"items: {len(body.items)} items, the limit is {max_items}")
+    ids, rows = [item.id for item in body.items], [item.features for item in body.items]
+    request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded)
+    if config.base_weights is None:
+        return request
+    query = request.query
+    return request._replace(query=query._replace(features=config.with_base_score(query.features)))
+
+
+def _check_new(config: RankerConfig, max_state: int) -> None:
+    """On a thread: a learner may take its time to begin."""
+    check_fits(config.body.learner, config.problem, max_state)
+    check_new(config)
+
+
+def _new_impression(key: str | None) -> str:
+    """A name for an impression that sorts by time; for a request with a key always the same one."""
+    if key is not None:
+        return f"k{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    return f"{time.time_ns():016x}{secrets.token_hex(8)}"
+
+
+def _same_request(before: Ranked, request: QueryRequest) -> Ranked:
+    """What was shown before, if the same was asked; else `Conflict`."""
+    query, pinned = request.query, request.pinned
+    to_show = sorted(request.shown_order(np.arange(len(query.features))))
+    given = (request.ids, request.features.tobytes(), query.id, query.context.tolist(), pinned, to_show)
+    pins = before.order[: len(pinned)]
+    if given != (before.ids, before.features, before.query_id, before.context, pins, sorted(before.order)):
+        raise Conflict("this Idempotency-Key was used for another ranking")
+    return before
+
+
+def _before_closing(records: list[Record]) -> OpenImpression | None:
+    """An impression as it was when it closed: what came later is in the log too, but was not received."""
+    projection, impression = Projection(None), None
+    for record in records:
+        projection.reopen(record)
+        impression = next(iter(projection.open.values()), impression)
+    return impression
+
+
+def _answer(ranked: Ranked) -> RankAnswer:
+    ids: list[Id] = ranked.ids
+    order = [ids[i] for i in ranked.order]
+    return RankAnswer(ranked.impression, order, ranked.state_number, ranked.log_propensity)

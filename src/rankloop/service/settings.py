@@ -50,7 +50,7 @@ class Settings:
                 raise InvalidInput(f"{name} must be above 0, got {value}")
 
     @property
-    def largest_file(self) -> int:
+    def max_file(self) -> int:
         """Bytes of a saved ranker: its state, and what is written beside it."""
         return self.max_state + self.max_body
 

@@ -63,9 +63,9 @@ def _names_in(log: str, ranker: str) -> tuple[str, ...]:
     from rankloop.service.log.stores.open import log_at
 
     with log_at(log) as opened:
-        own = [stream for stream in opened.streams() if stream.startswith("ranker/")]
+        own = [stream for stream in opened.entities() if stream.startswith("ranker/")]
         first = next(whole(opened, f"ranker/{ranker}" if ranker else own[0], opened.folder))
-    return Replay(first).learning.plan.problem.feature_names
+    return Replay(first).trainer.config.problem.feature_names
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def replay(
 
     with log_at(log) as opened:
         folder = data or opened.folder
-        results = replayed(chain.from_iterable(whole(opened, stream, folder) for stream in opened.streams()))
+        results = replayed(chain.from_iterable(whole(opened, stream, folder) for stream in opened.entities()))
     if as_json:
         print_json([result._asdict() for result in results])
     elif not results:

@@ -20,12 +20,13 @@ from rankloop import __version__
 from rankloop.core.errors import RankloopError
 from rankloop.service.http.codec import json
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.middleware import Gate
+from rankloop.service.http.middleware import AccessMiddleware
 from rankloop.service.http.openapi import describe, reference_page
 from rankloop.service.http.problems import problem, problem_of, response_of
-from rankloop.service.http.routes.monitoring import add_watching
-from rankloop.service.http.routes.rankers import add_experiments, add_rankers
-from rankloop.service.http.routes.ranking import add_hot_calls
+from rankloop.service.http.routes.comparisons import add_comparisons
+from rankloop.service.http.routes.monitoring import add_monitoring
+from rankloop.service.http.routes.rankers import add_rankers
+from rankloop.service.http.routes.ranking import add_ranking
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.stores.open import open_store
 from rankloop.service.service import Service
@@ -54,13 +55,13 @@ def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None,
     app = FastAPI(title="rankloop", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.settings = settings
     app.state.stopping = False
-    app.add_middleware(Gate, settings=settings, metrics=metrics)
+    app.add_middleware(AccessMiddleware, settings=settings, metrics=metrics)
     add_errors(app)
-    add_hot_calls(app)
+    add_ranking(app)
     describe(app)
     add_rankers(app)
-    add_experiments(app)
-    add_watching(app, metrics)
+    add_comparisons(app)
+    add_monitoring(app, metrics)
     add_pages(app)
     return app
 

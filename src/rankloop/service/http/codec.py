@@ -10,7 +10,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rankloop.service.errors import Rejected, TooLarge, WrongMedia
+from rankloop.core.errors import Rejected
+from rankloop.service.errors import TooLarge, WrongMedia
 from rankloop.service.requests import NAME_PATTERN
 
 _UNKNOWN = re.compile(r"(?P<said>Object contains unknown field `.*?`)(?P<rest> - at `\$(?P<place>[^`]*)`)?", re.DOTALL)
@@ -57,7 +58,7 @@ def decoder(body: type[T]) -> Callable[[bytes], T]:
     return read
 
 
-async def content(request: Request, most: int, wanted: str = JSON) -> bytes:
+async def content(request: Request, max_bytes: int, wanted: str = JSON) -> bytes:
     """The whole body, or `TooLarge` as soon as it is; without a Content-Type it is read as what is wanted."""
     kind = request.headers.get("content-type", wanted)
     if not kind.lower().startswith(wanted):
@@ -66,8 +67,8 @@ async def content(request: Request, most: int, wanted: str = JSON) -> bytes:
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
-        if size > most:
-            raise TooLarge(f"the body is larger than the limit of {most} bytes")
+        if size > max_bytes:
+            raise TooLarge(f"the body is larger than the limit of {max_bytes} bytes")
         parts.append(part)
     return b"".join(parts) if len(parts) != 1 else parts[0]
 

@@ -28,12 +28,19 @@ SECURITY = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
-MAX_CLIENTS = 10_000
+_NAME = re.compile(r"^/(rankers|experiments|log)/[^/]+")
+_KNOWN = re.compile(
+    r"^/(|rankers|experiments|events|log/\{name\}|healthz|readyz|metrics|docs|openapi\.json|demo/people"
+    r"|(rankers|experiments)/\{name\}(/(rank|feedback|rank:batch|feedback:batch|state|snapshots|history|rollback|freeze|resume"
+    r"|clone))?)$"
+)
+_METHODS = ("GET", "HEAD", "POST", "PUT")
+MAX_CLIENTS = MAX_SERIES = 10_000
 GONE = 499  # the status, in logs and metrics, of a call whose sender left before it was whole
 logger = logging.getLogger("rankloop.service")
 
 
-class Gate:
+class AccessMiddleware:
     """ASGI middleware: keys, rate, size, security headers, times and one line of log per refused or slow call."""
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
@@ -41,6 +48,7 @@ class Gate:
         self.settings = settings
         self.metrics = metrics
         self._tokens: dict[str, tuple[float, float]] = {}
+        self._series: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -71,23 +79,38 @@ class Gate:
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         method, path = scope["method"], scope["path"]
-        self.metrics.called(method, path, status, seconds)
+        count, times = self._series.get((method, path, status)) or self._series_of(method, path, status)
+        count.inc()
+        times.observe(seconds)
         if status >= 400 or seconds > 1.0:
             logger.info("call", extra={"method": method, "path": path, "status": status, "seconds": seconds})
+
+    def _series_of(self, method: str, path: str, status: int) -> tuple[Any, Any]:
+        """Names, unknown paths and unknown methods are left out, so that the number of series stays small."""
+        plain = _NAME.sub(lambda found: f"/{found[1]}/{{name}}", path)
+        call = f"{method} {plain}" if method in _METHODS and _KNOWN.match(plain) else "other"
+        metrics = self.metrics
+        series = metrics.calls.labels(call, str(status), metrics.worker), metrics.seconds.labels(call, metrics.worker)
+        if len(self._series) < MAX_SERIES:
+            self._series[method, path, status] = series
+        return series
 
     def _check(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         self._check_host(headers)
-        key = _key(headers)
-        role = self.settings.role_of(key)
-        self._check_rate(f"key {key}" if role else (scope.get("client") or ("",))[0])
+        client = (scope.get("client") or ("",))[0]
+        if self.settings.keys:
+            key = _key(headers)
+            role = self.settings.role_of(key)
+            client = f"key {key}" if role else client
+        self._check_rate(client)
         if self.settings.keys and not OPEN.match(scope["path"]):
             _check_role(role, scope)
         file = scope["method"] == "PUT" and STATE.match(scope["path"])
-        most = self.settings.largest_file if file else self.settings.max_body
+        max_bytes = self.settings.max_file if file else self.settings.max_body
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > most:
-            raise TooLarge(f"the body is larger than the limit of {most} bytes")
+        if not length.isdigit() or int(length) > max_bytes:
+            raise TooLarge(f"the body is larger than the limit of {max_bytes} bytes")
 
     def _check_host(self, headers: dict[bytes, bytes]) -> None:
         """Without keys, a web page elsewhere must not reach the service, under a name of its own or by a form."""
@@ -106,9 +129,9 @@ class Gate:
         now, rate = time.monotonic(), self.settings.rate
         if len(self._tokens) > MAX_CLIENTS:
             self._tokens.clear()
-        most = max(rate, 1.0)
-        left, before = self._tokens.get(client, (most, now))
-        left = min(most, left + (now - before) * rate)
+        full = max(rate, 1.0)
+        left, before = self._tokens.get(client, (full, now))
+        left = min(full, left + (now - before) * rate)
         if left < 1:
             raise TooMany(f"more than {rate:g} requests per second")
         self._tokens[client] = (left - 1, now)

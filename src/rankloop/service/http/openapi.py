@@ -100,9 +100,9 @@ def _entries(openapi: Mapping[str, Any]) -> list[str]:
     parts = []
     for path, methods in openapi["paths"].items():
         for method, call in methods.items():
-            what = escape(call.get("description") or call.get("summary") or "")
+            kind = escape(call.get("description") or call.get("summary") or "")
             parts.append(
-                f"<dt><code>{method.upper()} {escape(path)}</code></dt><dd>{what}{_fields(call, openapi)}</dd>"
+                f"<dt><code>{method.upper()} {escape(path)}</code></dt><dd>{kind}{_fields(call, openapi)}</dd>"
             )
     return parts
 

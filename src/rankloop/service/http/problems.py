@@ -9,19 +9,17 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from rankloop.core.errors import Conflict, IncompatibleFeedback, InvalidInput, NotFound, RankloopError, UnstableUpdate
-from rankloop.core.registry import UnknownKind
-from rankloop.service.errors import (
-    Forbidden,
-    Full,
-    Late,
+from rankloop.core.errors import (
+    Conflict,
+    IncompatibleFeedback,
+    InvalidInput,
+    NotFound,
+    RankloopError,
     Rejected,
-    TooLarge,
-    TooMany,
-    Unauthorised,
-    Unavailable,
-    WrongMedia,
+    UnstableUpdate,
 )
+from rankloop.core.registry import UnknownKind
+from rankloop.service.errors import Forbidden, Full, Late, TooLarge, TooMany, Unauthorised, Unavailable, WrongMedia
 
 MEDIA = "application/problem+json"
 STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (

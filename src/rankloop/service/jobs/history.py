@@ -7,12 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankloop.core.saved_session import loads
-from rankloop.service.log.counters import Tally
-from rankloop.service.log.projection import saved_tally
+from rankloop.service.log.projection import Counters, saved_counters
 from rankloop.service.ranker.health import health_of, weights_of
 
 if TYPE_CHECKING:
-    from rankloop.service.ranker.runtime import Live
+    from rankloop.service.ranker.runtime import RankerRuntime
     from rankloop.service.service import Service
 
 EVERY = 1.0  # seconds between two looks at a ranker
@@ -40,10 +39,10 @@ class Curve:
         self._seen = (-1, -1, -1)
         self._still = 0.0  # when it was last seen unchanged
 
-    def look(self, live: Live, at: float) -> None:
+    def look(self, runtime: RankerRuntime, at: float) -> None:
         """Add a point if something has happened since the last one."""
-        tally, published = live.view.tally, live.published
-        seen = (tally.impressions, tally.closed, published.number)
+        counters, published = runtime.projection.counters, runtime.published
+        seen = (counters.impressions, counters.closed, published.number)
         if self.points and not at - self.points[-1].at >= 0:
             self.points.clear()  # the clock was set back
         if seen == self._seen:
@@ -54,7 +53,7 @@ class Curve:
         if self.points and self._still > self.points[-1].at:
             self.points.append(self.points[-1]._replace(at=self._still))  # a level stretch, not a slope
         self._seen = seen
-        self.points.append(point_of(at, live, tally, published.state, published.learned, published.refused))
+        self.points.append(point_of(at, runtime, counters, published.state, published.learned, published.refused))
         if len(self.points) > MAX_POINTS:
             self.points, self._gap = self.points[::2], 2 * self._gap
 
@@ -63,30 +62,30 @@ async def sample(service: Service) -> None:
     """Look at every ranker now and then."""
     while True:
         now = time.time()
-        for live in service.rankers.values():
-            live.curve.look(live, now)
+        for runtime in service.rankers.values():
+            runtime.curve.look(runtime, now)
         await asyncio.sleep(EVERY)
 
 
-def history_of(live: Live) -> list[Point]:
+def history_of(runtime: RankerRuntime) -> list[Point]:
     """Points from the first snapshot until now; reads the store."""
-    since = live.curve.points[0].at if live.curve.points else time.time()
-    known = [row for row in live.store.snapshots(live.stream) if row[2] < since]
+    since = runtime.curve.points[0].at if runtime.curve.points else time.time()
+    known = [row for row in runtime.store.snapshots(runtime.entity) if row[2] < since]
     step = max(1, -(-len(known) // SNAPSHOTS))
-    past = [_at_snapshot(live, number, at) for number, _, at in known[::step]]
-    return [*sorted(filter(None, past), key=lambda point: point.at), *live.curve.points]
+    past = [_at_snapshot(runtime, number, at) for number, _, at in known[::step]]
+    return [*sorted(filter(None, past), key=lambda point: point.at), *runtime.curve.points]
 
 
-def point_of(at: float, live: Live, tally: Tally, state: Any, learned: int, refused: int) -> Point:
+def point_of(at: float, runtime: RankerRuntime, counters: Counters, state: Any, learned: int, refused: int) -> Point:
     """What is worth a curve."""
-    health = health_of(tally, live.plan, state, refused)
+    health = health_of(counters, runtime.config, state, refused)
     kept = {name: health[name] for name in KEPT if name in health}
-    return Point(at, {"learned": learned}, kept, weights_of(live.plan, state, WEIGHTS))
+    return Point(at, {"learned": learned}, kept, weights_of(runtime.config, state, WEIGHTS))
 
 
-def _at_snapshot(live: Live, number: int, at: float) -> Point | None:
-    found = live.store.snapshot(live.stream, number)
+def _at_snapshot(runtime: RankerRuntime, number: int, at: float) -> Point | None:
+    found = runtime.store.snapshot(runtime.entity, number)
     if found is None:
         return None
     session = loads(found.session)
-    return point_of(at, live, saved_tally(found.view), session.state, session.learned, session.refused)
+    return point_of(at, runtime, saved_counters(found.projection), session.state, session.learned, session.refused)

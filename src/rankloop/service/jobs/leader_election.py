@@ -10,10 +10,10 @@ from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.events import Entry
-from rankloop.service.log.recovery import restored
+from rankloop.service.log.recovery import restored_runtime
 from rankloop.service.log.stores.base import LOG, MISSED, Publication, SharedStore
-from rankloop.service.ranker.runtime import Live
-from rankloop.service.ranker.trainer import Published
+from rankloop.service.ranker.runtime import RankerRuntime
+from rankloop.service.ranker.trainer import PublishedState
 
 if TYPE_CHECKING:
     from rankloop.service.service import Service
@@ -22,7 +22,7 @@ LEASE_EVERY = 0.5  # seconds
 PUBLISH_EVERY = 0.05
 
 
-class Sharing:
+class LeaderElection:
     """Takes the lease when it is free, publishes states while it is held, and follows those of others otherwise."""
 
     def __init__(self, service: Service, store: SharedStore) -> None:
@@ -30,11 +30,11 @@ class Sharing:
         self.store = store
         self._published: dict[str, int] = {}  # by the last event, not by state: a step that is refused counts too
 
-    async def work(self) -> None:
+    async def run(self) -> None:
         loop = asyncio.get_running_loop()
 
         def tell(news: str) -> None:
-            loop.call_soon_threadsafe(self._heard, news)
+            loop.call_soon_threadsafe(self._on_news, news)
 
         self.store.listen(tell)
         follow_up = LEASE_EVERY
@@ -43,73 +43,75 @@ class Sharing:
             if follow_up >= LEASE_EVERY:
                 follow_up = 0.0
                 await self._keep_lease()
-            if self.service.leads:
-                for live in list(self.service.rankers.values()):
-                    await self._publish(live)
+            if self.service.is_leader:
+                for runtime in list(self.service.rankers.values()):
+                    await self._publish(runtime)
             await asyncio.sleep(PUBLISH_EVERY)
 
-    def _heard(self, news: str) -> None:
+    def _on_news(self, news: str) -> None:
         rankers = self.service.rankers
         if news in (LOG, MISSED):
-            self.service.log.look()
-        if news != LOG and not self.service.leads:
+            self.service.log.poll()
+        if news != LOG and not self.service.is_leader:
             named = rankers.values() if news == MISSED else filter(None, [rankers.get(news.partition("/")[2])])
-            for live in named:
-                self.service.spawn(self._follow(live))
+            for runtime in named:
+                self.service.spawn(self._load_published(runtime))
 
     async def _keep_lease(self) -> None:
-        leads = await asyncio.to_thread(self.store.lead)
-        if leads and not self.service.leads:
-            await self._take_over()
-        elif not leads and self.service.leads:
-            self._step_down()
+        is_leader = await asyncio.to_thread(self.store.lead)
+        if is_leader and not self.service.is_leader:
+            await self._lead()
+        elif not is_leader and self.service.is_leader:
+            self._follow_leader()
 
-    async def _take_over(self) -> None:
+    async def _lead(self) -> None:
         """Fold the log up to now once more, learning this time; steps that come meanwhile wait for it."""
         try:
             await self.service.log.append(None)
-            self.service.leads = True
+            self.service.is_leader = True
             until, taken = self.service.log.last, list(self.service.rankers.values())
-            for live in taken:
-                live.learns = live.waits = True
-            for live in taken:
-                await live.drained()
+            for runtime in taken:
+                runtime.trains = runtime.catching_up = True
+            for runtime in taken:
+                await runtime.drained()
                 due: asyncio.Queue[Entry] = asyncio.Queue()  # what it finds due was written by the learner before
-                fresh = await asyncio.to_thread(restored, live.stream, self.store, due, until, live.slot)
-                live.take_over(fresh.learning)
+                fresh = await asyncio.to_thread(restored_runtime, runtime.entity, self.store, due, until, runtime.slot)
+                runtime.lead(fresh.trainer)
                 fresh.stop()
         except Unavailable:
-            self._step_down()  # the lease is tried again at the next look
+            self._follow_leader()  # the lease is tried again at the next look
 
-    def _step_down(self) -> None:
-        self.service.leads = False
-        for live in self.service.rankers.values():
-            live.step_down()
+    def _follow_leader(self) -> None:
+        self.service.is_leader = False
+        for runtime in self.service.rankers.values():
+            runtime.follow()
 
-    async def _publish(self, live: Live) -> None:
-        published = live.published
-        if live.waits or self._published.get(live.stream) == published.seq:
+    async def _publish(self, runtime: RankerRuntime) -> None:
+        published = runtime.published
+        if runtime.catching_up or self._published.get(runtime.entity) == published.seq:
             return
         with suppress(Unavailable):
-            session = await asyncio.to_thread(_session, live, published)
-            publication = Publication(live.stream, published.number, published.seq, published.unfit, session)
+            session = await asyncio.to_thread(_session, runtime, published)
+            publication = Publication(runtime.entity, published.number, published.seq, published.rejected, session)
             await asyncio.to_thread(self.store.publish, publication)
-            self._published[live.stream] = published.seq
+            self._published[runtime.entity] = published.seq
 
-    async def _follow(self, live: Live) -> None:
+    async def _load_published(self, runtime: RankerRuntime) -> None:
         with suppress(Unavailable):
-            found = await asyncio.to_thread(self.store.publication, live.stream)
-            if found is None or self.service.leads or found.seq <= live.published.seq:
+            found = await asyncio.to_thread(self.store.publication, runtime.entity)
+            if found is None or self.service.is_leader or found.seq <= runtime.published.seq:
                 return
             session = await asyncio.to_thread(loads, found.session)
-            newer = Published(found.number, session.state, session.learned, session.refused, found.unfit, found.seq)
-            if found.seq > live.published.seq:
-                live.publish(newer)
+            newer = PublishedState(
+                found.number, session.state, session.learned, session.refused, found.rejected, found.seq
+            )
+            if found.seq > runtime.published.seq:
+                runtime.publish(newer)
 
 
-def _session(live: Live, published: Published) -> bytes:
+def _session(runtime: RankerRuntime, published: PublishedState) -> bytes:
     """The published state as a saved session."""
-    session = Session(live.plan.learner, live.plan.problem, live.plan.body.seed)
+    session = Session(runtime.config.learner, runtime.config.problem, runtime.config.body.seed)
     _, generator, _, _ = session.snapshot()
     session.restore(published.state, generator, published.learned, published.refused)
     return dumps(session)

@@ -33,10 +33,10 @@ SCHEMA = pa.schema(
 class Readable(Protocol):
     """A log that can be read from a place on."""
 
-    def read(self, stream: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]: ...
+    def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]: ...
 
 
-def whole(log: Readable, stream: str, data: Path, until: int | None = None) -> Iterator[Record]:
+def whole(log: Readable, entity: str, data: Path, until: int | None = None) -> Iterator[Record]:
     """Every record of a stream, moved or not, each once and in order.
 
     An event leaves the database only after it is in a file. So the database is asked first and the files are looked
@@ -44,9 +44,9 @@ def whole(log: Readable, stream: str, data: Path, until: int | None = None) -> I
     """
     last = 0
     while True:
-        page = list(islice(log.read(stream, last, until), PAGE))
+        page = list(islice(log.read(entity, last, until), PAGE))
         end = page[-1].seq if page else until
-        for record in merge(archived(data, stream, last, end), page, key=attrgetter("seq")):
+        for record in merge(archived(data, entity, last, end), page, key=attrgetter("seq")):
             if record.seq > last:
                 last = record.seq
                 yield record
@@ -54,28 +54,28 @@ def whole(log: Readable, stream: str, data: Path, until: int | None = None) -> I
             return
 
 
-def archived(data: Path, stream: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
+def archived(data: Path, entity: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
     """The archived records of a stream after one and up to another; files that overlap give each record once."""
-    files = [file for file in _files(data, stream) if _last_in(file) > after]
+    files = [file for file in _files(data, entity) if _last_in(file) > after]
     return _read(files, after, until)
 
 
-def keep(data: Path, stream: str, records: Sequence[Record]) -> None:
+def keep(data: Path, entity: str, records: Sequence[Record]) -> None:
     """Write records to a file of their own, durably."""
-    name = f"{_stem(stream)}-{records[0].seq:015d}-{records[-1].seq:015d}.parquet"
+    name = f"{_stem(entity)}-{records[0].seq:015d}-{records[-1].seq:015d}.parquet"
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist([_row(record) for record in records], SCHEMA), sink, compression="zstd")
     atomic_write(data / FOLDER / name, sink.getvalue())
 
 
-def _files(data: Path, stream: str) -> list[Path]:
-    stem = _stem(stream)
+def _files(data: Path, entity: str) -> list[Path]:
+    stem = _stem(entity)
     found = (data / FOLDER).glob(f"{stem}-*.parquet")
     return sorted(file for file in found if file.stem.rsplit("-", 2)[0] == stem)  # not those of "stem-two"
 
 
-def _stem(stream: str) -> str:
-    return stream.replace("/", "-")
+def _stem(entity: str) -> str:
+    return entity.replace("/", "-")
 
 
 def _last_in(file: Path) -> int:
@@ -104,7 +104,7 @@ def _row(record: Record) -> dict[str, Any]:
     event = record.event
     return {
         "seq": record.seq,
-        "stream": record.stream,
+        "stream": record.entity,
         "at": record.at,
         "kind": str(type(event).__struct_config__.tag),
         "impression": getattr(event, "impression", None),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
-from rankloop.core.errors import InvalidInput
-from rankloop.service.requests import CreateBody, ExperimentBody, Id
+from rankloop.core.adapter import Id
+from rankloop.core.types import Floats
+from rankloop.service.requests import CreateBody, ExperimentBody
 
 
 class Event(msgspec.Struct, tag_field="kind", array_like=False, omit_defaults=True):
@@ -22,7 +24,7 @@ class Created(Event, tag="created"):
     source: str = ""
 
 
-class Experiment(Event, tag="experiment"):
+class ComparisonCreated(Event, tag="experiment"):
     """An experiment begins."""
 
     body: ExperimentBody
@@ -34,25 +36,36 @@ class Ranked(Event, tag="ranked"):
     impression: str
     ids: list[Id]
     features: bytes  # float64, one row per id
-    shown: list[int]  # indices into ids, best first
+    order: list[int] = msgspec.field(name="shown")  # indices into ids, best first
     query_id: str = ""
     context: list[float] = []
-    asked: list[int] | None = None  # the ids that the learner was asked to rank; None: all
-    decision: dict[str, Any] | None = None  # of the learner, over the asked
-    mixed: dict[str, Any] | None = None  # of a comparison, over the asked
-    teaches: bool = True
+    candidates: list[int] | None = msgspec.field(default=None, name="asked")  # what the learner ranked; None: all ids
+    decision: dict[str, Any] | None = None  # of the learner, over the candidates
+    mixed: dict[str, Any] | None = None  # of a comparison, over the candidates
+    trainable: bool = msgspec.field(default=True, name="teaches")
     log_propensity: float | None = None
     explored: float = 0.0  # how far from the predicted ranking, 0 … 1
-    state: int = 0
-    position: str = ""  # of the generator, after the decision
+    state_number: int = msgspec.field(default=0, name="state")
+    generator: str = msgspec.field(default="", name="position")  # where it stood after the decision
     slot: int = 0  # which of several workers drew
 
+    @property
+    def all_features(self) -> Floats:
+        """One row per id, as the request gave them; a writable copy, for which kernels are compiled."""
+        return np.array(np.frombuffer(self.features, dtype=np.float64).reshape(len(self.ids), -1))
 
-class Fed(Event, tag="fed"):
+    @property
+    def candidate_features(self) -> Floats:
+        """The rows that the learner was asked to rank."""
+        rows = self.all_features
+        return rows if self.candidates is None else np.ascontiguousarray(rows[self.candidates])
+
+
+class FeedbackReceived(Event, tag="fed"):
     """Feedback: items are indices into the impression's ids."""
 
     impression: str
-    what: str
+    kind: str = msgspec.field(name="what")
     items: list[int] = []
     values: list[float] = []
     final: bool = False
@@ -90,7 +103,9 @@ class Snapshotted(Event, tag="snapshotted"):
     digest: str
 
 
-AnyEvent = Created | Experiment | Ranked | Fed | Closed | Frozen | Resumed | RolledBack | Snapshotted
+AnyEvent = (
+    Created | ComparisonCreated | Ranked | FeedbackReceived | Closed | Frozen | Resumed | RolledBack | Snapshotted
+)
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(AnyEvent).decode
@@ -99,19 +114,19 @@ decode = msgspec.msgpack.Decoder(AnyEvent).decode
 class Snapshot(NamedTuple):
     """A state at rest: enough, with the log after it, to go on."""
 
-    stream: str
+    entity: str
     number: int
     state_seq: int  # the last event that is in the state
     session: bytes  # a saved session
-    view: bytes  # counts and flags at that event
-    unfit: int
+    projection: bytes  # counts and flags at that event
+    rejected: int
     oldest_open: int  # impressions that were open began here or later
 
 
 class Entry(NamedTuple):
     """What is to be written: an event of a stream, and perhaps a snapshot with it."""
 
-    stream: str
+    entity: str
     event: AnyEvent
     body: bytes  # the event, encoded
     impression: str | None = None
@@ -122,23 +137,14 @@ class Record(NamedTuple):
     """What has been written."""
 
     seq: int
-    stream: str
+    entity: str
     at: float
     event: AnyEvent
 
 
-def entry_of(stream: str, event: AnyEvent, snapshot: Snapshot | None = None) -> Entry:
-    """Encoded by whoever asks: what cannot be written fails alone, and not with all that is written in its batch."""
-    try:
-        body = encode(event)
-    except (msgspec.MsgspecError, OverflowError, RecursionError, TypeError, ValueError) as error:
-        raise InvalidInput(f"this cannot be written to the log: {error}") from None
-    return Entry(stream, event, body, getattr(event, "impression", None), snapshot)
-
-
-def ranker_stream(name: str) -> str:
+def ranker_entity(name: str) -> str:
     return f"ranker/{name}"
 
 
-def experiment_stream(name: str) -> str:
+def comparison_entity(name: str) -> str:
     return f"experiment/{name}"

@@ -10,10 +10,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankloop.service.log.events import Closed, Created, Experiment, Fed, Ranked, Record
-from rankloop.service.log.projection import Open, View
-from rankloop.service.ranker.config import Plan, plan_of, with_base_score
-from rankloop.service.ranker.trainer import features_of
+from rankloop.service.log.events import Closed, ComparisonCreated, Created, FeedbackReceived, Ranked, Record
+from rankloop.service.log.projection import OpenImpression, Projection
+from rankloop.service.ranker.config import RankerConfig, config_of
 
 ROWS = 2000
 SCHEMA = pa.schema(
@@ -55,7 +54,7 @@ class _Sink(io.RawIOBase):
     def tell(self) -> int:
         return self._size
 
-    def taken(self) -> bytes:
+    def drain(self) -> bytes:
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
@@ -71,8 +70,8 @@ def plain(record: Record) -> dict[str, Any]:
     event = record.event
     table: dict[str, Any] = {"seq": record.seq, "at": record.at, **msgspec.to_builtins(event)}
     if isinstance(event, Ranked):
-        table["features"] = features_of(event).tolist()
-    elif isinstance(event, Created | Experiment):
+        table["features"] = event.all_features.tolist()
+    elif isinstance(event, Created | ComparisonCreated):
         table.pop("start", None)
     return table
 
@@ -90,51 +89,53 @@ def parquet(records: Iterator[Record]) -> Iterator[bytes]:
         if len(rows) == ROWS:
             writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
             rows.clear()
-            yield sink.taken()
+            yield sink.drain()
     if rows:
         writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
     writer.close()
-    yield sink.taken()
+    yield sink.drain()
 
 
 def impression_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
     """A row for every impression that has closed, with the feedback that counted."""
-    view, plan = View(None), None
+    projection, config = Projection(None), None
     shown: dict[str, Record] = {}
     for record in records:
         event = record.event
-        if isinstance(event, Created) and plan is None:
-            plan = plan_of(event.body)
+        if isinstance(event, Created) and config is None:
+            config = config_of(event.body)
         elif isinstance(event, Ranked):
             shown.setdefault(event.impression, record)
-        known = view.open.get(event.impression) if isinstance(event, Fed | Closed) else None
-        view.reopen(record)
-        if known is not None and known.ranked.impression not in view.open:
-            yield _row(shown.pop(known.ranked.impression), known, plan)
+        known = projection.open.get(event.impression) if isinstance(event, FeedbackReceived | Closed) else None
+        projection.reopen(record)
+        if known is not None and known.ranked.impression not in projection.open:
+            yield _row(shown.pop(known.ranked.impression), known, config)
 
 
-def _row(record: Record, impression: Open, plan: Plan | None) -> dict[str, Any]:
-    ranked, fed = impression.ranked, impression.fed
-    asked = set(range(len(ranked.ids)) if ranked.asked is None else ranked.asked)
-    ranking = [i for i in ranked.shown if i in asked]
-    features = features_of(ranked)
-    revealed = {} if fed is None else dict(zip(ranking if fed.what == "reward" else fed.items, fed.values))
-    told = {i: value for i, value in revealed.items() if i in asked}
+def _row(record: Record, impression: OpenImpression, config: RankerConfig | None) -> dict[str, Any]:
+    ranked, feedback = impression.ranked, impression.feedback
+    candidates = set(range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates)
+    ranking = [i for i in ranked.order if i in candidates]
+    features = ranked.all_features
+    revealed = (
+        {} if feedback is None else dict(zip(ranking if feedback.kind == "reward" else feedback.items, feedback.values))
+    )
+    values = {i: value for i, value in revealed.items() if i in candidates}
     return {
         "seq": record.seq,
         "at": record.at,
         "impression": ranked.impression,
         "query_id": ranked.query_id,
-        "state": ranked.state,
+        "state": ranked.state_number,
         "log_propensity": ranked.log_propensity,
         "evaluation": ranked.mixed is not None,
         "ranking": _names(ranked, ranking),
-        "pinned": _names(ranked, [i for i in ranked.shown if i not in asked]),
-        "features": (features if plan is None else with_base_score(features, plan))[ranking].tolist(),
+        "pinned": _names(ranked, [i for i in ranked.order if i not in candidates]),
+        "features": (features if config is None else config.with_base_score(features))[ranking].tolist(),
         "context": ranked.context,
-        "feedback": None if fed is None else fed.what,
-        "items": _names(ranked, told),
-        "values": list(told.values()),
+        "feedback": None if feedback is None else feedback.kind,
+        "items": _names(ranked, values),
+        "values": list(values.values()),
     }
 
 

@@ -6,7 +6,8 @@ all: the same code, so the same state. No clock is read here: deadlines are the 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,12 +15,12 @@ import numpy as np
 from rankloop.core.errors import IncompatibleFeedback
 from rankloop.core.plain import from_plain
 from rankloop.core.types import Clicks
-from rankloop.interleaving import Mixed, credit
-from rankloop.service.log.counters import Tally
+from rankloop.interleaving import Comparison, Mixed, credit
+from rankloop.measures.base import parse_measure
+from rankloop.measures.dcg import MAX_EXPONENT
 from rankloop.service.log.events import (
     Closed,
-    Experiment,
-    Fed,
+    FeedbackReceived,
     Frozen,
     Ranked,
     Record,
@@ -27,25 +28,101 @@ from rankloop.service.log.events import (
     RolledBack,
     Snapshotted,
 )
-from rankloop.service.ranker.config import Plan
-from rankloop.service.ranker.feedback import gathered, no_clicks
-from rankloop.service.ranker.trainer import Decided, GoBack, Lesson, Mark, Step
+from rankloop.service.ranker.config import RankerConfig
+from rankloop.service.ranker.feedback import merged
+from rankloop.service.ranker.trainer import Lesson, LoggedDecision, Rollback, SnapshotMark, Step
 
 TEAM_DRAFT = "team_draft"
+POSITIONS = 20  # whose clicks are counted
+FAST, SLOW = 1 / 100, 1 / 1000  # how quickly the two running click rates forget
 
 
-class Open:
+class Counters(msgspec.Struct):
+    """Counts of one ranker or experiment."""
+
+    impressions: int = 0
+    closed: int = 0
+    with_feedback: int = 0
+    defaulted: int = 0
+    unlearned: int = 0  # closed while frozen, or not meant to be learned from
+    evaluated: int = 0
+    shown_at: list[int] = msgspec.field(default_factory=lambda: [0] * POSITIONS)
+    clicked_at: list[int] = msgspec.field(default_factory=lambda: [0] * POSITIONS)
+    clicked: int = 0  # closed impressions with at least one click
+    counted: int = 0  # closed impressions on which people could click
+    fast: float = 0.0
+    slow: float = 0.0
+    ndcg: float = 0.0
+    graded: int = 0
+    explored: float = 0.0
+    explorable: int = 0
+    wins: int = 0
+    ties: int = 0
+    losses: int = 0
+
+    @property
+    def comparison(self) -> Comparison:
+        return Comparison(self.wins, self.ties, self.losses)
+
+    def show(self, ranked: Ranked) -> None:
+        self.impressions += 1
+        if ranked.mixed is not None:
+            self.evaluated += 1
+        else:
+            self.explored += ranked.explored
+            self.explorable += 1
+
+    def close(self, ranked: Ranked, feedback: FeedbackReceived | None, seen: int | None) -> None:
+        self.closed += 1
+        self.with_feedback += feedback is not None
+        if feedback is not None and feedback.kind == "relevances":
+            self._grade(ranked, feedback)
+        if feedback is None or feedback.kind == "clicks":
+            self._count(ranked, feedback, seen)
+
+    def credit(self, earned: Any) -> None:
+        difference = float(earned[0] - earned[1])
+        self.wins += difference > 0
+        self.ties += difference == 0
+        self.losses += difference < 0
+
+    def drift(self) -> float:
+        """How far the click rate of late lies from the one of longer ago, in standard errors."""
+        spread = math.sqrt(max(self.slow * (1 - self.slow), 1e-4) * FAST / (2 - FAST))
+        return (self.fast - self.slow) / spread if self.counted else 0.0
+
+    def _grade(self, ranked: Ranked, feedback: FeedbackReceived) -> None:
+        position = {item: i for i, item in enumerate(ranked.order)}
+        relevance = np.zeros(len(ranked.order))
+        for item, grade in zip(feedback.items, feedback.values):
+            relevance[position[item]] = min(grade, MAX_EXPONENT)  # what is in the log must always fold
+        self.ndcg += float(parse_measure("nDCG@10")(np.arange(len(relevance)), relevance))
+        self.graded += 1
+
+    def _count(self, ranked: Ranked, feedback: FeedbackReceived | None, seen: int | None) -> None:
+        clicked = set(feedback.items) if feedback is not None else set()
+        for position, item in enumerate(ranked.order[:seen][:POSITIONS]):
+            self.shown_at[position] += 1
+            self.clicked_at[position] += item in clicked
+        any_click = float(bool(clicked))
+        self.clicked += bool(clicked)
+        self.counted += 1
+        self.fast += max(FAST, 1 / self.counted) * (any_click - self.fast)
+        self.slow += max(SLOW, 1 / self.counted) * (any_click - self.slow)
+
+
+class OpenImpression:
     """An impression whose window is open."""
 
-    __slots__ = ("began", "deadline", "decided", "fed", "heard", "ranked")
+    __slots__ = ("began", "deadline", "feedback", "logged", "ranked", "received")
 
     def __init__(self, ranked: Ranked, began: int) -> None:
         self.ranked = ranked
         self.began = began
         self.deadline = 0.0  # on the service's monotonic clock
-        self.decided: Decided | None = None  # while the process that drew it lives, to save decoding it again
-        self.fed: Fed | None = None
-        self.heard: list[Fed] = []
+        self.logged: LoggedDecision | None = None  # while the process that drew it lives, to save decoding it again
+        self.feedback: FeedbackReceived | None = None
+        self.received: list[FeedbackReceived] = []
 
 
 class Outcome(NamedTuple):
@@ -55,42 +132,42 @@ class Outcome(NamedTuple):
     step: Step | None = None
 
 
-class Saved(msgspec.Struct):
+class SavedProjection(msgspec.Struct):
     """What a snapshot keeps of a view, beside the open impressions, which are read again from the log."""
 
-    tally: Tally
+    counters: Counters = msgspec.field(name="tally")
     frozen: bool
     reason: str
     good: int
     lessons: int
-    positions: dict[int, str]
+    generators: dict[int, str] = msgspec.field(name="positions")
 
 
-def saved_tally(content: bytes) -> Tally:
+def saved_counters(content: bytes) -> Counters:
     """The counts in what `View.saved` gave."""
-    return msgspec.msgpack.decode(content, type=Saved).tally
+    return msgspec.msgpack.decode(content, type=SavedProjection).counters
 
 
-class View:
+class Projection:
     """Everything about a ranker or an experiment except what is learned."""
 
-    def __init__(self, plan: Plan | None, experiment: Experiment | None = None) -> None:
-        self.plan = plan
-        self.method = experiment.body.method if experiment else TEAM_DRAFT
-        self.open: dict[str, Open] = {}
-        self.tally = Tally()
+    def __init__(self, config: RankerConfig | None, method: Any = TEAM_DRAFT) -> None:
+        self.config = config
+        self.method = method  # of interleaving
+        self.open: dict[str, OpenImpression] = {}
+        self.counters = Counters()
         self.frozen = False
         self.reason = ""
         self.good = 0  # the newest snapshot at which the base did not lead
         self.lessons = 0
-        self.positions: dict[int, str] = {}
+        self.generators: dict[int, str] = {}
 
-    def fold(self, record: Record) -> Outcome:
+    def apply(self, record: Record) -> Outcome:
         event = record.event
         if isinstance(event, Ranked):
             return self._show(event, record.seq)
-        if isinstance(event, Fed):
-            return self._hear(event, record.seq)
+        if isinstance(event, FeedbackReceived):
+            return self._receive(event, record.seq)
         if isinstance(event, Closed):
             impression = self.open.get(event.impression)
             return self._close(impression, record.seq) if impression else Outcome("late")
@@ -98,11 +175,11 @@ class View:
             self.frozen = isinstance(event, Frozen)
             self.reason = event.reason if isinstance(event, Frozen) else ""
         elif isinstance(event, RolledBack):
-            self.tally.wins = self.tally.ties = self.tally.losses = 0
+            self.counters.wins = self.counters.ties = self.counters.losses = 0
             if event.freezes:
                 self.frozen, self.reason = True, event.reason
-            return Outcome("done", GoBack(record.seq, event.to, self._mark(record.seq)))
-        elif isinstance(event, Snapshotted) and self.tally.wins >= self.tally.losses:
+            return Outcome("done", Rollback(record.seq, event.to, self._mark(record.seq)))
+        elif isinstance(event, Snapshotted) and self.counters.wins >= self.counters.losses:
             self.good = event.number
         return Outcome("done")
 
@@ -110,21 +187,21 @@ class View:
         """Fold a record that is in the snapshot already: only the open impressions are built again."""
         event = record.event
         if isinstance(event, Ranked):
-            self.open.setdefault(event.impression, Open(event, record.seq))
-        elif isinstance(event, Fed):
-            if self._gather(event) == "taken" and event.final:
+            self.open.setdefault(event.impression, OpenImpression(event, record.seq))
+        elif isinstance(event, FeedbackReceived):
+            if self._merge(event) == "taken" and event.final:
                 self.open.pop(event.impression, None)
         elif isinstance(event, Closed):
             self.open.pop(event.impression, None)
 
     def saved(self) -> bytes:
-        kept = Saved(self.tally, self.frozen, self.reason, self.good, self.lessons, self.positions)
+        kept = SavedProjection(self.counters, self.frozen, self.reason, self.good, self.lessons, self.generators)
         return msgspec.msgpack.encode(kept)
 
     def restore(self, content: bytes) -> None:
-        kept = msgspec.msgpack.decode(content, type=Saved)
-        self.tally, self.frozen, self.reason = kept.tally, kept.frozen, kept.reason
-        self.good, self.lessons, self.positions = kept.good, kept.lessons, kept.positions
+        kept = msgspec.msgpack.decode(content, type=SavedProjection)
+        self.counters, self.frozen, self.reason = kept.counters, kept.frozen, kept.reason
+        self.good, self.lessons, self.generators = kept.good, kept.lessons, kept.generators
 
     def oldest_open(self, seq: int) -> int:
         """Where the oldest open impression began; open ones are kept in the order in which they began."""
@@ -132,62 +209,62 @@ class View:
         return first.began if first else seq + 1
 
     def _show(self, ranked: Ranked, seq: int) -> Outcome:
-        if ranked.position:
-            self.positions[ranked.slot] = ranked.position
+        if ranked.generator:
+            self.generators[ranked.slot] = ranked.generator
         if ranked.impression in self.open:
             return Outcome("repeated")
-        self.open[ranked.impression] = Open(ranked, seq)
-        self.tally.show(ranked)
+        self.open[ranked.impression] = OpenImpression(ranked, seq)
+        self.counters.show(ranked)
         return Outcome("shown")
 
-    def _hear(self, fed: Fed, seq: int) -> Outcome:
-        impression = self.open.get(fed.impression)
+    def _receive(self, feedback: FeedbackReceived, seq: int) -> Outcome:
+        impression = self.open.get(feedback.impression)
         if impression is None:
             return Outcome("late")
-        verdict = self._gather(fed)
-        if verdict == "taken" and fed.final:
+        verdict = self._merge(feedback)
+        if verdict == "taken" and feedback.final:
             return self._close(impression, seq)
         return Outcome(verdict)
 
-    def _gather(self, fed: Fed) -> str:
-        impression = self.open.get(fed.impression)
+    def _merge(self, feedback: FeedbackReceived) -> str:
+        impression = self.open.get(feedback.impression)
         if impression is None:
             return "late"
-        if fed in impression.heard:
+        if feedback in impression.received:
             return "repeated"
         try:
-            impression.fed = gathered(impression.fed, fed)
+            impression.feedback = merged(impression.feedback, feedback)
         except IncompatibleFeedback:
             return "refused"
-        impression.heard.append(fed)
+        impression.received.append(feedback)
         return "taken"
 
-    def _close(self, impression: Open, seq: int) -> Outcome:
-        ranked, fed = impression.ranked, impression.fed
+    def _close(self, impression: OpenImpression, seq: int) -> Outcome:
+        ranked, feedback = impression.ranked, impression.feedback
         del self.open[ranked.impression]
-        self.tally.close(ranked, fed, self.plan.problem.shown if self.plan else None)
+        self.counters.close(ranked, feedback, self.config.problem.shown if self.config else None)
         if ranked.mixed is not None:
-            self._credit(ranked, fed)
+            self._credit(ranked, feedback)
             return Outcome("closed")
-        if fed is None and self.plan is not None and self.plan.body.default_feedback == "not_clicked":
-            fed = no_clicks(ranked.impression)
-            self.tally.defaulted += 1
-        if fed is None:
+        if feedback is None and self.config is not None and self.config.body.default_feedback == "not_clicked":
+            feedback = FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
+            self.counters.defaulted += 1
+        if feedback is None:
             return Outcome("closed")
-        if self.frozen or not ranked.teaches:
-            self.tally.unlearned += 1
+        if self.frozen or not ranked.trainable:
+            self.counters.unlearned += 1
             return Outcome("closed")
         self.lessons += 1
-        due = self.plan is not None and self.lessons % self.plan.body.snapshot_every == 0
-        return Outcome("closed", Lesson(seq, ranked, fed, self._mark(seq) if due else None, impression.decided))
+        due = self.config is not None and self.lessons % self.config.body.snapshot_every == 0
+        return Outcome("closed", Lesson(seq, ranked, feedback, self._mark(seq) if due else None, impression.logged))
 
-    def _mark(self, seq: int) -> Mark:
-        return Mark(self.saved(), self.oldest_open(seq))
+    def _mark(self, seq: int) -> SnapshotMark:
+        return SnapshotMark(self.saved(), self.oldest_open(seq))
 
-    def _credit(self, ranked: Ranked, fed: Fed | None) -> None:
+    def _credit(self, ranked: Ranked, feedback: FeedbackReceived | None) -> None:
         mixed = from_plain(ranked.mixed, Mixed, "mixed")
-        position = {item: i for i, item in enumerate(ranked.asked or range(len(ranked.ids)))}
-        pairs = [(position[i], v) for i, v in zip(fed.items, fed.values) if i in position] if fed else []
+        number = {item: i for i, item in enumerate(ranked.candidates or range(len(ranked.ids)))}
+        pairs = [(number[i], v) for i, v in zip(feedback.items, feedback.values) if i in number] if feedback else []
         items = np.array([i for i, _ in pairs], dtype=np.int64)
         clicks = Clicks(items, np.array([value for _, value in pairs], dtype=np.float64))
-        self.tally.credit(credit(self.method, mixed, clicks))
+        self.counters.credit(credit(self.method, mixed, clicks))

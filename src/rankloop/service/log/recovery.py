@@ -13,29 +13,29 @@ import msgspec
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import entries
 from rankloop.core.saved_session import loads
-from rankloop.service.log.events import Created, Entry, Experiment, Record, Snapshot
-from rankloop.service.log.projection import Outcome, View
+from rankloop.service.log.events import ComparisonCreated, Created, Entry, Record, Snapshot
+from rankloop.service.log.projection import Outcome, Projection
 from rankloop.service.log.stores.base import Store
-from rankloop.service.ranker.comparison import LiveExperiment
-from rankloop.service.ranker.config import plan_of
-from rankloop.service.ranker.runtime import Live
+from rankloop.service.ranker.comparison import ComparisonRuntime
+from rankloop.service.ranker.config import config_of
+from rankloop.service.ranker.runtime import RankerRuntime
 
 
-def first_record(store: Store, stream: str) -> Record:
+def first_record(store: Store, entity: str) -> Record:
     """How a stream began."""
-    return next(store.read(stream))
+    return next(store.read(entity))
 
 
 def check_kinds(store: Store) -> None:
     """Refuse to start where a ranker of the log needs what is not imported; what cannot be read is told later."""
     known = {entry.kind for entry in entries()}
-    for stream in store.streams():
+    for entity in store.entities():
         with suppress(msgspec.MsgspecError):
-            event = first_record(store, stream).event
+            event = first_record(store, entity).event
             spec = event.body.learner if isinstance(event, Created) else {}
             missing = next((kind for kind in _kinds(spec) if kind not in known), None)
             if missing is not None:
-                name = stream.partition("/")[2]
+                name = entity.partition("/")[2]
                 raise InvalidInput(f"ranker {name!r} needs the learner {missing!r}: start with --import its_module")
 
 
@@ -50,59 +50,63 @@ def _kinds(spec: Any) -> Iterator[str]:
         yield from _kinds(list(spec.values()))
 
 
-def live_from(created: Created, stream: str, store: Store, due: asyncio.Queue[Entry], slot: int = 0) -> Live:
+def new_runtime(created: Created, entity: str, store: Store, due: asyncio.Queue[Entry], slot: int = 0) -> RankerRuntime:
     """A ranker at its beginning."""
-    return Live(stream, plan_of(created.body), created.start, store, due, slot)
+    return RankerRuntime(entity, config_of(created.body), created.start, store, due, slot)
 
 
-def restored(stream: str, store: Store, due: asyncio.Queue[Entry], until: int, slot: int = 0) -> Live:
+def restored_runtime(entity: str, store: Store, due: asyncio.Queue[Entry], until: int, slot: int = 0) -> RankerRuntime:
     """A ranker as it was after the event `until`."""
-    event = first_record(store, stream).event
+    event = first_record(store, entity).event
     if not isinstance(event, Created):
-        raise TypeError(f"{stream} does not begin with its creation")
-    live = live_from(event, stream, store, due, slot)
-    snapshot = store.snapshot(stream)
+        raise TypeError(f"{entity} does not begin with its creation")
+    runtime = new_runtime(event, entity, store, due, slot)
+    snapshot = store.snapshot(entity)
     if snapshot is not None:
-        live.learning.restore(loads(snapshot.session), snapshot.number, snapshot.unfit, snapshot.state_seq)
-    for outcome in _folded(live.view, snapshot, store, stream, until):
+        runtime.trainer.restore(loads(snapshot.session), snapshot.number, snapshot.rejected, snapshot.state_seq)
+    for outcome in _applied(runtime.projection, snapshot, store, entity, until):
         if outcome.step is not None:
-            live.learning.take(outcome.step, live.state_at)
-    set_deadlines(live.view, store, stream, live.plan.body.window)
-    live.start_serving()
-    return live
+            runtime.trainer.learn(outcome.step, runtime.state_at)
+    set_deadlines(runtime.projection, store, entity, runtime.config.body.window)
+    runtime.start_serving()
+    return runtime
 
 
-def restored_experiment(stream: str, store: Store, until: int, rankers: Mapping[str, Live]) -> LiveExperiment:
-    """An experiment as it was after the event `until`."""
-    event = first_record(store, stream).event
-    if not isinstance(event, Experiment):
-        raise TypeError(f"{stream} does not begin with its creation")
-    live = LiveExperiment(stream, event, rankers)
-    for _ in _folded(live.view, store.snapshot(stream), store, stream, until):
+def restored_comparison(
+    entity: str, store: Store, until: int, rankers: Mapping[str, RankerRuntime]
+) -> ComparisonRuntime:
+    """A comparison as it was after the event `until`."""
+    event = first_record(store, entity).event
+    if not isinstance(event, ComparisonCreated):
+        raise TypeError(f"{entity} does not begin with its creation")
+    runtime = ComparisonRuntime(entity, event.body, rankers)
+    for _ in _applied(runtime.projection, store.snapshot(entity), store, entity, until):
         pass
-    set_deadlines(live.view, store, stream, event.body.window)
-    return live
+    set_deadlines(runtime.projection, store, entity, event.body.window)
+    return runtime
 
 
-def _folded(view: View, snapshot: Snapshot | None, store: Store, stream: str, until: int) -> Iterator[Outcome]:
-    """What came after the snapshot, folded; before it only the impressions that were open are looked for."""
+def _applied(
+    projection: Projection, snapshot: Snapshot | None, store: Store, entity: str, until: int
+) -> Iterator[Outcome]:
+    """What came after the snapshot, applied; before it only the impressions that were open are looked for."""
     seq, begin = 0, 0
     if snapshot is not None:
-        view.restore(snapshot.view)
+        projection.restore(snapshot.projection)
         seq, begin = snapshot.state_seq, min(snapshot.oldest_open, snapshot.state_seq + 1) - 1
-    for record in store.read(stream, begin, until):
+    for record in store.read(entity, begin, until):
         if record.seq <= seq:
-            view.reopen(record)
+            projection.reopen(record)
         else:
-            yield view.fold(record)
+            yield projection.apply(record)
 
 
-def set_deadlines(view: View, store: Store, stream: str, window: float) -> None:
+def set_deadlines(projection: Projection, store: Store, entity: str, window: float) -> None:
     """What is left of each window: never more than all of it, whatever the wall clock did meanwhile."""
-    if not view.open:
+    if not projection.open:
         return
-    first = next(iter(view.open.values())).began
-    began = {record.seq: record.at for record in store.read(stream, first - 1)}
-    for impression in view.open.values():
+    first = next(iter(projection.open.values())).began
+    began = {record.seq: record.at for record in store.read(entity, first - 1)}
+    for impression in projection.open.values():
         left = began[impression.began] + window - time.time()
         impression.deadline = time.monotonic() + min(max(left, 0.0), window)

@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
-from rankloop.service.log.events import Created, Experiment, Record, Snapshotted
-from rankloop.service.log.projection import View
-from rankloop.service.ranker.config import plan_of
-from rankloop.service.ranker.trainer import Learning, digest
+from rankloop.service.log.events import ComparisonCreated, Created, Record, Snapshotted
+from rankloop.service.log.projection import Projection
+from rankloop.service.ranker.config import config_of
+from rankloop.service.ranker.trainer import Trainer, digest
 
 REMEMBERED = 10_000  # recent states, among which a snapshot that was written late is looked for
 
 
-class Replayed(NamedTuple):
-    """What a log amounts to."""
+class ReplayResult(NamedTuple):
+    """What a log amounts to, as `rankloop replay --json` prints it."""
 
-    stream: str
+    stream: str  # "ranker/name"
     events: int
     learned: int
     refused: int
@@ -33,36 +33,36 @@ class Replay:
 
     def __init__(self, first: Record) -> None:
         if not isinstance(first.event, Created):
-            raise InvalidInput(f"the log of {first.stream} does not begin with the creation of the ranker")
-        plan = plan_of(first.event.body)
-        self.stream = first.stream
-        self.view = View(plan)
-        self.learning = Learning(plan, first.event.start)
+            raise InvalidInput(f"the log of {first.entity} does not begin with the creation of the ranker")
+        config = config_of(first.event.body)
+        self.entity = first.entity
+        self.projection = Projection(config)
+        self.trainer = Trainer(config, first.event.start)
         self.events = 1
         self.checked = 0
         self.differing: list[int] = []
-        self._recent: OrderedDict[int, Any] = OrderedDict({0: self.learning.session.state})
-        self._kept: dict[int, Any] = {0: self.learning.session.state}
+        self._recent: OrderedDict[int, Any] = OrderedDict({0: self.trainer.session.state})
+        self._kept: dict[int, Any] = {0: self.trainer.session.state}
 
-    def take(self, record: Record) -> None:
+    def apply(self, record: Record) -> None:
         self.events += 1
-        outcome = self.view.fold(record)
+        outcome = self.projection.apply(record)
         if outcome.step is not None:
-            self.learning.take(outcome.step, self._state_at)
-            self._recent[self.learning.number] = self.learning.session.state
+            self.trainer.learn(outcome.step, self._state_at)
+            self._recent[self.trainer.number] = self.trainer.session.state
             if len(self._recent) > REMEMBERED:
                 self._recent.popitem(last=False)
         if isinstance(record.event, Snapshotted):
             self._check(record.event)
 
-    def result(self) -> Replayed:
-        session = self.learning.session
-        return Replayed(
-            self.stream,
+    def result(self) -> ReplayResult:
+        session = self.trainer.session
+        return ReplayResult(
+            self.entity,
             self.events,
             session.learned,
             session.refused,
-            self.learning.number,
+            self.trainer.number,
             digest(session.state),
             self.checked,
             tuple(self.differing),
@@ -79,19 +79,19 @@ class Replay:
 
     def _state_at(self, number: int) -> Any:
         """What the replay itself had at a snapshot, though it may differ; as in the service, else the first state."""
-        return self._kept.get(number, self.learning.first)
+        return self._kept.get(number, self.trainer.first)
 
 
-def replayed(records: Iterable[Record]) -> list[Replayed]:
+def replayed(records: Iterable[Record]) -> list[ReplayResult]:
     """Every ranker of a log, learned again from its first event."""
     replays: dict[str, Replay] = {}
     for record in records:
-        if isinstance(record.event, Experiment) or record.stream.startswith("experiment/"):
+        if isinstance(record.event, ComparisonCreated) or record.entity.startswith("experiment/"):
             continue
-        if record.stream not in replays:
-            replays[record.stream] = Replay(record)
+        if record.entity not in replays:
+            replays[record.entity] = Replay(record)
         elif isinstance(record.event, Created):
             continue  # somebody created it at the same moment; the first counts
         else:
-            replays[record.stream].take(record)
+            replays[record.entity].apply(record)
     return [replay.result() for replay in replays.values()]

@@ -10,34 +10,45 @@ from collections.abc import Callable
 from threading import Condition, Thread
 from typing import Any
 
-from rankloop.core.errors import RankloopError
+import msgspec
+
+from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.events import Entry, Record
+from rankloop.service.log.events import AnyEvent, Entry, Record, Snapshot, encode
 from rankloop.service.log.stores.base import Store, Written
 
 logger = logging.getLogger("rankloop.service")
-AT_ONCE = 512  # entries in one transaction
-AILING = 5.0  # seconds
+MAX_BATCH = 512  # entries in one transaction
+FAILING_SECONDS = 5.0  # since the last failure
 
-Fold = Callable[[Record], Any]
+Apply = Callable[[Record], Any]
 Waiting = tuple[Entry | None, asyncio.Future[Any]]
 
 
-class Log:
-    """Writes entries and, once they are durable, folds them in order on the event loop.
+def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None) -> Entry:
+    """Encoded by whoever asks: what cannot be written fails alone, and not with all that is written in its batch."""
+    try:
+        body = encode(event)
+    except (msgspec.MsgspecError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise InvalidInput(f"this cannot be written to the log: {error}") from None
+    return Entry(entity, event, body, getattr(event, "impression", None), snapshot)
 
-    `append` returns what `fold` returned for its own record. Nothing is folded that is not in the store, so memory is
-    never ahead of the log; records that other processes wrote are folded on the way.
+
+class LogWriter:
+    """Writes entries and, once they are durable, applies them in order on the event loop.
+
+    `append` returns what `apply` returned for its own record. Nothing is applied that is not in the store, so memory is
+    never ahead of the log; records that other processes wrote are applied on the way.
     """
 
-    def __init__(self, store: Store, fold: Fold, last: int) -> None:
+    def __init__(self, store: Store, apply: Apply, last: int) -> None:
         self.store = store
         self.last = last
-        self._fold = fold
+        self._apply = apply
         self._loop = asyncio.get_running_loop()
         self._pending: list[Waiting] = []
         self._wake = Condition()
-        self._look = False
+        self._poll_due = False
         self._stopped = False
         self._failed_at = -math.inf
         self._read_until = last
@@ -45,7 +56,7 @@ class Log:
         self._thread.start()
 
     async def append(self, entry: Entry | None) -> Any:
-        """Wait until the entry is durable and folded; without one, until all that others have written is folded."""
+        """Wait until the entry is durable and applied; without one, until all that others have written is applied."""
         future: asyncio.Future[Any] = self._loop.create_future()
         with self._wake:
             if self._stopped:
@@ -55,14 +66,14 @@ class Log:
         return await future
 
     @property
-    def ails(self) -> bool:
+    def is_failing(self) -> bool:
         """Whether the newest write failed, a moment ago: nobody is sent away for long from what may be well again."""
-        return time.monotonic() - self._failed_at < AILING
+        return time.monotonic() - self._failed_at < FAILING_SECONDS
 
-    def look(self) -> None:
-        """Fold what others have written, soon."""
+    def poll(self) -> None:
+        """Apply what others have written, soon."""
         with self._wake:
-            self._look = True
+            self._poll_due = True
             self._wake.notify()
 
     async def stop(self) -> None:
@@ -71,17 +82,17 @@ class Log:
             self._stopped = True
             self._wake.notify()
         await asyncio.to_thread(self._thread.join)
-        await asyncio.sleep(0)  # the last batch is folded by a call that is already on the loop
+        await asyncio.sleep(0)  # the last batch is applied by a call that is already on the loop
 
     def _write(self) -> None:
         while True:
             with self._wake:
-                while not (self._pending or self._look or self._stopped):
+                while not (self._pending or self._poll_due or self._stopped):
                     self._wake.wait()
                 if self._stopped and not self._pending:
                     return
-                batch, self._pending = self._pending[:AT_ONCE], self._pending[AT_ONCE:]
-                self._look = False
+                batch, self._pending = self._pending[:MAX_BATCH], self._pending[MAX_BATCH:]
+                self._poll_due = False
             self._commit(batch)
 
     def _commit(self, batch: list[Waiting]) -> None:
@@ -103,10 +114,10 @@ class Log:
             self.last = record.seq
             future = futures.get(record.seq)
             try:
-                verdict = self._fold(record)
+                verdict = self._apply(record)
             except Exception as error:
                 if future is None:
-                    logger.error("fold", exc_info=error)  # of another process; the records after it still count
+                    logger.error("apply", exc_info=error)  # of another process; the records after it still count
                 elif not future.done():
                     future.set_exception(error)
                 continue

@@ -3,80 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.errors import NotFound
+from rankloop.core.adapter import QueryRequest
+from rankloop.core.errors import NotFound, Rejected
 from rankloop.core.learner_parts import best_ranking
 from rankloop.core.plain import to_plain
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints, Query
 from rankloop.interleaving import interleave
-from rankloop.service.errors import Rejected
-from rankloop.service.log.events import Experiment, Ranked
-from rankloop.service.log.projection import View
-from rankloop.service.ranker.config import Plan, check_seed_and_window, check_weights, plan_of, with_base_score
-from rankloop.service.ranker.query import Asked, shown_order
-from rankloop.service.ranker.runtime import Live
+from rankloop.service.log.events import Ranked
+from rankloop.service.log.projection import Projection
+from rankloop.service.ranker.config import RankerConfig, check_seed_and_window, check_weights, config_of
+from rankloop.service.ranker.runtime import RankerRuntime
 from rankloop.service.requests import CreateBody, ExperimentBody, ProblemBody, SideBody
 
 
 class Side(NamedTuple):
     """Who is compared."""
 
-    live: Live | None
+    runtime: RankerRuntime | None
     weights: Floats | None
 
 
-class LiveExperiment:
-    """An experiment in service. It shows what both sides predict, and teaches neither."""
+class ComparisonRuntime:
+    """An experiment in service. It shows what both sides predict, and neither learns from it."""
 
-    def __init__(self, stream: str, event: Experiment, rankers: Mapping[str, Live]) -> None:
-        self.stream = stream
-        self.event = event
-        build(event.body.method, "interleaving")
-        given = (("a", event.body.a), ("b", event.body.b))
-        lives = [_live(side, rankers, field) for field, side in given]
-        self.plan = _shared_plan(lives, event.body.a)
-        self.sides = [_side(side, live, self.plan, field) for (field, side), live in zip(given, lives)]
-        self.view = View(self.plan, event)
+    def __init__(self, entity: str, body: ExperimentBody, rankers: Mapping[str, RankerRuntime]) -> None:
+        self.entity = entity
+        self.body = body
+        build(body.method, "interleaving")
+        given = (("a", body.a), ("b", body.b))
+        runtimes = [_runtime(side, rankers, field) for field, side in given]
+        self.config = _shared_config(runtimes, body.a)
+        self.sides = [_side(side, runtime, self.config, field) for (field, side), runtime in zip(given, runtimes)]
+        self.projection = Projection(self.config, body.method)
 
-    def rank(self, asked: Asked, impression: str) -> Ranked:
-        if asked.pinned or asked.hidden:
+    def rank(self, request: QueryRequest, impression: str) -> Ranked:
+        if request.pinned or request.hidden:
             raise Rejected(
                 "pinned", "a comparison shows its own list: pins and exclusions in a fixed set are not possible"
             )
-        rows = asked.features if asked.asked is None else np.ascontiguousarray(asked.features[asked.asked])
-        a, b = (_predicted(side, rows, asked.query) for side in self.sides)
+        rows, candidates = request.features, request.candidates
+        rows = rows if candidates is None else np.ascontiguousarray(rows[candidates])
+        a, b = (_predicted(side, rows, request.query) for side in self.sides)
         # Of each impression its own: a generator would throw the same coins again in every worker and after a restart.
-        rng = np.random.default_rng([self.event.body.seed, *impression.encode()])
-        mixed = interleave(self.event.body.method, a, b, rng)
+        rng = np.random.default_rng([self.body.seed, *impression.encode()])
+        mixed = interleave(self.body.method, a, b, rng)
         return Ranked(
             impression=impression,
-            ids=asked.ids,
-            features=asked.features.tobytes(),
-            shown=shown_order(asked, mixed.ranking),
-            query_id=asked.query.id,
-            context=asked.query.context.tolist(),
-            asked=asked.asked,
+            ids=request.ids,
+            features=request.features.tobytes(),
+            order=request.shown_order(mixed.ranking),
+            query_id=request.query.id,
+            context=request.query.context.tolist(),
+            candidates=candidates,
             mixed=to_plain(mixed),
-            teaches=False,
+            trainable=False,
         )
 
 
-def check_experiment(body: ExperimentBody) -> None:
+def check_comparison(body: ExperimentBody) -> None:
     """What a new experiment is not allowed; those that are in a log begin again, whatever is refused today."""
     check_seed_and_window(body.seed, body.window)
 
 
 def _predicted(side: Side, rows: Floats, query: Query) -> Ints:
-    if side.live is None:
+    if side.runtime is None:
         return best_ranking(rows, side.weights)  # type: ignore[arg-type]
-    return side.live.serving.predict(query._replace(features=with_base_score(rows, side.live.plan)))
+    return side.runtime.serving.predict(query._replace(features=side.runtime.config.with_base_score(rows)))
 
 
-def _live(side: SideBody, rankers: Mapping[str, Live], field: str) -> Live | None:
+def _runtime(side: SideBody, rankers: Mapping[str, RankerRuntime], field: str) -> RankerRuntime | None:
     if (side.ranker is None) == (side.weights is None):
         raise Rejected(field, "give either the name of a ranker or weights")
     if side.ranker is None:
@@ -86,22 +86,24 @@ def _live(side: SideBody, rankers: Mapping[str, Live], field: str) -> Live | Non
     return rankers[side.ranker]
 
 
-def _shared_plan(lives: list[Live | None], first: SideBody) -> Plan:
-    plans = [live.plan for live in lives if live is not None]
-    if not plans:
+def _shared_config(runtimes: list[RankerRuntime | None], first: SideBody) -> RankerConfig:
+    configs = [runtime.config for runtime in runtimes if runtime is not None]
+    if not configs:
         weights = first.weights or []
         learner = {"kind": "fixed_weights", "weights": weights}
-        return plan_of(CreateBody(learner=learner, problem=ProblemBody(n_features=len(weights))))
-    for plan in plans[1:]:
-        if (plan.given, plan.items, plan.problem.n_context) != (
-            plans[0].given,
-            plans[0].items,
-            plans[0].problem.n_context,
-        ):
+        return config_of(CreateBody(learner=learner, problem=ProblemBody(n_features=len(weights))))
+    for config in configs[1:]:
+        if _kind_of_items(config) != _kind_of_items(configs[0]):
             raise Rejected("b", "the two rankers do not rank the same kind of items")
-    return plans[0]
+    return configs[0]
 
 
-def _side(side: SideBody, live: Live | None, plan: Plan, field: str) -> Side:
-    weights = None if side.weights is None else check_weights(side.weights, plan.given, f"{field}.weights")
-    return Side(live, weights)
+def _kind_of_items(config: RankerConfig) -> tuple[Any, ...]:
+    return config.adapter.n_features, config.adapter.items, config.adapter.n_context
+
+
+def _side(side: SideBody, runtime: RankerRuntime | None, config: RankerConfig, field: str) -> Side:
+    weights = (
+        None if side.weights is None else check_weights(side.weights, config.adapter.n_features, f"{field}.weights")
+    )
+    return Side(runtime, weights)

@@ -3,42 +3,57 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from rankloop.core.errors import InvalidInput
+from rankloop.batch.estimator import NORMALISED
+from rankloop.core.adapter import INVALID_ID, Adapter, is_valid_id
+from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.kernels import scores_of
 from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
+from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Floats, Problem
 from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.logs.context import Encoding
 from rankloop.measures.dcg import MAX_EXPONENT
-from rankloop.service.errors import Rejected
-from rankloop.service.requests import UNFIT_ID, BaseBody, CreateBody, Id, ProblemBody, is_fit
+from rankloop.service.requests import BaseBody, CreateBody, ProblemBody
 
 MAX_FEATURES = 10_000
 MAX_WINDOW = 30 * 86400.0
 
 
-class Plan(NamedTuple):
+class RankerConfig(NamedTuple):
     """A checked `CreateBody`."""
 
     body: CreateBody
     learner: AnyLearner
     problem: Problem
-    items: tuple[Id, ...]  # of a fixed set
-    given: int  # features that requests bring
+    adapter: Adapter  # the names of what requests bring
     base_column: int | None
     base_weights: Floats | None
-    encoding: Encoding | None = None  # of a context by names
+    encoding: Encoding | None  # of a context by names
+
+    def with_base_score(self, features: Floats) -> Floats:
+        """The features as the learner sees them: where today's ranker is given by weights, its score is added."""
+        if self.base_weights is None:
+            return features
+        return np.ascontiguousarray(np.column_stack([features, scores_of(features, self.base_weights)]))
+
+    def notes(self) -> dict[str, Any]:
+        """The names that a saved file keeps beside its numbers."""
+        notes: dict[str, Any] = {"items": list(self.adapter.items)} if self.adapter.items else {}
+        if self.encoding is not None:
+            notes |= {"context": self.encoding.context_names, "encoding": self.encoding.to_plain()}
+        return notes
 
 
-def plan_of(body: CreateBody) -> Plan:
-    """The plan of a body, or `Rejected` with the field that is wrong; its body is the normal form of the request."""
+def config_of(body: CreateBody) -> RankerConfig:
+    """What a request says, or `Rejected` with the field that is wrong; its `body` is the request in normal form."""
     _check_numbers(body)
     encoding = _encoding(body.problem)
     problem, given = _problem(body.problem, encoding)
@@ -51,22 +66,30 @@ def plan_of(body: CreateBody) -> Plan:
         problem = problem._replace(n_features=given + 1, feature_names=names)
     _check_together(body, learner, column)
     normal = msgspec.structs.replace(body, learner=spec_of(build(body.learner, "learner")))
-    return Plan(normal, learner, problem, tuple(body.problem.items or ()), given, column, weights, encoding)
+    items, names = tuple(body.problem.items or ()), tuple(body.problem.feature_names or ())
+    adapter = Adapter(names, given, items, problem.n_context, encoding)
+    return RankerConfig(normal, learner, problem, adapter, column, weights, encoding)
 
 
-def notes_of(plan: Plan) -> dict[str, Any]:
-    """The names that a saved file keeps beside its numbers."""
-    notes: dict[str, Any] = {"items": list(plan.items)} if plan.items else {}
-    if plan.encoding is not None:
-        notes |= {"context": plan.encoding.context_names, "encoding": plan.encoding.to_plain()}
-    return notes
-
-
-def with_base_score(features: Floats, plan: Plan) -> Floats:
-    """The features as the learner sees them: where today's ranker is given by weights, its score is added."""
-    if plan.base_weights is None:
-        return features
-    return np.ascontiguousarray(np.column_stack([features, scores_of(features, plan.base_weights)]))
+def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
+    """A saved session as a request would bring it: a file may hold what no request can, and what no log could hold."""
+    if notes.get(NORMALISED):
+        raise Rejected(
+            "state", "this model ranks features that were scaled inside each query, which a service does not"
+        )
+    known, items = session.problem._asdict(), notes.get("items")
+    n_items, names = known.pop("n_items"), list(known.pop("feature_names"))
+    encoding = Encoding.from_plain(notes["encoding"]).to_plain() if notes.get("encoding") is not None else None
+    known["items"] = None if n_items is None else items or list(range(n_items))
+    known["feature_names"] = names or None
+    known["context"] = encoding and {name: encoding[name] for name in ("columns", "values", "means")}
+    try:
+        problem = msgspec.convert(known, ProblemBody)
+    except msgspec.ValidationError as error:
+        raise Rejected("problem", f"the file says what no ranker can be: {error}") from None
+    if problem.items is not None and len(problem.items) != n_items:
+        raise Rejected("problem.items", f"the file names {len(problem.items)} items for a set of {n_items}")
+    return CreateBody(learner=spec_of(session.learner), problem=problem, seed=session.seed)
 
 
 def _encoding(body: ProblemBody) -> Encoding | None:
@@ -164,17 +187,17 @@ def check_weights(weights: list[float], n_features: int, field: str) -> Floats:
     return np.array(weights, dtype=np.float64)
 
 
-def check_new(plan: Plan) -> None:
+def check_new(config: RankerConfig) -> None:
     """Refuse a learner that cannot begin with this problem, and what only a new ranker is not allowed.
 
     Here and not in `plan_of`: rankers that are in a log begin again, whatever is refused today.
     """
-    if plan.problem.max_grade > MAX_EXPONENT:
-        raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {plan.problem.max_grade}")
-    if not all(map(is_fit, plan.items)):
-        raise Rejected("problem.items", UNFIT_ID)
+    if config.problem.max_grade > MAX_EXPONENT:
+        raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {config.problem.max_grade}")
+    if not all(map(is_valid_id, config.adapter.items)):
+        raise Rejected("problem.items", INVALID_ID)
     try:
-        receipt_type(plan.learner)
-        plan.learner.init(plan.problem)
+        receipt_type(config.learner)
+        config.learner.init(config.problem)
     except InvalidInput as error:
         raise Rejected("learner", str(error)) from None

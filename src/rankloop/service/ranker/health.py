@@ -5,32 +5,32 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rankloop.service.log.counters import Tally
-from rankloop.service.ranker.config import Plan
+from rankloop.service.log.projection import Counters
+from rankloop.service.ranker.config import RankerConfig
 
 MAX_WEIGHTS = 100
 
 
-def health_of(tally: Tally, plan: Plan, state: Any, refused: int) -> dict[str, Any]:
+def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int) -> dict[str, Any]:
     """Clicks, grades, exploration, drift, and what the learner itself finds worth watching."""
     return {
         "refused": refused,
-        "exploration_cost": ratio(tally.explored, tally.explorable),
-        "ctr": ratio(tally.clicked, tally.counted),
-        "ctr_recent": tally.fast if tally.counted else None,
-        "ctr_by_position": [clicked / shown for clicked, shown in zip(tally.clicked_at, tally.shown_at) if shown],
-        "ndcg": ratio(tally.ndcg, tally.graded),
-        "drift": tally.drift(),
-        **_reports(plan, state),
+        "exploration_cost": ratio(counters.explored, counters.explorable),
+        "ctr": ratio(counters.clicked, counters.counted),
+        "ctr_recent": counters.fast if counters.counted else None,
+        "ctr_by_position": [clicked / shown for clicked, shown in zip(counters.clicked_at, counters.shown_at) if shown],
+        "ndcg": ratio(counters.ndcg, counters.graded),
+        "drift": counters.drift(),
+        **_reports(config, state),
     }
 
 
-def weights_of(plan: Plan, state: Any, most: int = MAX_WEIGHTS) -> dict[str, float]:
+def weights_of(config: RankerConfig, state: Any, most: int = MAX_WEIGHTS) -> dict[str, float]:
     """The largest weights, by name, where the learner is linear in the features."""
     while not hasattr(state, "weights") and hasattr(state, "inner"):
         state = state.inner
     weights = getattr(state, "weights", ())
-    problem = plan.problem
+    problem = config.problem
     if len(weights) != problem.n_features:
         return {}
     names = problem.feature_names or tuple(f"feature_{i}" for i in range(problem.n_features))
@@ -46,10 +46,10 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _reports(plan: Plan, state: Any) -> dict[str, Any]:
+def _reports(config: RankerConfig, state: Any) -> dict[str, Any]:
     """Affirmativeness, swap probability and the like."""
     found: dict[str, Any] = {}
-    for path in plan.learner.reports:
+    for path in config.learner.reports:
         value: Any = state
         for name in path.split("."):
             value = getattr(value, name, None)

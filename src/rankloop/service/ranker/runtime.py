@@ -10,136 +10,154 @@ from typing import Any, cast
 import numpy as np
 from numpy.random import PCG64
 
+from rankloop.core.adapter import QueryRequest
 from rankloop.core.plain import decision_to_plain, to_plain
+from rankloop.core.rankings import discounts, ranking_of
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Ints
 from rankloop.interleaving import interleave
 from rankloop.service.jobs.history import Curve
-from rankloop.service.log.events import Entry, Ranked, Snapshot, Snapshotted, entry_of
-from rankloop.service.log.projection import TEAM_DRAFT, View
+from rankloop.service.log.events import Entry, Ranked, Snapshot, Snapshotted
+from rankloop.service.log.projection import TEAM_DRAFT, Projection
 from rankloop.service.log.stores.base import Store
-from rankloop.service.ranker.config import Plan
-from rankloop.service.ranker.query import Asked, base_ranking, explored, is_plain, shown_order
-from rankloop.service.ranker.trainer import Decided, Learning, Published, Step, digest, position_of, positioned
+from rankloop.service.log.writer import entry_of
+from rankloop.service.ranker.config import RankerConfig
+from rankloop.service.ranker.trainer import LoggedDecision, PublishedState, Step, Trainer, digest
 
 
-class Live:
-    """One ranker. Everything but `_teach` runs on the event loop, so a ranking and its state number belong together."""
+class RankerRuntime:
+    """One ranker. All but `_learn_steps` runs on the event loop, so a ranking and its state number belong together."""
 
     def __init__(
-        self, stream: str, plan: Plan, start: bytes, store: Store, due: asyncio.Queue[Entry], slot: int = 0
+        self, entity: str, config: RankerConfig, start: bytes, store: Store, due: asyncio.Queue[Entry], slot: int = 0
     ) -> None:
-        self.stream = stream
-        self.plan = plan
+        self.entity = entity
+        self.config = config
+        self.body = config.body
         self.store = store
         self.slot = slot
-        self.view = View(plan)
-        self.learning = Learning(plan, start)
+        self.projection = Projection(config)
+        self.trainer = Trainer(config, start)
         self.curve = Curve()
-        self.learns = True  # false where another process holds the lease
-        self.waits = False  # true while this process, new to the lease, is still reading what was learned
-        self.serving = Session(plan.learner, plan.problem, plan.body.seed)
-        self.published = self.learning.published()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"learn {stream}")
+        self.trains = True  # false where another process holds the lease
+        self.catching_up = False  # true while this process, new to the lease, is still reading what was learned
+        self.serving = Session(config.learner, config.problem, config.body.seed)
+        self.published = self.trainer.published()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"learn {entity}")
         self._steps: list[tuple[Step, asyncio.Future[None]]] = []
         self._busy: asyncio.Task[None] | None = None
-        self.deciding: dict[str, tuple[Ranked, Decided]] = {}  # until they are in the log
+        self.unlogged: dict[str, tuple[Ranked, LoggedDecision]] = {}  # until they are in the log
         self.guarding = False  # true while the guard's word is on its way to the log
         self._due = due  # snapshots, to be written to the log
-        self._lottery = np.random.default_rng([plan.body.seed, time.time_ns()])
+        self._lottery = np.random.default_rng([config.body.seed, time.time_ns()])
+        self._discounts = discounts(1000)
         self.start_serving()
 
     def start_serving(self) -> None:
         """Take up the newest state, and the generator where the last logged decision left it."""
         generator = self.serving.snapshot()[1]
-        if self.slot in self.view.positions:
-            generator = positioned(generator, self.view.positions[self.slot])
+        if self.slot in self.projection.generators:
+            state, inc = (int(part, 16) for part in self.projection.generators[self.slot].split("/"))
+            generator |= {"state": {"state": state, "inc": inc}, "has_uint32": 0, "uinteger": 0}
         elif self.slot:
             jumping = PCG64()
             jumping.state = cast(Any, generator)
             generator = dict(jumping.jumped(self.slot).state)
-        self.publish(self.learning.published(), generator)
+        self.publish(self.trainer.published(), generator)
 
-    def publish(self, published: Published, generator: dict[str, Any] | None = None) -> None:
-        here = self.serving.snapshot()[1] if generator is None else generator
-        self.serving.restore(published.state, here, published.learned, published.refused)
+    def publish(self, published: PublishedState, generator: dict[str, Any] | None = None) -> None:
+        position = self.serving.snapshot()[1] if generator is None else generator
+        self.serving.restore(published.state, position, published.learned, published.refused)
         self.published = published
 
-    def rank(self, asked: Asked, impression: str) -> Ranked:
+    def rank(self, request: QueryRequest, impression: str) -> Ranked:
         """A decision as an event; it counts once it is in the log."""
-        body = self.plan.body
+        body = self.body
         if body.evaluation_share and self._lottery.random() < body.evaluation_share:
-            return self._compare(asked, impression)
-        decision = self.serving.rank(asked.query)
-        order, plain = decision.ranking, is_plain(asked, self.plan)
+            return self._compare(request, impression)
+        decision = self.serving.rank(request.query)
+        order, trainable = decision.ranking, request.shows_as_ranked(self.config.problem)
         propensity = float(decision.log_propensity)
         if body.shadow:
-            order, propensity = base_ranking(asked, self.plan), 0.0
-        known = plain and bool(np.isfinite(propensity))
+            order, propensity = self._base_ranking(request), 0.0
+        generator = self.serving.generator["state"]
         ranked = self._event(
-            asked,
+            request,
             impression,
             order,
             decision=decision_to_plain(decision),
-            teaches=plain,
-            log_propensity=propensity if known else None,
-            explored=explored(decision.ranking, self.serving.predict(asked.query), self.plan.problem.shown),
-            position=position_of(self.serving),
+            trainable=trainable,
+            log_propensity=propensity if trainable and np.isfinite(propensity) else None,
+            explored=self._explored(decision.ranking, self.serving.predict(request.query)),
+            generator=f"{generator['state']:x}/{generator['inc']:x}",
             slot=self.slot,
         )
-        self.deciding[impression] = ranked, Decided(asked.query, decision)
+        self.unlogged[impression] = ranked, LoggedDecision(request.query, decision)
         return ranked
 
-    def decided_for(self, ranked: Ranked) -> Decided | None:
+    def logged_for(self, ranked: Ranked) -> LoggedDecision | None:
         """What this very event decodes to, if it was drawn here: of two with one key, only one is in the log."""
-        known, decided = self.deciding.pop(ranked.impression, (None, None))
-        return decided if known is ranked else None
+        known, logged = self.unlogged.pop(ranked.impression, (None, None))
+        return logged if known is ranked else None
 
-    def _compare(self, asked: Asked, impression: str) -> Ranked:
-        """Prediction and base order as one list: it shows what the ranker knows, and teaches nobody."""
-        predicted, base = self.serving.predict(asked.query), base_ranking(asked, self.plan)
+    def _base_ranking(self, request: QueryRequest) -> Ints:
+        """Today's order."""
+        return ranking_of(np.ascontiguousarray(request.query.features[:, self.config.base_column]))
+
+    def _explored(self, ranking: Ints, predicted: Ints) -> float:
+        """The share of the seen positions, by their DCG discount, at which another than the predicted item stands."""
+        shown = self.config.problem.shown
+        seen = len(ranking) if shown is None else min(shown, len(ranking))
+        if seen > len(self._discounts):
+            self._discounts = discounts(seen)
+        weights = self._discounts[:seen]
+        return float(weights[ranking[:seen] != predicted[:seen]].sum() / weights.sum())
+
+    def _compare(self, request: QueryRequest, impression: str) -> Ranked:
+        """Prediction and base order as one list: it shows what the ranker knows, and nobody learns from it."""
+        predicted, base = self.serving.predict(request.query), self._base_ranking(request)
         mixed = interleave(TEAM_DRAFT, predicted, base, self._lottery)
-        return self._event(asked, impression, mixed.ranking, mixed=to_plain(mixed), teaches=False)
+        return self._event(request, impression, mixed.ranking, mixed=to_plain(mixed), trainable=False)
 
-    def _event(self, asked: Asked, impression: str, order: Ints, **more: Any) -> Ranked:
+    def _event(self, request: QueryRequest, impression: str, ranking: Ints, **more: Any) -> Ranked:
         return Ranked(
             impression=impression,
-            ids=asked.ids,
-            features=asked.features.tobytes(),
-            shown=shown_order(asked, order),
-            query_id=asked.query.id,
-            context=asked.query.context.tolist(),
-            asked=asked.asked,
-            state=self.published.number,
+            ids=request.ids,
+            features=request.features.tobytes(),
+            order=request.shown_order(ranking),
+            query_id=request.query.id,
+            context=request.query.context.tolist(),
+            candidates=request.candidates,
+            state_number=self.published.number,
             **more,
         )
 
-    def teach(self, step: Step) -> asyncio.Future[None]:
+    def learn(self, step: Step) -> asyncio.Future[None]:
         """Learn from this after everything before it; the future is done when the new state is served."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self.learns:
+        if not self.trains:
             done.set_result(None)
             return done
         self._steps.append((step, done))
-        self._go_on()
+        self._continue()
         return done
 
-    def step_down(self) -> None:
+    def follow(self) -> None:
         """Another process learns; it finds in the log what waits here."""
-        self.learns = self.waits = False
+        self.trains = self.catching_up = False
         steps, self._steps = self._steps, []
         for _, done in steps:
             done.set_result(None)
 
-    def take_over(self, learning: Learning) -> None:
+    def lead(self, trainer: Trainer) -> None:
         """Learn from here on, beginning with the steps that have come meanwhile."""
-        self.learning, self.waits = learning, False
-        self.publish(learning.published())
-        self._go_on()
+        self.trainer, self.catching_up = trainer, False
+        self.publish(trainer.published())
+        self._continue()
 
-    def _go_on(self) -> None:
-        if not self.waits and (self._busy is None or self._busy.done()):
+    def _continue(self) -> None:
+        if not self.catching_up and (self._busy is None or self._busy.done()):
             self._busy = asyncio.create_task(self._learn())
 
     async def drained(self) -> None:
@@ -147,36 +165,38 @@ class Live:
             await self._busy
 
     async def _learn(self) -> None:
-        while self._steps and not self.waits:
+        while self._steps and not self.catching_up:
             steps, self._steps = self._steps, []
             loop = asyncio.get_running_loop()
-            published, snapshots = await loop.run_in_executor(self._thread, self._teach, [step for step, _ in steps])
+            published, snapshots = await loop.run_in_executor(
+                self._thread, self._learn_steps, [step for step, _ in steps]
+            )
             self.publish(published)
             for entry in snapshots:
                 self._due.put_nowait(entry)
             for _, done in steps:
                 done.set_result(None)
 
-    def _teach(self, steps: list[Step]) -> tuple[Published, list[Entry]]:
+    def _learn_steps(self, steps: list[Step]) -> tuple[PublishedState, list[Entry]]:
         snapshots = []
         for step in steps:
-            self.learning.take(step, self.state_at)
+            self.trainer.learn(step, self.state_at)
             if step.mark is not None:
-                snapshots.append(self.snapshot(step.mark.view, step.mark.oldest_open))
-        return self.learning.published(), snapshots
+                snapshots.append(self.snapshot(step.mark.projection, step.mark.oldest_open))
+        return self.trainer.published(), snapshots
 
-    def snapshot(self, view: bytes, oldest_open: int) -> Entry:
-        learning = self.learning
-        seq, number = learning.seq, learning.number
-        kept = Snapshot(self.stream, number, seq, dumps(learning.session), view, learning.unfit, oldest_open)
-        return entry_of(self.stream, Snapshotted(number, seq, digest(learning.session.state)), kept)
+    def snapshot(self, projection: bytes, oldest_open: int) -> Entry:
+        trainer = self.trainer
+        seq, number = trainer.seq, trainer.number
+        kept = Snapshot(self.entity, number, seq, dumps(trainer.session), projection, trainer.rejected, oldest_open)
+        return entry_of(self.entity, Snapshotted(number, seq, digest(trainer.session.state)), kept)
 
     def state_at(self, number: int) -> Any:
         """The state of a snapshot."""
         if number == 0:
-            return self.learning.first
-        found = self.store.snapshot(self.stream, number)
-        return loads(found.session).state if found else self.learning.first
+            return self.trainer.first
+        found = self.store.snapshot(self.entity, number)
+        return loads(found.session).state if found else self.trainer.first
 
     def stop(self) -> None:
         self._thread.shutdown(wait=True)

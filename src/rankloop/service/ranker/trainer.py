@@ -14,59 +14,25 @@ from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpd
 from rankloop.core.plain import decision_from_plain, to_plain
 from rankloop.core.saved_session import loads
 from rankloop.core.session import Session
-from rankloop.core.types import Decision, Floats, Query
-from rankloop.service.log.events import Fed, Ranked
-from rankloop.service.ranker.config import Plan, with_base_score
-from rankloop.service.ranker.feedback import feedback_of
-
-
-def features_of(ranked: Ranked) -> Floats:
-    """One row per id, as the request gave them; a writable copy, for which kernels are compiled."""
-    rows = np.frombuffer(ranked.features, dtype=np.float64).reshape(len(ranked.ids), -1)
-    return np.array(rows)
-
-
-def asked_features(ranked: Ranked) -> Floats:
-    """The rows that the learner was asked to rank."""
-    rows = features_of(ranked)
-    return rows if ranked.asked is None else np.ascontiguousarray(rows[ranked.asked])
-
-
-def context_of(ranked: Ranked) -> Floats:
-    return np.array(ranked.context, dtype=np.float64)
-
-
-def digest(state: Any) -> str:
-    """Equal for states that are equal bit for bit, and for no others."""
-    return hashlib.sha256(msgspec.json.encode(to_plain(state))).hexdigest()
-
-
-def position_of(session: Session) -> str:
-    """Where the session's generator stands, as text."""
-    inner = session.generator["state"]
-    return f"{inner['state']:x}/{inner['inc']:x}"
-
-
-def positioned(generator: dict[str, Any], position: str) -> dict[str, Any]:
-    """The generator's state, moved to a position."""
-    state, inc = position.split("/")
-    return generator | {"state": {"state": int(state, 16), "inc": int(inc, 16)}, "has_uint32": 0, "uinteger": 0}
-
+from rankloop.core.types import Decision, Query
+from rankloop.service.log.events import FeedbackReceived, Ranked
+from rankloop.service.ranker.config import RankerConfig
+from rankloop.service.ranker.feedback import learner_feedback
 
 logger = logging.getLogger("rankloop.service")
 
 
-class Decided(NamedTuple):
+class LoggedDecision(NamedTuple):
     """What `ranked` of a lesson decodes to."""
 
     query: Query
     decision: Decision[Any]
 
 
-class Mark(NamedTuple):
+class SnapshotMark(NamedTuple):
     """A snapshot is due after this step; with it goes what the view held at this very event."""
 
-    view: bytes
+    projection: bytes
     oldest_open: int
 
 
@@ -75,88 +41,96 @@ class Lesson(NamedTuple):
 
     seq: int
     ranked: Ranked
-    fed: Fed
-    mark: Mark | None = None
-    decided: Decided | None = None
+    feedback: FeedbackReceived
+    mark: SnapshotMark | None = None
+    logged: LoggedDecision | None = None
 
 
-class GoBack(NamedTuple):
+class Rollback(NamedTuple):
     """The state becomes that of an earlier snapshot."""
 
     seq: int
     to: int
-    mark: Mark | None = None
+    mark: SnapshotMark | None = None
 
 
-Step = Lesson | GoBack
+Step = Lesson | Rollback
 FindState = Callable[[int], Any]
 
 
-class Published(NamedTuple):
+class PublishedState(NamedTuple):
     """A state that rankings may be drawn from, and the event after which it stands."""
 
     number: int
     state: Any
     learned: int
     refused: int
-    unfit: int
+    rejected: int
     seq: int
 
 
-class Learning:
+class Trainer:
     """Folds lessons into a state. Nothing else changes it, so the same lessons give the same bits."""
 
-    def __init__(self, plan: Plan, start: bytes = b"") -> None:
-        self.plan = plan
-        self.session = Session(plan.learner, plan.problem, plan.body.seed)
+    def __init__(self, config: RankerConfig, start: bytes = b"") -> None:
+        self.config = config
+        self.session = Session(config.learner, config.problem, config.body.seed)
         if start:
             _, generator, _, _ = self.session.snapshot()
             self.session.restore(loads(start).state, generator, 0, 0)
         self.first = self.session.state
         self.number = 0  # counts every change of the state, so it only grows
-        self.unfit = 0
+        self.rejected = 0
         self.seq = 0
 
-    def restore(self, session: Session, number: int, unfit: int, seq: int) -> None:
+    def restore(self, session: Session, number: int, rejected: int, seq: int) -> None:
         """Go on from a snapshot."""
         self.session.restore(*session.snapshot())
-        self.number, self.unfit, self.seq = number, unfit, seq
+        self.number, self.rejected, self.seq = number, rejected, seq
 
-    def take(self, step: Step, find_state: FindState) -> None:
+    def learn(self, step: Step, find_state: FindState) -> None:
         """One step of the fold; what cannot be learned is counted, not raised."""
         self.seq = step.seq
-        if isinstance(step, GoBack):
-            self._go_back(step, find_state)
+        if isinstance(step, Rollback):
+            self._roll_back(step, find_state)
             return
         try:
-            query, decision = step.decided or decided_of(step.ranked, self.plan)
-            feedback = feedback_of(step.fed, step.ranked, decision, self.plan.problem, self.plan.body.shadow)
+            query, decision = step.logged or logged_decision(step.ranked, self.config)
+            feedback = learner_feedback(
+                step.feedback, step.ranked, decision, self.config.problem, self.config.body.shadow
+            )
             self.session.learn(query, decision, feedback)
         except UnstableUpdate:
             return  # the session has counted it in `refused`
         except (IncompatibleFeedback, InvalidInput):
-            self.unfit += 1
+            self.rejected += 1
             return
         except Exception as error:  # a defect of a learner must not stop the others; a replay meets it again
             logger.error("learn", exc_info=error)
-            self.unfit += 1
+            self.rejected += 1
             return
         self.number += 1
 
-    def published(self) -> Published:
+    def published(self) -> PublishedState:
         session = self.session
-        return Published(self.number, session.state, session.learned, session.refused, self.unfit, self.seq)
+        return PublishedState(self.number, session.state, session.learned, session.refused, self.rejected, self.seq)
 
     def digest(self) -> str:
         return digest(self.session.state)
 
-    def _go_back(self, step: GoBack, find_state: FindState) -> None:
+    def _roll_back(self, step: Rollback, find_state: FindState) -> None:
         _, generator, learned, refused = self.session.snapshot()
         self.session.restore(find_state(step.to), generator, learned, refused)
         self.number += 1
 
 
-def decided_of(ranked: Ranked, plan: Plan) -> Decided:
+def logged_decision(ranked: Ranked, config: RankerConfig) -> LoggedDecision:
     """What the learner was asked and what it decided, from the log."""
-    query = Query(ranked.query_id, with_base_score(asked_features(ranked), plan), context_of(ranked))
-    return Decided(query, decision_from_plain(ranked.decision or {}, plan.learner))
+    context = np.array(ranked.context, dtype=np.float64)
+    query = Query(ranked.query_id, config.with_base_score(ranked.candidate_features), context)
+    return LoggedDecision(query, decision_from_plain(ranked.decision or {}, config.learner))
+
+
+def digest(state: Any) -> str:
+    """Equal for states that are equal bit for bit, and for no others."""
+    return hashlib.sha256(msgspec.json.encode(to_plain(state))).hexdigest()

@@ -18,17 +18,17 @@ from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.openapi import gives
 from rankloop.service.http.problems import problem, response_of
 from rankloop.service.log.archive import whole
-from rankloop.service.log.events import experiment_stream, ranker_stream
+from rankloop.service.log.events import comparison_entity, ranker_entity
 from rankloop.service.log.export import json_lines, parquet
-from rankloop.service.reports import experiment_report, ranker_report
+from rankloop.service.reports import comparison_report, ranker_report
 from rankloop.service.service import Service
 
 EVENTS_EVERY = 1.0  # seconds
 KINDS = ("ranker", "experiment")
-AILS = "the log cannot be written now"
+FAILING = "the log cannot be written now"
 
 
-def add_watching(app: FastAPI, metrics: Metrics) -> None:
+def add_monitoring(app: FastAPI, metrics: Metrics) -> None:
     """Events, exports, health."""
 
     def service() -> Service:
@@ -38,17 +38,16 @@ def add_watching(app: FastAPI, metrics: Metrics) -> None:
     async def events(ranker: str | None = None) -> Response:
         """Server-sent events, one a second: what `GET /rankers` and `GET /experiments` say."""
         if ranker is not None:
-            await service().look_for(ranker)
-            service().ranker(ranker)
+            await service().find_ranker(ranker)
         return StreamingResponse(_events(app, ranker), media_type="text/event-stream")
 
     @app.get("/log/{file}", openapi_extra=gives(), tags=["rankers"])
     async def log(file: str, of: str = "") -> Response:
         """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist."""
         name, _, form = file.rpartition(".")
-        await service().look_for(name)
-        stream = _stream(service(), name, of)
-        records = whole(service().store, stream, service().settings.data, service().log.last)
+        await service().catch_up(name)
+        entity = _entity(service(), name, of)
+        records = whole(service().store, entity, service().settings.data, service().log.last)
         if form == "jsonl":
             return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
         if form == "parquet":
@@ -62,9 +61,9 @@ def add_watching(app: FastAPI, metrics: Metrics) -> None:
         if service().store.shared:
             with suppress(Unavailable):
                 await service().log.append(None)  # asks the database
-        well = service().ready and not service().log.ails
-        report = {"ready": well, "leads": service().leads}
-        return json(report) if well else response_of(problem(503, "unavailable", AILS) | report)
+        ready = service().ready and not service().log.is_failing
+        report = {"ready": ready, "leads": service().is_leader}
+        return json(report) if ready else response_of(problem(503, "unavailable", FAILING) | report)
 
     @app.get("/metrics", openapi_extra=gives(), tags=["health"])
     async def prometheus() -> Response:
@@ -72,11 +71,11 @@ def add_watching(app: FastAPI, metrics: Metrics) -> None:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _stream(service: Service, name: str, of: str) -> str:
+def _entity(service: Service, name: str, of: str) -> str:
     if name in service.rankers and of != "experiment":
-        return ranker_stream(name)
-    if name in service.experiments and of != "ranker":
-        return experiment_stream(name)
+        return ranker_entity(name)
+    if name in service.comparisons and of != "ranker":
+        return comparison_entity(name)
     raise NotFound(f"there is no {of if of in KINDS else ' and no '.join(KINDS)} {name!r}")
 
 
@@ -87,7 +86,7 @@ async def _events(app: FastAPI, name: str | None) -> AsyncIterator[bytes]:
         report = {
             "at": time.time(),
             "rankers": [ranker_report(service, name) for name in names],
-            "experiments": [experiment_report(live, name) for name, live in sorted(service.experiments.items())],
+            "experiments": [comparison_report(service, name) for name in sorted(service.comparisons)],
         }
         yield b"data: " + msgspec.json.encode(report) + b"\n\n"
         await asyncio.sleep(EVENTS_EVERY)

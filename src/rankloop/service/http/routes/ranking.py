@@ -1,4 +1,4 @@
-"""The calls that come with every page view: rank and feedback, decoded and encoded by hand."""
+"""The calls that come with every page view: rank and feedback, one or many, of rankers and comparisons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from rankloop.core.errors import RankloopError
-from rankloop.service import using
 from rankloop.service.errors import TooLarge
 from rankloop.service.http.codec import content, decoder, json
 from rankloop.service.http.openapi import takes
@@ -22,9 +21,9 @@ _rank_body, _feedback_body = decoder(RankBody), decoder(FeedbackBody)
 _rank_batch, _feedback_batch = decoder(RankBatch), decoder(FeedbackBatch)
 
 
-def add_hot_calls(app: FastAPI) -> None:
-    """POST rank and feedback, one or many, for rankers and experiments."""
-    most = app.state.settings.max_body
+def add_ranking(app: FastAPI) -> None:
+    """POST rank and feedback, one or many."""
+    max_body = app.state.settings.max_body
 
     def service() -> Service:
         return app.state.service  # type: ignore[no-any-return]
@@ -32,47 +31,47 @@ def add_hot_calls(app: FastAPI) -> None:
     @app.post("/rankers/{name}/rank", openapi_extra=takes(RankBody, RankAnswer), tags=["use"])
     async def rank(name: str, request: Request) -> Response:
         """The order to show. The header Idempotency-Key makes a repeated request give the same impression."""
-        body = _rank_body(await content(request, most))
-        return json(await using.rank(service(), name, body, request.headers.get("idempotency-key") or None))
+        body = _rank_body(await content(request, max_body))
+        return json(await service().rank(name, body, request.headers.get("idempotency-key") or None))
 
     @app.post("/rankers/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["use"])
     async def feedback(name: str, request: Request) -> Response:
         """What came back: clicks, relevances, preferred or reward; `final` closes the impression."""
-        return json(await using.feedback(service(), name, _feedback_body(await content(request, most))))
+        return json(await service().feedback(name, _feedback_body(await content(request, max_body))))
 
     @app.post("/rankers/{name}/rank:batch", openapi_extra=takes(RankBatch), tags=["use"])
     async def rank_batch(name: str, request: Request) -> Response:
         """Many rankings; each answer or problem stands where its request stood."""
-        requests = _rank_batch(await content(request, most)).requests
-        return json({"results": await _each(requests, lambda body: using.rank(service(), name, body), app)})
+        requests = _rank_batch(await content(request, max_body)).requests
+        return json({"results": await _each(requests, lambda body: service().rank(name, body), app)})
 
     @app.post("/rankers/{name}/feedback:batch", openapi_extra=takes(FeedbackBatch), tags=["use"])
     async def feedback_batch(name: str, request: Request) -> Response:
         """Feedback for many impressions; each answer or problem stands where its feedback stood."""
-        given = _feedback_batch(await content(request, most)).feedback
-        return json({"results": await _each(given, lambda body: using.feedback(service(), name, body), app)})
+        given = _feedback_batch(await content(request, max_body)).feedback
+        return json({"results": await _each(given, lambda body: service().feedback(name, body), app)})
 
     @app.post("/experiments/{name}/rank", openapi_extra=takes(RankBody, RankAnswer), tags=["experiments"])
     async def experiment_rank(name: str, request: Request) -> Response:
         """One list from both sides of the experiment. Idempotency-Key as for rankers."""
-        body = _rank_body(await content(request, most))
-        return json(await using.experiment_rank(service(), name, body, request.headers.get("idempotency-key") or None))
+        body = _rank_body(await content(request, max_body))
+        return json(await service().rank_comparison(name, body, request.headers.get("idempotency-key") or None))
 
     @app.post("/experiments/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["experiments"])
     async def experiment_feedback(name: str, request: Request) -> Response:
         """The clicks on a list of the experiment."""
-        return json(await using.experiment_feedback(service(), name, _feedback_body(await content(request, most))))
+        return json(await service().feedback_comparison(name, _feedback_body(await content(request, max_body))))
 
 
 async def _each(given: list[Any], call: Callable[[Any], Awaitable[Any]], app: FastAPI) -> list[Any]:
-    most = app.state.settings.max_batch
-    if len(given) > most:
-        raise TooLarge(f"{len(given)} requests in a batch, the limit is {most}")
+    max_batch = app.state.settings.max_batch
+    if len(given) > max_batch:
+        raise TooLarge(f"{len(given)} requests in a batch, the limit is {max_batch}")
     results = await asyncio.gather(*(call(body) for body in given), return_exceptions=True)
-    return [_verdict(result) for result in results]
+    return [_answer(result) for result in results]
 
 
-def _verdict(result: Any) -> Any:
+def _answer(result: Any) -> Any:
     if isinstance(result, RankloopError):
         return problem_of(result)
     if isinstance(result, BaseException):

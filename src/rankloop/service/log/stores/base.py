@@ -20,10 +20,10 @@ class Written(NamedTuple):
 class Publication(NamedTuple):
     """The newest state of a ranker, for workers that do not learn it themselves."""
 
-    stream: str
+    entity: str
     number: int
     seq: int
-    unfit: int
+    rejected: int
     session: bytes
 
 
@@ -37,19 +37,19 @@ class Store(Protocol):
     shared: bool  # whether other processes write to it too
 
     def append(self, entries: Sequence[Entry], after: int) -> Written: ...
-    def read(self, stream: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]: ...
-    def of_impression(self, stream: str, impression: str) -> list[Record]: ...
+    def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]: ...
+    def of_impression(self, entity: str, impression: str) -> list[Record]: ...
     def last(self) -> int:
         """The number of the newest event."""
 
-    def streams(self) -> list[str]: ...
-    def snapshots(self, stream: str) -> list[tuple[int, int, float]]:
+    def entities(self) -> list[str]: ...
+    def snapshots(self, entity: str) -> list[tuple[int, int, float]]:
         """State number, sequence number and time of every snapshot, oldest first."""
 
-    def snapshot(self, stream: str, number: int | None = None) -> Snapshot | None:
+    def snapshot(self, entity: str, number: int | None = None) -> Snapshot | None:
         """The snapshot of this state, or the newest."""
 
-    def forget(self, stream: str, after: int, until: int) -> None:
+    def forget(self, entity: str, after: int, until: int) -> None:
         """Delete the events of a stream after one and up to another."""
 
     def close(self) -> None: ...
@@ -63,6 +63,6 @@ class SharedStore(Store, Protocol):
 
     def lead(self) -> bool: ...
     def publish(self, publication: Publication) -> None: ...
-    def publication(self, stream: str) -> Publication | None: ...
-    def listen(self, heard: Callable[[str], None]) -> None:
+    def publication(self, entity: str) -> Publication | None: ...
+    def listen(self, received: Callable[[str], None]) -> None:
         """Call `heard`, on a thread, with `LOG`, with `MISSED`, or with a stream when it has a new state."""

@@ -52,9 +52,9 @@ class Connections:
         if connection is not None:
             connection.close()
 
-    def listen(self, heard: Callable[[str], None]) -> None:
+    def listen(self, received: Callable[[str], None]) -> None:
         """Call `heard`, on a thread, with the words of every notice, and with `MISSED` when it begins to listen."""
-        self._listener = Thread(target=self._listening, args=(heard,), name="listen", daemon=True)
+        self._listener = Thread(target=self._listening, args=(received,), name="listen", daemon=True)
         self._listener.start()
 
     def close(self) -> None:
@@ -64,15 +64,15 @@ class Connections:
         for connection in self._open.values():
             connection.close()
 
-    def _listening(self, heard: Callable[[str], None]) -> None:
+    def _listening(self, received: Callable[[str], None]) -> None:
         while not self._stopping.is_set():
             try:
                 connection = self.to("listen")
                 connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
-                heard(MISSED)
+                received(MISSED)
                 while not self._stopping.is_set():
                     for notice in connection.notifies(timeout=PAUSE):
-                        heard(notice.payload)
+                        received(notice.payload)
                         if self._stopping.is_set():
                             return
             except psycopg.Error:
@@ -135,7 +135,7 @@ class PostgresStore(Queries):
     def __init__(self, address: str, passing: Callable[[str], None] = lambda point: None) -> None:
         self._passing = passing
         self._reading = Lock()
-        self._leads = False
+        self._is_leader = False
         self._connections = Connections(address)
         try:
             migrate(self._connections.to("write"))
@@ -168,12 +168,12 @@ class PostgresStore(Queries):
                 self._connections.drop("read")
                 raise Unavailable(f"the log cannot be read now ({error}); try again") from error
 
-    def of_impression(self, stream: str, impression: str) -> list[Record]:
-        return super().of_impression(stream, impression.replace("\0", ""))
+    def of_impression(self, entity: str, impression: str) -> list[Record]:
+        return super().of_impression(entity, impression.replace("\0", ""))
 
-    def forget(self, stream: str, after: int, until: int) -> None:
+    def forget(self, entity: str, after: int, until: int) -> None:
         query = f"DELETE FROM {PREFIX}events WHERE stream = %s AND seq > %s AND seq <= %s RETURNING seq"
-        self.rows(query, [stream, after, until])
+        self.rows(query, [entity, after, until])
 
     def lead(self) -> bool:
         """Whether this process holds the lease of the learner; the database gives it back when the process dies."""
@@ -182,14 +182,14 @@ class PostgresStore(Queries):
             connection = self._connections.to("lease")
             if not known:
                 connection.execute(TRY_LOCK, [SLOTS + self.slot])  # the slot went with the connection that broke
-            elif connection.execute("SELECT 1").fetchone() and self._leads:
+            elif connection.execute("SELECT 1").fetchone() and self._is_leader:
                 return True
             row = connection.execute(TRY_LOCK, [LEARNING]).fetchone()
-            self._leads = bool(row and row[0])
+            self._is_leader = bool(row and row[0])
         except psycopg.Error:
             self._connections.drop("lease")
-            self._leads = False
-        return self._leads
+            self._is_leader = False
+        return self._is_leader
 
     def publish(self, publication: Publication) -> None:
         """A newer state replaces an older one, never the other way round; the other workers are told."""
@@ -197,18 +197,18 @@ class PostgresStore(Queries):
             connection = self._connections.to("publish")
             with connection.transaction():
                 connection.execute(PUBLISH, list(publication))
-                connection.execute(NOTIFY, [CHANNEL, publication.stream])
+                connection.execute(NOTIFY, [CHANNEL, publication.entity])
         except psycopg.Error as error:
             self._connections.drop("publish")
             raise Unavailable(f"the state cannot be published now ({error})") from error
 
-    def publication(self, stream: str) -> Publication | None:
+    def publication(self, entity: str) -> Publication | None:
         query = f"SELECT stream, number, seq, unfit, session FROM {PREFIX}published WHERE stream = %s"
-        rows = self.rows(query, [stream])
+        rows = self.rows(query, [entity])
         return Publication(*rows[0]) if rows else None
 
-    def listen(self, heard: Callable[[str], None]) -> None:
-        self._connections.listen(heard)
+    def listen(self, received: Callable[[str], None]) -> None:
+        self._connections.listen(received)
 
     def close(self) -> None:
         self._connections.close()
@@ -221,12 +221,12 @@ class PostgresStore(Queries):
         if not entries:
             return Written(missed, [])
         now, last = time.time(), missed[-1].seq if missed else after
-        written = [Record(last + i, entry.stream, now, entry.event) for i, entry in enumerate(entries, 1)]
-        rows = [(r.seq, r.stream, now, e.impression, e.body) for r, e in zip(written, entries)]
+        written = [Record(last + i, entry.entity, now, entry.event) for i, entry in enumerate(entries, 1)]
+        rows = [(r.seq, r.entity, now, e.impression, e.body) for r, e in zip(written, entries)]
         cursor.executemany(INSERT, rows)
         self._passing("inserted")
         for kept in (entry.snapshot for entry in entries if entry.snapshot is not None):
-            cursor.execute(KEEP, [kept.stream, kept.number, now, *kept[2:]])
+            cursor.execute(KEEP, [kept.entity, kept.number, now, *kept[2:]])
             self._passing("snapshot")
         cursor.execute(NOTIFY, [CHANNEL, LOG])
         self._passing("commit")

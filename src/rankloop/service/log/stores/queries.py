@@ -22,40 +22,40 @@ class Queries(ABC):
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """The rows of a query; `Unavailable` when the database cannot be read now."""
 
-    def read(self, stream: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]:
+    def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]:
         last = after
         while True:
-            page = self._page(stream, last, until)
+            page = self._page(entity, last, until)
             yield from page
             if len(page) < PAGE:
                 return
             last = page[-1].seq
 
-    def of_impression(self, stream: str, impression: str) -> list[Record]:
-        return self._records(f"impression = {self.mark} AND stream = {self.mark}", [impression, stream])
+    def of_impression(self, entity: str, impression: str) -> list[Record]:
+        return self._records(f"impression = {self.mark} AND stream = {self.mark}", [impression, entity])
 
     def last(self) -> int:
         return int(self.rows(f"SELECT coalesce(max(seq), 0) FROM {self.prefix}events")[0][0])
 
-    def streams(self) -> list[str]:
+    def entities(self) -> list[str]:
         return [row[0] for row in self.rows(f"SELECT DISTINCT stream FROM {self.prefix}events ORDER BY stream")]
 
-    def snapshots(self, stream: str) -> list[tuple[int, int, float]]:
+    def snapshots(self, entity: str) -> list[tuple[int, int, float]]:
         query = f"SELECT number, state_seq, at FROM {self.prefix}snapshots WHERE stream = {self.mark} ORDER BY number"
-        return [tuple(row) for row in self.rows(query, [stream])]
+        return [tuple(row) for row in self.rows(query, [entity])]
 
-    def snapshot(self, stream: str, number: int | None = None) -> Snapshot | None:
-        where, values = f"stream = {self.mark}", [stream]
+    def snapshot(self, entity: str, number: int | None = None) -> Snapshot | None:
+        where, values = f"stream = {self.mark}", [entity]
         if number is not None:
             where, values = f"{where} AND number = {self.mark}", [*values, number]  # type: ignore[list-item]
         query = f"SELECT {SNAPSHOT} FROM {self.prefix}snapshots WHERE {where} ORDER BY state_seq DESC, number DESC"
         rows = self.rows(f"{query} LIMIT 1", values)
         return Snapshot(*rows[0]) if rows else None
 
-    def _page(self, stream: str | None, after: int, until: int | None) -> list[Record]:
+    def _page(self, entity: str | None, after: int, until: int | None) -> list[Record]:
         where, values = f"seq > {self.mark}", [after]
-        if stream is not None:
-            where, values = f"{where} AND stream = {self.mark}", [*values, stream]  # type: ignore[list-item]
+        if entity is not None:
+            where, values = f"{where} AND stream = {self.mark}", [*values, entity]  # type: ignore[list-item]
         if until is not None:
             where, values = f"{where} AND seq <= {self.mark}", [*values, until]
         return self._records(where, values, PAGE)
@@ -68,4 +68,4 @@ class Queries(ABC):
 
 def records_of(rows: Sequence[Any]) -> list[Record]:
     """Rows of seq, stream, at and body."""
-    return [Record(seq, stream, at, decode(body)) for seq, stream, at, body in rows]
+    return [Record(seq, entity, at, decode(body)) for seq, entity, at, body in rows]

@@ -126,10 +126,10 @@ class SqliteStore(Queries):
             except sqlite3.Error as error:
                 raise Unavailable(f"the log cannot be read now ({error}); try again") from error
 
-    def forget(self, stream: str, after: int, until: int) -> None:
+    def forget(self, entity: str, after: int, until: int) -> None:
         query = "DELETE FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
         with _told(), closing(connected(self.path)) as connection:
-            connection.execute(query, (stream, after, until))
+            connection.execute(query, (entity, after, until))
 
     def close(self) -> None:
         self._stopping.set()
@@ -142,14 +142,14 @@ class SqliteStore(Queries):
         if not entries:
             return []
         now = time.time()
-        written = [Record(self._last + i, entry.stream, now, entry.event) for i, entry in enumerate(entries, 1)]
-        rows = [(r.seq, r.stream, now, e.impression, e.body) for r, e in zip(written, entries)]
+        written = [Record(self._last + i, entry.entity, now, entry.event) for i, entry in enumerate(entries, 1)]
+        rows = [(r.seq, r.entity, now, e.impression, e.body) for r, e in zip(written, entries)]
         self._passing("begin")
         self._writer.execute("BEGIN IMMEDIATE")
         self._writer.executemany(INSERT, rows)
         self._passing("inserted")
         for kept in (entry.snapshot for entry in entries if entry.snapshot is not None):
-            self._writer.execute(KEEP, (kept.stream, kept.number, now, *kept[2:]))
+            self._writer.execute(KEEP, (kept.entity, kept.number, now, *kept[2:]))
             self._passing("snapshot")
         self._passing("commit")
         self._writer.execute("COMMIT")

@@ -10,10 +10,10 @@ from zipfile import ZipFile
 
 import numpy as np
 
+from rankloop.core.errors import Rejected
 from rankloop.core.registry import build
 from rankloop.core.saved_session import HEADER, UNREADABLE
 from rankloop.core.types import Problem
-from rankloop.service.errors import Rejected
 
 SMALL = 64  # sizes up to here stay as they are
 

@@ -1,0 +1,39 @@
+"""The calls of comparisons, which the address calls experiments: two rankers, or a ranker and fixed weights."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from starlette.responses import Response
+
+from rankloop.service.http.codec import checked_name, content, decoder, json
+from rankloop.service.http.openapi import gives, takes
+from rankloop.service.reports import comparison_report
+from rankloop.service.requests import ExperimentBody
+from rankloop.service.service import Service
+
+_body = decoder(ExperimentBody)
+
+
+def add_comparisons(app: FastAPI) -> None:
+    """Create a comparison, and see how it stands."""
+    max_body = app.state.settings.max_body
+
+    def service() -> Service:
+        return app.state.service  # type: ignore[no-any-return]
+
+    @app.put("/experiments/{name}", openapi_extra=takes(ExperimentBody), tags=["experiments"])
+    async def create_experiment(name: str, request: Request) -> Response:
+        """Compare two rankers, or a ranker and fixed weights, by interleaving."""
+        new = await service().create_comparison(checked_name(name), _body(await content(request, max_body)))
+        return json(comparison_report(service(), name), 201 if new else 200)
+
+    @app.get("/experiments", openapi_extra=gives(), tags=["experiments"])
+    async def experiments() -> Response:
+        """All experiments."""
+        return json({"experiments": [comparison_report(service(), name) for name in sorted(service().comparisons)]})
+
+    @app.get("/experiments/{name}", openapi_extra=gives(), tags=["experiments"])
+    async def experiment(name: str) -> Response:
+        """Wins, ties, losses, win ratio and the sign test."""
+        await service().catch_up(name)
+        return json(comparison_report(service(), name))

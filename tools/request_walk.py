@@ -1,0 +1,94 @@
+"""Which files of the package a rank request and its feedback enter, in the order in which they are first entered.
+
+`python tools/request_walk.py` prints both walks of an HTTP service on SQLite; a test holds their number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import httpx
+
+import rankloop
+from rankloop.service.http.app import make_app
+from rankloop.service.settings import Settings
+
+PACKAGE = Path(rankloop.__file__).parent
+PROBLEM = {"feature_names": ["title_match", "age_days"]}
+ITEMS = [{"id": f"item {i}", "features": {"title_match": i / 7, "age_days": i}} for i in range(8)]
+
+
+class Walk(NamedTuple):
+    """The files that one call entered, and how often it went from one of them to another."""
+
+    call: str
+    files: list[str]
+    changes: int
+
+
+class Recorder:
+    """Notes the file of every function of the package that is called, in whichever thread, while it is switched on."""
+
+    def __init__(self) -> None:
+        self.entered: list[str] = []
+        self.on = False
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        if self.on and event == "call":
+            path = frame.f_code.co_filename
+            if path.startswith(str(PACKAGE)):
+                self.entered.append(str(Path(path).relative_to(PACKAGE)))
+
+    def walk(self, call: str) -> Walk:
+        changes = sum(one != other for one, other in zip(self.entered, self.entered[1:]))
+        return Walk(call, list(dict.fromkeys(self.entered)), changes)
+
+
+async def walks(learner: str = "fair_pairs") -> list[Walk]:
+    """The walks of a ranking and of the click that comes back for it."""
+    recorder = Recorder()
+    threading.setprofile(recorder)  # before the service starts its threads
+    sys.setprofile(recorder)
+    found = []
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            app = make_app(Settings(data=Path(folder)))
+            async with (
+                app.router.lifespan_context(app),
+                httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client,
+            ):
+                await client.put("/rankers/shop", json={"learner": learner, "problem": PROBLEM})
+                for counted in (False, True):  # once to compile
+                    recorder.on = counted
+                    answer = (await client.post("/rankers/shop/rank", json={"items": ITEMS})).json()
+                    recorder.on = False
+                    found.append(recorder.walk("rank"))
+                    recorder.entered = []
+                    recorder.on = counted
+                    click = {"impression": answer["impression"], "clicks": answer["ranking"][2:3], "final": True}
+                    response = await client.post("/rankers/shop/feedback", json=click)
+                    response.raise_for_status()
+                    recorder.on = False
+                    found.append(recorder.walk("feedback"))
+                    recorder.entered = []
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    return found[2:]
+
+
+def main() -> None:
+    for walk in asyncio.run(walks(*sys.argv[1:])):
+        print(f"{walk.call}: {len(walk.files)} files, {walk.changes} changes of file")
+        for file in walk.files:
+            print(f"  {file}")
+
+
+if __name__ == "__main__":
+    main()
