@@ -12,7 +12,7 @@ from rankloop.batch.objective import objective_on
 from rankloop.batch.risks.base import risk_of
 from rankloop.core.errors import InvalidInput
 from rankloop.data.dataset import Dataset
-from rankloop.engine.threads import Threads
+from rankloop.engine import Threads
 
 
 def sample(n_queries: int, n_items: int, n_features: int, seed: int = 0, noise: float = 1.0) -> Dataset:
