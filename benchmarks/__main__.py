@@ -17,10 +17,9 @@ from time import perf_counter
 from rich.console import Console
 
 import benchmarks
-from benchmarks import history, showing
-from benchmarks.peers import machine, versions
-from benchmarks.rows import Row
-from benchmarks.running import measured
+from benchmarks import results
+from benchmarks.environment import machine, versions
+from benchmarks.measurement import Row, measured
 from rankloop.data import data_folder
 
 WIDE = 160  # columns of a log file
@@ -32,17 +31,17 @@ def main() -> None:
     options = parsed(known)
     console = Console(width=None if sys.stdout.isatty() else WIDE)
     start, rows = perf_counter(), dict[str, Row]()
-    before = history.read(options.against)
+    before = results.read(options.against)
     introduce(console, before.get("machine"))
     for name in options.names or known:
         with console.status(f"measuring {name}"):
             found = measured(name)
-        console.print(showing.of_benchmark(name, found, before["rows"]))
+        console.print(results.benchmark_table(name, found, before["rows"]))
         rows |= {row["name"]: row for row in found}
-    for path in filter(None, (history.KEPT, options.save)):
-        history.write(path, rows, whole=not options.names)
-    console.print(showing.of_peers(rows, before["rows"]))
-    n_fallen = sum(bool(history.fallen(row, before["rows"].get(name))) for name, row in rows.items())
+    for path in filter(None, (results.LAST_RUN, options.save)):
+        results.write(path, rows, whole=not options.names)
+    console.print(results.peer_table(rows, before["rows"]))
+    n_fallen = sum(bool(results.regressions(row, before["rows"].get(name))) for name, row in rows.items())
     console.print(f"{len(rows)} rows in {perf_counter() - start:.0f} s; {n_fallen} fell by more than their spread.")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.rows import Row, alone, best_of, row, seconds_of, timed
+from benchmarks.measurement import Row, alone, best_of, row, seconds_of, timed
 from rankloop.bandits.auc_loss import sampled_weights
 from rankloop.bandits.auc_ranker import objective
 from rankloop.core.kernels import scores_of

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.svm import LinearSVC
 
-from benchmarks.bench_folds import MOST_PAIRS, n_pairs, pairs_with_weights
-from benchmarks.rows import Row, alone, best_of, in_turn, row
-from benchmarks.splits import folds_here
+from benchmarks.bench_folds import MAX_PAIRS, n_pairs, pairs_with_weights
+from benchmarks.datasets import available_folds
+from benchmarks.measurement import Row, alone, best_of, in_turn, row
 from rankloop.batch.risks.base import risk_of
 from rankloop.batch.solution_path import Settings, fit
 from rankloop.core.types import Floats
@@ -22,7 +22,7 @@ TOLERANCES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 1e-4)
 
 
 def run() -> list[Row]:
-    trained = [each for name, folds in folds_here() for each in _liblinear(name, folds[0].train)]
+    trained = [each for name, folds in available_folds() for each in _liblinear(name, folds[0].train)]
     return [_ordinal(), _rectangular(), *trained]
 
 
@@ -60,7 +60,7 @@ def _rectangular() -> Row:
 def _liblinear(name: str, data: Dataset) -> Iterator[Row]:
     """Seconds until the objective is within 0.1 % of the optimum; LIBLINEAR is given its pairs for nothing."""
     risk = risk_of("ordinal")
-    if n_pairs(data) > MOST_PAIRS:
+    if n_pairs(data) > MAX_PAIRS:
         return
     optimum = fit(data, risk, REGULARISATION, settings=Settings(tolerance=1e-6)).solution.objective
     near = Settings(tolerance=CLOSE * optimum)

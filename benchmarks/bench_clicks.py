@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from benchmarks.rows import Row, alone, best_of, row, seconds_of, timed
+from benchmarks.measurement import Row, alone, best_of, row, seconds_of, timed
 from rankloop import Problem, Query, build, play
 from rankloop.core.types import Clicks, Floats, Ints
 

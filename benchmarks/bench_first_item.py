@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.bandits import RiverRegression, VowpalWabbit
-from benchmarks.choosing import Ours, Side, compared
-from benchmarks.rows import Row
+from benchmarks.bandit_loop import Ours, Side, compared
+from benchmarks.bandit_peers import RiverRegression, VowpalWabbit
+from benchmarks.measurement import Row
 from rankloop import Clicks, Query, build
 from rankloop.core.protocols import Stream
 from rankloop.data import data_folder
@@ -19,16 +19,16 @@ SQUARE_CB = "--cb_explore_adf --squarecb --gamma_scale 30"
 
 def run() -> list[Row]:
     """The grade of the first item, per round. MABWiser is absent: its arms have no features of their own."""
-    name, stream = stream_here()
+    name, stream = available_stream()
     ours = Ours(OURS, stream.problem, answer)
     sides = [
-        Side("VowpalWabbit", SQUARE_CB, VowpalWabbit(SQUARE_CB, lines, most=stream.problem.max_grade)),
+        Side("VowpalWabbit", SQUARE_CB, VowpalWabbit(SQUARE_CB, lines, max_reward=stream.problem.max_grade)),
         Side("river", "LinearRegression(Adam(0.005)), ε = 0.05", RiverRegression(epsilon=0.05, step=0.005)),
     ]
     return list(compared(f"first item of {name}", "grade per query", stream, ROUNDS, ours, sides))
 
 
-def stream_here() -> tuple[str, Stream]:
+def available_stream() -> tuple[str, Stream]:
     folder = data_folder()
     if folder is not None and all((folder / part).exists() for part in PARTS):
         return "MQ2008", build({"kind": "letor", "path": PARTS, "need_relevant": True}, "stream")

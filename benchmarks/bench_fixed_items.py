@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.rows import Row, alone, seconds_of
+from benchmarks.measurement import Row, alone, seconds_of
 from rankloop.core.registry import build
 from rankloop.simulate.compiled.fixed_set import whole_run
 from rankloop.simulate.play import play

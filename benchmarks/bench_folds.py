@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import installed
-from benchmarks.rows import Row, quality, row, timed
-from benchmarks.splits import folds_here
+from benchmarks.datasets import available_folds
+from benchmarks.environment import installed
+from benchmarks.measurement import Row, quality, row, timed
 from rankloop.batch.folds import Fold
 from rankloop.batch.risks.base import risk_of
 from rankloop.batch.risks.pairs import pairs_of
@@ -25,12 +25,12 @@ from rankloop.measures.base import mean_of, parse_measure
 
 TREES, RATE, PATIENCE = 500, 0.05, 30
 LEAVES, DEPTHS, PENALTIES = (7, 31), (3, 6), (1.0, 10.0, 100.0, 1e3, 1e4)
-MOST_PAIRS = 300_000  # more would need gigabytes
+MAX_PAIRS = 300_000  # more would need gigabytes
 Trainer = Callable[[Fold, int], Floats]  # the scores of the test part
 
 
 def run() -> list[Row]:
-    return [each for name, folds in folds_here() for each in _compared(name, folds)]
+    return [each for name, folds in available_folds() for each in _compared(name, folds)]
 
 
 def _compared(name: str, folds: list[Fold]) -> Iterator[Row]:
@@ -42,7 +42,7 @@ def _compared(name: str, folds: list[Fold]) -> Iterator[Row]:
         "LIBLINEAR": (liblinear, f"squared hinge on pairs, C {PENALTIES}"),
     }
     for peer, (train, setting) in sides.items():
-        if not installed(peer) or (peer == "LIBLINEAR" and n_pairs(folds[0].train) > MOST_PAIRS):
+        if not installed(peer) or (peer == "LIBLINEAR" and n_pairs(folds[0].train) > MAX_PAIRS):
             continue
         threads = 1 if train is liblinear else _fastest(train, folds[0])
         theirs = [_timed(train, fold, threads) for fold in folds]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from benchmarks.rows import Row, alone
+from benchmarks.measurement import Row, alone
 from rankloop.core.registry import entries
 from rankloop.games import Game, analyse_depths
 from rankloop.games.analysis import thresholds

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from benchmarks.rows import Row, in_turn, row
+from benchmarks.measurement import Row, in_turn, row
 from rankloop.data import data_folder, read_letor
 
 N_ITEMS, N_FEATURES, REPEATS, TARGET = 20_000, 136, 5, "≥ 10×"

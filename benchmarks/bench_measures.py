@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.peers import installed
-from benchmarks.rows import Row, Timed, alone, best_of, in_turn, row
+from benchmarks.environment import installed
+from benchmarks.measurement import Row, Timed, alone, best_of, in_turn, row
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.ranking.trec import score_run
 from rankloop.measures import parse_measure

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.bandits import MABWiser, RiverBandit, VowpalWabbit
-from benchmarks.choosing import Ours, Side, compared
-from benchmarks.rows import Row
+from benchmarks.bandit_loop import Ours, Side, compared
+from benchmarks.bandit_peers import MABWiser, RiverBandit, VowpalWabbit
+from benchmarks.measurement import Row
 from rankloop import Query, Reward, build
 
 ROUNDS, N_ADS = 5000, 5

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks.rows import Row, Timed, alone, best_of, in_turn, row
+from benchmarks.measurement import Row, Timed, alone, best_of, in_turn, row
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.streams.letor import Letor

@@ -15,8 +15,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks.hammer import hammer
-from benchmarks.servers import Command, Running, bare_command, cpu_seconds, database, serve_command, served
+from benchmarks.http_client import send_calls
+from benchmarks.server_process import Command, Running, baseline_command, cpu_seconds, database, serve_command, served
 
 CONNECTIONS = 16
 MODES = ("rank", "feedback", "mixed")
@@ -33,7 +33,7 @@ def main() -> None:
     print(f"{machine()}; fsync {fsync_seconds() * 1e3:.2f} ms; {chosen.connections} connections")
     print(ROW.format("server", "calls", "per s", "p50 ms", "p99 ms", "CPU µs", "of the bare stack"))
     bare: dict[str, dict[str, Any]] = {}
-    for name, command, store in chain([("bare stack", bare_command, "")], servers()):
+    for name, command, store in chain([("bare stack", baseline_command, "")], servers()):
         with tempfile.TemporaryDirectory() as folder, served(command, Path(folder), RANKLOOP_STORE=store) as server:
             for row in measured(name, server, chosen.seconds, chosen.connections):
                 first = bare.setdefault(row["calls"], row)
@@ -56,7 +56,7 @@ def row_of(
     name: str, calls: str, server: Running, seconds: float, connections: int, rate: float | None = None
 ) -> dict[str, Any]:
     cpu = partial(cpu_seconds, server.pid)
-    times = asyncio.run(hammer(server.port, seconds, connections, calls.partition(",")[0], rate, cpu))
+    times = asyncio.run(send_calls(server.port, seconds, connections, calls.partition(",")[0], rate, cpu))
     return {
         "server": name,
         "calls": calls,

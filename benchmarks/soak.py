@@ -19,9 +19,9 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.hammer import visits
+from benchmarks.http_client import simulate_visits
 from benchmarks.load import machine
-from benchmarks.servers import megabytes, serve_command, served
+from benchmarks.server_process import megabytes, serve_command, served
 
 WINDOW = 5.0  # seconds; half of the impressions get no feedback and are closed by it
 GROWTH = 1.1  # memory after all impressions, against that after a quarter of them
@@ -90,7 +90,7 @@ def memory_over(impressions: int, steps: int = 20) -> list[float]:
     with tempfile.TemporaryDirectory() as folder, served(serve_command, Path(folder), WINDOW) as running:
         shown = 0
         while shown < impressions:
-            asyncio.run(visits(running.port, impressions // steps))
+            asyncio.run(simulate_visits(running.port, impressions // steps))
             shown = httpx.get(f"http://127.0.0.1:{running.port}/rankers/load").json()["counts"]["impressions"]
             found.append(megabytes(running.pid))
             print(f"{shown:,} impressions: {found[-1]:,.0f} MB", flush=True)

@@ -6,9 +6,12 @@ import json
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rankloop.games import Advice
 
 FEEDBACK = {
     "clicks": "clicks on the list",
@@ -30,6 +33,17 @@ ANSWERS = {
 }
 
 
+class Size(NamedTuple):
+    """What a first program has to be told beside the learner; `depth` is for top_grades, the rest for fixed sets."""
+
+    n_items: int | None = None
+    depth: int = 1
+    max_grade: int = 1
+
+
+USUAL = Size()
+
+
 class Choice(NamedTuple):
     """A row of the table: `when` is empty for the first choice, `use` is a learner's spec or a command."""
 
@@ -44,21 +58,14 @@ class Choice(NamedTuple):
     def learner(self) -> str | None:
         return None if self.use.startswith("rankloop ") else self.use
 
-
-class Size(NamedTuple):
-    """What a first program has to be told beside the learner; `depth` is for top_grades, the rest for fixed sets."""
-
-    n_items: int | None = None
-    depth: int = 1
-    max_grade: int = 1
-
-
-USUAL = Size()
+    def as_table(self, size: Size = USUAL) -> dict[str, Any]:
+        """The row with its learner and first program, as JSON writes it."""
+        return self._asdict() | {"learner": self.learner, "start": start(self, size)}
 
 
 @cache
 def table() -> tuple[Choice, ...]:
-    """Every row, as `choices.toml` has them."""
+    """Every row, as `advice.toml` has them."""
     text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return tuple(Choice(**row) for row in tomllib.loads(text)["choices"])
 
@@ -92,6 +99,16 @@ def start(choice: Choice, size: Size = USUAL) -> str:
             f"ranker.learn(shown, {_answer(choice, size)})",
         ]
     )
+
+
+def start_of_advice(advice: Advice) -> str | None:
+    """The first program with the learner of a verdict on a measure; None where nothing can be learned."""
+    if advice.learner is None:
+        return None
+    found = advice.analysis
+    feedback = "grades" if found.depth >= found.n_items else "top_grades"
+    size = Size(found.n_items, found.depth, found.max_grade)
+    return start(choices(feedback, "fixed")[0]._replace(use=advice.learner), size)
 
 
 def _problem(choice: Choice, size: Size) -> tuple[str, str]:

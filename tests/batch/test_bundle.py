@@ -12,7 +12,7 @@ from rankloop.batch.objective import objective_on
 from rankloop.batch.risks.base import risk_of
 from rankloop.core.errors import InvalidInput
 from rankloop.data.dataset import Dataset
-from rankloop.engine.threads import Threads
+from rankloop.engine import Threads
 
 
 def sample(n_queries: int, n_items: int, n_features: int, seed: int = 0, noise: float = 1.0) -> Dataset:
@@ -147,11 +147,11 @@ def test_iterations_end_and_say_so():
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"regularisation": 0.0}, "regularisation must be"),
-        ({"regularisation": 1.0, "tolerance": 0.0}, "tolerance must be .* above 0"),
-        ({"regularisation": 1.0, "tolerance": np.nan}, "tolerance must be .* above 0"),
+        ({"regularisation": 0.0}, "regularisation = .* must be"),
+        ({"regularisation": 1.0, "tolerance": 0.0}, "tolerance = .* must be .* above 0"),
+        ({"regularisation": 1.0, "tolerance": np.nan}, "tolerance = .* must be .* above 0"),
         ({"regularisation": 0.0, "l1_radius": np.nan}, "l1_radius"),
-        ({"regularisation": 1.0, "l1_radius": 1.0}, "then be 0"),
+        ({"regularisation": 1.0, "l1_radius": 1.0}, "the regularisation is 0"),
         ({"regularisation": 0.0, "l1_radius": 0.5}, "outside the ball"),
     ],
 )

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from rankloop.batch.estimator import NORMALISED
 from rankloop.batch.folds import everything, read_folds
 from rankloop.batch.risks.base import risk_of
-from rankloop.batch.validation import cross_validate, judged, validation_curve
+from rankloop.batch.validation import cross_validate, mean_measure, validation_curve
 from rankloop.cli.app import app
 from rankloop.cli.main import _import_commands
 from rankloop.cli.model_file import raw_ranker
@@ -87,8 +87,8 @@ def test_the_regularisation_is_chosen_on_validation_queries_alone(tmp_path: Path
     assert result.path == (1e3, 1e-3)
     for fold, chosen in zip(folds, result.folds):
         assert chosen.regularisation == result.path[int(np.argmax(chosen.curve))]
-        assert chosen.curve.max() == judged(chosen.fit.weights, fold.validation, "nDCG@10")
-        assert chosen.test["nDCG@10"] == judged(chosen.fit.weights, fold.test, "nDCG@10")
+        assert chosen.curve.max() == mean_measure(chosen.fit.weights, fold.validation, "nDCG@10")
+        assert chosen.test["nDCG@10"] == mean_measure(chosen.fit.weights, fold.test, "nDCG@10")
     with pytest.raises(InvalidInput, match="above 0"):
         cross_validate(folds, risk_of("ordinal"), [0.0])
 
@@ -159,7 +159,7 @@ def test_the_command_prints_a_table_and_saves_a_model(tmp_path: Path):
         (("--loss", "ordinl"), "did you mean"),
         (("--regularisation", "much"), "neither `path` nor numbers"),
         (("--tight",), "tight is for losses"),
-        (("--tolerance", "nan"), "tolerance must be"),
+        (("--tolerance", "nan"), "tolerance = nan must be"),
     ],
 )
 def test_wrong_options_are_named(tmp_path: Path, options: tuple[str, ...], complaint: str):

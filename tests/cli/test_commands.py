@@ -15,7 +15,8 @@ import pytest
 import typer
 
 from rankloop.cli.app import app
-from rankloop.cli.main import _import_commands, as_called, main, program
+from rankloop.cli.help import as_called, program
+from rankloop.cli.main import _import_commands, main
 from rankloop.core.errors import NotFound
 from rankloop.experiments.papers.registry import Reproduction, Setting, everything
 from rankloop.experiments.report.model import Finding

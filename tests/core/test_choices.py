@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rankloop import InvalidInput, build
-from rankloop.advice import FEEDBACK, ITEMS, Size, choices, start, table
+from rankloop.advice import FEEDBACK, ITEMS, Size, choices, start, start_of_advice, table
+from rankloop.games import advise
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "which-learner.md"
@@ -29,7 +30,14 @@ def test_the_program_runs_and_the_learner_has_learned(row, size, capsys):
 @pytest.mark.parametrize("row", [row for row in table() if row.learner is None], ids=name)
 def test_a_command_exists(row):
     command = row.use.split()[1]
-    assert hasattr(import_module(f"rankloop.cli.{command}"), command)
+    assert hasattr(import_module(f"rankloop.cli.commands.{command}"), command)
+
+
+def test_the_advice_on_a_measure_has_its_program(capsys):
+    exec(start_of_advice(advise("P@3", 10)), names := {})  # noqa: S102
+    assert names["ranker"].session.learned == 1
+    assert len(eval(capsys.readouterr().out)) == 10  # noqa: S307
+    assert start_of_advice(advise("nDCG", 10)) is None
 
 
 def test_one_first_choice_for_each_question():

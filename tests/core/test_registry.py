@@ -8,7 +8,7 @@ import pytest
 import rankloop
 from rankloop import Conflict, InvalidInput, NotFound, build, register, spec_of
 from rankloop.core.protocols import FeedbackModel
-from rankloop.core.registry import categories, entries, entry_of, unregister
+from rankloop.core.registry import catalogue, categories, entries, entry_of, unregister
 from rankloop.core.specs import nearest, parse_spec
 
 
@@ -224,3 +224,14 @@ def test_an_unknown_kind_far_from_all_is_answered_in_one_short_line():
     with pytest.raises(NotFound, match="`rankloop list` shows all") as error:
         build("é")
     assert len(str(error.value)) < 100
+
+
+def test_the_catalogue_has_every_kind_with_its_parameters():
+    found = catalogue()
+    assert {"learners", "measures", "feedback", "interleaving", "deliveries"} <= found.keys()
+    assert sum(map(len, found.values())) == len(entries())
+    swap = next(entry for entry in found["learners"] if entry["kind"] == "3pr")["parameters"][0]
+    assert (swap["name"], swap["default"]) == ("swap", 0.5)
+    inner = next(entry for entry in found["learners"] if entry["kind"] == "explore_at_most")["parameters"][0]
+    assert inner["name"] == "inner"
+    assert "default" not in inner

@@ -29,6 +29,12 @@ def _refuse(partition: Any, argument: int) -> Any:
     raise InvalidInput(f"not {argument}")
 
 
+def _refuse_seven_in_the_first(partition: Any, argument: int) -> Any:
+    if argument == 7 and np.array_equal(partition, PARTITIONS[0]):
+        raise InvalidInput("not 7")
+    return partition * argument
+
+
 def _die_once(partition: Any, argument: tuple[float, str]) -> Any:
     factor, marker = argument
     if partition is not None and not Path(marker).exists() and len(partition) == 100:
@@ -55,6 +61,16 @@ def test_the_sum_is_in_the_order_of_the_partitions(engine: SummingEngine) -> Non
 def test_an_error_is_raised_here(engine: SummingEngine) -> None:
     with engine.sum_over(PARTITIONS, _refuse) as total, pytest.raises(InvalidInput, match="not 7"):
         total(7)
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=repr)
+def test_the_sum_after_an_error_is_that_of_its_own_argument(engine: SummingEngine) -> None:
+    with Here().sum_over(PARTITIONS, _scaled) as total:
+        expected = total(2.0)
+    with engine.sum_over(PARTITIONS, _refuse_seven_in_the_first) as total:
+        with pytest.raises(InvalidInput, match="not 7"):
+            total(7)
+        assert np.array_equal(total(2.0), expected)
 
 
 def test_the_same_processes_answer_again() -> None:

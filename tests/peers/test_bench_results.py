@@ -6,10 +6,10 @@ from time import sleep
 
 import numpy as np
 import pytest
-from benchmarks import history, showing
-from benchmarks.choosing import Ours, drawn_rounds, played
-from benchmarks.peers import DISTRIBUTIONS, machine, versions
-from benchmarks.rows import Timed, in_turn, quality, row, timed
+from benchmarks import results
+from benchmarks.bandit_loop import Ours, drawn_rounds, played
+from benchmarks.environment import DISTRIBUTIONS, machine, versions
+from benchmarks.measurement import Timed, in_turn, quality, row, timed
 
 from rankloop import Reward, build
 
@@ -38,31 +38,31 @@ def test_the_spread_of_qualities_is_the_standard_error_of_their_difference():
 
 
 def test_a_row_fell_when_its_ratio_fell_by_more_than_both_spreads():
-    assert history.fallen(a_row(ratio=2.9), a_row(ratio=4.0)) == "slower: 4.00× before"
-    assert history.fallen(a_row(ratio=3.1), a_row(ratio=4.0)) == ""
-    assert history.fallen(a_row(ratio=5.5), a_row(ratio=4.0)) == ""
-    assert history.fallen(a_row(), None) == ""
+    assert results.regressions(a_row(ratio=2.9), a_row(ratio=4.0)) == "slower: 4.00× before"
+    assert results.regressions(a_row(ratio=3.1), a_row(ratio=4.0)) == ""
+    assert results.regressions(a_row(ratio=5.5), a_row(ratio=4.0)) == ""
+    assert results.regressions(a_row(), None) == ""
 
 
 def test_a_row_fell_when_its_quality_did():
-    assert history.fallen(a_row(ours=0.60), a_row(ours=0.70)) == "worse: 0.7000 before"
-    assert history.fallen(a_row(ours=0.69), a_row(ours=0.70)) == ""
+    assert results.regressions(a_row(ours=0.60), a_row(ours=0.70)) == "worse: 0.7000 before"
+    assert results.regressions(a_row(ours=0.69), a_row(ours=0.70)) == ""
 
 
 def test_rows_without_a_spread_are_never_marked():
     bare = {"name": "alone", "ours_seconds": 1.0}
-    assert history.fallen(bare, bare) == ""
-    assert history.fallen(bare | {"ratio": 1.0}, bare | {"ratio": 9.0}) == ""
+    assert results.regressions(bare, bare) == ""
+    assert results.regressions(bare | {"ratio": 1.0}, bare | {"ratio": 9.0}) == ""
 
 
 def test_some_benchmarks_leave_the_rows_of_others_and_a_whole_run_does_not(tmp_path):
     path = tmp_path / "results" / "bench.json"
-    history.write(path, {"one": a_row()}, whole=False)
-    history.write(path, {"two": a_row()}, whole=False)
-    assert set(history.read(path)["rows"]) == {"one", "two"}
-    history.write(path, {"three": a_row()}, whole=True)
-    assert set(history.read(path)["rows"]) == {"three"}
-    assert history.read(path)["rows"]["three"] == a_row()
+    results.write(path, {"one": a_row()}, whole=False)
+    results.write(path, {"two": a_row()}, whole=False)
+    assert set(results.read(path)["rows"]) == {"one", "two"}
+    results.write(path, {"three": a_row()}, whole=True)
+    assert set(results.read(path)["rows"]) == {"three"}
+    assert results.read(path)["rows"]["three"] == a_row()
 
 
 def test_the_machine_is_described_without_its_name():
@@ -73,11 +73,11 @@ def test_the_machine_is_described_without_its_name():
 
 
 def test_the_summary_has_the_rows_with_a_peer():
-    grid = showing.of_peers({"a": a_row(), "b": {"name": "alone", "ours_seconds": 1.0}}, {})
+    grid = results.peer_table({"a": a_row(), "b": {"name": "alone", "ours_seconds": 1.0}}, {})
     assert grid.row_count == 1
-    assert showing.ratio(a_row()) == "4.00× ± 0.50"
-    assert showing.quality(a_row()) == "0.700 / 0.700 ± 0.010 nDCG@10"
-    assert [showing.seconds(value) for value in (2.0, 0.0123, 4.5e-6)] == ["2 s", "12.3 ms", "4.5 µs"]
+    assert results.ratio(a_row()) == "4.00× ± 0.50"
+    assert results.quality(a_row()) == "0.700 / 0.700 ± 0.010 nDCG@10"
+    assert [results.seconds(value) for value in (2.0, 0.0123, 4.5e-6)] == ["2 s", "12.3 ms", "4.5 µs"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rankloop.core.types import Floats, whole_number
 
 RiskFunction = Callable[[Floats], tuple[float, Floats]]  # weights to value and sub-gradient
 LEVEL = 0.5  # how far up the gap the next point is aimed at
-ALONG_THE_LINE = 3  # evaluations of one line search
+MAX_LINE_EVALUATIONS = 3  # evaluations of one line search
 FLAT = 0.1  # a line search ends where it rises this much less than at its end
 
 
@@ -57,8 +57,8 @@ def minimise(
 ) -> Solution:
     """The weights that minimise regularisation/2 · ‖w‖² + risk(w), to within `tolerance` of the best objective.
 
-    Every evaluation of the risk adds a cut; where the cuts are least is the next point to look at. With `line_search`
-    that point is held near the best weights so far (a level in the middle of the gap), and the risk is looked at where
+    Every evaluation of the risk adds a cut; where the cuts are least is the next point to evaluate. With `line_search`
+    that point is held near the best weights so far (a level in the middle of the gap), and the risk is evaluated where
     it is least on the line between the two: five to eight times fewer iterations when the regularisation is small.
     With `l1_radius` the weights are kept in ‖w‖₁ ≤ l1_radius instead, and the regularisation is 0.
     Where the regularisation is so small that the numbers cannot tell the cuts apart, the best so far stands, with the
@@ -71,16 +71,16 @@ def minimise(
     first = np.array(start, dtype=np.float64)
     model = _model(first, regularisation, tolerance, l1_radius)
     search = _Search(risk, model, float(regularisation), tolerance, callback)
-    search.look_at(first)
+    search.evaluate(first)
     with np.errstate(over="ignore", invalid="ignore"), suppress(np.linalg.LinAlgError, _BeyondNumbers):
         while search.gap > tolerance and search.iterations < max_iterations:
             candidate = search.lower_bound()
             if search.gap <= tolerance:
                 break
             if line_search:
-                search.look_towards(search.stabilised())
+                search.line_search(search.stabilised())
             else:
-                search.look_at(candidate)
+                search.evaluate(candidate)
     return search.solution()
 
 
@@ -122,7 +122,7 @@ class _Search:
     def gap(self) -> float:
         return self.objective - self.bound
 
-    def look_at(self, weights: Floats) -> tuple[float, Floats]:
+    def evaluate(self, weights: Floats) -> tuple[float, Floats]:
         """Evaluate the risk, keep the cut, and return objective and its sub-gradient."""
         value, slope = self.risk(weights)
         with np.errstate(over="ignore"):
@@ -153,19 +153,19 @@ class _Search:
     def stabilised(self) -> Floats:
         return self.model.near(self.weights, self.bound + LEVEL * self.gap, self.gap, self.tolerance / 100)
 
-    def look_towards(self, end: Floats) -> None:
+    def line_search(self, end: Floats) -> None:
         """From the end back towards the best weights, to where the two nearest tangents of the line meet."""
         origin, direction = self.weights, end - self.weights
         height, slope = self.objective, float(self.gradient @ direction)
-        position, steepest = 1.0, 0.0
-        for _ in range(ALONG_THE_LINE):
-            objective, gradient = self.look_at(origin + position * direction)
+        step, steepest = 1.0, 0.0
+        for _ in range(MAX_LINE_EVALUATIONS):
+            objective, gradient = self.evaluate(origin + step * direction)
             rise = float(gradient @ direction)
             steepest = max(steepest, rise)
             if rise <= FLAT * steepest:
                 return
-            meeting = (objective - height - rise * position) / (slope - rise) if slope < rise else 0.5 * position
-            position = min(max(meeting, 0.1 * position), 0.9 * position)
+            meeting = (objective - height - rise * step) / (slope - rise) if slope < rise else 0.5 * step
+            step = min(max(meeting, 0.1 * step), 0.9 * step)
 
     def solution(self) -> Solution:
         converged = self.gap <= self.tolerance

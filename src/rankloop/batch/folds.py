@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,11 +36,11 @@ def read_folds(path: Path, n_folds: int = 5, seed: int = 0) -> list[Fold]:
     if path.is_file():
         return _cut(read_letor(path), n_folds, seed)
     if (path / "folds.json").is_file():
-        return list(_listed(path))[:n_folds]
+        return _listed(path)[:n_folds]
     folders = sorted(folder for folder in path.glob("Fold*") if folder.is_dir())
     if not folders:
         raise NotFound(f"{path} is neither a LETOR file nor a folder with folds.json or Fold1, Fold2, …")
-    return [_of_folder(folder) for folder in folders[:n_folds]]
+    return [_assembled(folder, {folder.name: (["train"], "vali", "test")})[0] for folder in folders[:n_folds]]
 
 
 def everything(folds: list[Fold]) -> Dataset:
@@ -61,27 +60,26 @@ def _rotated(name: str, parts: list[Dataset], first: int) -> Fold:
     return Fold(name, concatenate(order[:-2]), order[-2], order[-1])
 
 
-def _listed(folder: Path) -> Iterator[Fold]:
+def _listed(folder: Path) -> list[Fold]:
     try:
         table = json.loads((folder / "folds.json").read_text(encoding="utf-8"))
         names = {name: ([*fold["train"]], fold["vali"], fold["test"]) for name, fold in table.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         wanted = '{"Fold1": {"train": ["S1", "S2", "S3"], "vali": "S4", "test": "S5"}, …}'
         raise InvalidInput(f"{folder / 'folds.json'} should hold {wanted}: {error}") from None
-    parts: dict[str, Dataset] = {}
-    for train, validation, test in names.values():
-        for part in (*train, validation, test):
-            parts.setdefault(part, _part(folder, part))
+    return _assembled(folder, names)
+
+
+def _assembled(folder: Path, names: dict[str, tuple[list[str], str, str]]) -> list[Fold]:
+    """Folds from the names of their parts, all as wide as the widest part."""
+    files = dict.fromkeys(part for train, *others in names.values() for part in (*train, *others))
+    parts = {part: _part(folder, part) for part in files}
     width = max(part.n_features for part in parts.values())
-    for name, (train, validation, test) in names.items():
-        together = concatenate([parts[part] for part in train])
-        yield Fold(name, _wide(together, width), _wide(parts[validation], width), _wide(parts[test], width))
-
-
-def _of_folder(folder: Path) -> Fold:
-    train, validation, test = (_part(folder, part) for part in ("train", "vali", "test"))
-    width = max(part.n_features for part in (train, validation, test))
-    return Fold(folder.name, _wide(train, width), _wide(validation, width), _wide(test, width))
+    wide = {name: _widened(part, width) for name, part in parts.items()}
+    return [
+        Fold(name, concatenate([wide[part] for part in train]), wide[validation], wide[test])
+        for name, (train, validation, test) in names.items()
+    ]
 
 
 def _part(folder: Path, name: str) -> Dataset:
@@ -91,7 +89,7 @@ def _part(folder: Path, name: str) -> Dataset:
     raise NotFound(f"there is no {name}.txt (or packed .txt.gz …) in {folder}")
 
 
-def _wide(dataset: Dataset, n_features: int) -> Dataset:
+def _widened(dataset: Dataset, n_features: int) -> Dataset:
     """Features that no line of a part names are 0."""
     missing = n_features - dataset.n_features
     return dataset if missing == 0 else dataset._replace(features=np.pad(dataset.features, ((0, 0), (0, missing))))

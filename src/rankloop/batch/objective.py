@@ -14,7 +14,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
-from rankloop.engine.sums import SummingEngine
+from rankloop.engine import SummingEngine
 
 ROWS_PER_PART, MAX_PARTS = 4096, 64
 

@@ -17,7 +17,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.types import Floats, finite_floats, item_indices
 from rankloop.data.dataset import Dataset
-from rankloop.engine.threads import Threads
+from rankloop.engine import Threads
 
 
 class RankBundle(LinearRanker):

@@ -14,8 +14,7 @@ from rankloop.batch.risks.ordinal import Ordinal
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
-from rankloop.engine.sums import SummingEngine
-from rankloop.engine.threads import Threads
+from rankloop.engine import SummingEngine, Threads
 
 TIGHTENINGS = 20  # at most so many convex bounds, one after the other
 PATH = tuple(10.0**power for power in (1, 0, -1, -2, -3, -4, -5))  # strong to weak: each starts from the one before

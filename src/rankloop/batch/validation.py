@@ -20,7 +20,7 @@ from rankloop.measures.base import mean_of, parse_measure
 Progress = Callable[[int, int], None]
 
 
-class Chosen(NamedTuple):
+class FoldResult(NamedTuple):
     """What one fold gave."""
 
     fold: str
@@ -35,7 +35,7 @@ class Validated(NamedTuple):
 
     path: tuple[float, ...]
     measure: str
-    folds: list[Chosen]
+    folds: list[FoldResult]
     best: float
     model: Fit
 
@@ -58,36 +58,36 @@ def cross_validate(
     strong_to_weak = sorted(set(path), reverse=True)
     if not strong_to_weak or strong_to_weak[-1] <= 0.0:
         raise InvalidInput(f"the regularisation must be above 0, got {list(path)}")
-    total, finished, chosen = len(folds) * len(strong_to_weak) + 1, 0, []
+    total, finished, results = len(folds) * len(strong_to_weak) + 1, 0, []
     for fold in folds:
         fits = []
         for found in fit_path(fold.train, risk, strong_to_weak, tight=tight, settings=settings):
             fits.append(found)
             finished += 1
             progress(finished, total)
-        chosen.append(_chosen(fold, fits, measure, report))
-    best = strong_to_weak[_best(np.mean([choice.curve for choice in chosen], axis=0), measure)]
+        results.append(_fold_result(fold, fits, measure, report))
+    best = strong_to_weak[_best(np.mean([result.curve for result in results], axis=0), measure)]
     model = fit(everything(list(folds)), risk, best, tight=tight, settings=settings)
     progress(total, total)
-    return Validated(tuple(strong_to_weak), measure, chosen, best, model)
+    return Validated(tuple(strong_to_weak), measure, results, best, model)
 
 
-def judged(weights: Floats, dataset: Dataset, measure: str) -> float:
+def mean_measure(weights: Floats, dataset: Dataset, measure: str) -> float:
     """The mean of the measure over the queries ranked by these weights."""
     scores = scores_of(dataset.features, weights)
     return mean_of(parse_measure(measure).of_scores(scores, dataset.relevance, dataset.offsets))
 
 
 def _best(curve: Floats, measure: str) -> int:
-    """The place of the best value: the largest, or of a loss the least."""
+    """The index of the best value: the largest, or of a loss the least."""
     return int(np.argmax(curve) if parse_measure(measure).higher_is_better else np.argmin(curve))
 
 
-def _chosen(fold: Fold, fits: list[Fit], measure: str, report: Sequence[str]) -> Chosen:
-    curve = np.array([judged(found.weights, fold.validation, measure) for found in fits])
+def _fold_result(fold: Fold, fits: list[Fit], measure: str, report: Sequence[str]) -> FoldResult:
+    curve = np.array([mean_measure(found.weights, fold.validation, measure) for found in fits])
     best = fits[_best(curve, measure)]
-    test = {name: judged(best.weights, fold.test, name) for name in dict.fromkeys([*report, measure])}
-    return Chosen(fold.name, best.regularisation, curve, test, best)
+    test = {name: mean_measure(best.weights, fold.test, name) for name in dict.fromkeys([*report, measure])}
+    return FoldResult(fold.name, best.regularisation, curve, test, best)
 
 
 def validation_curve(result: Validated) -> bytes:

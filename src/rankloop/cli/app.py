@@ -1,4 +1,8 @@
-"""The command line application: every module of this package adds its command to it."""
+"""The command line application: every module of `commands` adds its command to it.
+
+Typer and not plain click: one annotation declares an option, and this help and these messages would have to override
+click just the same.
+"""
 
 from __future__ import annotations
 

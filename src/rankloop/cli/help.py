@@ -1,12 +1,16 @@
-"""The help of the commands as plain text: what it does, arguments, options, examples to copy."""
+"""The help of the commands as plain text: what they do, arguments, options, examples to copy as they were called."""
 
 from __future__ import annotations
 
 import inspect
+import re
+import shlex
 import shutil
+import sys
 import textwrap
 from collections.abc import Iterable
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -32,8 +36,6 @@ class Group(TyperGroup):
 
 
 def _command_parts(command: Any) -> Iterable[str]:
-    from rankloop.cli.main import as_called
-
     arguments = [param for param in command.params if param.param_type_name == "argument"]
     options = [param for param in command.params if param.param_type_name == "option" and not param.hidden]
     usage = " ".join(["rankloop", command.name, "[OPTIONS]", *map(_argument, arguments)])
@@ -50,8 +52,6 @@ def _command_parts(command: Any) -> Iterable[str]:
 
 
 def _group_parts(group: Any) -> Iterable[str]:
-    from rankloop.cli.main import program
-
     yield f"{_title('Usage')} {program()} COMMAND [OPTIONS]"
     yield from _paragraphs(group.help)
     for part in PARTS:
@@ -77,8 +77,8 @@ def _explained(param: Any) -> str:
     shown = getattr(param, "show_default", True) and not getattr(param, "is_flag", False)
     if not shown or default in (None, "") or callable(default):
         return str(param.help)
-    told = ", ".join(default) if isinstance(default, list | tuple) else default
-    return f"{param.help} " + f"[default: {told}]".replace(" ", TOGETHER)
+    text = ", ".join(default) if isinstance(default, list | tuple) else default
+    return f"{param.help} " + f"[default: {text}]".replace(" ", TOGETHER)
 
 
 def _section(title: str, lines: list[tuple[str, str]], width: int = NAMES) -> str:
@@ -106,3 +106,33 @@ def _title(text: str) -> str:
 
 def _width() -> int:
     return max(40, min(WIDEST, shutil.get_terminal_size().columns))
+
+
+def program() -> str:
+    """`rankloop` where it is on the path, else what was called: `.venv/bin/rankloop`, `python -m rankloop`."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py" and called.parent.name in ("rankloop", "cli"):
+        python = "python" if _is(sys.executable, shutil.which("python")) else _short(Path(sys.executable))
+        return f"{python} -m rankloop"
+    if called.stem != "rankloop" or _is(called, shutil.which("rankloop")):
+        return "rankloop"
+    return _short(called)
+
+
+def as_called(text: str) -> str:
+    """The text with its `rankloop COMMAND` as the reader has to type it."""
+    from rankloop.cli.app import command_names
+
+    names = "|".join(map(re.escape, command_names()))
+    return re.sub(rf"(?<![\w./-])rankloop(?= (?:{names})\b)", lambda _: program(), text)
+
+
+def _is(path: str | Path, found: str | None) -> bool:
+    """Without following links: the Python of every environment is a link to the same file."""
+    return found is not None and Path(path).absolute() == Path(found).absolute()
+
+
+def _short(path: Path) -> str:
+    here = Path.cwd()
+    whole = path.absolute()
+    return shlex.quote(str(whole.relative_to(here) if whole.is_relative_to(here) else whole))

@@ -1,4 +1,4 @@
-"""What is wrong with a command line, in our words: those of the parser change with its version."""
+"""Errors in one line each; those of the parser in our words, because its own change with its version."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from typing import Any
 
 from rankloop.cli.app import command_names
+from rankloop.core.errors import RankloopError
+from rankloop.core.registry import UnknownKind
 from rankloop.core.specs import nearest
 
 FRAGMENTS = {
@@ -15,6 +17,19 @@ FRAGMENTS = {
     r"Input should be greater than or equal to (\S+)": r"must be at least \1",
     r"Input should be less than or equal to (\S+)": r"must be at most \1",
 }
+
+
+def one_line(error: BaseException) -> str | None:
+    """What a person has to know about a wrong input; None for what is no fault of the input."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, UnknownKind) and "did you mean" not in str(error):
+        return f"{error}; one of your own needs --import its_module"
+    if isinstance(error, RankloopError | OSError | UnicodeDecodeError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory for this {error}".strip()
+    return parser_words(error) if hasattr(error, "format_message") else None
 
 
 def parser_words(error: Any) -> str:

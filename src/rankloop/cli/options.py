@@ -70,11 +70,11 @@ def engine_of(name: EngineName, workers: int | None) -> Engine:
     return LocalProcesses(workers=workers) if name is EngineName.local else Cluster(workers=workers)
 
 
-KEPT = "finished runs are kept, the same command goes on from here"
+RESUMABLE = "finished runs are kept, the same command goes on from here"
 
 
 @contextmanager
-def interruptible(meaning: str = KEPT) -> Iterator[None]:
+def interruptible(meaning: str = RESUMABLE) -> Iterator[None]:
     """Ctrl-C ends the command with one line that says what it means, and exit code 130."""
     try:
         yield

@@ -11,7 +11,7 @@ PATIENCE = 1.0  # seconds
 
 
 @contextmanager
-def progress_bar(what: str, unit: str = "runs") -> Iterator[Callable[[int, int], None]]:
+def progress_bar(title: str, unit: str = "runs") -> Iterator[Callable[[int, int], None]]:
     """Hands out the function to call with (finished, of how many); the bar goes to standard error."""
     if not sys.stderr.isatty():
         yield lambda finished, of: None
@@ -27,7 +27,7 @@ def progress_bar(what: str, unit: str = "runs") -> Iterator[Callable[[int, int],
         TimeRemainingColumn(),
     )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(what, total=1, unit=unit)
+    task = bar.add_task(title, total=1, unit=unit)
     timer = Timer(PATIENCE, bar.start)
     timer.daemon = True
     timer.start()

@@ -34,6 +34,12 @@ class Entry(NamedTuple):
         """The first line of its docstring."""
         return (self.cls.__doc__ or "").strip().split("\n")[0]
 
+    def as_table(self) -> dict[str, Any]:
+        """Kind, summary and parameters: the name and type of each, and its default where it has one."""
+        fields = [field for field in dataclasses.fields(self.cls) if field.init]
+        parameters = [{"name": field.name, "type": str(field.type)} | _default(field) for field in fields]
+        return {"kind": self.kind, "summary": self.summary, "parameters": parameters}
+
 
 _categories: dict[str, type] = {}
 _entries: dict[tuple[str, str], Entry] = {}
@@ -94,6 +100,11 @@ def entries(category: str | None = None) -> list[Entry]:
 def categories() -> list[str]:
     """The names of the families that have members."""
     return sorted({entry.category for entry in entries()})
+
+
+def catalogue() -> dict[str, list[dict[str, Any]]]:
+    """Everything registered in plain tables, by the plural of its category: what `rankloop list --json` prints."""
+    return {_plural(category): [entry.as_table() for entry in entries(category)] for category in categories()}
 
 
 def build(spec: Any, category: str | None = None) -> Any:
@@ -184,3 +195,16 @@ def _methods(protocol: type) -> Iterator[str]:
         for name, value in vars(base).items():
             if isinstance(value, types.FunctionType) and (name == "__call__" or not name.startswith("_")):
                 yield name
+
+
+def _plural(category: str) -> str:
+    if category.endswith(("feedback", "interleaving")):
+        return category
+    return category.removesuffix("y") + ("ies" if category.endswith("y") else "s")
+
+
+def _default(field: dataclasses.Field[Any]) -> dict[str, Any]:
+    value = field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+    if value is dataclasses.MISSING:
+        return {}
+    return {"default": spec_of(value) if dataclasses.is_dataclass(value) else value}

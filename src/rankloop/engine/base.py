@@ -1,15 +1,22 @@
-"""What every engine promises."""
+"""What every engine promises, and what all of them share."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from rankloop.core.errors import RankloopError
+from rankloop.core.errors import InvalidInput, RankloopError
+from rankloop.core.types import Floats
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Done = Callable[[int, Any], None]
+Function = Callable[[Any, Any], Floats]  # of a partition and an argument; importable, as are its results
+Total = Callable[[Any], Floats]
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 class Engine(Protocol):
@@ -25,5 +32,48 @@ class Engine(Protocol):
     ) -> list[Result]: ...
 
 
+class SummingEngine(Engine, Protocol):
+    """An engine that also adds: the same sum on every engine, to the last bit, because the order is that of the list.
+
+    Workers keep their partitions between calls; what travels is the argument and the answers. A worker that died is
+    replaced and given its partitions again.
+    """
+
+    def sum_over(self, partitions: Sequence[Any], function: Function) -> AbstractContextManager[Total]:
+        """While open: argument ↦ Σ over the partitions of function(partition, argument), in their order."""
+
+
 class WorkerDied(RankloopError):
     """A process that computed a task ended without an answer, more than once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelEngine:
+    """An engine of several workers; None stands for one per core that may be used."""
+
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise InvalidInput(f"workers must be at least 1, got {self.workers}")
+
+
+def usable_cores() -> int:
+    """How many cores this process may use, which in a container can be fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def shares_of(partitions: Sequence[Any], workers: int) -> list[list[Any]]:
+    """Consecutive partitions for each of so many workers, who may be fewer in the end."""
+    size = -(-len(partitions) // workers)
+    return [list(partitions[first : first + size]) for first in range(0, len(partitions), size)]
+
+
+def sum_in_order(answers: Sequence[Floats]) -> Floats:
+    """The answers one after the other."""
+    total = answers[0].copy()
+    for answer in answers[1:]:
+        total += answer
+    return total

@@ -10,15 +10,25 @@ from typing import Any, cast
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
-from rankloop.engine.base import Done, Result, Task, WorkerDied
-from rankloop.engine.processes import ONE_THREAD, usable_cores
-from rankloop.engine.sums import Function, Total, added
+from rankloop.engine.base import (
+    ONE_THREAD,
+    Done,
+    Function,
+    ParallelEngine,
+    Result,
+    Task,
+    Total,
+    WorkerDied,
+    shares_of,
+    sum_in_order,
+    usable_cores,
+)
 
 ATTEMPTS = 4  # a node that goes down takes several workers with it
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cluster:
+class Cluster(ParallelEngine):
     """The engine for more than one machine; needs `pip install "rankloop[cluster]"` on each of them.
 
     `address` is that of a cluster that runs already (`auto`, `host:6379`); without it and without RAY_ADDRESS, one is
@@ -27,11 +37,6 @@ class Cluster:
     """
 
     address: str | None = None
-    workers: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise InvalidInput(f"workers must be at least 1, got {self.workers}")
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
         ray = self._connected()
@@ -46,7 +51,7 @@ class Cluster:
                 except Exception as error:
                     for other in waiting:
                         ray.cancel(other)
-                    raise _told(error, f"task {index}") from None
+                    raise _cause_of(error, f"task {index}") from None
                 if done is not None:
                     done(index, results[index])
         return [results[index] for index in range(len(tasks))]
@@ -55,13 +60,11 @@ class Cluster:
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
         ray = self._connected()
         workers = self.workers or int(ray.cluster_resources().get("CPU", 1))
-        size = -(-len(partitions) // workers)
-        shares = [list(partitions[first : first + size]) for first in range(0, len(partitions), size)]
-        keepers = _Keepers(ray, shares, function)
+        summation = _Summation(ray, shares_of(partitions, workers), function)
         try:
-            yield keepers.total
+            yield summation.total
         finally:
-            keepers.dismiss()
+            summation.terminate()
 
     def _connected(self) -> Any:
         """Ray, connected to the cluster; one that the process already uses is kept."""
@@ -85,7 +88,7 @@ class Cluster:
         return ray
 
 
-class Keeper:
+class PartitionActor:
     """Lives on a worker and keeps a share of the partitions."""
 
     def __init__(self, partitions: list[Any], function: Function) -> None:
@@ -95,36 +98,34 @@ class Keeper:
         return [self.function(partition, argument) for partition in self.partitions]
 
 
-class _Keepers:
-    """The workers of one sum; the shares are held here too, for those that die."""
+class _Summation:
+    """The actors of one sum; the shares are held here too, for those that die."""
 
     def __init__(self, ray: Any, shares: list[list[Any]], function: Function) -> None:
         self.ray, self.shares, self.function = ray, shares, function
-        self.actors = [self._hired(share) for share in shares]
+        self.actors = [self._spawn(share) for share in shares]
 
     def total(self, argument: Any) -> Floats:
-        asked = self.ray.put(argument)
-        pending = [actor.answers.remote(asked) for actor in self.actors]
-        return added(
-            [part for position in range(len(pending)) for part in self._answer(position, pending[position], asked)]
-        )
+        sent = self.ray.put(argument)
+        pending = [actor.answers.remote(sent) for actor in self.actors]
+        return sum_in_order([part for number, of in enumerate(pending) for part in self._answer(number, of, sent)])
 
-    def dismiss(self) -> None:
+    def terminate(self) -> None:
         for actor in self.actors:
             self.ray.kill(actor)
 
-    def _hired(self, share: list[Any]) -> Any:
-        return self.ray.remote(Keeper).options(num_cpus=1, max_restarts=0).remote(share, self.function)
+    def _spawn(self, share: list[Any]) -> Any:
+        return self.ray.remote(PartitionActor).options(num_cpus=1, max_restarts=0).remote(share, self.function)
 
-    def _answer(self, position: int, pending: Any, asked: Any) -> list[Floats]:
+    def _answer(self, number: int, pending: Any, sent: Any) -> list[Floats]:
         for attempt in range(ATTEMPTS):
             try:
                 return cast(list[Floats], self.ray.get(pending))
             except Exception as error:
                 if isinstance(error, self.ray.exceptions.RayTaskError) or attempt == ATTEMPTS - 1:
-                    raise _told(error, f"share {position} of the partitions") from None
-                self.actors[position] = self._hired(self.shares[position])
-                pending = self.actors[position].answers.remote(asked)
+                    raise _cause_of(error, f"share {number} of the partitions") from None
+                self.actors[number] = self._spawn(self.shares[number])
+                pending = self.actors[number].answers.remote(sent)
         raise AssertionError("unreachable")
 
 
@@ -136,12 +137,12 @@ def _joined(ray: Any, address: str) -> Any:
     return ray
 
 
-def _told(error: Exception, what: str) -> Exception:
+def _cause_of(error: Exception, computing: str) -> Exception:
     """The function's own error, or that its workers died."""
     from ray.exceptions import RayError, RayTaskError
 
     if isinstance(error, RayTaskError):
         return cast(Exception, error.cause)
     if isinstance(error, RayError):
-        return WorkerDied(f"the workers of {what} died {ATTEMPTS} times: {error}")
+        return WorkerDied(f"the workers of {computing} died {ATTEMPTS} times: {error}")
     return error

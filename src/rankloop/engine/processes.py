@@ -1,86 +1,139 @@
-"""Worker processes of this machine: starting them, and talking to them."""
+"""Tasks and sums in several processes of this machine."""
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any, cast
 
-from rankloop.engine.worker import Answer, work
+from rankloop.core.types import Floats
+from rankloop.engine.base import (
+    Done,
+    Function,
+    ParallelEngine,
+    Result,
+    Task,
+    Total,
+    WorkerDied,
+    shares_of,
+    sum_in_order,
+    usable_cores,
+)
+from rankloop.engine.worker import Answer, Worker
 
 ATTEMPTS = 2  # a task whose worker died once gets a second chance: the first may have been somebody else's fault
-ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+ADVICE = "perhaps memory ran out: try fewer workers, or the engine `here` to see why"
 
 
-class Worker(NamedTuple):
-    """A process, and our end of the pipe to it."""
+@dataclass(frozen=True, kw_only=True)
+class LocalProcesses(ParallelEngine):
+    """The engine for a machine with several cores; `workers` processes, by default one per core that may be used.
 
-    process: BaseProcess
-    pipe: Connection
+    Every task runs in a process of its own kind (spawned, so nothing leaks in from here), with arithmetic on one
+    thread, so that the numbers do not depend on how many there are.
+    """
 
+    def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
+        results: dict[int, Result] = {}
+        pool = _Pool([(function, task) for task in tasks])
+        try:
+            for index, result in pool.results(min(self.workers or usable_cores(), len(tasks))):
+                results[index] = result
+                if done is not None:
+                    done(index, result)
+        finally:
+            _terminate(pool.workers)
+        return [results[index] for index in range(len(tasks))]
 
-def usable_cores() -> int:
-    """How many cores this process may use, which in a container can be fewer than there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def start() -> Worker:
-    context = get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=work, args=(theirs,), daemon=True)
-    with _environment(ONE_THREAD), _deaf_to_ctrl_c():
-        process.start()
-    theirs.close()
-    return Worker(process, ours)
-
-
-def send(worker: Worker, message: Any) -> None:
-    try:
-        worker.pipe.send(message)
-    except BrokenPipeError:
-        return  # it has died: noticed, and dealt with, when its answer is awaited
+    @contextmanager
+    def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
+        summation = _Summation(shares_of(partitions, self.workers or usable_cores()), function)
+        try:
+            yield summation.total
+        finally:
+            _terminate(summation.workers)
 
 
-def receive(worker: Worker) -> Answer | None:
-    """What the worker answers, or None when it ended without a word."""
-    try:
-        return cast(Answer, worker.pipe.recv())
-    except (EOFError, ConnectionResetError):
-        worker.process.join()
-        return None
+class _Pool:
+    """The workers of one `map`, and which job each is at."""
+
+    def __init__(self, jobs: list[tuple[Callable[[Any], Any], Any]]) -> None:
+        self.jobs = jobs
+        self.waiting = deque(range(len(jobs)))
+        self.deaths = [0] * len(jobs)
+        self.workers: list[Worker] = []
+        self.busy: dict[Connection, tuple[Worker, int]] = {}
+
+    def results(self, size: int) -> Iterator[tuple[int, Any]]:
+        """Index and result of every job, as they are finished by `size` workers."""
+        for _ in range(size):
+            self._spawn()
+        while self.busy:
+            for pipe in wait(list(self.busy)):
+                worker, index = self.busy.pop(cast(Connection, pipe))
+                answer = worker.receive()
+                if answer is None:
+                    self._replace(worker, index)
+                    continue
+                if answer.error is not None:
+                    raise answer.error
+                self._assign(worker)
+                yield index, answer.result
+
+    def _spawn(self) -> None:
+        self.workers.append(Worker())
+        self._assign(self.workers[-1])
+
+    def _assign(self, worker: Worker) -> None:
+        if self.waiting:
+            index = self.waiting.popleft()
+            self.busy[worker.pipe] = (worker, index)
+            worker.send(self.jobs[index])
+
+    def _replace(self, dead: Worker, index: int) -> None:
+        self.deaths[index] += 1
+        if self.deaths[index] >= ATTEMPTS:
+            code = dead.process.exitcode
+            raise WorkerDied(
+                f"the process that computed task {index} died {ATTEMPTS} times (exit code {code}); {ADVICE}"
+            )
+        self.waiting.appendleft(index)
+        self._spawn()
 
 
-@contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Environment variables for the processes that are started meanwhile, and for nobody else."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+class _Summation:
+    """The workers of one sum, each with its share of the partitions; they are held here too, for those that die."""
+
+    def __init__(self, shares: list[list[Any]], function: Function) -> None:
+        self.shares, self.function = shares, function
+        self.workers = [Worker() for _ in shares]
+        for worker, share in zip(self.workers, shares):
+            worker.send(share)
+
+    def total(self, argument: Any) -> Floats:
+        for worker in self.workers:
+            worker.send((self.function, argument))
+        answers = [self._answer(number, argument) for number in range(len(self.workers))]
+        for answer in answers:
+            if answer.error is not None:
+                raise answer.error
+        return sum_in_order([part for answer in answers for part in answer.result])
+
+    def _answer(self, number: int, argument: Any) -> Answer:
+        for _ in range(ATTEMPTS):
+            answer = self.workers[number].receive()
+            if answer is not None:
+                return answer
+            self.workers[number].terminate()
+            self.workers[number] = Worker()
+            self.workers[number].send(self.shares[number])
+            self.workers[number].send((self.function, argument))
+        raise WorkerDied(f"the process with partitions of share {number} died {ATTEMPTS} times; {ADVICE}")
 
 
-@contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """A process started meanwhile ignores Ctrl-C from its first moment, also while it is still importing."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may change this, and only it is interrupted
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+def _terminate(workers: list[Worker]) -> None:
+    for worker in workers:
+        worker.terminate()

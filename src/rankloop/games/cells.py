@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,19 @@ def neighbours_of(game: Game, row: int = 0, progress: Progress | None = None) ->
             progress(c, len(classes.rows) - 1)
     of_first = np.flatnonzero(np.isin(game.duplicates, found))
     return sorted(game.action(game.rankings[row][game.rankings[neighbour]]) for neighbour in of_first)
+
+
+def matrices_of(game: Game, depth: int, progress: Progress | None = None) -> dict[str, Any]:
+    """The game in plain lists: its rankings and relevances, values and feedback, and the neighbours of 0, 1, 2, …"""
+    neighbours = neighbours_of(game, progress=progress)
+    return {
+        "rankings": game.rankings.tolist(),
+        "relevances": game.relevances.tolist(),
+        "values": game.values.tolist(),
+        "feedback": game.feedback(depth).tolist(),
+        "neighbours_of_first": neighbours,
+        "neighbourhood_sets": {str(row): neighbourhood_of(game, 0, row) for row in neighbours},
+    }
 
 
 def cell_of(game: Game, row: int = 0) -> Floats:

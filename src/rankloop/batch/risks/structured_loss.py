@@ -18,7 +18,7 @@ from rankloop.surrogates.grade_levels import levels_of
 
 @kernel
 def _candidates(scores: Floats, levels: Ints, n_levels: int, n_positions: int) -> Ints:
-    """The n_places best items by score of each gain: among equal gains a higher score fits better everywhere."""
+    """The n_positions best items by score of each gain: among equal gains a higher score fits better everywhere."""
     best, taken = np.empty((n_levels, n_positions), np.int64), np.zeros(n_levels, np.int64)
     for item in range(len(scores)):
         row, position = best[levels[item]], taken[levels[item]]
@@ -40,13 +40,13 @@ def _candidates(scores: Floats, levels: Ints, n_levels: int, n_positions: int) -
 
 
 @kernel
-def _worst(scores: Floats, gains: Floats, levels: Ints, n_levels: int, discounts: Floats, positions: Floats) -> Ints:
-    """The items of the first positions in the ranking that maximises Σ (places · scores − discounts · gains)."""
-    n_positions = len(positions)
+def _worst(scores: Floats, gains: Floats, levels: Ints, n_levels: int, discounts: Floats, weights: Floats) -> Ints:
+    """The items of the first positions in the ranking that maximises Σ (weights · scores − discounts · gains)."""
+    n_positions = len(weights)
     if n_positions == len(scores):  # square: faster with items as rows
-        return positions_of(assign(np.outer(gains, discounts) - np.outer(scores, positions)))
+        return positions_of(assign(np.outer(gains, discounts) - np.outer(scores, weights)))
     items = _candidates(scores, levels, n_levels, n_positions)
-    return items[assign(np.outer(discounts, gains[items]) - np.outer(positions, scores[items]))]
+    return items[assign(np.outer(discounts, gains[items]) - np.outer(weights, scores[items]))]
 
 
 @kernel
@@ -68,7 +68,7 @@ def _ideal(gains: Floats, levels: Ints, n_levels: int, values: Floats) -> tuple[
 
 @kernel
 def _one_list(
-    scores: Floats, gains: Floats, discounts: Floats, positions: Floats, normalised: bool, slope: Floats
+    scores: Floats, gains: Floats, discounts: Floats, weights: Floats, normalised: bool, slope: Floats
 ) -> float:
     levels, n_levels = levels_of(gains)
     _, best = _ideal(gains, levels, n_levels, discounts)
@@ -76,13 +76,13 @@ def _one_list(
     if best <= 0.0:
         return 0.0
     scale = 1.0 / best if normalised else 1.0
-    items = _worst(scores, gains * scale, levels, n_levels, discounts, positions)
-    shares, _ = _ideal(gains, levels, n_levels, positions)
+    items = _worst(scores, gains * scale, levels, n_levels, discounts, weights)
+    shares, _ = _ideal(gains, levels, n_levels, weights)
     value = best * scale
     for i in range(len(scores)):
         slope[i] = -shares[levels[i]]
-    for p in range(len(positions)):
-        slope[items[p]] += positions[p]
+    for p in range(len(weights)):
+        slope[items[p]] += weights[p]
         value -= discounts[p] * gains[items[p]] * scale
     for i in range(len(scores)):
         value += slope[i] * scores[i]
@@ -91,27 +91,27 @@ def _one_list(
 
 @kernel
 def _of_lists(
-    scores: Floats, gains: Floats, offsets: Ints, discounts: Floats, positions: Floats, normalised: bool
+    scores: Floats, gains: Floats, offsets: Ints, discounts: Floats, weights: Floats, normalised: bool
 ) -> tuple[float, Floats]:
     value, grad = 0.0, np.empty(len(scores))
     for q in range(len(offsets) - 1):
-        own, k = slice(offsets[q], offsets[q + 1]), min(len(positions), offsets[q + 1] - offsets[q])
-        value += _one_list(scores[own], gains[own], discounts[:k], positions[:k], normalised, grad[own])
+        own, k = slice(offsets[q], offsets[q + 1]), min(len(weights), offsets[q + 1] - offsets[q])
+        value += _one_list(scores[own], gains[own], discounts[:k], weights[:k], normalised, grad[own])
     return value, grad
 
 
 @kernel
-def _anchors(scores: Floats, gains: Floats, offsets: Ints, positions: Floats, ideal: bool) -> Floats:
-    """For lists with a gain: places[position], in the ideal ranking or in the one by score."""
+def _anchors(scores: Floats, gains: Floats, offsets: Ints, weights: Floats, ideal: bool) -> Floats:
+    """For lists with a gain: weights[position], in the ideal ranking or in the one by score."""
     anchors = np.zeros(len(scores))
     for q in range(len(offsets) - 1):
-        own, k = slice(offsets[q], offsets[q + 1]), min(len(positions), offsets[q + 1] - offsets[q])
+        own, k = slice(offsets[q], offsets[q + 1]), min(len(weights), offsets[q + 1] - offsets[q])
         levels, n_levels = levels_of(gains[own])
-        shares, worth = _ideal(gains[own], levels, n_levels, positions[:k])
+        shares, worth = _ideal(gains[own], levels, n_levels, weights[:k])
         if worth > 0.0 and ideal:
             anchors[own] = shares[levels]
         elif worth > 0.0:
-            anchors[own][ranking_of(scores[own])[:k]] = positions[:k]
+            anchors[own][ranking_of(scores[own])[:k]] = weights[:k]
     return anchors
 
 
@@ -143,20 +143,20 @@ class PositionLoss(ABC):
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
         n_positions = self._n_positions(offsets)
-        discounts, positions = self.discounts(n_positions), _positions(n_positions)
-        return _of_lists(scores, self.gains(relevance), offsets, discounts, positions, self.normalised)
+        discounts, weights = self.discounts(n_positions), _position_weights(n_positions)
+        return _of_lists(scores, self.gains(relevance), offsets, discounts, weights, self.normalised)
 
     def anchors(self, scores: Floats, relevance: Floats, offsets: Ints) -> Floats:
-        return _anchors(scores, self.gains(relevance), offsets, _positions(self._n_positions(offsets)), False)
+        return _anchors(scores, self.gains(relevance), offsets, _position_weights(self._n_positions(offsets)), False)
 
     def ideal_anchors(self, relevance: Floats, offsets: Ints) -> Floats:
-        return _anchors(relevance, self.gains(relevance), offsets, _positions(self._n_positions(offsets)), True)
+        return _anchors(relevance, self.gains(relevance), offsets, _position_weights(self._n_positions(offsets)), True)
 
     def _n_positions(self, offsets: Ints) -> int:
         longest = int(np.diff(offsets).max(initial=0))
         return longest if self.cutoff is None else min(self.cutoff, longest)
 
 
-def _positions(n_positions: int) -> Floats:
-    positions: Floats = np.power(np.arange(1.0, n_positions + 1.0), -0.25)
-    return positions
+def _position_weights(n_positions: int) -> Floats:
+    weights: Floats = np.power(np.arange(1.0, n_positions + 1.0), -0.25)
+    return weights

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from rankloop.advice import FEEDBACK, ITEMS, USUAL, Choice, Size, choices, start, table
+from rankloop.advice import FEEDBACK, ITEMS, Choice, Size, choices, start, start_of_advice, table
 from rankloop.cli.app import command
 from rankloop.cli.commands.analyse import MaxGrade, check_depth
-from rankloop.cli.main import as_called
+from rankloop.cli.help import as_called
 from rankloop.cli.options import AsJson
 from rankloop.cli.output import print_json
 from rankloop.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from rankloop.games import Advice
 
 USUAL_ITEMS = 4  # where a fixed set is asked about without its size
 
@@ -80,7 +77,7 @@ def _check_measure(feedback: str | None, items: str | None, n_items: int | None)
 def _choose(rows: tuple[Choice, ...], size: Size, as_json: bool) -> None:
     first, *others = rows
     if as_json:
-        print_json(_plain(first, size) | {"otherwise": [_plain(row, size) for row in others]})
+        print_json(first.as_table(size) | {"otherwise": [row.as_table(size) for row in others]})
         return
     typer.echo(as_called(f"Use {first.use}: {first.why}.\n\n{indent(start(first, size), '    ')}"))
     if others:
@@ -96,7 +93,7 @@ def _judge(measure: str, n_items: int, depth: int | None, max_grade: int, as_jso
     from rankloop.games import advise as advised
 
     advice = advised(measure, n_items, depth, max_grade)
-    program = _program(advice)
+    program = start_of_advice(advice)
     if as_json:
         answer = {"can": advice.can, "speed": advice.speed, "how": advice.how, "learner": advice.learner}
         print_json(answer | {"start": program, "analysis": advice.analysis.as_table()})
@@ -107,18 +104,9 @@ def _judge(measure: str, n_items: int, depth: int | None, max_grade: int, as_jso
         typer.echo(f"\n{indent(program, '    ')}")
 
 
-def _program(advice: Advice) -> str | None:
-    if advice.learner is None:
-        return None
-    found = advice.analysis
-    kind = "grades" if found.depth >= found.n_items else "top_grades"
-    size = Size(found.n_items, found.depth, found.max_grade)
-    return start(choices(kind, "fixed")[0]._replace(use=advice.learner), size)
-
-
 def _show_all(as_json: bool) -> None:
     if as_json:
-        print_json([_plain(row) for row in table()])
+        print_json([row.as_table() for row in table()])
         return
     for row in table():
         if not row.when:
@@ -126,7 +114,3 @@ def _show_all(as_json: bool) -> None:
             typer.echo(as_called(f"{options:<38}  {FEEDBACK[row.feedback]}, {ITEMS[row.items]}: {row.use}"))
     more = "rankloop advise --feedback clicks --items features"
     typer.echo(f"\nWhy, how to start and what else there is, with the options of a line: {as_called(more)}")
-
-
-def _plain(row: Choice, size: Size = USUAL) -> dict[str, Any]:
-    return row._asdict() | {"learner": row.learner, "start": start(row, size)}

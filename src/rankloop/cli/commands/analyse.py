@@ -11,7 +11,7 @@ from rankloop.cli.options import AsJson, Imports
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from rankloop.games import Analysis
+    from rankloop.games import Analysis, Game
 
 MeasureName = Annotated[str, typer.Option("--measure", "-m", metavar="NAME", help="Such as nDCG, DCG@3 or P@2.")]
 Items = Annotated[int, typer.Option("--items", metavar="N", help="How many items the fixed set has.")]
@@ -46,8 +46,11 @@ def analyse(
     For a fixed set of items: trivial, √T, T^(2/3) or hopeless, with the reason. `rankloop advise` turns the answer into
     a learner.
     """
+    from rankloop.cli.output import print_json
+    from rankloop.cli.progress import progress_bar
+    from rankloop.games import Game, analyse_depths
     from rankloop.games import analyse as analyse_one
-    from rankloop.games import analyse_depths
+    from rankloop.games.cells import matrices_of
 
     if not all_depths:
         check_depth(depth, items)
@@ -56,13 +59,18 @@ def analyse(
             found = analyse_depths(measure, items, max_grade, closed_forms=not enumerate_all)
         else:
             found = [analyse_one(measure, items, depth, max_grade, closed_forms=not enumerate_all)]
-    structure = _structure(found[0]) if matrices else None
+    plain: dict[str, Any] = {}
+    if matrices:
+        game = Game(measure=found[0].measure, n_items=items, max_grade=max_grade)
+        with progress_bar("looking for neighbours", "rankings") as progress:
+            plain = {"matrices": matrices_of(game, found[0].depth, progress)}
     if as_json:
-        _print_json(found, structure, all_depths)
+        tables = [found[0].as_table() | plain, *(one.as_table() for one in found[1:])]
+        print_json(tables if all_depths else tables[0])
         return
     _print_table(found)
-    if structure is not None:
-        _print_matrices(found[0], structure)
+    if matrices:
+        _print_matrices(game, found[0].depth, plain["matrices"]["neighbourhood_sets"])
 
 
 def check_depth(depth: int | None, n_items: int | None) -> None:
@@ -71,10 +79,10 @@ def check_depth(depth: int | None, n_items: int | None) -> None:
         raise InvalidInput(f"--depth {depth}: of {n_items} items at most {n_items} can reveal their grades")
 
 
-def _waiting(what: str, quiet: bool) -> Any:
+def _waiting(title: str, quiet: bool) -> Any:
     from rich.console import Console
 
-    return Console(stderr=True, quiet=quiet).status(what)
+    return Console(stderr=True, quiet=quiet).status(title)
 
 
 def _print_table(found: list[Analysis]) -> None:
@@ -92,49 +100,21 @@ def _print_table(found: list[Analysis]) -> None:
         typer.echo(f"{one.verdict} at depth {one.depth}: {reason(one)}")
 
 
-def _structure(analysis: Analysis) -> dict[str, Any]:
-    """The matrices and the neighbours of the ranking 0, 1, 2, …"""
-    from rankloop.cli.progress import progress_bar
-    from rankloop.games import Game
-    from rankloop.games.cells import neighbourhood_of, neighbours_of
-
-    game = Game(measure=analysis.measure, n_items=analysis.n_items, max_grade=analysis.max_grade)
-    with progress_bar("looking for neighbours", "rankings") as progress:
-        neighbours = neighbours_of(game, progress=progress)
-    return {
-        "rankings": game.rankings.tolist(),
-        "relevances": game.relevances.tolist(),
-        "values": game.values.tolist(),
-        "feedback": game.feedback(analysis.depth).tolist(),
-        "neighbours_of_first": neighbours,
-        "neighbourhood_sets": {str(row): neighbourhood_of(game, 0, row) for row in neighbours},
-    }
-
-
-def _print_json(found: list[Analysis], structure: dict[str, Any] | None, many: bool) -> None:
-    from rankloop.cli.output import print_json
-
-    tables = [one.as_table() for one in found]
-    if structure is not None:
-        tables[0]["matrices"] = structure
-    print_json(tables if many else tables[0])
-
-
-def _print_matrices(analysis: Analysis, structure: dict[str, Any]) -> None:
+def _print_matrices(game: Game, depth: int, neighbourhoods: dict[str, list[int]]) -> None:
     from rankloop.cli.output import show_table
     from rankloop.experiments.report.model import Table
-    from rankloop.games import Game
     from rankloop.games.certificate_text import feedback_grid, loss_grid, ranks_of, signal_grid
     from rankloop.games.game import name_of
 
-    game = Game(measure=analysis.measure, n_items=analysis.n_items, max_grade=analysis.max_grade)
     tables = [
-        Table(f"{name_of(analysis.measure)} by ranking and relevance", *loss_grid(game)),
-        Table(f"Grades seen at depth {analysis.depth}", *feedback_grid(game, analysis.depth)),
-        Table(f"Signal matrix of {ranks_of(game, 0)}", *signal_grid(game, 0, analysis.depth)),
+        Table(f"{name_of(game.measure)} by ranking and relevance", *loss_grid(game)),
+        Table(f"Grades seen at depth {depth}", *feedback_grid(game, depth)),
+        Table(f"Signal matrix of {ranks_of(game, 0)}", *signal_grid(game, 0, depth)),
     ]
-    sets = {int(row): members for row, members in structure["neighbourhood_sets"].items()}
-    rows = [(ranks_of(game, row), " ".join(ranks_of(game, member) for member in sets[row])) for row in sets]
+    rows = [
+        (ranks_of(game, int(row)), " ".join(ranks_of(game, member) for member in members))
+        for row, members in neighbourhoods.items()
+    ]
     for table in (*tables, Table(f"Neighbours of {ranks_of(game, 0)}", ("ranks", "neighbourhood set"), rows)):
         typer.echo()
         show_table(table)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, EngineChoice, EngineName, Workers, engine_of, interruptible
-
-if TYPE_CHECKING:
-    from rankloop.experiments.spec.model import Experiment
 
 NEXT = "next: rankloop reproduce top1-1 --quick, or rankloop list learners"
 
@@ -38,11 +35,12 @@ def demo(
     """
     from rankloop.cli.progress import progress_bar
     from rankloop.experiments.analysis.summary import finding_of
+    from rankloop.experiments.demo import demo_experiment
     from rankloop.experiments.report.export import summary_json
     from rankloop.experiments.report.html import write_report
     from rankloop.experiments.run.runner import run_experiment
 
-    experiment = _experiment(seed, rounds)
+    experiment = demo_experiment(seed, rounds)
     nothing = interruptible("nothing was written")
     with nothing, TemporaryDirectory() as scratch, progress_bar("playing the loop") as progress:
         runs = run_experiment(experiment, Path(scratch), engine_of(engine, workers), progress)
@@ -51,24 +49,10 @@ def demo(
     if as_json:
         typer.echo(summary_json(experiment, runs, finding, report))
         return
-    from rankloop.cli.main import as_called
+    from rankloop.cli.help import as_called
     from rankloop.cli.output import show_claims, show_table
 
     typer.echo(f"{len(runs)} runs of {experiment.horizon:,} rounds; a query ranked perfectly scores 1.\n")
     show_table(finding.tables[0])
     show_claims(finding.claims)
     typer.echo(f"\nreport: {report.resolve()}\n{as_called(NEXT)}")
-
-
-def _experiment(seed: int, rounds: int | None) -> Experiment:
-    from importlib import resources
-
-    import msgspec
-
-    from rankloop.experiments.run.tasks import seeds_of
-    from rankloop.experiments.spec.load import read_spec_text
-
-    text = resources.files("rankloop.cli.commands").joinpath("demo.toml").read_text(encoding="utf-8")
-    experiment = read_spec_text(text, "demo.toml", "demo")
-    seeds = tuple(seed + number for number in seeds_of(experiment))
-    return msgspec.structs.replace(experiment, seeds=seeds, horizon=rounds or experiment.horizon)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,15 +10,10 @@ from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, Imports
 from rankloop.core.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from rankloop.core.registry import Entry
-
-EXPERIMENTS = "experiments"
-
 
 @command("Start here", "rankloop list learners", "rankloop list measures --json", name="list")
 def list_all(
-    what: Annotated[
+    family: Annotated[
         str | None, typer.Argument(metavar="WHAT", help="learners, measures, streams, experiments …")
     ] = None,
     imports: Imports = None,
@@ -29,51 +23,22 @@ def list_all(
 
     One line each; with --json also the parameters and their defaults.
     """
+    from rankloop.core.registry import catalogue
     from rankloop.core.specs import nearest
+    from rankloop.experiments.papers.registry import everything
 
-    families = _families()
-    if what is not None:
-        if what not in families:
-            raise InvalidInput(f"nothing is listed as {what!r}{nearest(what, families)}")
-        families = {what: families[what]}
+    families = catalogue()
+    families["experiments"] = [{"kind": item.id, "summary": item.title} for item in everything().values()]
+    if family is not None:
+        if family not in families:
+            raise InvalidInput(f"nothing is listed as {family!r}{nearest(family, families)}")
+        families = {family: families[family]}
     if as_json:
         from rankloop.cli.output import print_json
 
         print_json(families)
     else:
         _print(families)
-
-
-def _families() -> dict[str, list[dict[str, Any]]]:
-    """Plural name of the category → its members."""
-    from rankloop.core.registry import categories, entries
-    from rankloop.experiments.papers.registry import everything
-
-    found = {_plural(category): [_described(entry) for entry in entries(category)] for category in categories()}
-    return found | {EXPERIMENTS: [{"kind": item.id, "summary": item.title} for item in everything().values()]}
-
-
-def _plural(category: str) -> str:
-    return (
-        category
-        if category.endswith(("feedback", "interleaving"))
-        else category.removesuffix("y") + ("ies" if category.endswith("y") else "s")
-    )
-
-
-def _described(entry: Entry) -> dict[str, Any]:
-    fields = dataclasses.fields(entry.cls)
-    parameters = [{"name": field.name, "type": str(field.type)} | _default(field) for field in fields if field.init]
-    return {"kind": entry.kind, "summary": entry.summary, "parameters": parameters}
-
-
-def _default(field: dataclasses.Field[Any]) -> dict[str, Any]:
-    from rankloop.core.registry import spec_of
-
-    value = field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
-    if value is dataclasses.MISSING:
-        return {}
-    return {"default": spec_of(value) if dataclasses.is_dataclass(value) else value}
 
 
 def _print(families: dict[str, list[dict[str, Any]]]) -> None:

@@ -9,15 +9,10 @@ import typer
 
 from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, EngineChoice, EngineName, Out, Quick, Workers, engine_of, interruptible
-from rankloop.core.errors import InvalidInput, RankloopError
+from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from rankloop.engine import Engine
-    from rankloop.experiments.papers.registry import Reproduction
     from rankloop.experiments.report.model import Finding
-
-
-TITLE = "The papers, computed again"
 
 
 @command(
@@ -43,40 +38,21 @@ def reproduce(
     `rankloop list experiments` shows what there is. Results go to results/reproduce unless --out says otherwise: one
     report, and summary.json over everything that is finished there. Interrupted, the same command goes on.
     """
-    from rankloop.core.files import atomic_write
-    from rankloop.experiments.papers import registry as reproducing
-    from rankloop.experiments.papers.record import finished_records, summary_json
-    from rankloop.experiments.report.html import write_report
+    from rankloop.cli.progress import progress_bar
+    from rankloop.experiments.papers import registry
 
     if not ids and not everything:
         raise InvalidInput("say what to reproduce, or --all; `rankloop list experiments` shows what there is")
-    chosen = list(reproducing.everything().values()) if everything else [reproducing.find(id) for id in ids or []]
+    chosen = list(registry.everything().values()) if everything else [registry.find(id) for id in ids or []]
     folder = out or Path("results") / ("reproduce-quick" if quick else "reproduce")
-    findings = []
     with interruptible():
-        for item in chosen:
-            findings.append(_finding(item, folder, engine_of(engine, workers), quick, forgiving=everything))
-    report = write_report(folder, TITLE, findings)
-    atomic_write(folder / "summary.json", summary_json(finished_records(folder)))
+        findings, report = registry.reproduce_into(
+            folder, chosen, engine_of(engine, workers), progress_bar, quick=quick, skip_failing=everything
+        )
     if as_json:
         _print_json(findings, report)
     else:
         _print(findings, report)
-
-
-def _finding(item: Reproduction, folder: Path, engine: Engine, quick: bool, forgiving: bool) -> Finding:
-    """What was found; where all are wanted, one that cannot be done says why and the others go on."""
-    from rankloop.cli.progress import progress_bar
-    from rankloop.experiments.papers.registry import Setting, reproduce
-    from rankloop.experiments.report.model import Finding
-
-    try:
-        with progress_bar(item.id) as progress:
-            return reproduce(item, Setting(folder / item.id, engine, progress, quick))
-    except RankloopError as error:
-        if not forgiving:
-            raise
-        return Finding(item.id, item.title, text=f"Not reproduced: {error}", missing=(str(error),))
 
 
 def _print(findings: list[Finding], report: Path) -> None:

@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rankloop.batch.validation import Validated
-    from rankloop.engine.sums import SummingEngine
+    from rankloop.engine import SummingEngine
 
 REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
 

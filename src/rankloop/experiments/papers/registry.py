@@ -6,24 +6,36 @@ import importlib
 import pkgutil
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import NamedTuple
 
-from rankloop.core.errors import Conflict, NotFound
+from rankloop.core.errors import Conflict, NotFound, RankloopError
+from rankloop.core.files import atomic_write
 from rankloop.core.specs import nearest
 from rankloop.engine import Engine
 from rankloop.experiments import papers as reproductions
 from rankloop.experiments.analysis.summary import finding_of
-from rankloop.experiments.papers.record import Record, read_record, record_of, write_record
+from rankloop.experiments.papers.record import (
+    Record,
+    finished_records,
+    read_record,
+    record_of,
+    summary_json,
+    write_record,
+)
+from rankloop.experiments.report.html import write_report
 from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.runner import Progress, run_experiment
 from rankloop.experiments.run.tasks import VERSION, quick_version
 from rankloop.experiments.spec.load import read_spec_text
 from rankloop.experiments.spec.model import Experiment
+
+TITLE = "The papers, computed again"
 
 
 class Setting(NamedTuple):
@@ -97,6 +109,34 @@ def reproduce(item: Reproduction, setting: Setting) -> Finding:
     finding = _with_small_print(finding, max(spent, now) if again else spent + now)
     write_record(setting.folder, record_of(finding, setting.quick))
     return finding
+
+
+def reproduce_into(
+    folder: Path,
+    items: Sequence[Reproduction],
+    engine: Engine,
+    progress: Callable[[str], AbstractContextManager[Progress]],
+    *,
+    quick: bool = False,
+    skip_failing: bool = False,
+) -> tuple[list[Finding], Path]:
+    """One report over these reproductions, and `summary.json` over all that are finished in the folder.
+
+    `progress` is given an id and opens what is told how far it has got. With `skip_failing`, one that cannot be done
+    says why and the others go on.
+    """
+    findings = []
+    for item in items:
+        try:
+            with progress(item.id) as advance:
+                findings.append(reproduce(item, Setting(folder / item.id, engine, advance, quick)))
+        except RankloopError as error:
+            if not skip_failing:
+                raise
+            findings.append(Finding(item.id, item.title, text=f"Not reproduced: {error}", missing=(str(error),)))
+    report = write_report(folder, TITLE, findings)
+    atomic_write(folder / "summary.json", summary_json(finished_records(folder)))
+    return findings, report
 
 
 def _with_small_print(finding: Finding, seconds: float) -> Finding:

@@ -53,8 +53,8 @@ def machine() -> dict[str, str]:
 
 
 def cpu_model() -> str:
-    told = Path("/proc/cpuinfo")
-    lines = told.read_text().splitlines() if told.exists() else []
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return models[0] if models else platform.processor() or platform.machine()
 

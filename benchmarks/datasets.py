@@ -12,7 +12,7 @@ from rankloop.data import Dataset, data_folder, normalise_queries
 N_FOLDS = 5
 
 
-def folds_here() -> Iterator[tuple[str, list[Fold]]]:
+def available_folds() -> Iterator[tuple[str, list[Fold]]]:
     folder, found = data_folder(), False
     for name, part in (("MQ2008", "letor/mq2008"), ("MSLR-WEB sample", "letor/mslr_sample/mslr_sample.txt.gz")):
         if folder is not None and (folder / part).exists():

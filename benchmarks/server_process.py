@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 
 import httpx
 
-from benchmarks.hammer import N_FEATURES, hammer
+from benchmarks.http_client import N_FEATURES, send_calls
 
 CREATE = {"learner": {"kind": "3pr"}, "problem": {"n_features": N_FEATURES, "shown": 10}}
 Command = Callable[[int, Path], list[str]]
@@ -31,8 +31,8 @@ class Running(NamedTuple):
     pid: int
 
 
-def bare_command(port: int, folder: Path) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.bare_stack", str(port)]
+def baseline_command(port: int, folder: Path) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.baseline_server", str(port)]
 
 
 def serve_command(port: int, folder: Path, workers: int = 1) -> list[str]:
@@ -51,7 +51,7 @@ def served(command: Command, folder: Path, window: float = 600.0, **environment:
         httpx.put(
             f"http://127.0.0.1:{port}/rankers/load", json=CREATE | {"window": window}, timeout=60
         ).raise_for_status()
-        asyncio.run(hammer(port, 3.0, 2, "mixed"))  # compiled and warm before the clock runs
+        asyncio.run(send_calls(port, 3.0, 2, "mixed"))  # compiled and warm before the clock runs
         yield Running(port, process.pid)
     finally:
         process.send_signal(signal.SIGTERM)

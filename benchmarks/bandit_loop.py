@@ -7,8 +7,8 @@ from itertools import islice
 from time import process_time
 from typing import Any, NamedTuple, Protocol
 
-from benchmarks.peers import installed
-from benchmarks.rows import Row, quality, row, timed
+from benchmarks.environment import installed
+from benchmarks.measurement import Row, quality, row, timed
 from rankloop import Problem, Query, Session, build
 from rankloop.core.protocols import Stream
 from rankloop.core.session import generators
@@ -59,11 +59,11 @@ class Played(NamedTuple):
     seconds: float
 
 
-def compared(what: str, unit: str, stream: Stream, horizon: int, ours: Ours, sides: Sequence[Side]) -> Iterator[Row]:
+def compared(title: str, unit: str, stream: Stream, horizon: int, ours: Ours, sides: Sequence[Side]) -> Iterator[Row]:
     """A row for each peer; every seed is a stream that all sides meet alike."""
     drawn = {seed: drawn_rounds(stream, seed, horizon) for seed in SEEDS}
     blind = sum(float(relevance.mean()) for rounds in drawn.values() for _, relevance in rounds)
-    probability = f"by chance {blind / horizon / len(drawn):.3f}"
+    by_chance = f"by chance {blind / horizon / len(drawn):.3f}"
     played(ours, drawn[SEEDS[0]][:100], 0)  # compiles
     for peer, setting, make in sides:
         if installed(peer):
@@ -71,8 +71,8 @@ def compared(what: str, unit: str, stream: Stream, horizon: int, ours: Ours, sid
             both = [(played(ours, drawn[seed], seed), played(make, drawn[seed], seed)) for seed in SEEDS]
             judged = quality(unit, [mine.reward for mine, _ in both], [other.reward for _, other in both])
             found = timed([(mine.seconds, other.seconds) for mine, other in both])
-            note = f"{ours.spec} beside {setting}; {probability}; {horizon:,} rounds, {len(SEEDS)} seeds"
-            yield row(f"{what}, beside {peer}", found, peer=peer, judged=judged, note=note)
+            note = f"{ours.spec} beside {setting}; {by_chance}; {horizon:,} rounds, {len(SEEDS)} seeds"
+            yield row(f"{title}, beside {peer}", found, peer=peer, judged=judged, note=note)
 
 
 def drawn_rounds(stream: Any, seed: int, horizon: int) -> Rounds:

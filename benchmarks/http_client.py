@@ -63,7 +63,7 @@ def bodies(n: int = 64, seed: int = 0) -> list[bytes]:
     ]
 
 
-async def hammer(
+async def send_calls(
     port: int,
     seconds: float,
     connections: int,
@@ -89,7 +89,7 @@ async def hammer(
     return Times(len(each), spent, each, used)
 
 
-async def visits(port: int, impressions: int, at_once: int = 50, n_items: int = 8) -> None:
+async def simulate_visits(port: int, impressions: int, at_once: int = 50, n_items: int = 8) -> None:
     """So many short lists, in batches; every second one is clicked, the others are left to their window."""
     connection = Connection(*await asyncio.open_connection("127.0.0.1", port))
     lists = [msgspec.json.decode(body)["items"][:n_items] for body in bodies()]

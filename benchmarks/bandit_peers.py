@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.choosing import Rounds
+from benchmarks.bandit_loop import Rounds
 from rankloop import Query
 
 
 class VowpalWabbit:
     """`--cb_explore_adf`: text made beforehand, one prediction and one learned round at a time; costs from −1 to 0."""
 
-    def __init__(self, arguments: str, lines: Callable[[Query], list[str]], most: float = 1.0) -> None:
-        self.arguments, self.lines, self.most = arguments, lines, most
+    def __init__(self, arguments: str, lines: Callable[[Query], list[str]], max_reward: float = 1.0) -> None:
+        self.arguments, self.lines, self.max_reward = arguments, lines, max_reward
 
     def __call__(self, rounds: Rounds, seed: int) -> VowpalWabbit:
         from vowpalwabbit import Workspace
@@ -32,7 +32,9 @@ class VowpalWabbit:
 
     def learn(self, t: int, item: int, reward: float) -> None:
         lines = self.texts[t].copy()
-        lines[item + self.shared] = f"0:{-reward / self.most}:{self.probabilities[item]} {lines[item + self.shared]}"
+        lines[item + self.shared] = (
+            f"0:{-reward / self.max_reward}:{self.probabilities[item]} {lines[item + self.shared]}"
+        )
         self.workspace.learn(lines)
 
 

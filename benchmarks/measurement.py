@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import multiprocessing
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 Row = dict[str, Any]
-LEAST = 0.05  # seconds that one measurement should take
+MIN_SECONDS = 0.05  # of one measurement
 
 
 class Timed(NamedTuple):
@@ -39,7 +42,7 @@ def in_turn(ours: Callable[[], object], peer: Callable[[], object], repeats: int
 
 def _often_enough(call: Callable[[], object]) -> Callable[[], float]:
     """Seconds of one call, from so many in a row that the clock and a passing disturbance matter little."""
-    times = max(1, round(LEAST / seconds_of(call)))
+    times = max(1, round(MIN_SECONDS / seconds_of(call)))
 
     def many() -> None:
         for _ in range(times):
@@ -95,3 +98,14 @@ def row(
 def alone(name: str, seconds: float, *, target: str = "", note: str = "") -> Row:
     """A time that stands beside nothing but its own budget."""
     return {"name": name, "ours_seconds": seconds, "target": target, "note": note}
+
+
+def measured(name: str) -> list[Row]:
+    """A benchmark in a process of its own: some peers change settings of all of it, and peaks of memory stay."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_run, name).result()
+
+
+def _run(name: str) -> list[Row]:
+    rows: list[Row] = importlib.import_module(f"benchmarks.bench_{name}").run()
+    return rows
