@@ -16,7 +16,7 @@ from typing import NamedTuple
 from rankloop.core.errors import Conflict, NotFound
 from rankloop.core.specs import nearest
 from rankloop.engine import Engine
-from rankloop.experiments import papers as reproductions
+from rankloop.experiments import papers
 from rankloop.experiments.analysis.summary import finding_of
 from rankloop.experiments.papers.record import Record, read_record, record_of, write_record
 from rankloop.experiments.report.model import Finding
@@ -64,7 +64,7 @@ def reproduction(id: str, *, title: str) -> Callable[[Work], Work]:
 
 def everything() -> dict[str, Reproduction]:
     """All reproductions by id, those of the catalogue and those that are functions."""
-    for module in pkgutil.iter_modules(reproductions.__path__, reproductions.__name__ + "."):
+    for module in pkgutil.walk_packages(papers.__path__, papers.__name__ + "."):
         importlib.import_module(module.name)
     found = {item.id: item for item in map(_of_file, _catalogue())}
     twice = sorted(found.keys() & _written.keys())
@@ -113,9 +113,7 @@ def _catalogue() -> list[Traversable]:
 
 def _of_file(file: Traversable) -> Reproduction:
     id = file.name.removesuffix(".toml")
-    table = tomllib.loads(
-        file.read_text(encoding="utf-8")
-    )  # not checked: its data may be missing where it is only listed
+    table = tomllib.loads(file.read_text(encoding="utf-8"))  # not checked: where it is only listed its data may be away
     return Reproduction(id, table.get("title", id), partial(_run, file))
 
 
