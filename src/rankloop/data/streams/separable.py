@@ -50,9 +50,9 @@ class Separable:
 
     def dataset(self, rng: Generator) -> Dataset:
         """The queries of one run."""
-        return self._world(rng)[0]
+        return self.dataset_and_weights(rng)[0]
 
-    def _world(self, rng: Generator) -> tuple[Dataset, Floats]:
+    def dataset_and_weights(self, rng: Generator) -> tuple[Dataset, Floats]:
         """The queries and the unit vector that ranks them."""
         weights = unit_vector(rng, self.n_features)
         features = normals(rng, self.n_queries * self.n_items, self.n_features)

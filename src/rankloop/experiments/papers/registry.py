@@ -7,7 +7,7 @@ import pkgutil
 import time
 import tomllib
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -50,16 +50,24 @@ _written: dict[str, Reproduction] = {}
 
 
 def reproduction(id: str, *, title: str) -> Callable[[Work], Work]:
-    """Make a function known by the figure's or table's own id, as in `@reproduction("table-3.1", title=…)`."""
+    """Make a function known by the figure's or table's own id, as in `@reproduction("table-3.1", title=…)`.
 
-    def enter(work: Work) -> Work:
+    Its finding gets the id and the title.
+    """
+
+    def register(work: Work) -> Work:
         known = _written.get(id)
         if known and known.work.__qualname__ != work.__qualname__:
             raise Conflict(f"the reproduction {id!r} is already {known.work.__module__}.{known.work.__qualname__}")
-        _written[id] = Reproduction(id, title, work)
-        return work
 
-    return enter
+        @wraps(work)
+        def named(setting: Setting) -> Finding:
+            return work(setting)._replace(id=id, title=title)
+
+        _written[id] = Reproduction(id, title, named)
+        return named
+
+    return register
 
 
 def everything() -> dict[str, Reproduction]:
@@ -84,8 +92,8 @@ def find(id: str) -> Reproduction:
 
 def reproduce(item: Reproduction, setting: Setting) -> Finding:
     """The finding with its small print; what it took is kept in the folder, also when it is interrupted."""
-    kept, started = read_record(setting.folder), time.perf_counter()
-    spent = kept.seconds if kept is not None else 0.0
+    before, started = read_record(setting.folder), time.perf_counter()
+    spent = before.seconds if before is not None else 0.0
     try:
         finding = item.work(setting)
     except KeyboardInterrupt:
@@ -93,7 +101,7 @@ def reproduce(item: Reproduction, setting: Setting) -> Finding:
         write_record(setting.folder, Record(id=item.id, title=item.title, finished=False, seconds=seconds))
         raise
     now = time.perf_counter() - started
-    again = kept is not None and kept.finished  # nothing but the summary was left to do
+    again = before is not None and before.finished  # nothing but the summary was left to do
     finding = _with_small_print(finding, max(spent, now) if again else spent + now)
     write_record(setting.folder, record_of(finding, setting.quick))
     return finding

@@ -12,9 +12,9 @@ from rankloop.core.registry import build
 from rankloop.core.session import Session, generators
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.ranking.stability import overlaps
+from rankloop.experiments.analysis.verdicts import is_above
 from rankloop.experiments.papers.coactive.click_streams import PAPER
 from rankloop.experiments.papers.registry import Setting, reproduction
-from rankloop.experiments.papers.verdict import is_above
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding
 from rankloop.interleaving import credit, interleave
@@ -94,7 +94,7 @@ def _rows(studies: list[Study], part: str) -> Floats:
     return np.array([getattr(one, part) for one in studies])
 
 
-def _drawn(id: str, title: str, found: dict[str, list[Study]], part: str, y_label: str) -> Chart:
+def _chart(id: str, title: str, found: dict[str, list[Study]], part: str, y_label: str) -> Chart:
     rounds = found[THREE][0].rounds
     rows = {name: _rows(studies, part) for name, studies in found.items()}
     lines = [Line(name, one, colour) for colour, (name, one) in enumerate(rows.items()) if not np.isnan(one).any()]
@@ -111,8 +111,8 @@ def wins(setting: Setting) -> Finding:
         is_above("3PR wins by more than moving clicks to the top", final[THREE], final[TOP],
                  paper="section 7: 1.9 against slightly above 1"),
     )  # fmt: skip
-    drawn = _drawn("wins", title, found, "win_ratio", "wins per loss")
-    return Finding(id="coactive-1", title=title, text=STUDY, claims=claims, charts=(drawn,), facts=facts)
+    drawn = _chart("wins", title, found, "win_ratio", "wins per loss")
+    return Finding(text=STUDY, claims=claims, charts=(drawn,), facts=facts)
 
 
 @reproduction("coactive-2", title="How much of the top 10 stays the same")
@@ -126,8 +126,8 @@ def stability(setting: Setting) -> Finding:
         is_above("The top 10 of 3PR settles: more in common at the end than at the beginning", last[THREE],
                  _rows(found[THREE], "common")[:, 0], paper="figure 2"),
     )  # fmt: skip
-    drawn = _drawn("overlap", title, found, "common", "common items in the top 10")
-    return Finding(id="coactive-2", title=title, text=STUDY, claims=claims, charts=(drawn,), facts=facts)
+    drawn = _chart("overlap", title, found, "common", "common items in the top 10")
+    return Finding(text=STUDY, claims=claims, charts=(drawn,), facts=facts)
 
 
 @reproduction("coactive-3", title="How much people confirm 3PR")
@@ -142,5 +142,5 @@ def confirmation(setting: Setting) -> Finding:
         is_above("It stabilises: the last fifth of the lessons changes it by less than a tenth", 0.1 * np.abs(end),
                  np.abs(end - before), paper=printed),
     )  # fmt: skip
-    drawn = _drawn("affirmativeness", title, found, "affirmativeness", "mean affirmativeness")
-    return Finding(id="coactive-3", title=title, text=STUDY, claims=claims, charts=(drawn,), facts=facts)
+    drawn = _chart("affirmativeness", title, found, "affirmativeness", "mean affirmativeness")
+    return Finding(text=STUDY, claims=claims, charts=(drawn,), facts=facts)

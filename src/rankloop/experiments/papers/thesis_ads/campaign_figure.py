@@ -7,11 +7,12 @@ import numpy as np
 from rankloop.bandits.thresholds import Criterion
 from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import estimate, number
-from rankloop.experiments.analysis.verdicts import Verdict, Word
+from rankloop.experiments.analysis.verdicts import Verdict, Word, word_of
 from rankloop.experiments.papers.registry import Setting, reproduction
-from rankloop.experiments.papers.thesis_ads.campaigns import CRITERIA, DOMAINS, POLICIES, Result, Task, judged
-from rankloop.experiments.papers.thesis_ads.chart import dots
+from rankloop.experiments.papers.thesis_ads.campaigns import CRITERIA, DOMAINS, POLICIES, Repeat, Result, evaluate
+from rankloop.experiments.report.charts import dots
 from rankloop.experiments.report.model import Chart, Finding, Table
+from rankloop.experiments.run.task_cache import cached_map
 
 REPEATS, QUICK_REPEATS = 10, 2
 TREES, QUICK_TREES = 200, 50
@@ -21,14 +22,8 @@ QUICK_SHARE = 0.2
 @reproduction("thesis-5.2", title="Policies for ads that few people click, judged on random logs")
 def thesis_5_2(setting: Setting) -> Finding:
     repeats, share, trees = (QUICK_REPEATS, QUICK_SHARE, QUICK_TREES) if setting.quick else (REPEATS, 1.0, TREES)
-    tasks = [Task(domain, repeat, share, trees) for domain in DOMAINS for repeat in range(repeats)]
-    finished: list[int] = []
-
-    def count(index: int, _: Result) -> None:
-        finished.append(index)
-        setting.progress(len(finished), len(tasks))
-
-    results = setting.engine.map(tasks, judged, count)
+    tasks = [Repeat(domain, repeat, share, trees) for domain in DOMAINS for repeat in range(repeats)]
+    results = cached_map(setting, tasks, evaluate)
     return finding([results[position * repeats : (position + 1) * repeats] for position in range(len(DOMAINS))])
 
 
@@ -36,8 +31,6 @@ def finding(results: list[list[Result]]) -> Finding:
     """One list of repeats per domain."""
     columns = [np.array([[r.estimates, r.lowers, r.truths] for r in rows]) for rows in results]
     return Finding(
-        id="thesis-5.2",
-        title="Policies for ads that few people click, judged on random logs",
         text=(
             "Simulated campaigns with the impressions and click rates of table 5.2, in place of logs that are not "
             "public. Policies learn from a targeted log, on the fifth of the features with the largest information "
@@ -52,7 +45,7 @@ def finding(results: list[list[Result]]) -> Finding:
 
 
 def claims(columns: list[Floats]) -> tuple[Verdict, ...]:
-    """`columns` holds per domain (repeat, what of estimate/lower/truth, policy)."""
+    """`columns` holds per domain (repeat, estimate or lower bound or truth, policy)."""
     hotel, bank = columns
     by_threshold = [
         verdict
@@ -81,15 +74,15 @@ def _gain(
     if mean - 2.0 * error > least:
         word = "holds"
     guess = estimate(estimated)
-    told = f"gain {mean:+.1%} ± {error:.1%} by true click rates, {guess.mean:+.1%} ± {guess.error:.1%} by the estimates"
-    return Verdict(text, word, told, paper)
+    by_estimates = f"{guess.mean:+.1%} ± {guess.error:.1%} by the estimates"
+    return Verdict(text, word, f"gain {mean:+.1%} ± {error:.1%} by true click rates, {by_estimates}", paper)
 
 
 def _covered(columns: list[Floats]) -> Verdict:
     below = np.concatenate([(values[:, 1] <= values[:, 2]).ravel() for values in columns])
     share, slack = float(below.mean()), 3.0 * float(np.sqrt(0.95 * 0.05 / len(below)))
-    word: Word = "holds" if share >= 0.95 - slack else "does not hold"
-    return Verdict("The 95 % lower bounds are below the true click rates", word, f"{share:.1%} of {len(below)}")
+    because = f"{share:.1%} of {len(below)}"
+    return Verdict("The 95 % lower bounds are below the true click rates", word_of(share >= 0.95 - slack), because)
 
 
 def _chart(columns: list[Floats]) -> Chart:
@@ -120,7 +113,7 @@ def _training(results: list[list[Result]]) -> Table:
 def _table(domain: str, values: Floats) -> Table:
     header = ("policy", "estimate", "95 % lower bound", "true click rate")
     rows = [
-        (name, *(f"{100 * estimate(values[:, what, k]).mean:.3f} %" for what in range(3)))
+        (name, *(f"{100 * estimate(values[:, column, k]).mean:.3f} %" for column in range(3)))
         for k, name in enumerate(POLICIES)
     ]
     note = f"Means over {len(values)} repeats; the estimate of a single log is uncertain by "

@@ -58,7 +58,7 @@ class OnFeatures:
         return self.inner.scores(np.ascontiguousarray(contexts[:, self.columns]))
 
 
-class Task(NamedTuple):
+class Repeat(NamedTuple):
     """One repeat of one domain."""
 
     domain: Domain
@@ -81,7 +81,7 @@ def campaign_of(domain: Domain) -> Campaign:
     return Campaign(domain=domain, n_context=N_CONTEXT, informative=INFORMATIVE)
 
 
-def judged(task: Task) -> Result:
+def evaluate(task: Repeat) -> Result:
     campaign = campaign_of(task.domain)
     rng = default_rng(task.repeat)
     train = targeted_log(campaign, task.share, rng)
