@@ -5,11 +5,16 @@ import pytest
 
 from rankloop.engine import Here
 from rankloop.experiments.analysis.verdicts import is_above
-from rankloop.experiments.papers.coactive import click_streams
-from rankloop.experiments.papers.coactive import figures, swaps
+from rankloop.experiments.papers.coactive import click_streams, figures, swaps
 from rankloop.experiments.papers.coactive import online_rankers as rankers
 from rankloop.experiments.papers.coactive import user_study as study_module
-from rankloop.experiments.papers.coactive.click_streams import CLEAN_GRADER, GRADER, LETOR, ClickStream, available_streams
+from rankloop.experiments.papers.coactive.click_streams import (
+    CLEAN_GRADER,
+    GRADER,
+    LETOR,
+    ClickStream,
+    available_streams,
+)
 from rankloop.experiments.papers.coactive.toy import (
     PRINTED,
     TOP_TWO,

@@ -15,6 +15,10 @@ from rankloop.core.types import Floats, Ints
 from rankloop.data.compressed import read_all
 from rankloop.data.download import need
 
+DOCUMENT = re.compile(r"<REUTERS([^>]*)>(.*?)</REUTERS>", re.DOTALL)
+TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.DOTALL)
+TEXT = re.compile(r"<TEXT[^>]*>(.*?)</TEXT>", re.DOTALL)
+
 
 class Corpus(NamedTuple):
     """Documents and the topics of each; is_train follows the split that the collection comes with."""
@@ -87,11 +91,6 @@ def _json_lines(content: bytes, file: Path) -> Corpus:
                     f"{file.name}, line {number}: a JSON object with text, group and split was expected"
                 ) from None
     return Corpus(tuple(texts), tuple(topics), np.array(is_train, dtype=np.bool_))
-
-
-DOCUMENT = re.compile(r"<REUTERS([^>]*)>(.*?)</REUTERS>", re.DOTALL)
-TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.DOTALL)
-TEXT = re.compile(r"<TEXT[^>]*>(.*?)</TEXT>", re.DOTALL)
 
 
 def _reuters(content: bytes) -> Corpus:

@@ -17,7 +17,7 @@ from rankloop.data.dataset import Dataset, concatenate, normalise_queries
 from rankloop.data.folder import data_path
 from rankloop.data.readers.letor.file import read_letor
 from rankloop.data.readers.letor.queries import SIDE_SUFFIXES
-from rankloop.data.streams.draws import check_at_least
+from rankloop.data.streams.parameters import check_at_least
 from rankloop.data.streams.pool import shuffled_rounds
 
 NOT_DATA = (*SIDE_SUFFIXES, ".json", ".csv", ".md", ".sha256")

@@ -11,7 +11,8 @@ from rankloop.core.kernels import scores_of
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import Dataset
-from rankloop.data.streams.draws import check_at_least, check_deviation, grades_by_share, normals, unit_vector
+from rankloop.data.streams.draws import grades_by_share, normals, unit_vector
+from rankloop.data.streams.parameters import check_at_least, check_deviation
 from rankloop.data.streams.pool import dataset_of_equal, shuffled_rounds
 
 SHARES = (0.5, 0.25, 0.15, 0.07, 0.03)

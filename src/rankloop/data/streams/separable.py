@@ -14,7 +14,8 @@ from rankloop.core.kernels import scores_of
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import Dataset
-from rankloop.data.streams.draws import check_at_least, normals, unit_vector
+from rankloop.data.streams.draws import normals, unit_vector
+from rankloop.data.streams.parameters import check_at_least
 from rankloop.data.streams.pool import dataset_of_equal, shuffled_rounds
 
 N_GRADES = 5

@@ -12,7 +12,8 @@ from rankloop.core.kernels import scores_of
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import Dataset
-from rankloop.data.streams.draws import check_at_least, check_deviation, grades_by_share, normals
+from rankloop.data.streams.draws import grades_by_share, normals
+from rankloop.data.streams.parameters import check_at_least, check_deviation
 from rankloop.data.streams.pool import dataset_of_equal, shuffled_rounds
 
 SHARES = (0.26, 0.36, 0.28, 0.08, 0.02)
