@@ -126,13 +126,12 @@ def _learner(analysis: Analysis) -> _Choice | None:
         start = "" if measure.relevant_from <= 1.0 else f", relevant_from={measure.relevant_from}"
         return _Choice(f"precision_bandit(n={measure.cutoff}{start})", "√T", ", at every depth")
     linear = _linear(measure, analysis.max_grade)
+    remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner here attains it"
+    if linear is not None and analysis.depth >= m:
+        return _Choice(f"ftpl(measure={linear!r})", "√T")
     if linear is not None:
-        if analysis.depth >= m:
-            return _Choice(f"ftpl(measure={linear!r})", "√T")
-        remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner here attains it"
         return _Choice(f"rtopk(measure={linear!r})", "T^(2/3)", remark)
     if m <= MAX_ITEMS and (analysis.max_grade + 1) ** m <= MAX_RELEVANCES:
-        remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner here attains it"
         return _Choice(f"generic_forecaster(measure={name_of(measure)!r})", "T^(2/3)", remark)
     return None
 
