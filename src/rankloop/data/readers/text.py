@@ -66,9 +66,9 @@ def tf_idf(corpus: Corpus, n_words: int = 1000) -> Words:
         raise InvalidInput(f"these documents have no words in common: {error}") from None
     topics = preparation.MultiLabelBinarizer().fit_transform(corpus.topics)
     scores = np.nan_to_num(selection.chi2(counts, topics)[0])
-    kept = np.sort(np.argsort(-scores, kind="stable")[:n_words])
-    weighted = extraction.TfidfTransformer(sublinear_tf=True).fit_transform(counts[:, kept]).tocsr()
-    return _words(weighted, tuple(str(name) for name in counter.get_feature_names_out()[kept]))
+    chosen = np.sort(np.argsort(-scores, kind="stable")[:n_words])
+    weighted = extraction.TfidfTransformer(sublinear_tf=True).fit_transform(counts[:, chosen]).tocsr()
+    return _words(weighted, tuple(str(name) for name in counter.get_feature_names_out()[chosen]))
 
 
 def _words(matrix: Any, names: tuple[str, ...]) -> Words:

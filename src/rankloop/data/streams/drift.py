@@ -1,4 +1,4 @@
-"""Worlds that change while the learner learns."""
+"""Streams that change while the learner learns."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SHARES = (0.5, 0.25, 0.15, 0.07, 0.03)
 class LinearGaussian:
     """Normal features, and five grades that cut w·x + noise·N(0, 1) at the shares .50 / .25 / .15 / .07 / .03.
 
-    w is a random unit vector, drawn with the `n_queries` queries once per run. The easiest world for a linear
+    w is a random unit vector, drawn with the `n_queries` queries once per run. The easiest stream for a linear
     learner in which no ranker is perfect.
     """
 

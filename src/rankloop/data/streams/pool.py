@@ -22,8 +22,8 @@ def shuffled_rounds(dataset: Dataset, rng: Generator, candidates: int | None = N
     n_queries, random = len(sizes), rng.random
     while True:
         q = int(random() * n_queries)
-        n_kept = sizes[q] if candidates is None else min(candidates, sizes[q])
-        rows, grades = _shuffled(features, relevance, starts[q], sizes[q], random(n_kept))
+        n_shown = sizes[q] if candidates is None else min(candidates, sizes[q])
+        rows, grades = _shuffled(features, relevance, starts[q], sizes[q], random(n_shown))
         yield Query(names[q], rows, NO_CONTEXT), grades
 
 
@@ -38,10 +38,10 @@ def dataset_of_equal(features: Floats, relevance: Floats) -> Dataset:
 @kernel
 def _shuffled(features: Floats, relevance: Floats, start: int, size: int, draws: Floats) -> tuple[Floats, Floats]:
     """The first len(draws) items of a Fisher–Yates shuffle of the rows start … start + size."""
-    n_kept, n_features = len(draws), features.shape[1]
+    n_shown, n_features = len(draws), features.shape[1]
     order = np.arange(start, start + size)
-    rows, grades = np.empty((n_kept, n_features)), np.empty(n_kept)
-    for i in range(n_kept):
+    rows, grades = np.empty((n_shown, n_features)), np.empty(n_shown)
+    for i in range(n_shown):
         j = i + int(draws[i] * (size - i))
         order[i], order[j] = order[j], order[i]
         row = order[i]

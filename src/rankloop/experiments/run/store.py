@@ -26,7 +26,7 @@ LINES = "runs.jsonl"
 
 
 class Results:
-    """The finished runs in a folder, and the place where the next one goes."""
+    """The finished runs in a folder, and the file where the next one goes."""
 
     def __init__(self, file: BinaryIO, runs: list[Run]) -> None:
         self.file, self.runs = file, runs

@@ -14,7 +14,7 @@ from rankloop.core.registry import build
 from rankloop.experiments.run.recorder import Recorder, Series, judges_of, values_of
 from rankloop.experiments.run.tasks import VERSION, Task, checkpoint_rounds, fingerprint, with_horizon
 from rankloop.experiments.spec.model import CEILING, Arm, Experiment
-from rankloop.experiments.spec.plugins import code_key, import_here
+from rankloop.experiments.spec.plugins import code_key, import_on_worker
 from rankloop.simulate.play import Round, play
 
 
@@ -43,7 +43,7 @@ class Run(Struct, frozen=True, kw_only=True):
 def run_one(task: Task) -> Run:
     """Play the task; whatever goes wrong names the arm."""
     started = time.perf_counter()
-    import_here(task.modules)
+    import_on_worker(task.modules)
     try:
         values, reports, refused = _play(task)
     except RankloopError as error:

@@ -123,7 +123,7 @@ def _sizes_of_terms(n_items: int, scale: Callable[[int], Known]) -> tuple[int, .
 
 
 def _every_item_together(gains: Sequence[Fraction], discounts: Sequence[Decimal], size: Size) -> Thresholds | None:
-    """Several gains under a scale of all of them: swapping places 0 and 1 changes the term of all items."""
+    """Several gains under a scale of all of them: swapping positions 0 and 1 changes the term of all items."""
     low, high = sorted({gain for gain in gains if gain})[:2]
     for rest in (low, high):
         values = [low, high] + [rest] * (size.n_items - 2)
@@ -163,7 +163,7 @@ def _auc(measure: Any, size: Size, grade: int) -> Thresholds | None:
 
 
 def _average_precision(measure: Any, size: Size, grade: int) -> Thresholds | None:
-    """Swapping the first two places changes it by (r_0 − r_1) / (2 · relevant items): terms of all items but one."""
+    """Swapping the first two positions changes it by (r_0 − r_1) / (2 · relevant items): terms of all items but one."""
     m, cutoff = size.n_items, measure.cutoff
     if cutoff == 1:
         return _recall(measure, size, grade)

@@ -184,8 +184,8 @@ class Table:
         width = known or max(needed, self._features.shape[1] + shift)
         if shift or width > self._features.shape[1]:
             wider = np.zeros((len(self._features), width))
-            kept = self._features[: self._n_rows, : width - shift]
-            wider[: self._n_rows, shift : shift + kept.shape[1]] = kept
+            used = self._features[: self._n_rows, : width - shift]
+            wider[: self._n_rows, shift : shift + used.shape[1]] = used
             self._features = wider
 
 

@@ -64,7 +64,7 @@ def study(name: str, seed: int, visits: int) -> Study:
     problem = stream.problem._replace(shown=people.shown)
     session, fixed = Session(learner, problem, seed), baseline.init(problem)
     queries = stream.rounds(of_stream)
-    next(queries)  # the world is drawn with the first query
+    next(queries)  # the stream is drawn with the first query
     probes = [query for query, _ in islice(queries, PROBES)]
     states, ratios, affirmed, wins, losses = [], [], [], 0, 0
     for visit, (query, relevance) in enumerate(islice(queries, visits)):
