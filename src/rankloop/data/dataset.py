@@ -32,13 +32,8 @@ class Dataset(NamedTuple):
         if len(bounds) == 0:
             raise InvalidInput("offsets must hold one row number more than there are queries, got none")
         names = tuple(map(str, range(len(bounds) - 1))) if query_ids is None else tuple(map(str, query_ids))
-        made = cls(
-            finite_floats(features, 2, "features"),
-            finite_floats(relevance, 1, "relevance"),
-            bounds,
-            names,
-        )
-        return made.checked()
+        table, grades = finite_floats(features, 2, "features"), finite_floats(relevance, 1, "relevance")
+        return cls(table, grades, bounds, names).checked()
 
     @classmethod
     def of_rows(cls, features: ArrayLike, relevance: ArrayLike, qid: Sequence[object] | ArrayLike) -> Dataset:
