@@ -25,11 +25,11 @@ ROLES: dict[str, Literal["ceiling", "floor"]] = {FULL: "ceiling", FLOOR: "floor"
 def drawn(folder: Path) -> Chart:
     """A row for each data set, a column for each kind of people."""
     cells = {}
-    for world in (*LETOR, SIMULATED):
+    for stream in (*LETOR, SIMULATED):
         for position, people in enumerate(CONDITIONS):
-            part = folder / f"online-rankers-{world.label}-{position}"
+            part = folder / f"online-rankers-{stream.label}-{position}"
             if part.exists():
-                cells[world.name, people] = cell(part)
+                cells[stream.name, people] = cell(part)
     return small_multiples("online-rankers", "Online rankers from clicks", cells, y_label="nDCG@5")
 
 

@@ -17,7 +17,7 @@ import msgspec
 from rankloop.core.files import atomic_write
 from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.papers.record import Record, finished_records, summary_json
-from rankloop.experiments.report.html import duration, told
+from rankloop.experiments.report.html import counts_text, duration
 
 KEPT = Path(__file__).parent / "summary.json"
 MARK = "<!-- reproductions -->"
@@ -47,11 +47,11 @@ def shown(path: Path) -> str:
 def _table(records: Sequence[Record]) -> list[str]:
     head = ["| experiment | what it shows | claims | data | time |", "|---|---|---|---|---|"]
     rows = [
-        f"| `{record.id}` | {_cell(record.title)} | {told(_verdicts(record))} | {_cell(record.data) or '–'} "
+        f"| `{record.id}` | {_cell(record.title)} | {counts_text(_verdicts(record))} | {_cell(record.data) or '–'} "
         f"| {duration(record.seconds)}{' (quick)' if record.quick else ''} |"
         for record in records
     ]
-    whole = told(verdict for record in records for verdict in _verdicts(record))
+    whole = counts_text(verdict for record in records for verdict in _verdicts(record))
     versions = ", ".join(sorted({record.version for record in records}))
     seconds = duration(sum(record.seconds for record in records))
     return [*head, *rows, "", f"Together: {whole}; {seconds} of computing, rankloop {versions}."]

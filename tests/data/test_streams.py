@@ -90,7 +90,7 @@ def test_relevant_items_are_drawn_not_the_first_ones():
 
 def test_separable_is_separated_and_short():
     stream = Separable(n_queries=100)
-    data, weights = stream._world(np.random.default_rng(3))
+    data, weights = stream.dataset_and_weights(np.random.default_rng(3))
     lengths = np.sqrt((data.features**2).sum(axis=1))
     assert lengths.max() == pytest.approx(1.0)
     scores = data.features @ weights

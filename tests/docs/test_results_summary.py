@@ -9,10 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from rankloop.experiments.papers.record import Record, Told, write_record
+from rankloop.experiments.papers.record import ClaimRecord, Record, write_record
 
 FILE = Path(__file__).parents[2] / "docs" / "results" / "summary.py"
-REFUTED = Told("It is so.", "cannot hold", "at most 6.6", "section 4: 9.36", "It recovers sooner.")
+REFUTED = ClaimRecord("It is so.", "cannot hold", "at most 6.6", "section 4: 9.36", "It recovers sooner.")
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def summary(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_finished_experiments_are_kept_and_shown(summary: ModuleType, tmp_path: Path) -> None:
-    claims = (Told("A.", "holds", "1 against 0"), REFUTED)
+    claims = (ClaimRecord("A.", "holds", "1 against 0"), REFUTED)
     write_record(tmp_path / "r" / "a", Record(id="a", title="A | B", seconds=61.25, data="simulated", claims=claims))
     write_record(tmp_path / "r" / "b", Record(id="b", title="B", seconds=1.0, finished=False))
     kept = tmp_path / "summary.json"

@@ -6,9 +6,8 @@ import pytest
 from rankloop.data.folder import data_folder
 from rankloop.evaluation import ips
 from rankloop.experiments.papers import open_bandit
-from rankloop.experiments.papers.thesis_ads import campaign_figure as ads_campaign_findings
 from rankloop.experiments.papers.thesis_ads import campaigns as ads_campaigns
-from rankloop.experiments.papers.thesis_ads import classified_sets as ads_labelled
+from rankloop.experiments.papers.thesis_ads import labelled_sets as ads_labelled
 from rankloop.experiments.papers.thesis_ads import tables as ads_tables
 from rankloop.experiments.report.model import Table
 
@@ -68,10 +67,10 @@ def campaign(ranker, others, above=1.5):
 
 
 def test_verdicts_on_campaigns_turn_with_the_numbers():
-    assert words(ads_campaign_findings.claims([campaign(0.12, 0.1), campaign(0.14, 0.1)])) == ["holds"] * 10
+    assert words(ads_campaigns.claims([campaign(0.12, 0.1), campaign(0.14, 0.1)])) == ["holds"] * 10
     turned = [campaign(0.08, 0.1, above=2.0), campaign(0.08, 0.1, above=2.0)]
-    assert words(ads_campaign_findings.claims(turned)) == ["does not hold"] * 10
-    assert words(ads_campaign_findings.claims([campaign(0.12, 0.1), campaign(0.11, 0.1)]))[1] == "partly"
+    assert words(ads_campaigns.claims(turned)) == ["does not hold"] * 10
+    assert words(ads_campaigns.claims([campaign(0.12, 0.1), campaign(0.11, 0.1)]))[1] == "partly"
 
 
 def test_the_open_bandit_verdict_turns_with_the_numbers():
@@ -85,16 +84,16 @@ def test_the_open_bandit_verdict_turns_with_the_numbers():
 
 
 def test_a_small_campaign_runs_from_end_to_end():
-    result = ads_campaigns.judged(ads_campaigns.Task("hotel", 0, 0.03, 5))
+    result = ads_campaigns.evaluate(ads_campaigns.Repeat("hotel", 0, 0.03, 5))
     assert len(result.estimates) == len(ads_campaigns.POLICIES) == len(result.truths)
     assert sum(result.impressions) == round(0.03 * sum(ads_campaigns.IMPRESSIONS["hotel"]))
-    finding = ads_campaign_findings.finding([[result, result]] * 2)
+    finding = ads_campaigns.finding([[result, result]] * 2)
     assert len(finding.tables) == 3
 
 
 @needs_data
 def test_a_small_labelled_set_runs_from_end_to_end():
-    found = ads_labelled.accuracies(ads_labelled.Task("optdigits", True, 0, 5))
+    found = ads_labelled.accuracies(ads_labelled.Repeat("optdigits", True, 0, 5))
     assert len(found) == 9
     assert max(found) > 0.7
 

@@ -1,14 +1,20 @@
-"""The figures on clicks: found, computed on small worlds, with claims that can fail."""
+"""The figures on clicks: found, computed on small streams, with claims that can fail."""
 
 import numpy as np
 import pytest
 
 from rankloop.engine import Here
-from rankloop.experiments.papers.coactive import click_streams as worlds_module
-from rankloop.experiments.papers.coactive import figures, swaps
+from rankloop.experiments.analysis.verdicts import is_above
+from rankloop.experiments.papers.coactive import click_streams, figures, swaps
 from rankloop.experiments.papers.coactive import online_rankers as rankers
 from rankloop.experiments.papers.coactive import user_study as study_module
-from rankloop.experiments.papers.coactive.click_streams import CLEAN_GRADER, GRADER, LETOR, ClickWorld, click_worlds
+from rankloop.experiments.papers.coactive.click_streams import (
+    CLEAN_GRADER,
+    GRADER,
+    LETOR,
+    ClickStream,
+    available_streams,
+)
 from rankloop.experiments.papers.coactive.toy import (
     PRINTED,
     TOP_TWO,
@@ -18,18 +24,17 @@ from rankloop.experiments.papers.coactive.toy import (
     ranks,
 )
 from rankloop.experiments.papers.registry import Setting, everything
-from rankloop.experiments.papers.verdict import is_above
 
 IDS = {"coactive-toy", "coactive-table-1", "online-rankers", *(f"coactive-{figure}" for figure in range(1, 8))}
 STREAM = {"kind": "web_search", "n_items": 8, "n_features": 5, "n_queries": 50}
-SMALL = ClickWorld("small", STREAM, GRADER, CLEAN_GRADER, 4)
+SMALL = ClickStream("small", STREAM, GRADER, CLEAN_GRADER, 4)
 
 
 @pytest.fixture
 def setting(tmp_path, monkeypatch):
-    monkeypatch.setattr(worlds_module, "click_worlds", lambda wanted: ([SMALL], ""))
-    monkeypatch.setattr(rankers, "click_worlds", lambda wanted: ([SMALL], ""))
-    monkeypatch.setattr(worlds_module, "QUICK_SHARE", 100)
+    monkeypatch.setattr(click_streams, "available_streams", lambda wanted: ([SMALL], ""))
+    monkeypatch.setattr(rankers, "available_streams", lambda wanted: ([SMALL], ""))
+    monkeypatch.setattr(click_streams, "QUICK_SHARE", 100)
     monkeypatch.setattr(rankers, "QUICK_HORIZON", 150)
     return Setting(tmp_path, Here(), lambda finished, of: None, quick=True)
 
@@ -38,10 +43,10 @@ def test_all_figures_are_known():
     assert set(everything()) >= IDS
 
 
-def test_worlds_that_are_missing_are_named(monkeypatch, tmp_path):
+def test_streams_that_are_missing_are_named(monkeypatch, tmp_path):
     monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
-    found, notice = click_worlds(LETOR[:1])
-    assert [world.name for world in found] == ["web search, simulated"]
+    found, notice = available_streams(LETOR[:1])
+    assert [stream.name for stream in found] == ["web search, simulated"]
     assert "MQ2007" in notice
 
 
@@ -55,7 +60,7 @@ def test_worlds_that_are_missing_are_named(monkeypatch, tmp_path):
         swaps.swap_over_time,
     ],
 )
-def test_figures_on_a_small_world(figure, setting):
+def test_figures_on_a_small_stream(figure, setting):
     finding = figure(setting)
     assert finding.claims
     assert finding.charts
@@ -64,9 +69,9 @@ def test_figures_on_a_small_world(figure, setting):
     assert len({claim.text for claim in finding.claims}) == len(finding.claims)
 
 
-def test_online_rankers_on_a_small_world(setting, monkeypatch):
+def test_online_rankers_on_a_small_stream(setting, monkeypatch):
     monkeypatch.setattr(rankers, "CONDITIONS", ("perfect", "drift"))
-    monkeypatch.setattr(rankers, "_verdicts", lambda world, curves: [])
+    monkeypatch.setattr(rankers, "_verdicts", lambda stream, curves: [])
     finding = rankers.online_rankers(setting)
     assert finding.tables[0].header == ("", "perfect", "drift")
     assert [row[0] for row in finding.tables[0].rows] == [rankers.FULL, *rankers.RANKERS, rankers.TOP_1, "random order"]
@@ -120,7 +125,7 @@ def test_moving_the_clicked_item_up_instead_gives_the_same_mean_rank():
     assert np.mean(means) == pytest.approx(1.51, abs=4 * np.std(means) / np.sqrt(60))
 
 
-class Told:
+class FakeCurves:
     """Curves that say what a test wants."""
 
     def __init__(self, **finals):
@@ -132,8 +137,8 @@ class Told:
 
 def test_the_dynamic_probability_is_held_against_the_best_fixed_one():
     fixed = {"swap_0": 0.3, "swap_0_25": 0.6, "swap_0_5": 0.5, "swap_0_75": 0.4, "swap_1": 0.2}
-    near = swaps._near_the_best("here", Told(**fixed, **{"3PR,_dynamic": 0.595}))
-    far = swaps._near_the_best("here", Told(**fixed, **{"3PR,_dynamic": 0.585}))
+    near = swaps._near_the_best("here", FakeCurves(**fixed, **{"3PR,_dynamic": 0.595}))
+    far = swaps._near_the_best("here", FakeCurves(**fixed, **{"3PR,_dynamic": 0.585}))
     assert (near.word, far.word) == ("holds", "does not hold")
     assert "the best is swap 0.25" in near.because
 

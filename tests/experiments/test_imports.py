@@ -17,7 +17,7 @@ from rankloop.experiments.run.runner import run_experiment
 from rankloop.experiments.run.store import read_runs
 from rankloop.experiments.run.tasks import fingerprint
 from rankloop.experiments.spec.load import parse_spec, read_spec
-from rankloop.experiments.spec.plugins import Module, import_here, modules_of
+from rankloop.experiments.spec.plugins import Module, import_on_worker, modules_of
 
 LEARNER = """
 from neighbour import ORDER
@@ -87,8 +87,8 @@ def test_workers_import_it_and_give_the_same_numbers(folder: Path) -> None:
 
 def test_a_worker_elsewhere_finds_it_by_its_folder(folder: Path) -> None:
     with pytest.raises(NotFound, match="no module 'outside_one', not on this worker"):
-        import_here([Module("outside_one", "")])
-    import_here([Module("outside_one", str(folder))])
+        import_on_worker([Module("outside_one", "")])
+    import_on_worker([Module("outside_one", str(folder))])
     assert "outside_one" in sys.modules
 
 

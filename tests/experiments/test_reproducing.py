@@ -21,12 +21,14 @@ from rankloop.engine import Here
 from rankloop.experiments.analysis.verdicts import Verdict, judge, refutable
 from rankloop.experiments.papers.record import FILE, finished_records, read_record, summary_json
 from rankloop.experiments.papers.registry import Reproduction, Setting, find, reproduce
-from rankloop.experiments.report.html import UNFOLDED, counts, duration, page, told
+from rankloop.experiments.papers.thesis import list_length
+from rankloop.experiments.papers.top_k_feedback import regret_rate
+from rankloop.experiments.report.html import UNFOLDED, counts, counts_text, duration, page
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.runner import run_experiments
 from rankloop.experiments.run.store import LINES, read_runs
 from rankloop.experiments.run.task_cache import FILE as KEPT
-from rankloop.experiments.run.task_cache import kept_map
+from rankloop.experiments.run.task_cache import _name, cached_map, kept_map
 from rankloop.experiments.run.tasks import VERSION, fingerprint
 
 CLAIMS = (
@@ -67,7 +69,7 @@ def test_the_first_page_counts_and_lists() -> None:
     assert "Another.<small>Recovery has" in front
     assert "a: Yahoo is away" in front
     assert counts(CLAIMS) == {"holds": 1, "cannot hold": 1}
-    assert told(CLAIMS) == "1 hold, 1 cannot hold as printed"
+    assert counts_text(CLAIMS) == "1 hold, 1 cannot hold as printed"
     assert [duration(None), duration(59.94), duration(600.0)] == ["–", "59.9 s", "10 min"]
 
 
@@ -135,12 +137,19 @@ def test_tasks_are_kept_and_not_repeated(tmp_path: Path) -> None:
 
     shown: list[tuple[int, int]] = []
     setting = Setting(tmp_path / "new", Counting(), lambda finished, of: shown.append((finished, of)))
-    assert kept_map(setting, [1, 2], doubled) == [2.0, 4.0]
+    assert cached_map(setting, [1, 2], doubled) == [2.0, 4.0]
     lines = (tmp_path / "new" / KEPT).read_bytes()
     (tmp_path / "new" / KEPT).write_bytes(lines + b'{"version":"0","task":"doubled 3","result":9.0}\n{"torn')
     assert kept_map(setting, [3, 2, 1], doubled) == [6.0, 4.0, 2.0]
     assert Counting.seen == [1, 2, 3]
     assert shown == [(0, 2), (1, 2), (2, 2), (2, 3), (3, 3)]
+
+
+def test_results_of_earlier_versions_are_found_under_their_names() -> None:
+    """What tasks.jsonl calls a task is made of the function and the task; another name would compute it again."""
+    rate, length = regret_rate.Task(0, 1000, 2), list_length.Task(10, 1)
+    assert _name(rate, regret_rate.regret_of) == "regret_of Task(rate=0, horizon=1000, seed=2)"
+    assert _name(length, list_length.excess_risk) == "excess_risk Task(n_items=10, seed=1)"
 
 
 def test_several_experiments_are_handed_out_together(tmp_path: Path) -> None:

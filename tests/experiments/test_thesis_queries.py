@@ -18,7 +18,7 @@ from rankloop.experiments.papers.thesis.query_figures import (
     _closer,
     _compared,
 )
-from rankloop.experiments.papers.thesis.query_sets import SEPARABLE, SPLITS, World, worlds
+from rankloop.experiments.papers.thesis.query_sets import SEPARABLE, SPLITS, QuerySet, available_sets
 from rankloop.experiments.papers.thesis.step_sizes import TUNING_SEEDS, Contender, with_chosen_rates
 
 SMALL = {"kind": "linear_gaussian", "n_items": 6, "n_features": 4, "n_queries": 60}
@@ -44,7 +44,7 @@ def test_the_step_size_with_the_best_average_is_chosen(setting):
 
 def test_step_sizes_are_chosen_on_other_draws_than_the_comparison(setting):
     plan = Plan("figure", PERCEPTRONS, [_claim("above", "learns", "figure 0", SLAM, right="random order")], 200, 200, 2)
-    [(finding, curves)] = _compared(plan, {"figure": World("small", SMALL, SMALL)}, setting)
+    [(finding, curves)] = _compared(plan, {"figure": QuerySet("small", SMALL, SMALL)}, setting)
     assert not set(curves.seeds) & set(TUNING_SEEDS)
     assert finding.claims[0].word in ("holds", "partly")
     assert finding.claims[0].paper == "figure 0"
@@ -53,7 +53,7 @@ def test_step_sizes_are_chosen_on_other_draws_than_the_comparison(setting):
 
 def test_every_top_k_arm_runs(setting):
     plan = Plan("figure", TOP_K, [], 120, 120, 2)
-    [(_, curves)] = _compared(plan, {"figure": World("small", SMALL, SMALL)}, setting)
+    [(_, curves)] = _compared(plan, {"figure": QuerySet("small", SMALL, SMALL)}, setting)
     assert curves.arms == [*(who.name for who in TOP_K), "random order"]
     assert curves.seeds == [0, 1]
 
@@ -81,8 +81,8 @@ def test_the_verdict_follows_the_data(arm, ours, word):
 
 def test_absent_data_sets_leave_a_notice(tmp_path, monkeypatch):
     monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
-    found, notice = worlds(("MQ2008", "MQ2007"))
-    assert [world.name for world in found] == ["simulated"]
+    found, notice = available_sets(("MQ2008", "MQ2007"))
+    assert [one.name for one in found] == ["simulated"]
     assert "MQ2008, MQ2007" in notice
     assert "RANKLOOP_DATA" in notice
 
@@ -93,22 +93,22 @@ def test_present_data_sets_are_split(tmp_path, monkeypatch):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"{file}{ending}").write_bytes(b"")
     monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
-    found, notice = worlds(("MQ2008",))
+    found, notice = available_sets(("MQ2008",))
     assert notice == ""
     assert found[1].stream["path"][0].endswith(".gz")
     assert not set(found[1].stream["path"]) & set(found[1].tuning["path"])
 
 
 def test_the_bounds_are_drawn_above_what_is_lost(setting, monkeypatch):
-    from rankloop.experiments.papers.thesis import perceptron_bounds
+    from rankloop.experiments.papers.thesis import query_figures
 
     drawn = []
-    monkeypatch.setattr(perceptron_bounds, "chart", lambda name, title, rounds, lines, **more: drawn.extend(lines))
-    world = SEPARABLE._replace(
+    monkeypatch.setattr(query_figures, "chart", lambda name, title, rounds, lines, **more: drawn.extend(lines))
+    queries = SEPARABLE._replace(
         stream={"kind": "separable", "n_queries": 50}, tuning={"kind": "separable", "n_queries": 50}
     )
     plan = Plan("figure", PERCEPTRONS, [], 200, 200, 2)
-    [(_, curves)] = _compared(plan, {"figure": world}, setting)
-    perceptron_bounds.bounds_chart(curves, SLAM, "max-pair perceptron")
+    [(_, curves)] = _compared(plan, {"figure": queries}, setting)
+    query_figures.bounds_chart(curves)
     lost, bounds = drawn[:2], drawn[2:]
     assert max(line.rows.max() for line in lost) < min(line.rows.min() for line in bounds)

@@ -16,8 +16,7 @@ from rankloop.core.session import generators
 from rankloop.games import Game, theorem_32, twins
 from rankloop.games.cells import best_under
 from rankloop.games.game import measure_for
-from rankloop.games.hopeless import Hopeless
-from rankloop.games.indistinguishable import gap_between, seen_probabilities
+from rankloop.games.hopeless import Hopeless, gap_between, seen_probabilities
 from rankloop.simulate.play import play
 
 HOPELESS = [

@@ -53,7 +53,7 @@ def test_the_margin_is_the_least_gap_of_all_pairs():
 @pytest.fixture(scope="module")
 def world():
     """(1 / margin, longest feature vector, relevance of one query) of the stream that `play` meets."""
-    dataset, weights = STREAM._world(generators(SEED)[0])
+    dataset, weights = STREAM.dataset_and_weights(generators(SEED)[0])
     longest = float(np.linalg.norm(dataset.features, axis=1).max())
     return float(1.0 / margin_of(dataset, weights)), longest, dataset.relevance[: dataset.offsets[1]]
 

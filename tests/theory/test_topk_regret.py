@@ -16,7 +16,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, Relevances
 from rankloop.feedback.top_k import TopK
-from rankloop.games.indistinguishable import theorem_32
+from rankloop.games.hopeless import theorem_32
 from rankloop.learners._shared.topk_estimate import Seen, estimated_gradient
 from rankloop.learners.topk_gradient import TopKGradient
 from rankloop.simulate.play import play

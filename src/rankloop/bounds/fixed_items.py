@@ -47,7 +47,7 @@ class Constants(NamedTuple):
 
 
 def constants(measure: Measure | str, n_items: int, max_grade: int = 1) -> Constants:
-    """D = Σ_p |w_p − w_{m−1−p}|, R = g·D/2, A = g·m, with w the worth of the places and g the largest gain.
+    """D = Σ_p |w_p − w_{m−1−p}|, R = g·D/2, A = g·m, with w the worth of the positions and g the largest gain.
 
     The papers give their order only: m², m², m for SumLoss, m, g·m, g·m for DCG and n, n, m for n times P@n.
     """

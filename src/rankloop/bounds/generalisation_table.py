@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.bounds.generalisation import (
-    Constants,
     chapelle_wu,
     constants_of,
     online_to_batch,
@@ -73,62 +72,34 @@ def table(
     sample: Sample, surrogate: str = "list_net", *, radius: float = 1.0, delta: float = 0.05, training: float = 0.0
 ) -> list[Row]:
     """The bounds that apply to the surrogate; `training` is the training risk, which the smooth ones need."""
-    known = constants_of(surrogate, sample.n_items, sample.max_grade)
-    ball = largest_loss(surrogate, sample, radius, sample.longest)
-    rows = _uniform_rows(sample, known, radius, delta, ball)
+    known, m, longest = constants_of(surrogate, sample.n_items, sample.max_grade), sample.n_items, sample.longest
+    largest, largest_l1 = (largest_loss(surrogate, sample, radius, reach) for reach in (longest, sample.widest))
+    ball, l1_ball = (known.lipschitz, radius, longest), (known.lipschitz, radius, sample.widest)
+
+    def row(name: str, applies_to: str, nonconvex: bool, bound: Callable[[int], float], below: float = largest) -> Row:
+        return Row(name, applies_to, nonconvex, bound(sample.n_queries), below, queries_needed(bound, below))
+
+    rows = []
     if known.convex:
-        rows = _convex_rows(sample, known, radius, ball) + rows
+        rows += [
+            row("Theorem 35", "averaged online gradient", False, lambda n: online_to_batch(*ball, n)),
+            row("Theorem 36", "RERM", False, lambda n: rerm(*ball, n)),
+        ]
+    rows += [
+        row("Theorem 38", "ERM", True, lambda n: uniform(*ball, n, m, largest, delta)),
+        row("Chapelle and Wu", "ERM", True, lambda n: chapelle_wu(known.euclidean, radius, longest, n, m, delta)),
+    ]
     if known.smoothness is not None:
-        rows += _smooth_rows(sample, known.smoothness, radius, delta, ball, training)
-    largest = largest_loss(surrogate, sample, radius, sample.widest)
+        smooth = (known.smoothness, radius, longest)
+        online = "averaged online gradient, smooth"
+        rows.append(row("Equation 4.8", online, False, lambda n: smooth_online(*smooth, training, n)))
+
+        def excess(n: int) -> float:
+            return smooth_uniform(*smooth, n, m, largest, delta, training) - training
+
+        rows.append(row("Theorem 44", "ERM, smooth", True, excess))
 
     def l1(n: int) -> float:
-        return uniform_l1(known.lipschitz, radius, sample.widest, n, sample.n_items, sample.n_features, largest, delta)
+        return uniform_l1(*l1_ball, n, m, sample.n_features, largest_l1, delta)
 
-    return [*rows, _row("Theorem 40", "ERM, ‖w‖₁ ≤ W", True, l1, sample, largest)]
-
-
-def _convex_rows(sample: Sample, known: Constants, radius: float, largest: float) -> list[Row]:
-    size = (known.lipschitz, radius, sample.longest)
-    return [
-        _row("Theorem 35", "averaged online gradient", False, lambda n: online_to_batch(*size, n), sample, largest),
-        _row("Theorem 36", "RERM", False, lambda n: rerm(*size, n), sample, largest),
-    ]
-
-
-def _uniform_rows(sample: Sample, known: Constants, radius: float, delta: float, largest: float) -> list[Row]:
-    m, longest = sample.n_items, sample.longest
-
-    def ours(n: int) -> float:
-        return uniform(known.lipschitz, radius, longest, n, m, largest, delta)
-
-    def theirs(n: int) -> float:
-        return chapelle_wu(known.euclidean, radius, longest, n, m, delta)
-
-    return [
-        _row("Theorem 38", "ERM", True, ours, sample, largest),
-        _row("Chapelle and Wu", "ERM", True, theirs, sample, largest),
-    ]
-
-
-def _smooth_rows(
-    sample: Sample, smoothness: float, radius: float, delta: float, largest: float, training: float
-) -> list[Row]:
-    longest, m = sample.longest, sample.n_items
-
-    def online(n: int) -> float:
-        return smooth_online(smoothness, radius, longest, training, n)
-
-    def excess(n: int) -> float:
-        return smooth_uniform(smoothness, radius, longest, n, m, largest, delta, training) - training
-
-    return [
-        _row("Equation 4.8", "averaged online gradient, smooth", False, online, sample, largest),
-        _row("Theorem 44", "ERM, smooth", True, excess, sample, largest),
-    ]
-
-
-def _row(
-    name: str, applies_to: str, nonconvex: bool, bound: Callable[[int], float], sample: Sample, largest: float
-) -> Row:
-    return Row(name, applies_to, nonconvex, bound(sample.n_queries), largest, queries_needed(bound, largest))
+    return [*rows, row("Theorem 40", "ERM, ‖w‖₁ ≤ W", True, l1, largest_l1)]

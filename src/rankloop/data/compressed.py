@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.data.readers.letor.numbers import Bytes
 
+Bytes = NDArray[np.uint8]
 BLOCK_BYTES = 8 << 20
 MAX_LINE_BYTES = 256 << 20
 PACKED_BYTES = 64 << 10

@@ -32,20 +32,15 @@ class Dataset(NamedTuple):
         if len(bounds) == 0:
             raise InvalidInput("offsets must hold one row number more than there are queries, got none")
         names = tuple(map(str, range(len(bounds) - 1))) if query_ids is None else tuple(map(str, query_ids))
-        made = cls(
-            finite_floats(features, 2, "features"),
-            finite_floats(relevance, 1, "relevance"),
-            bounds,
-            names,
-        )
-        return made.checked()
+        table, grades = finite_floats(features, 2, "features"), finite_floats(relevance, 1, "relevance")
+        return cls(table, grades, bounds, names).checked()
 
     @classmethod
     def of_rows(cls, features: ArrayLike, relevance: ArrayLike, qid: Sequence[object] | ArrayLike) -> Dataset:
         """From one query id per row: rows of one query are gathered, queries stand by first appearance."""
         if isinstance(qid, str) or not isinstance(qid, Iterable) or getattr(qid, "ndim", 1) != 1:
             raise InvalidInput(f"qid must be a list with one query id per row, got {qid!r:.80}")
-        order, offsets, names = gather([str(name) for name in qid])
+        order, offsets, names = group_rows([str(name) for name in qid])
         table, grades = finite_floats(features, 2, "features"), finite_floats(relevance, 1, "relevance")
         if not len(table) == len(grades) == len(order):
             raise InvalidInput(
@@ -120,7 +115,7 @@ def normalise_queries(dataset: Dataset) -> Dataset:
     return dataset._replace(features=_min_max(dataset.features, dataset.offsets))
 
 
-def gather(names: Sequence[str]) -> tuple[Ints, Ints, tuple[str, ...]]:
+def group_rows(names: Sequence[str]) -> tuple[Ints, Ints, tuple[str, ...]]:
     """(order, offsets, ids): the rows of each name together and in their order, names by first appearance."""
     numbers: dict[str, int] = {}
     owner = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)

@@ -3,7 +3,7 @@
 from rankloop.games.analysis import Analysis, analyse, analyse_depths
 from rankloop.games.certificate_check import objection
 from rankloop.games.game import Game
-from rankloop.games.indistinguishable import Twins, theorem_32, twins
+from rankloop.games.hopeless import Twins, theorem_32, twins
 from rankloop.games.learnability import Advice, advise
 
 __all__ = [

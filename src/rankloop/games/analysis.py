@@ -11,7 +11,7 @@ import msgspec
 
 from rankloop.core.protocols import Measure
 from rankloop.games.game import Game, measure_for, name_of, require_depth, require_items
-from rankloop.games.thresholds import enumeration as enumerated
+from rankloop.games.thresholds import enumeration
 from rankloop.games.thresholds.base import Certificate, Source, Thresholds
 from rankloop.games.thresholds.closed_forms import closed_form
 
@@ -72,7 +72,18 @@ def analyse(
     require_depth(seen)
     built = measure_for(measure, max_grade)
     found = thresholds(built, n_items, max_grade, closed_forms=closed_forms)  # type: ignore[arg-type]  # hashable
-    return _analysis(built, n_items, seen, max_grade, found)
+    return Analysis(
+        measure=built,
+        n_items=n_items,
+        depth=seen,
+        max_grade=max_grade,
+        verdict=_verdict(found, min(seen, n_items)),
+        source=found.source,
+        margin=found.margin,
+        learnable_from=found.learnable,
+        fast_from=found.fast,
+        certificate=found.certificate(min(seen, n_items)),
+    )
 
 
 def analyse_depths(
@@ -87,22 +98,7 @@ def analyse_depths(
 def thresholds(measure: Measure, n_items: int, max_grade: int, *, closed_forms: bool = True) -> Thresholds:
     """From which depth on the measure can be learned, and from which fast."""
     known = closed_form(measure, n_items, max_grade) if closed_forms else None
-    return known or enumerated.thresholds_of(Game(measure=measure, n_items=n_items, max_grade=max_grade))
-
-
-def _analysis(measure: Measure, n_items: int, depth: int, max_grade: int, found: Thresholds) -> Analysis:
-    return Analysis(
-        measure=measure,
-        n_items=n_items,
-        depth=depth,
-        max_grade=max_grade,
-        verdict=_verdict(found, min(depth, n_items)),
-        source=found.source,
-        margin=found.margin,
-        learnable_from=found.learnable,
-        fast_from=found.fast,
-        certificate=found.certificate(min(depth, n_items)),
-    )
+    return known or enumeration.thresholds_of(Game(measure=measure, n_items=n_items, max_grade=max_grade))
 
 
 def _verdict(found: Thresholds, depth: int) -> Verdict:

@@ -47,7 +47,7 @@ class Game:
 
     @cached_property
     def ranks(self) -> Ints:
-        """(n_rankings, n_items): the place of each item, counted from 0; row 0 shows the items in their order."""
+        """(n_rankings, n_items): the position of each item, counted from 0; row 0 shows the items in their order."""
         return np.array(list(itertools.permutations(range(self.n_items))), dtype=np.int64)
 
     @cached_property

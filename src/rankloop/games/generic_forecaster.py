@@ -98,7 +98,7 @@ class Receipt(NamedTuple):
     """Which items were revealed, and how likely that was."""
 
     group: int
-    chance: float
+    chance: float  # its name in saved receipts
 
 
 @register("generic_forecaster")
@@ -142,17 +142,17 @@ class GenericForecaster:
         probabilities = _probabilities(state.losses, *self._rates(state, table))
         action = _drawn(probabilities, rng.random())
         ranking, group = table.rankings[action].copy(), int(table.groups[action])
-        chance = float(probabilities[table.groups == group].sum())
-        return Decision(ranking, _log_sum(table, probabilities, ranking, state.shown), Receipt(group, chance))
+        probability = float(probabilities[table.groups == group].sum())
+        return Decision(ranking, _log_sum(table, probabilities, ranking, state.shown), Receipt(group, probability))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         table = self._table(state, len(query.features))
         items, grades = expect(feedback, Relevances)
-        group, chance = decision.receipt
-        check_receipt(0 <= group < len(table.members) and chance > 0.0)
+        group, probability = decision.receipt
+        check_receipt(0 <= group < len(table.members) and probability > 0.0)
         ascending = np.clip(np.rint(grades[np.argsort(items)]), 0, state.max_grade).astype(np.int64)
         signal = int(np.sum(ascending * (state.max_grade + 1) ** np.arange(state.depth)))
-        losses = state.losses + table.estimates[:, group, signal] / chance
+        losses = state.losses + table.estimates[:, group, signal] / probability
         return state._replace(losses=require_finite(losses), rounds=state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:

@@ -1,10 +1,12 @@
-"""A stream on which nobody can learn: one of two distributions that the feedback cannot tell apart."""
+"""Two distributions over relevances that look the same to every learner, though no ranking is best for both."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -13,11 +15,119 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import random_ranking
 from rankloop.core.registry import register
-from rankloop.core.types import Floats, Problem, Query
-from rankloop.games.indistinguishable import Twins, theorem_32, twins
+from rankloop.core.types import Floats, Ints, Problem, Query
+from rankloop.games.analysis import analyse
+from rankloop.games.game import Game, measure_for, name_of
+from rankloop.games.thresholds.enumeration import classes_of
 from rankloop.measures.dcg import NDCG
 
+NOTHING = 1e-7  # a gap up to this is none
 BLOCK = 256  # rounds drawn at a time
+
+
+class Twins(NamedTuple):
+    """Every ranking loses at least `gap` against the best ones, under `first` and `second` together, per round.
+
+    So any learner, which cannot tell them apart, loses at least gap / 2 per round under one of the two.
+    """
+
+    relevances: Ints  # (n_relevances, n_items)
+    first: Floats  # their probabilities
+    second: Floats
+    gap: float
+
+
+@lru_cache(maxsize=32)
+def twins(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) -> Twins:
+    """The pair with the widest gap between the best rankings 0, 1, 2, … of `first` and a swap or the reverse of it.
+
+    A linear program over both distributions: maximise gap subject to equal chances of all grades on all sets of `depth`
+    items, and (loss of ranking − loss of 0, 1, 2, …)·first + (loss of ranking − loss of the other)·second ≥ gap for
+    every ranking. `InvalidInput` when the game is not hopeless: then there is no such pair.
+    """
+    built = measure_for(measure, max_grade)
+    verdict = analyse(built, n_items, depth, max_grade).verdict
+    if verdict != "hopeless":
+        raise InvalidInput(
+            f"{name_of(built)} with {n_items} items at depth {depth} is {verdict}, not hopeless: feedback tells all "
+            f"distributions with different best rankings apart"
+        )
+    game = Game(measure=built, n_items=n_items, max_grade=max_grade)
+    found = max((_widest(game, depth, row) for row in _candidates(game)), key=lambda pair: pair.gap)
+    if found.gap <= NOTHING:
+        rows = np.unique(game.duplicates, return_index=True)[1]
+        found = max((_widest(game, depth, int(row)) for row in rows[1:]), key=lambda pair: pair.gap)
+    return found
+
+
+def seen_probabilities(relevances: Ints, depth: int, max_grade: int) -> Floats:
+    """(n_terms, n_relevances): times a distribution, all that feedback of this depth can ever reveal of it."""
+    n_items = relevances.shape[1]
+    rows = [np.ones(len(relevances))]
+    for size in range(1, depth + 1):
+        for items in itertools.combinations(range(n_items), size):
+            for grades in itertools.product(range(1, max_grade + 1), repeat=size):
+                rows.append((relevances[:, items] == grades).all(axis=1).astype(np.float64))
+    return np.array(rows)
+
+
+def theorem_32() -> Twins:
+    """The pair that proves Theorem 32 of Chaudhuri's thesis.
+
+    Three items, grades 0 and 1, nDCG, top-1: the mean grades are (0.45, 0.45, 0.4) both times, but ranking by expected
+    gain over ideal gain puts item 1 first under `first` and item 2 first under `second`. Hence also no surrogate that
+    is calibrated for nDCG can be learned from the grade of the first item. Chaudhuri (2016), "Learning to Rank: Online
+    Learning, Statistical Theory and Applications", table B.1.
+    """
+    printed: dict[tuple[int, ...], tuple[float, float]] = {
+        (0, 0, 0): (0.0, 0.0),
+        (1, 1, 0): (0.1, 0.3),
+        (1, 0, 1): (0.15, 0.0),
+        (0, 1, 1): (0.05, 0.0),
+        (1, 0, 0): (0.2, 0.15),
+        (0, 1, 0): (0.3, 0.15),
+        (0, 0, 1): (0.2, 0.4),
+        (1, 1, 1): (0.0, 0.0),
+    }
+    game = Game(measure=measure_for("nDCG"), n_items=3)
+    first, second = np.array([printed[tuple(map(int, row))] for row in game.relevances]).T
+    return Twins(game.relevances, first, second, gap_between(game, first, second))
+
+
+def gap_between(game: Game, first: Floats, second: Floats) -> float:
+    """The least that a ranking loses under both distributions together, against the best of each."""
+    losses = game.loss @ np.column_stack((first, second))
+    return float((losses - losses.min(axis=0)).sum(axis=1).min())
+
+
+def _candidates(game: Game) -> list[int]:
+    """The adjacent swaps of the first ranking, and its reverse."""
+    classes = classes_of(game)
+    reverse = game.action(game.rankings[0][::-1])
+    return [int(classes.rows[c]) for c in classes.first] + [reverse]
+
+
+def _widest(game: Game, depth: int, row: int) -> Twins:
+    from scipy.optimize import linprog  # takes half a second, for which nobody else should wait
+
+    seen = seen_probabilities(game.relevances, depth, game.max_grade)
+    n = len(game.relevances)
+    own, other = game.loss - game.loss[0], game.loss - game.loss[row]
+    at_least_gap = np.column_stack((-own, -other, np.ones(len(own))))
+    same_feedback = np.zeros((len(seen) + 1, 2 * n + 1))
+    same_feedback[:-1, :n], same_feedback[:-1, n:-1] = seen, -seen
+    same_feedback[-1, :n] = 1.0
+    right = np.zeros(len(same_feedback))
+    right[-1] = 1.0
+    minus_gap = np.zeros(2 * n + 1)
+    minus_gap[-1] = -1.0
+    bounds = [(0.0, None)] * (2 * n) + [(0.0, None)]
+    limits = {"A_ub": at_least_gap, "b_ub": np.zeros(len(own)), "A_eq": same_feedback, "b_eq": right}
+    result = linprog(minus_gap, **limits, bounds=bounds, method="highs")
+    if result.status != 0:
+        raise InvalidInput(f"the linear program of a pair of distributions could not be solved: {result.message}")
+    first, second = (np.maximum(part, 0.0) / np.maximum(part, 0.0).sum() for part in (result.x[:n], result.x[n:-1]))
+    return Twins(game.relevances, first, second, gap_between(game, first, second))
 
 
 @register("hopeless")
@@ -65,7 +175,7 @@ class Hopeless:
         """The grades of the first n rounds, (n, n_items), drawn exactly as `rounds` does."""
         return self._grades(random_ranking(self.n_items, rng), rng, n)
 
-    def _grades(self, names: np.ndarray[tuple[int], np.dtype[np.int64]], rng: Generator, n: int) -> Floats:
+    def _grades(self, names: Ints, rng: Generator, n: int) -> Floats:
         pair = self.twins()
         probabilities = pair.first if self.which == "first" else pair.second
         outcomes = np.searchsorted(np.cumsum(probabilities)[:-1], rng.random(n), side="right")

@@ -38,25 +38,15 @@ class _Choice(NamedTuple):
 def advise(measure: Measure | str = "nDCG", n_items: int = 4, depth: int | None = 1, max_grade: int = 1) -> Advice:
     """Whether the best ranking by a measure can be found from the grades of the first `depth` items (None: all)."""
     analysis = analyse(measure, n_items, depth, max_grade)
+    name, items = name_of(analysis.measure), f"{n_items} item{'s' if n_items > 1 else ''}"
     if analysis.verdict == "trivial":
-        return Advice(_nothing(analysis), NO_LOSS, "Show any order, as random_order does.", "random_order", analysis)
+        nothing = f"There is nothing to learn: {name} gives every ranking of {items} the same value."
+        return Advice(nothing, NO_LOSS, "Show any order, as random_order does.", "random_order", analysis)
     if analysis.verdict == "hopeless":
-        return Advice(_no(analysis), NEVER, _nearest(analysis), None, analysis)
-    choice = _learner(analysis)
-    return Advice(_yes(analysis), _speed(analysis), _how(analysis, choice), choice and choice.learner, analysis)
-
-
-def _nothing(analysis: Analysis) -> str:
-    name = name_of(analysis.measure)
-    return f"There is nothing to learn: {name} gives every ranking of {_items(analysis.n_items)} the same value."
-
-
-def _yes(analysis: Analysis) -> str:
-    return f"Yes: {name_of(analysis.measure)} of {_items(analysis.n_items)} can be learned from {_seen(analysis)}."
-
-
-def _no(analysis: Analysis) -> str:
-    return f"No: {name_of(analysis.measure)} of {_items(analysis.n_items)} cannot be learned from {_seen(analysis)}."
+        no = f"No: {name} of {items} cannot be learned from {_seen(analysis)}."
+        return Advice(no, NEVER, _nearest(analysis), None, analysis)
+    yes, choice = f"Yes: {name} of {items} can be learned from {_seen(analysis)}.", _learner(analysis)
+    return Advice(yes, _speed(analysis), _how(analysis, choice), choice and choice.learner, analysis)
 
 
 def _speed(analysis: Analysis) -> str:
@@ -76,8 +66,7 @@ def _how(analysis: Analysis, choice: _Choice | None) -> str:
             f"No learner here guarantees it for {name_of(analysis.measure)} at this size; generic_forecaster does up "
             f"to {MAX_ITEMS} items, and {_alternatives(analysis) or 'a cutoff may help'}."
         )
-    promise = f"Use {choice.learner}: its total loss against the best ranking grows as {choice.guarantee}"
-    return f"{promise}{choice.remark}."
+    return f"Use {choice.learner}: its total loss against the best ranking grows as {choice.guarantee}{choice.remark}."
 
 
 def _nearest(analysis: Analysis) -> str:
@@ -126,13 +115,12 @@ def _learner(analysis: Analysis) -> _Choice | None:
         start = "" if measure.relevant_from <= 1.0 else f", relevant_from={measure.relevant_from}"
         return _Choice(f"precision_bandit(n={measure.cutoff}{start})", "√T", ", at every depth")
     linear = _linear(measure, analysis.max_grade)
+    remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner here attains it"
+    if linear is not None and analysis.depth >= m:
+        return _Choice(f"ftpl(measure={linear!r})", "√T")
     if linear is not None:
-        if analysis.depth >= m:
-            return _Choice(f"ftpl(measure={linear!r})", "√T")
-        remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner here attains it"
         return _Choice(f"rtopk(measure={linear!r})", "T^(2/3)", remark)
     if m <= MAX_ITEMS and (analysis.max_grade + 1) ** m <= MAX_RELEVANCES:
-        remark = "" if analysis.verdict == "two_thirds" else "; √T is possible, but no learner here attains it"
         return _Choice(f"generic_forecaster(measure={name_of(measure)!r})", "T^(2/3)", remark)
     return None
 
@@ -153,7 +141,3 @@ def _seen(analysis: Analysis) -> str:
     if analysis.depth >= analysis.n_items:
         return "the grades of all items"
     return "the grade of the first item" if analysis.depth == 1 else f"the grades of the first {analysis.depth} items"
-
-
-def _items(n_items: int) -> str:
-    return f"{n_items} item{'s' if n_items > 1 else ''}"

@@ -50,8 +50,8 @@ def border(differences: Floats, which: int, first: Ints) -> Witness | Combinatio
     while True:
         solved = _widest(differences[which], differences[used])
         if solved.width <= NOTHING:
-            kept = solved.weights > 0.0
-            return Combination(used[kept], solved.weights[kept], solved.factor)
+            needed = solved.weights > 0.0
+            return Combination(used[needed], solved.weights[needed], solved.factor)
         slack = np.where(others, differences @ solved.probabilities, np.inf)
         slack[used] = np.inf
         missing = np.flatnonzero(slack < solved.width / 4.0)

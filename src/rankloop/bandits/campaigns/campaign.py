@@ -16,7 +16,8 @@ from rankloop.bandits.scorer import AdLog
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Problem, Query
-from rankloop.data.streams.draws import check_at_least, check_deviation, normals
+from rankloop.data.streams.draws import normals
+from rankloop.data.streams.parameters import check_at_least, check_deviation
 
 # Clicks per impression of the five most shown offers, and their impressions: table 5.2 of the thesis.
 CLICK_RATES = {"hotel": (0.081, 0.082, 0.078, 0.077, 0.055), "bank": (0.0017, 0.0040, 0.0045, 0.0030, 0.0023)}

@@ -57,7 +57,7 @@ def reproduce(
 
 def _print(findings: list[Finding], report: Path) -> None:
     from rankloop.cli.output import show_claims
-    from rankloop.experiments.report.html import duration, told
+    from rankloop.experiments.report.html import counts_text, duration
 
     for finding in findings:
         typer.echo(f"{finding.id}: {finding.title}")
@@ -66,7 +66,7 @@ def _print(findings: list[Finding], report: Path) -> None:
             typer.echo(finding.text)
     if len(findings) > 1:
         whole = duration(sum(finding.seconds or 0.0 for finding in findings))
-        typer.echo(f"{told(claim for finding in findings for claim in finding.claims)}; {whole}")
+        typer.echo(f"{counts_text(claim for finding in findings for claim in finding.claims)}; {whole}")
     typer.echo(f"report: {report}")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +14,14 @@ from rankloop.core.specs import nearest
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.compressed import BROKEN, read_all
 from rankloop.data.folder import data_path
+
+FILES = {
+    "letter": ("letter.csv.gz",),
+    "optdigits": ("optdigits.tra.csv.gz", "optdigits.tes.csv.gz"),
+    "pendigits": ("pendigits.tra.csv.gz", "pendigits.tes.csv.gz"),
+    "isolet": ("isolet.npz",),
+    "movement_libras": ("movement_libras.csv.gz",),
+}
 
 
 class LabelledSet(NamedTuple):
@@ -30,9 +37,10 @@ def read_labelled(name: str, folder: str | Path | None = None) -> LabelledSet:
 
     `folder` holds the files; unless given it is `uci` in the data folder.
     """
-    if name not in READERS:
-        raise InvalidInput(f"no labelled set {name!r}{nearest(name, READERS)}")
-    return READERS[name](data_path("uci") if folder is None else Path(folder))
+    if name not in FILES:
+        raise InvalidInput(f"no labelled set {name!r}{nearest(name, FILES)}")
+    files = [(data_path("uci") if folder is None else Path(folder)) / file for file in FILES[name]]
+    return _isolet(files[0]) if name == "isolet" else read_csv(files, label_first=name == "letter")
 
 
 def read_csv(paths: list[Path], label_first: bool = False) -> LabelledSet:
@@ -56,36 +64,11 @@ def _labelled(features: Floats, labels: list[str]) -> LabelledSet:
     return LabelledSet(features, np.array([numbers[label] for label in labels], dtype=np.int64), tuple(names))
 
 
-def _letter(folder: Path) -> LabelledSet:
-    return read_csv([folder / "letter.csv.gz"], label_first=True)
-
-
-def _optdigits(folder: Path) -> LabelledSet:
-    return read_csv([folder / "optdigits.tra.csv.gz", folder / "optdigits.tes.csv.gz"])
-
-
-def _pendigits(folder: Path) -> LabelledSet:
-    return read_csv([folder / "pendigits.tra.csv.gz", folder / "pendigits.tes.csv.gz"])
-
-
-def _movement_libras(folder: Path) -> LabelledSet:
-    return read_csv([folder / "movement_libras.csv.gz"])
-
-
-def _isolet(folder: Path) -> LabelledSet:
-    content = io.BytesIO(read_all(folder / "isolet.npz"))
+def _isolet(path: Path) -> LabelledSet:
+    content = io.BytesIO(read_all(path))
     try:
         with np.load(content, allow_pickle=False) as arrays:
             features, labels = arrays["X_times_10000"] / 10_000.0, arrays["y"]
     except (*BROKEN, zipfile.BadZipFile, KeyError, AttributeError, TypeError) as error:
         raise InvalidInput(f"isolet.npz is cut short or damaged: {error}") from None
     return _labelled(finite_floats(features, 2, "isolet"), [str(label) for label in labels.tolist()])
-
-
-READERS: dict[str, Callable[[Path], LabelledSet]] = {
-    "letter": _letter,
-    "optdigits": _optdigits,
-    "pendigits": _pendigits,
-    "isolet": _isolet,
-    "movement_libras": _movement_libras,
-}

@@ -15,6 +15,10 @@ from rankloop.core.types import Floats, Ints
 from rankloop.data.compressed import read_all
 from rankloop.data.download import need
 
+DOCUMENT = re.compile(r"<REUTERS([^>]*)>(.*?)</REUTERS>", re.DOTALL)
+TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.DOTALL)
+TEXT = re.compile(r"<TEXT[^>]*>(.*?)</TEXT>", re.DOTALL)
+
 
 class Corpus(NamedTuple):
     """Documents and the topics of each; is_train follows the split that the collection comes with."""
@@ -62,9 +66,9 @@ def tf_idf(corpus: Corpus, n_words: int = 1000) -> Words:
         raise InvalidInput(f"these documents have no words in common: {error}") from None
     topics = preparation.MultiLabelBinarizer().fit_transform(corpus.topics)
     scores = np.nan_to_num(selection.chi2(counts, topics)[0])
-    kept = np.sort(np.argsort(-scores, kind="stable")[:n_words])
-    weighted = extraction.TfidfTransformer(sublinear_tf=True).fit_transform(counts[:, kept]).tocsr()
-    return _words(weighted, tuple(str(name) for name in counter.get_feature_names_out()[kept]))
+    chosen = np.sort(np.argsort(-scores, kind="stable")[:n_words])
+    weighted = extraction.TfidfTransformer(sublinear_tf=True).fit_transform(counts[:, chosen]).tocsr()
+    return _words(weighted, tuple(str(name) for name in counter.get_feature_names_out()[chosen]))
 
 
 def _words(matrix: Any, names: tuple[str, ...]) -> Words:
@@ -87,11 +91,6 @@ def _json_lines(content: bytes, file: Path) -> Corpus:
                     f"{file.name}, line {number}: a JSON object with text, group and split was expected"
                 ) from None
     return Corpus(tuple(texts), tuple(topics), np.array(is_train, dtype=np.bool_))
-
-
-DOCUMENT = re.compile(r"<REUTERS([^>]*)>(.*?)</REUTERS>", re.DOTALL)
-TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.DOTALL)
-TEXT = re.compile(r"<TEXT[^>]*>(.*?)</TEXT>", re.DOTALL)
 
 
 def _reuters(content: bytes) -> Corpus:

@@ -1,0 +1,1 @@
+"""Streams of queries: simulated ones, and those over data sets."""

@@ -15,8 +15,8 @@ from rankloop.core.learner_parts import ALL
 from rankloop.core.types import Floats, Ints
 from rankloop.data.dataset import Dataset
 
-ROUNDS, DRAWN, OWN, WRITTEN, LIMIT = 0, 1, 2, 3, 4  # the places of Pool.counts
-FIRST_ROW, COUNT, REFUSED, LOG_PROPENSITY, EXPLORATION, NUMBERS = range(6)  # the places of a row of Pool.history
+ROUNDS, DRAWN, OWN, WRITTEN, LIMIT = 0, 1, 2, 3, 4  # the entries of Pool.counts
+FIRST_ROW, COUNT, REFUSED, LOG_PROPENSITY, EXPLORATION, NUMBERS = range(6)  # the entries of a row of Pool.history
 LINE = 8  # numbers in a line of the processor's cache
 AHEAD = 2**11  # numbers fetched ahead; of longer queries the processor itself foresees the rest
 
@@ -77,7 +77,7 @@ def more_rounds(pool: Pool, draws_own: bool) -> bool:
 
 @intrinsic
 def _fetch(_: Any, array: Any, position: Any) -> Any:
-    """Ask for the cache line of array.flat[place], without waiting for it."""
+    """Ask for the cache line of array.flat[position], without waiting for it."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         numbers = context.make_array(signature.args[0])(context, builder, arguments[0])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtri
 
-from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 
 SMALLEST = 2.0**-54  # half of the smallest positive double that rng.random returns
@@ -31,15 +28,3 @@ def grades_by_share(latent: Floats, shares: tuple[float, ...]) -> Floats:
     """Grades 0, 1, … by ascending latent value, grade g being given to a part shares[g] of the items."""
     cuts = np.quantile(latent, np.cumsum(shares)[:-1] / np.sum(shares))
     return np.searchsorted(cuts, latent, side="left").astype(np.float64)
-
-
-def check_at_least(least: int, **numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < least:
-            raise InvalidInput(f"{name} must be at least {least}, got {number}")
-
-
-def check_deviation(**deviations: float) -> None:
-    for name, deviation in deviations.items():
-        if not 0.0 <= deviation < math.inf:
-            raise InvalidInput(f"{name} is a standard deviation, finite and at least 0, got {deviation}")

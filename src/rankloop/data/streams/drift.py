@@ -1,4 +1,4 @@
-"""Worlds that change while the learner learns."""
+"""Streams that change while the learner learns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.random import Generator
 from rankloop.core.protocols import Relevance, Stream
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints, Problem, Query
-from rankloop.data.streams.draws import check_at_least
+from rankloop.data.streams.parameters import check_at_least
 
 
 @register("drift")

@@ -13,14 +13,58 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.rankings import random_ranking
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
-from rankloop.data.streams.draws import check_at_least, check_deviation
+from rankloop.data.streams.parameters import check_at_least, check_deviation
 
 BLOCK = 256  # rounds drawn at a time
 
 
+@dataclass(frozen=True, kw_only=True)
+class _BinaryGrades:
+    """A fixed set, some of whose items are relevant; every round each grade is wrong with the same probability."""
+
+    n_items: int
+    n_relevant: int
+
+    def __post_init__(self) -> None:
+        check_at_least(1, n_items=self.n_items)
+        if not 0 <= self.n_relevant <= self.n_items:
+            raise InvalidInput(f"n_relevant must be from 0 to n_items = {self.n_items}, got {self.n_relevant}")
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(n_features=0, n_items=self.n_items)
+
+    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        return _rounds(self._probabilities(rng), rng)
+
+    def relevances(self, rng: Generator, n: int) -> Floats:
+        """The grades of the first n rounds, (n, n_items), drawn exactly as `rounds` does."""
+        return _grades(self._probabilities(rng), rng, n)
+
+    def _probabilities(self, rng: Generator) -> Floats:
+        """Of being 1, for each item; relevant are random ones, since the first would be favoured by ties."""
+        relevant = random_ranking(self.n_items, rng) < self.n_relevant
+        return np.where(relevant, 1.0 - self._wrong(), self._wrong())
+
+    def _wrong(self) -> float:
+        raise NotImplementedError
+
+
+def _rounds(probabilities: Floats, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+    query = Query("", np.empty((len(probabilities), 0)), np.empty(0))
+    while True:
+        for grades in _grades(probabilities, rng, BLOCK):
+            yield query, grades
+
+
+def _grades(probabilities: Floats, rng: Generator, n: int) -> Floats:
+    """n rounds of independent grades, item i being 1 with probabilities[i]; one double per grade."""
+    return (rng.random((n, len(probabilities))) < probabilities).astype(np.float64)
+
+
 @register("flipped_relevance")
 @dataclass(frozen=True, kw_only=True)
-class FlippedRelevance:
+class FlippedRelevance(_BinaryGrades):
     """A fixed set of which `n_relevant` items are relevant; every round each grade is flipped with probability `flip`.
 
     Which items are relevant is drawn once per run. Chaudhuri and Tewari (2017), "Online Learning to Rank with Top-k
@@ -32,29 +76,17 @@ class FlippedRelevance:
     flip: float = 0.05
 
     def __post_init__(self) -> None:
-        _check_sizes(self.n_items, self.n_relevant)
+        super().__post_init__()
         if not 0.0 <= self.flip <= 1.0:
             raise InvalidInput(f"flip is a probability, from 0 to 1, got {self.flip}")
 
-    @property
-    def problem(self) -> Problem:
-        return Problem(n_features=0, n_items=self.n_items)
-
-    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        return _rounds(self._probabilities(rng), rng)
-
-    def relevances(self, rng: Generator, n: int) -> Floats:
-        """The grades of the first n rounds, (n, n_items), drawn exactly as `rounds` does."""
-        return _grades(self._probabilities(rng), rng, n)
-
-    def _probabilities(self, rng: Generator) -> Floats:
-        relevant = _relevant(rng, self.n_items, self.n_relevant)
-        return np.where(relevant, 1.0 - self.flip, self.flip)
+    def _wrong(self) -> float:
+        return self.flip
 
 
 @register("noisy_relevance")
 @dataclass(frozen=True, kw_only=True)
-class NoisyRelevance:
+class NoisyRelevance(_BinaryGrades):
     """A fixed set with hidden relevance r in {0, 1}; a round's grade is 1 when r + N(0, sd²) exceeds ½, else 0.
 
     So each grade is wrong with probability Φ(−1 / (2·sd)). Which items are relevant is drawn once per run. Chaudhuri
@@ -66,44 +98,8 @@ class NoisyRelevance:
     sd: float = 0.25
 
     def __post_init__(self) -> None:
-        _check_sizes(self.n_items, self.n_relevant)
+        super().__post_init__()
         check_deviation(sd=self.sd)
 
-    @property
-    def problem(self) -> Problem:
-        return Problem(n_features=0, n_items=self.n_items)
-
-    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        return _rounds(self._probabilities(rng), rng)
-
-    def relevances(self, rng: Generator, n: int) -> Floats:
-        """The grades of the first n rounds, (n, n_items), drawn exactly as `rounds` does."""
-        return _grades(self._probabilities(rng), rng, n)
-
-    def _probabilities(self, rng: Generator) -> Floats:
-        relevant = _relevant(rng, self.n_items, self.n_relevant)
-        wrong = float(ndtr(-0.5 / self.sd)) if self.sd > 0.0 else 0.0
-        return np.where(relevant, 1.0 - wrong, wrong)
-
-
-def _rounds(probabilities: Floats, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-    query = Query("", np.empty((len(probabilities), 0)), np.empty(0))
-    while True:
-        for grades in _grades(probabilities, rng, BLOCK):
-            yield query, grades
-
-
-def _grades(probabilities: Floats, rng: Generator, n: int) -> Floats:
-    """n rounds of independent grades, item i being 1 with probability chances[i]; one double per grade."""
-    return (rng.random((n, len(probabilities))) < probabilities).astype(np.float64)
-
-
-def _relevant(rng: Generator, n_items: int, n_relevant: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Random items, since the first ones would be favoured by ties."""
-    return random_ranking(n_items, rng) < n_relevant
-
-
-def _check_sizes(n_items: int, n_relevant: int) -> None:
-    check_at_least(1, n_items=n_items)
-    if not 0 <= n_relevant <= n_items:
-        raise InvalidInput(f"n_relevant must be from 0 to n_items = {n_items}, got {n_relevant}")
+    def _wrong(self) -> float:
+        return float(ndtr(-0.5 / self.sd)) if self.sd > 0.0 else 0.0

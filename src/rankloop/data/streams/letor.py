@@ -17,7 +17,7 @@ from rankloop.data.dataset import Dataset, concatenate, normalise_queries
 from rankloop.data.folder import data_path
 from rankloop.data.readers.letor.file import read_letor
 from rankloop.data.readers.letor.queries import SIDE_SUFFIXES
-from rankloop.data.streams.draws import check_at_least
+from rankloop.data.streams.parameters import check_at_least
 from rankloop.data.streams.pool import shuffled_rounds
 
 NOT_DATA = (*SIDE_SUFFIXES, ".json", ".csv", ".md", ".sha256")
@@ -81,8 +81,8 @@ def _load(
     if len(dataset.relevance) and dataset.relevance.min() < 0.0:
         raise InvalidInput(f"{files[0].name} has the grade {dataset.relevance.min()}: grades of a stream begin at 0")
     best = [dataset.relevance[a:b].max(initial=0.0) for a, b in zip(dataset.offsets, dataset.offsets[1:])]
-    kept = np.flatnonzero((dataset.sizes >= min_items) & ((np.array(best) > 0.0) | (not need_relevant)))
-    if not len(kept):
+    chosen = np.flatnonzero((dataset.sizes >= min_items) & ((np.array(best) > 0.0) | (not need_relevant)))
+    if not len(chosen):
         raise InvalidInput(f"{files[0].name}: no query has {min_items} items" + " and a relevant one" * need_relevant)
-    chosen = dataset if len(kept) == dataset.n_queries else dataset.subset(kept)
-    return normalise_queries(chosen) if normalise else chosen
+    queries = dataset if len(chosen) == dataset.n_queries else dataset.subset(chosen)
+    return normalise_queries(queries) if normalise else queries

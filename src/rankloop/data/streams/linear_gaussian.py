@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from numpy.random import Generator
 
 from rankloop.core.kernels import scores_of
 from rankloop.core.registry import register
-from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import Dataset
-from rankloop.data.streams.draws import check_at_least, check_deviation, grades_by_share, normals, unit_vector
-from rankloop.data.streams.pool import dataset_of_equal, shuffled_rounds
+from rankloop.data.streams.draws import grades_by_share, normals, unit_vector
+from rankloop.data.streams.parameters import check_deviation
+from rankloop.data.streams.pool import SimulatedQueries, dataset_of_equal
 
 SHARES = (0.5, 0.25, 0.15, 0.07, 0.03)
 
 
 @register("linear_gaussian")
 @dataclass(frozen=True, kw_only=True)
-class LinearGaussian:
+class LinearGaussian(SimulatedQueries):
     """Normal features, and five grades that cut w·x + noise·N(0, 1) at the shares .50 / .25 / .15 / .07 / .03.
 
-    w is a random unit vector, drawn with the `n_queries` queries once per run. The easiest world for a linear
+    w is a random unit vector, drawn with the `n_queries` queries once per run. The easiest stream for a linear
     learner in which no ranker is perfect.
     """
 
@@ -32,18 +31,10 @@ class LinearGaussian:
     noise: float = 0.5
 
     def __post_init__(self) -> None:
-        check_at_least(1, n_items=self.n_items, n_features=self.n_features, n_queries=self.n_queries)
+        super().__post_init__()
         check_deviation(noise=self.noise)
 
-    @property
-    def problem(self) -> Problem:
-        return Problem(n_features=self.n_features, max_grade=len(SHARES) - 1)
-
-    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        return shuffled_rounds(self.dataset(rng), rng)
-
     def dataset(self, rng: Generator) -> Dataset:
-        """The queries of one run."""
         weights = unit_vector(rng, self.n_features)
         features = normals(rng, self.n_queries, self.n_items, self.n_features)
         latent = scores_of(features.reshape(-1, self.n_features), weights)

@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT
-from rankloop.data.streams.draws import check_at_least
+from rankloop.data.streams.parameters import check_at_least
 
 MAX_RATIO = 2**31  # radius / margin; its square is a number of features
 

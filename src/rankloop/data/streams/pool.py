@@ -1,16 +1,43 @@
-"""Endless rounds over a data set: a random query each time, its items shuffled."""
+"""Endless rounds over a data set: a random query each time, its items shuffled; and data sets drawn for that."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.types import Floats, Query
+from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT, Dataset
+from rankloop.data.streams.parameters import check_at_least
+
+N_GRADES = 5  # of simulated queries
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedQueries:
+    """Queries with equally many items and grades 0 to 4; a stream says in `dataset` how those of one run are drawn."""
+
+    n_items: int
+    n_features: int
+    n_queries: int
+
+    def __post_init__(self) -> None:
+        check_at_least(1, n_items=self.n_items, n_features=self.n_features, n_queries=self.n_queries)
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(n_features=self.n_features, max_grade=N_GRADES - 1)
+
+    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        return shuffled_rounds(self.dataset(rng), rng)
+
+    def dataset(self, rng: Generator) -> Dataset:
+        """The queries of one run."""
+        raise NotImplementedError
 
 
 def shuffled_rounds(dataset: Dataset, rng: Generator, candidates: int | None = None) -> Iterator[tuple[Query, Floats]]:
@@ -22,8 +49,8 @@ def shuffled_rounds(dataset: Dataset, rng: Generator, candidates: int | None = N
     n_queries, random = len(sizes), rng.random
     while True:
         q = int(random() * n_queries)
-        n_kept = sizes[q] if candidates is None else min(candidates, sizes[q])
-        rows, grades = _shuffled(features, relevance, starts[q], sizes[q], random(n_kept))
+        n_shown = sizes[q] if candidates is None else min(candidates, sizes[q])
+        rows, grades = _shuffled(features, relevance, starts[q], sizes[q], random(n_shown))
         yield Query(names[q], rows, NO_CONTEXT), grades
 
 
@@ -38,10 +65,10 @@ def dataset_of_equal(features: Floats, relevance: Floats) -> Dataset:
 @kernel
 def _shuffled(features: Floats, relevance: Floats, start: int, size: int, draws: Floats) -> tuple[Floats, Floats]:
     """The first len(draws) items of a Fisher–Yates shuffle of the rows start … start + size."""
-    n_kept, n_features = len(draws), features.shape[1]
+    n_shown, n_features = len(draws), features.shape[1]
     order = np.arange(start, start + size)
-    rows, grades = np.empty((n_kept, n_features)), np.empty(n_kept)
-    for i in range(n_kept):
+    rows, grades = np.empty((n_shown, n_features)), np.empty(n_shown)
+    for i in range(n_shown):
         j = i + int(draws[i] * (size - i))
         order[i], order[j] = order[j], order[i]
         row = order[i]

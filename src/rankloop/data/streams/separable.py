@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,17 +11,15 @@ from scipy.special import ndtr, ndtri
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
 from rankloop.core.registry import register
-from rankloop.core.types import Floats, Problem, Query
+from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
-from rankloop.data.streams.draws import check_at_least, normals, unit_vector
-from rankloop.data.streams.pool import dataset_of_equal, shuffled_rounds
-
-N_GRADES = 5
+from rankloop.data.streams.draws import normals, unit_vector
+from rankloop.data.streams.pool import N_GRADES, SimulatedQueries, dataset_of_equal
 
 
 @register("separable")
 @dataclass(frozen=True, kw_only=True)
-class Separable:
+class Separable(SimulatedQueries):
     """Items of grade g are N(g·w, I) with w·x kept within ±(1 − margin)/2 of g: w ranks every query perfectly.
 
     w is a random unit vector and the five grades are equally frequent. Features are shifted so that the middle grade
@@ -37,22 +34,14 @@ class Separable:
     margin: float = 0.4
 
     def __post_init__(self) -> None:
-        check_at_least(1, n_items=self.n_items, n_features=self.n_features, n_queries=self.n_queries)
+        super().__post_init__()
         if not 0.0 < self.margin <= 1.0:
             raise InvalidInput(f"margin must be above 0 and at most 1, the distance of two grades, got {self.margin}")
 
-    @property
-    def problem(self) -> Problem:
-        return Problem(n_features=self.n_features, max_grade=N_GRADES - 1)
-
-    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        return shuffled_rounds(self.dataset(rng), rng)
-
     def dataset(self, rng: Generator) -> Dataset:
-        """The queries of one run."""
-        return self._world(rng)[0]
+        return self.dataset_and_weights(rng)[0]
 
-    def _world(self, rng: Generator) -> tuple[Dataset, Floats]:
+    def dataset_and_weights(self, rng: Generator) -> tuple[Dataset, Floats]:
         """The queries and the unit vector that ranks them."""
         weights = unit_vector(rng, self.n_features)
         features = normals(rng, self.n_queries * self.n_items, self.n_features)

@@ -17,7 +17,7 @@ from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT
 from rankloop.data.folder import data_path
 from rankloop.data.readers.text import Corpus, Words, read_corpus, tf_idf
-from rankloop.data.streams.draws import check_at_least
+from rankloop.data.streams.parameters import check_at_least
 
 
 @register("topics")

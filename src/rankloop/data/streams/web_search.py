@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +9,11 @@ from numpy.random import Generator
 
 from rankloop.core.kernels import scores_of
 from rankloop.core.registry import register
-from rankloop.core.types import Floats, Problem, Query
+from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
-from rankloop.data.streams.draws import check_at_least, check_deviation, grades_by_share, normals
-from rankloop.data.streams.pool import dataset_of_equal, shuffled_rounds
+from rankloop.data.streams.draws import grades_by_share, normals
+from rankloop.data.streams.parameters import check_deviation
+from rankloop.data.streams.pool import SimulatedQueries, dataset_of_equal
 
 SHARES = (0.26, 0.36, 0.28, 0.08, 0.02)
 NONLINEAR = 0.5
@@ -21,7 +21,7 @@ NONLINEAR = 0.5
 
 @register("web_search")
 @dataclass(frozen=True, kw_only=True)
-class WebSearch:
+class WebSearch(SimulatedQueries):
     """Features in [0, 1], five grades that cut linear + ½·nonlinear + noise·N(0, 1) at .26 / .36 / .28 / .08 / .02.
 
     Both parts have mean 0 and variance 1: the linear one is w·x with random weights, the nonlinear one sums products
@@ -35,18 +35,10 @@ class WebSearch:
     noise: float = 1.1
 
     def __post_init__(self) -> None:
-        check_at_least(1, n_items=self.n_items, n_features=self.n_features, n_queries=self.n_queries)
+        super().__post_init__()
         check_deviation(noise=self.noise)
 
-    @property
-    def problem(self) -> Problem:
-        return Problem(n_features=self.n_features, max_grade=len(SHARES) - 1)
-
-    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        return shuffled_rounds(self.dataset(rng), rng)
-
     def dataset(self, rng: Generator) -> Dataset:
-        """The queries of one run."""
         features = rng.random((self.n_queries * self.n_items, self.n_features))
         centred = features - 0.5
         linear = scores_of(centred, normals(rng, self.n_features))

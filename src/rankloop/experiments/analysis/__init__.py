@@ -1,0 +1,1 @@
+"""What the runs say: curves, tests of significance, verdicts on claims."""

@@ -8,20 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.types import Floats, Ints
-from rankloop.experiments.run.worker import Run, Series
+from rankloop.experiments.run.recorder import Series
+from rankloop.experiments.run.worker import Run
 from rankloop.experiments.spec.model import Experiment
-
-
-class Estimate(NamedTuple):
-    """A mean over seeds and its standard error, nan where there is one seed."""
-
-    mean: float
-    error: float
-
-    def __str__(self) -> str:
-        if math.isnan(self.error):
-            return number(self.mean)
-        return f"{number(self.mean)} ± {number(self.error, digits_of(self.mean))}"
 
 
 class Curves:
@@ -53,7 +42,7 @@ class Curves:
         counts = {arm: sum(run.refused for run in self._runs.values() if run.arm == arm) for arm in self.arms}
         return {arm: count for arm, count in counts.items() if count}
 
-    def path_of(self, round: int | None) -> int:
+    def column_of(self, round: int | None) -> int:
         """The column of a checkpoint; the last for None."""
         return -1 if round is None else int(np.searchsorted(self.rounds, round))
 
@@ -63,6 +52,24 @@ class Curves:
     def _stack(self, series: list[Series | None]) -> Floats | None:
         present = [values for values in series if values is not None]
         return np.array(present, dtype=np.float64) if present else None
+
+
+def values_at(curves: Curves, arm: str, measure: str, quantity: str, stream: str = "", column: int = -1) -> Floats:
+    """One value per seed, at the last checkpoint of the first stream unless said; nan for what an arm does not have."""
+    rows = curves.of(stream or curves.streams[0], arm, measure, quantity)
+    return np.full(len(curves.seeds), np.nan) if rows is None else rows[:, column]
+
+
+class Estimate(NamedTuple):
+    """A mean over seeds and its standard error, nan where there is one seed."""
+
+    mean: float
+    error: float
+
+    def __str__(self) -> str:
+        if math.isnan(self.error):
+            return number(self.mean)
+        return f"{number(self.mean)} ± {number(self.error, digits_of(self.mean))}"
 
 
 def estimate(values: Floats) -> Estimate:

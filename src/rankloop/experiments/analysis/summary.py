@@ -9,8 +9,7 @@ import msgspec
 import numpy as np
 
 from rankloop.core.registry import build
-from rankloop.core.types import Floats
-from rankloop.experiments.analysis.curves import Curves, estimate, number
+from rankloop.experiments.analysis.curves import Curves, estimate, number, values_at
 from rankloop.experiments.analysis.significance import holm, paired
 from rankloop.experiments.analysis.verdicts import judge
 from rankloop.experiments.report.charts import Line, chart
@@ -30,25 +29,30 @@ WORDS: dict[Quantity, str] = {
 
 def finding_of(experiment: Experiment, runs: list[Run]) -> Finding:
     """Everything that the report shows of an experiment."""
-    curves = Curves(experiment, runs)
+    return summarise(Curves(experiment, runs))
+
+
+def summarise(curves: Curves) -> Finding:
+    """The same, of runs that are arranged already."""
+    experiment = curves.experiment
     return Finding(
         id=experiment.name,
         title=experiment.title or experiment.name,
         text=experiment.description,
         claims=tuple(judge(claim, curves) for claim in experiment.claims),
-        charts=tuple(_charts(experiment, curves)),
-        tables=tuple(_tables(experiment, curves)),
-        inside=tuple(_reports(experiment, curves)),
-        facts=_facts(experiment, curves),
+        charts=tuple(_charts(curves)),
+        tables=tuple(_tables(curves)),
+        inside=tuple(_reports(curves)),
+        facts=_facts(curves),
         spec=msgspec.json.format(msgspec.json.encode(experiment), indent=2).decode(),
     )
 
 
-def before_and_after(experiment: Experiment, curves: Curves, stream: str, measure: str) -> Table:
+def before_and_after(curves: Curves, stream: str, measure: str) -> Table:
     """The first rounds beside the last ones, arms from best to worst."""
-    window = window_of(experiment)
+    experiment, window = curves.experiment, window_of(curves.experiment)
     share = f"{100 * window / experiment.horizon:.3g} %"
-    first = curves.path_of(window)
+    first = curves.column_of(window)
     overall: dict[Quantity, str] = {"average": "all rounds"}
     if experiment.regret and measure not in without_regret(experiment):
         overall["regret"] = "regret"
@@ -57,7 +61,7 @@ def before_and_after(experiment: Experiment, curves: Curves, stream: str, measur
         values = curves.of(stream, arm, measure, "recent")
         if values is not None:
             before, after = values[:, first], values[:, -1]
-            whole = [estimate(_final(curves, stream, arm, measure, quantity)) for quantity in overall]
+            whole = [estimate(values_at(curves, arm, measure, quantity, stream)) for quantity in overall]
             cells = (estimate(before), estimate(after), _signed(estimate(after - before).mean), *whole)
             rows.append((arm, *map(str, cells)))
     header = ("arm", f"first {share}", f"last {share}", "change", *overall.values())
@@ -65,7 +69,8 @@ def before_and_after(experiment: Experiment, curves: Curves, stream: str, measur
     return Table(_titled(measure, stream, curves), header, rows, " ".join(notes))
 
 
-def _charts(experiment: Experiment, curves: Curves) -> Iterator[Chart]:
+def _charts(curves: Curves) -> Iterator[Chart]:
+    experiment = curves.experiment
     for stream in curves.streams:
         for measure in curves.measures:
             for quantity in _quantities(experiment):
@@ -84,7 +89,7 @@ def _charts(experiment: Experiment, curves: Curves) -> Iterator[Chart]:
                     )
 
 
-def _reports(experiment: Experiment, curves: Curves) -> Iterator[Chart]:
+def _reports(curves: Curves) -> Iterator[Chart]:
     """What learners say of themselves, unless it only counts the rounds or never changes."""
     for stream in curves.streams:
         for path in curves.reported():
@@ -96,7 +101,9 @@ def _reports(experiment: Experiment, curves: Curves) -> Iterator[Chart]:
             if not all(np.all(line.rows == curves.rounds) or np.ptp(line.rows) == 0.0 for line in lines):
                 title = _titled(path, stream, curves)
                 name = _file_name(stream, "report", path)
-                yield chart(name, title, curves.rounds, lines, caption=_caption(curves), log_x=_log_x(experiment))
+                yield chart(
+                    name, title, curves.rounds, lines, caption=_caption(curves), log_x=_log_x(curves.experiment)
+                )
 
 
 def _log_x(experiment: Experiment) -> bool:
@@ -116,10 +123,10 @@ def _quantities(experiment: Experiment) -> tuple[Quantity, ...]:
     return ("average", "regret") if experiment.regret else ("average",)
 
 
-def _tables(experiment: Experiment, curves: Curves) -> Iterator[Table]:
+def _tables(curves: Curves) -> Iterator[Table]:
     for stream in curves.streams:
         for measure in curves.measures:
-            yield before_and_after(experiment, curves, stream, measure)
+            yield before_and_after(curves, stream, measure)
     for stream in curves.streams:
         for measure in curves.measures:
             yield _comparison(curves, stream, measure)
@@ -133,7 +140,7 @@ def _comparison(curves: Curves, stream: str, measure: str) -> Table:
         return Table(title, header, [], "One seed: differences cannot be told from chance; use at least two.")
     best, *others = [arm for arm in _from_best(curves, stream, measure) if arm != CEILING]
     differences = [
-        paired(_final(curves, stream, arm, measure), _final(curves, stream, best, measure)) for arm in others
+        paired(*(values_at(curves, one, measure, "average", stream) for one in (arm, best))) for arm in others
     ]
     t_tests = holm([difference.t_test for difference in differences])
     wilcoxons = holm([difference.wilcoxon for difference in differences])
@@ -148,17 +155,12 @@ def _comparison(curves: Curves, stream: str, measure: str) -> Table:
 def _from_best(curves: Curves, stream: str, measure: str) -> list[str]:
     """The arms by their mean over all rounds, the ceiling first."""
     sign = 1.0 if build(measure, "measure").higher_is_better else -1.0
-    worth = {arm: sign * estimate(_final(curves, stream, arm, measure)).mean for arm in curves.arms}
+    worth = {arm: sign * estimate(values_at(curves, arm, measure, "average", stream)).mean for arm in curves.arms}
     return sorted(curves.arms, key=lambda arm: (arm != CEILING, -worth[arm] if not math.isnan(worth[arm]) else np.inf))
 
 
-def _final(curves: Curves, stream: str, arm: str, measure: str, quantity: Quantity = "average") -> Floats:
-    """One value per seed at the last checkpoint; nan for what an arm does not have."""
-    rows = curves.of(stream, arm, measure, quantity)
-    return np.full(len(curves.seeds), np.nan) if rows is None else rows[:, -1]
-
-
-def _facts(experiment: Experiment, curves: Curves) -> tuple[tuple[str, str], ...]:
+def _facts(curves: Curves) -> tuple[tuple[str, str], ...]:
+    experiment = curves.experiment
     missing = without_regret(experiment) if experiment.regret else []
     return (
         *((f"regret of {measure}", "not available (too many items to try all rankings)") for measure in missing),
@@ -170,8 +172,8 @@ def _facts(experiment: Experiment, curves: Curves) -> tuple[tuple[str, str], ...
     )
 
 
-def _titled(what: str, stream: str, curves: Curves) -> str:
-    return f"{what}, {stream}" if len(curves.streams) > 1 else what
+def _titled(name: str, stream: str, curves: Curves) -> str:
+    return f"{name}, {stream}" if len(curves.streams) > 1 else name
 
 
 def _caption(curves: Curves) -> str:

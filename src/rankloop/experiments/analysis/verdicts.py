@@ -7,6 +7,7 @@ from functools import singledispatch
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
@@ -50,17 +51,9 @@ def _on(claim: Claim, curves: Curves, stream: str) -> tuple[Word, str]:
 def _(claim: Above | Below, curves: Curves, stream: str) -> tuple[Word, str]:
     """It holds when the interval of the paired difference is above `by`, partly when only its mean is."""
     left, right = _sides(claim, curves, stream)
-    difference = paired(left, right)
-    sign = 1.0 if isinstance(claim, Above) else -1.0
-    mean, nearest_end = sign * difference.mean, sign * (difference.low if sign > 0 else difference.high)
+    word, because = _compared(left, right, claim.by, 1.0 if isinstance(claim, Above) else -1.0, counted=True)
     beyond = f" of {number(claim.by)}" if claim.by else ""
-    told = f"{_both(left, right)}: difference {number(difference.mean)}"
-    if difference.n < 2:
-        return ("holds" if mean > claim.by else "does not hold"), f"{told}, from one seed"
-    told += f", 95 % interval {number(difference.low)} to {number(difference.high)} over {difference.n} seeds"
-    if nearest_end > claim.by:
-        return "holds", told
-    return ("partly", f"{told}, not beyond chance{beyond}") if mean > claim.by else ("does not hold", told)
+    return word, f"{because}, not beyond chance{beyond}" if word == "partly" else because
 
 
 @_on.register
@@ -69,11 +62,8 @@ def _(claim: Near, curves: Curves, stream: str) -> tuple[Word, str]:
     differences = np.asarray(left - right)
     mean, error = estimate(differences)
     allowed = claim.within + claim.standard_errors * (0.0 if math.isnan(error) else error)
-    told = f"{_both(left, right)}: difference {number(mean)}, allowed {number(allowed)}"
-    if abs(mean) <= allowed:
-        return "holds", told
-    close = int(np.sum(np.abs(differences) <= allowed))
-    return ("partly", f"{told}; in {close} of {len(differences)} seeds") if close else ("does not hold", told)
+    because = f"{_both(left, right)}: difference {number(mean)}, allowed {number(allowed)}"
+    return _in_mean_or_seeds(abs(mean) <= allowed, np.abs(differences) <= allowed, because)
 
 
 @_on.register
@@ -83,17 +73,62 @@ def _(claim: Exponent, curves: Curves, stream: str) -> tuple[Word, str]:
     slopes = slopes[~np.isnan(slopes)]
     if not len(slopes):
         return "does not hold", "there are fewer than three checkpoints with a positive value"
-    told = f"exponent {estimate(slopes)} over {len(slopes)} seeds, claimed {number(claim.low)} to {number(claim.high)}"
-    if claim.low <= slopes.mean() <= claim.high:
-        return "holds", told
-    inside = int(np.sum((claim.low <= slopes) & (slopes <= claim.high)))
-    return ("partly", f"{told}; in {inside} of {len(slopes)} seeds") if inside else ("does not hold", told)
+    claimed = f"claimed {number(claim.low)} to {number(claim.high)}"
+    because = f"exponent {estimate(slopes)} over {len(slopes)} seeds, {claimed}"
+    inside = (claim.low <= slopes) & (slopes <= claim.high)
+    return _in_mean_or_seeds(claim.low <= slopes.mean() <= claim.high, inside, because)
+
+
+def _in_mean_or_seeds(holds: bool, seeds: NDArray[np.bool_], because: str) -> tuple[Word, str]:
+    """It holds in the mean, partly in some of the seeds."""
+    if holds or not seeds.any():
+        return word_of(holds), because
+    return "partly", f"{because}; in {int(np.sum(seeds))} of {len(seeds)} seeds"
+
+
+def _sides(claim: Above | Below | Near, curves: Curves, stream: str) -> tuple[Floats, Floats | float]:
+    column = curves.column_of(claim.at)
+    left = _values(claim, claim.left, curves, stream)[:, column]
+    if claim.right is None:
+        return left, math.nan if claim.value is None else claim.value
+    return left, _values(claim, claim.right, curves, stream)[:, column]
+
+
+def _values(claim: Claim, arm: str, curves: Curves, stream: str) -> Floats:
+    values = curves.of(stream, arm, claim.measure, claim.quantity)
+    if values is None:
+        raise InvalidInput(f"the claim {claim.text!r} is about {claim.quantity} of {arm!r}, which is not recorded")
+    return values
+
+
+def _compared(
+    left: Floats, right: Floats | float, by: float, sign: float = 1.0, counted: bool = False
+) -> tuple[Word, str]:
+    """Whether sign · (left − right) > by: beyond chance, in the mean alone, or not."""
+    difference = paired(left, right)
+    mean, nearest_end = sign * difference.mean, sign * (difference.low if sign > 0 else difference.high)
+    because = f"{_both(left, right)}: difference {number(difference.mean)}"
+    if difference.n < 2:
+        return word_of(mean > by), f"{because}, from one seed"
+    because += f", 95 % interval {number(difference.low)} to {number(difference.high)}"
+    because += f" over {difference.n} seeds" * counted
+    return "holds" if nearest_end > by else "partly" if mean > by else "does not hold", because
 
 
 def _both(left: Floats, right: Floats | float) -> str:
     """What is compared, before the difference: "0.277 ± 0.004 against 0.501 ± 0.003"."""
     other = number(right) if isinstance(right, float) else str(estimate(right))
     return f"{estimate(left)} against {other}"
+
+
+def word_of(held: int, of: int = 1) -> Word:
+    """The verdict on a claim that held in so many of the cases, partly when only in some."""
+    return "holds" if held == of else "partly" if held else "does not hold"
+
+
+def is_above(text: str, more: Floats, less: Floats | float, by: float = 0.0, paper: str = "") -> Verdict:
+    """Whether `more` − `less` > `by`, seed by seed, for claims that the vocabulary of experiments does not have."""
+    return Verdict(text, *_compared(more, less, by), paper)
 
 
 def refutable(text: str, refuted: bool, because: str, *, paper: str, argument: str) -> Verdict:
@@ -109,18 +144,3 @@ def growth(rounds: Ints, averages: Floats, since: int = 1) -> float:
     log_rounds, log_sums = np.log(rounds[used]), np.log(rounds[used] * averages[used])
     centred = log_rounds - log_rounds.mean()
     return float((centred * log_sums).sum() / (centred * centred).sum())
-
-
-def _sides(claim: Above | Below | Near, curves: Curves, stream: str) -> tuple[Floats, Floats | float]:
-    column = curves.path_of(claim.at)
-    left = _values(claim, claim.left, curves, stream)[:, column]
-    if claim.right is None:
-        return left, math.nan if claim.value is None else claim.value
-    return left, _values(claim, claim.right, curves, stream)[:, column]
-
-
-def _values(claim: Claim, arm: str, curves: Curves, stream: str) -> Floats:
-    values = curves.of(stream, arm, claim.measure, claim.quantity)
-    if values is None:
-        raise InvalidInput(f"the claim {claim.text!r} is about {claim.quantity} of {arm!r}, which is not recorded")
-    return values

@@ -1,1 +1,1 @@
-"""Figures and tables of papers that are not a plain experiment: a module each, its function under `@reproduction`."""
+"""Figures and tables of papers, computed again: plain experiments in `catalogue/`, others as functions of a module."""

@@ -12,7 +12,7 @@ from rankloop.evaluation.off_policy.estimate import Estimate, Options
 from rankloop.evaluation.off_policy.estimators import Method, estimate
 from rankloop.experiments.analysis.verdicts import Verdict, Word
 from rankloop.experiments.papers.registry import Setting, reproduction
-from rankloop.experiments.papers.thesis_ads.chart import dots
+from rankloop.experiments.report.charts import dots
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.logs.rows import Rows, rows_of
 from rankloop.logs.table import LogTable
@@ -72,8 +72,6 @@ def finding(found: list[Compared]) -> Finding:
         caption="Bars: 95 % bootstrap intervals.",
     )
     return Finding(
-        id="open-bandit",
-        title="A random policy's click rate, told from another policy's log",
         text=(
             "The small version of the Open Bandit Dataset (Saito, Aihara, Matsutani and Narita 2021): 10,000 "
             "impressions by a random policy and 10,000 by Bernoulli Thompson sampling, for each of three campaigns."
@@ -93,8 +91,8 @@ def claim(one: Compared) -> Verdict:
     if word == "holds" and guess.warnings:
         word = "partly"
     doubt = f"; beware: {guess.warnings[0]}" if guess.warnings else ""
-    told = f"difference {difference:+.3%}, allowed {allowed:.3%}{doubt}"
-    return Verdict(f"On campaign {one.campaign} the other log tells the random policy's click rate", word, told)
+    because = f"difference {difference:+.3%}, allowed {allowed:.3%}{doubt}"
+    return Verdict(f"On campaign {one.campaign} the other log tells the random policy's click rate", word, because)
 
 
 def _table(found: list[Compared]) -> Table:

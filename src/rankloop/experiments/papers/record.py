@@ -16,7 +16,7 @@ from rankloop.experiments.run.tasks import VERSION
 FILE = "finding.json"
 
 
-class Told(Struct, frozen=True, omit_defaults=True):
+class ClaimRecord(Struct, frozen=True, omit_defaults=True):
     """A verdict, as a table of its fields."""
 
     text: str
@@ -38,7 +38,7 @@ class Record(Struct, frozen=True, kw_only=True):
     seeds: str = ""
     data: str = ""
     missing: tuple[str, ...] = ()
-    claims: tuple[Told, ...] = ()
+    claims: tuple[ClaimRecord, ...] = ()
 
 
 def record_of(finding: Finding, quick: bool) -> Record:
@@ -52,7 +52,7 @@ def record_of(finding: Finding, quick: bool) -> Record:
         seeds=facts.get("seeds", ""),
         data=facts.get("data", ""),
         missing=finding.missing,
-        claims=tuple(Told(*verdict) for verdict in finding.claims),
+        claims=tuple(ClaimRecord(*verdict) for verdict in finding.claims),
     )
 
 

@@ -8,7 +8,7 @@ import time
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import partial, wraps
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -18,7 +18,7 @@ from rankloop.core.errors import Conflict, NotFound, RankloopError
 from rankloop.core.files import atomic_write
 from rankloop.core.specs import nearest
 from rankloop.engine import Engine
-from rankloop.experiments import papers as reproductions
+from rankloop.experiments import papers
 from rankloop.experiments.analysis.summary import finding_of
 from rankloop.experiments.papers.record import (
     Record,
@@ -62,21 +62,29 @@ _written: dict[str, Reproduction] = {}
 
 
 def reproduction(id: str, *, title: str) -> Callable[[Work], Work]:
-    """Make a function known by the figure's or table's own id, as in `@reproduction("table-3.1", title=…)`."""
+    """Make a function known by the figure's or table's own id, as in `@reproduction("table-3.1", title=…)`.
 
-    def enter(work: Work) -> Work:
+    Its finding gets the id and the title.
+    """
+
+    def register(work: Work) -> Work:
         known = _written.get(id)
         if known and known.work.__qualname__ != work.__qualname__:
             raise Conflict(f"the reproduction {id!r} is already {known.work.__module__}.{known.work.__qualname__}")
-        _written[id] = Reproduction(id, title, work)
-        return work
 
-    return enter
+        @wraps(work)
+        def named(setting: Setting) -> Finding:
+            return work(setting)._replace(id=id, title=title)
+
+        _written[id] = Reproduction(id, title, named)
+        return named
+
+    return register
 
 
 def everything() -> dict[str, Reproduction]:
     """All reproductions by id, those of the catalogue and those that are functions."""
-    for module in pkgutil.iter_modules(reproductions.__path__, reproductions.__name__ + "."):
+    for module in pkgutil.walk_packages(papers.__path__, papers.__name__ + "."):
         importlib.import_module(module.name)
     found = {item.id: item for item in map(_of_file, _catalogue())}
     twice = sorted(found.keys() & _written.keys())
@@ -96,8 +104,8 @@ def find(id: str) -> Reproduction:
 
 def reproduce(item: Reproduction, setting: Setting) -> Finding:
     """The finding with its small print; what it took is kept in the folder, also when it is interrupted."""
-    kept, started = read_record(setting.folder), time.perf_counter()
-    spent = kept.seconds if kept is not None else 0.0
+    before, started = read_record(setting.folder), time.perf_counter()
+    spent = before.seconds if before is not None else 0.0
     try:
         finding = item.work(setting)
     except KeyboardInterrupt:
@@ -105,7 +113,7 @@ def reproduce(item: Reproduction, setting: Setting) -> Finding:
         write_record(setting.folder, Record(id=item.id, title=item.title, finished=False, seconds=seconds))
         raise
     now = time.perf_counter() - started
-    again = kept is not None and kept.finished  # nothing but the summary was left to do
+    again = before is not None and before.finished  # nothing but the summary was left to do
     finding = _with_small_print(finding, max(spent, now) if again else spent + now)
     write_record(setting.folder, record_of(finding, setting.quick))
     return finding
@@ -153,9 +161,7 @@ def _catalogue() -> list[Traversable]:
 
 def _of_file(file: Traversable) -> Reproduction:
     id = file.name.removesuffix(".toml")
-    table = tomllib.loads(
-        file.read_text(encoding="utf-8")
-    )  # not checked: its data may be missing where it is only listed
+    table = tomllib.loads(file.read_text(encoding="utf-8"))  # not checked: where it is only listed its data may be away
     return Reproduction(id, table.get("title", id), partial(_run, file))
 
 

@@ -1,10 +1,11 @@
-"""Curves with bands, drawn once for light pages, dark pages and paper."""
+"""Curves with bands, small multiples of them, and dots with bars, drawn once for light pages, dark pages and paper."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
@@ -23,10 +24,12 @@ PALETTE = ("#2f7ed8", "#e8710a", "#12a170", "#d6336c", "#8659d8", "#b58900", "#0
 QUIET = "#8a8f98"  # floor and ceiling
 INK = "#010203"  # stands for the colour of the page's text
 SIZE = (7.2, 3.9)
+CELL = (2.15, 1.55)  # inches, of small multiples
 GAP = 0.062  # between two labels, as a share of the height
+WIDTH = 0.6  # of a group of dots
+STYLES: dict[str, Literal["solid", "dashed", "dotted"]] = {"arm": "solid", "floor": "dashed", "ceiling": "dotted"}
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
-    "font.size": 10.5,
     "font.family": ["DejaVu Sans"],
     "text.color": INK,
     "axes.edgecolor": INK,
@@ -65,9 +68,7 @@ def chart(
     log_y: bool = False,
 ) -> Chart:
     """Mean over seeds and a band of ± 1 standard error, each curve labelled at its end."""
-    with mpl.rc_context(STYLE | {"svg.hashsalt": name}):
-        figure = Figure(figsize=SIZE)
-        FigureCanvasAgg(figure)
+    with _figure(name, SIZE) as figure:
         axes = figure.subplots()
         axes.set(xlabel=x_label, ylabel=y_label)
         axes.set_xscale("log" if log_x else "linear")
@@ -79,7 +80,7 @@ def chart(
         axes.set_xlim(rounds[0], rounds[-1])
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         _label(axes, lines)
-        return Chart(name, title, caption, svg_of(figure), png_of(figure))
+        return Chart(name, title, caption, _svg_of(figure), _png_of(figure))
 
 
 def band(rows: Floats) -> tuple[Floats, Floats]:
@@ -102,8 +103,7 @@ def _draw(axes: Axes, rounds: Ints, line: Line, log_y: bool) -> None:
     mean, error = band(line.rows)
     if log_y:
         mean = np.where(mean > 0.0, mean, np.nan)
-    style = {"arm": "solid", "floor": "dashed", "ceiling": "dotted"}[line.role]
-    axes.plot(rounds, mean, color=colour, linestyle=style, linewidth=2.0 if line.role == "arm" else 1.4)
+    axes.plot(rounds, mean, color=colour, linestyle=STYLES[line.role], linewidth=2.0 if line.role == "arm" else 1.4)
     if line.role == "arm":
         low = np.maximum(mean - error, mean / 10) if log_y else mean - error
         axes.fill_between(rounds, low, mean + error, color=colour, alpha=0.18, linewidth=0)
@@ -141,24 +141,6 @@ def _top(group: list[float], gap: float) -> float:
     return _bottom(group, gap) + gap * (len(group) - 1)
 
 
-def svg_of(figure: Figure) -> str:
-    """Only the picture, with the page's own text colour and font."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    return svg.replace("'DejaVu Sans'", "inherit")
-
-
-def png_of(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=160, bbox_inches="tight", facecolor="white")
-    return buffer.getvalue()
-
-
-CELL = (2.15, 1.55)  # inches
-STYLES: dict[str, Literal["solid", "dashed", "dotted"]] = {"arm": "solid", "floor": "dashed", "ceiling": "dotted"}
 Cells = Mapping[tuple[str, str], tuple[Ints, Sequence[Line]]]  # row and column → rounds and curves
 
 
@@ -166,9 +148,7 @@ def small_multiples(name: str, title: str, cells: Cells, *, caption: str = "", y
     """One cell for each pair of a row and a column; the cells of a row share their height, all share the rounds."""
     rows, columns = (list(dict.fromkeys(key[side] for key in cells)) for side in (0, 1))
     size = CELL[0] * len(columns), CELL[1] * len(rows)
-    with mpl.rc_context(STYLE | {"svg.hashsalt": name, "font.size": 8.5}):
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(figure)
+    with _figure(name, size, layout="constrained", font_size=8.5) as figure:
         grid = figure.subplots(len(rows), len(columns), sharex=True, sharey="row", squeeze=False)
         for (row, column), (rounds, lines) in cells.items():
             _draw_panel(grid[rows.index(row), columns.index(column)], rounds, lines)
@@ -178,7 +158,7 @@ def small_multiples(name: str, title: str, cells: Cells, *, caption: str = "", y
             grid[0, position].set_title(column, fontsize=9.5)
             grid[-1, position].set_xlabel("rounds")
         _legend(figure, next(iter(cells.values()))[1])
-        return Chart(name, title, caption, svg_of(figure), png_of(figure))
+        return Chart(name, title, caption, _svg_of(figure), _png_of(figure))
 
 
 def _draw_panel(axes: Axes, rounds: Ints, lines: Sequence[Line]) -> None:
@@ -193,3 +173,58 @@ def _legend(figure: Figure, lines: Sequence[Line]) -> None:
     samples = [Line2D([], [], color=_colour(line), linestyle=STYLES[line.role], linewidth=2) for line in lines]
     names = [line.name for line in lines]
     figure.legend(samples, names, loc="outside upper center", ncols=min(len(names), 5), frameon=False)
+
+
+def dots(
+    name: str,
+    title: str,
+    groups: Sequence[str],
+    policies: Sequence[str],
+    means: Floats,
+    below: Floats,
+    above: Floats,
+    *,
+    y_label: str,
+    caption: str = "",
+) -> Chart:
+    """`means`, and how far the bars go below and above them, have a row per policy and a column per group."""
+    with _figure(name, SIZE) as figure:
+        axes = figure.subplots()
+        positions = np.arange(len(groups))
+        for row, policy in enumerate(policies):
+            shift = WIDTH * ((row + 0.5) / len(policies) - 0.5)
+            bars = np.array([below[row], above[row]])
+            style = {"color": PALETTE[row], "marker": "o", "linestyle": "none", "capsize": 3.0}
+            axes.errorbar(positions + shift, means[row], bars, label=policy, **style)  # type: ignore[arg-type]
+        axes.set_xticks(positions, groups)
+        axes.set(ylabel=y_label)
+        axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        return Chart(name, title, caption, _svg_of(figure), _png_of(figure))
+
+
+@contextmanager
+def _figure(
+    name: str, size: tuple[float, float], layout: Literal["constrained"] | None = None, font_size: float = 10.5
+) -> Iterator[Figure]:
+    """An empty figure in our style, the same bytes whenever it is drawn."""
+    with mpl.rc_context(STYLE | {"svg.hashsalt": name, "font.size": font_size}):
+        figure = Figure(figsize=size, layout=layout)
+        FigureCanvasAgg(figure)
+        yield figure
+
+
+def _svg_of(figure: Figure) -> str:
+    """Only the picture, with the page's own text colour and font."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    return svg.replace("'DejaVu Sans'", "inherit")
+
+
+def _png_of(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=160, bbox_inches="tight", facecolor="white")
+    return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""The first page of a report on many findings: how many claims hold, what each finding says, what was missing."""
+"""A report as one HTML page: a first page that sums up where there are several findings, then each of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
-from typing import get_args
 
 from rankloop.core.files import atomic_write
 from rankloop.experiments.analysis.verdicts import Verdict, Word
@@ -15,6 +14,29 @@ from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.tasks import VERSION
 
 UNFOLDED = 6  # charts, and tables, of a finding that are open at once
+SHORT: dict[Word, str] = {
+    "holds": "hold",
+    "partly": "hold partly",
+    "does not hold": "do not hold",
+    "cannot hold": "cannot hold as printed",
+}
+HOW_TO_READ = (
+    "Every figure and table of the papers is computed again. A claim of a paper is a predicate over the results: it "
+    "holds, holds partly (on some data sets or seeds only, or not beyond chance), does not hold here, or cannot hold "
+    "as it is printed, in which case the argument and a number that refutes it are shown. Beside our numbers stand the "
+    "paper's, and where it prints them; most figures come without numbers, and then its words stand there."
+)
+
+
+def write_report(folder: Path, title: str, findings: Sequence[Finding], introduction: str = "") -> Path:
+    """The path of the page; the charts are beside it, in `charts`."""
+    for finding in findings:
+        for chart in finding.charts + finding.inside:
+            part = f"{finding.id}-" if len(findings) > 1 else ""
+            atomic_write(folder / "charts" / f"{part}{chart.name}.png", chart.png)
+    path = folder / "report.html"
+    atomic_write(path, page(title, findings, introduction))
+    return path
 
 
 def page(title: str, findings: Sequence[Finding], introduction: str = "") -> str:
@@ -31,95 +53,14 @@ def page(title: str, findings: Sequence[Finding], introduction: str = "") -> str
     )
 
 
-def _finding(finding: Finding, heading: bool) -> str:
-    title = f"<h2><small>{escape(finding.id)}</small> {escape(finding.title)}</h2>" if heading else ""
-    parts = [
-        _paragraphs(finding.text),
-        _claims(finding.claims),
-        _some("figures", [_chart(chart) for chart in finding.charts]),
-        _some("tables", [_table(table) for table in finding.tables]),
-        _folded("What the learners report of themselves", "".join(map(_chart, finding.inside))),
-        _facts(finding.facts),
-        _folded("The experiment as data", f"<pre>{escape(finding.spec)}</pre>" if finding.spec else ""),
-        '<p class="note"><a href="#top">To the first page</a></p>' if heading else "",
-    ]
-    return f'<section id="{escape(finding.id)}">{title}{"".join(parts)}</section>'
-
-
-def _claims(claims: Sequence[Verdict]) -> str:
-    if not claims:
-        return ""
-    return f'<ul class="claims">{"".join(map(_claim, claims))}</ul>'
-
-
-def _claim(verdict: Verdict) -> str:
-    told = [("here", verdict.because), ("paper", verdict.paper), ("why", verdict.argument)]
-    lines = (f"<small><b>{name}</b> {escape(words)}</small>" for name, words in told if words)
-    return f"<li>{badge(verdict.word)}<span>{escape(verdict.text)}</span>{''.join(lines)}</li>"
-
-
-def badge(word: str) -> str:
-    """A verdict in its colour."""
-    return f'<span class="verdict {word.replace(" ", "-")}">{word}</span>'
-
-
-def _some(what: str, parts: Sequence[str]) -> str:
-    """The first few open, the others folded."""
-    more = parts[UNFOLDED:]
-    return "".join(parts[:UNFOLDED]) + _folded(f"{len(more)} more {what}", "".join(more))
-
-
-def _chart(chart: Chart) -> str:
-    caption = f"<figcaption>{escape(chart.caption)}</figcaption>" if chart.caption else ""
-    return f"<figure><h3>{escape(chart.title)}</h3>{chart.svg}{caption}</figure>"
-
-
-def _table(table: Table) -> str:
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
-    rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
-    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    grid = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if table.rows else ""
-    return f'<h3>{escape(table.title)}</h3><div class="scroll">{grid}</div>{note}'
-
-
-def _facts(facts: Sequence[tuple[str, str]]) -> str:
-    if not facts:
-        return ""
-    cells = "".join(f"<span>{escape(name)}: {escape(value)}</span>" for name, value in facts)
-    return f'<div class="facts">{cells}</div>'
-
-
-def _folded(summary: str, content: str) -> str:
-    return f"<details><summary>{escape(summary)}</summary>{content}</details>" if content else ""
-
-
-def _paragraphs(text: str) -> str:
-    return "".join(f"<p>{escape(part.strip())}</p>" for part in text.split("\n\n") if part.strip())
-
-
-WORDS: tuple[Word, ...] = get_args(Word)
-SHORT: dict[Word, str] = {
-    "holds": "hold",
-    "partly": "hold partly",
-    "does not hold": "do not hold",
-    "cannot hold": "cannot hold as printed",
-}
-HOW_TO_READ = (
-    "Every figure and table of the papers is computed again. A claim of a paper is a predicate over the results: it "
-    "holds, holds partly (on some data sets or seeds only, or not beyond chance), does not hold here, or cannot hold "
-    "as it is printed, in which case the argument and a number that refutes it are shown. Beside our numbers stand the "
-    "paper's, and where it prints them; most figures come without numbers, and then its words stand there."
-)
-
-
 def counts(claims: Iterable[Verdict]) -> dict[Word, int]:
     """How many claims have each verdict, those that none has left out."""
     found = Counter(claim.word for claim in claims)
-    return {word: found[word] for word in WORDS if found[word]}
+    return {word: found[word] for word in SHORT if found[word]}
 
 
-def told(claims: Iterable[Verdict]) -> str:
-    """The counts as words: "5 hold, 1 do not hold"."""
+def counts_text(claims: Iterable[Verdict]) -> str:
+    """The counts in words: "5 hold, 1 do not hold"."""
     return ", ".join(f"{count} {SHORT[word]}" for word, count in counts(claims).items()) or "no claims"
 
 
@@ -168,9 +109,9 @@ def _row(finding: Finding) -> str:
 
 def _seeds(finding: Finding) -> str:
     """How many seeds where they are listed, else what is said of them."""
-    said = dict(finding.facts).get("seeds", "–")
-    listed = said.split(", ")
-    return str(len(listed)) if all(part.isdigit() for part in listed) else said
+    seeds = dict(finding.facts).get("seeds", "–")
+    listed = seeds.split(", ")
+    return str(len(listed)) if all(part.isdigit() for part in listed) else seeds
 
 
 def _impossible(findings: Sequence[Finding]) -> str:
@@ -191,12 +132,63 @@ def _missing(findings: Sequence[Finding]) -> str:
     return f'<h3>What was missing on this machine</h3><ul class="plain">{items}</ul>' if items else ""
 
 
-def write_report(folder: Path, title: str, findings: Sequence[Finding], introduction: str = "") -> Path:
-    """The path of the page; the charts are beside it, in `charts`."""
-    for finding in findings:
-        for chart in finding.charts + finding.inside:
-            part = f"{finding.id}-" if len(findings) > 1 else ""
-            atomic_write(folder / "charts" / f"{part}{chart.name}.png", chart.png)
-    path = folder / "report.html"
-    atomic_write(path, page(title, findings, introduction))
-    return path
+def _finding(finding: Finding, heading: bool) -> str:
+    title = f"<h2><small>{escape(finding.id)}</small> {escape(finding.title)}</h2>" if heading else ""
+    parts = [
+        _paragraphs(finding.text),
+        _claims(finding.claims),
+        _some("figures", [_chart(chart) for chart in finding.charts]),
+        _some("tables", [_table(table) for table in finding.tables]),
+        _folded("What the learners report of themselves", "".join(map(_chart, finding.inside))),
+        _facts(finding.facts),
+        _folded("The experiment as data", f"<pre>{escape(finding.spec)}</pre>" if finding.spec else ""),
+        '<p class="note"><a href="#top">To the first page</a></p>' if heading else "",
+    ]
+    return f'<section id="{escape(finding.id)}">{title}{"".join(parts)}</section>'
+
+
+def _claims(claims: Sequence[Verdict]) -> str:
+    if not claims:
+        return ""
+    return f'<ul class="claims">{"".join(map(_claim, claims))}</ul>'
+
+
+def _claim(verdict: Verdict) -> str:
+    reasons = [("here", verdict.because), ("paper", verdict.paper), ("why", verdict.argument)]
+    lines = (f"<small><b>{name}</b> {escape(reason)}</small>" for name, reason in reasons if reason)
+    badge = f'<span class="verdict {_class(verdict.word)}">{verdict.word}</span>'
+    return f"<li>{badge}<span>{escape(verdict.text)}</span>{''.join(lines)}</li>"
+
+
+def _some(kind: str, parts: Sequence[str]) -> str:
+    """The first few open, the others folded."""
+    more = parts[UNFOLDED:]
+    return "".join(parts[:UNFOLDED]) + _folded(f"{len(more)} more {kind}", "".join(more))
+
+
+def _chart(chart: Chart) -> str:
+    caption = f"<figcaption>{escape(chart.caption)}</figcaption>" if chart.caption else ""
+    return f"<figure><h3>{escape(chart.title)}</h3>{chart.svg}{caption}</figure>"
+
+
+def _table(table: Table) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
+    rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
+    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
+    grid = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if table.rows else ""
+    return f'<h3>{escape(table.title)}</h3><div class="scroll">{grid}</div>{note}'
+
+
+def _facts(facts: Sequence[tuple[str, str]]) -> str:
+    if not facts:
+        return ""
+    cells = "".join(f"<span>{escape(name)}: {escape(value)}</span>" for name, value in facts)
+    return f'<div class="facts">{cells}</div>'
+
+
+def _folded(summary: str, content: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>{content}</details>" if content else ""
+
+
+def _paragraphs(text: str) -> str:
+    return "".join(f"<p>{escape(part.strip())}</p>" for part in text.split("\n\n") if part.strip())

@@ -1,0 +1,1 @@
+"""Playing an experiment: from tasks to finished runs in a folder."""

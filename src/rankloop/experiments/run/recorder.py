@@ -1,14 +1,65 @@
-"""What a run writes down: every round is judged, the checkpoints are kept."""
+"""What a run writes down: every round is judged by the measures, the checkpoints are kept."""
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 
-from rankloop.core.protocols import Measure
+from rankloop.core.protocols import AnyLearner, Measure, Stream
+from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints, Problem
 from rankloop.experiments.run.regret import best_fixed
+from rankloop.experiments.run.tasks import checkpoint_rounds, measure_name, window_of
+from rankloop.experiments.spec.model import Experiment
+from rankloop.simulate.play import Round
 
+Series = list[float | None]  # one value per checkpoint; None: not a number
 CHUNK = 1024  # rounds judged in one call
+
+
+class Recorder:
+    """All that is recorded of one run."""
+
+    def __init__(self, experiment: Experiment, learner: AnyLearner, stream: Stream) -> None:
+        self.experiment, self.learner = experiment, learner
+        self.checkpoints = checkpoint_rounds(experiment)
+        self.due = frozenset(self.checkpoints.tolist())
+        self.judges = judges_of(experiment)
+        self.shown = _Rounds(self.judges)
+        self.predicted = _Rounds(judges_of(experiment)) if experiment.predicted else None
+        regretted = self.judges if experiment.regret else []
+        self.regrets = [_Regret(judge, stream.problem, experiment.regret_factor) for judge in regretted]
+        self.reports: dict[str, Series] = {path: [] for path in learner.reports}
+
+    def add(self, round: Round) -> None:
+        self.shown.add(round.decision.ranking, round.relevance)
+        if self.predicted is not None:
+            self.predicted.add(self.learner.predict(round.state, round.query), round.relevance)
+        if round.t + 1 in self.due:
+            self._judge()
+            for regret in self.regrets:
+                regret.write_down()
+            for path, series in self.reports.items():
+                series.append(_number_at(round.learned, path))
+        elif len(self.shown.rankings) == CHUNK:
+            self._judge()
+
+    def values(self) -> dict[str, dict[str, Series]]:
+        """Measure → quantity → series."""
+        values = values_of(self.experiment, self.judges)
+        for judge in self.predicted.judges if self.predicted is not None else []:
+            values[str(judge.measure)]["predicted"] = _plain(judge.averages(self.checkpoints))
+        for regret in self.regrets:
+            if regret.best is not None:
+                values[str(regret.judge.measure)]["regret"] = _plain(np.array(regret.at_checkpoints))
+        return values
+
+    def _judge(self) -> None:
+        self.shown.judge(self.regrets)
+        if self.predicted is not None:
+            self.predicted.judge()
 
 
 class Judge:
@@ -43,7 +94,24 @@ class Judge:
         return means
 
 
-class Rounds:
+def judges_of(experiment: Experiment) -> list[Judge]:
+    """One for each measure."""
+    return [Judge(build(measure, "measure"), experiment.horizon) for measure in experiment.measures]
+
+
+def values_of(experiment: Experiment, judges: list[Judge]) -> dict[str, dict[str, Series]]:
+    """What every run has: `average` and `recent` of each measure."""
+    checkpoints, window = checkpoint_rounds(experiment), window_of(experiment)
+    return {
+        measure_name(measure): {
+            "average": _plain(judge.averages(checkpoints)),
+            "recent": _plain(judge.recent(checkpoints, window)),
+        }
+        for measure, judge in zip(experiment.measures, judges)
+    }
+
+
+class _Rounds:
     """Rankings and their relevance, held until a chunk is full, then judged together."""
 
     def __init__(self, judges: list[Judge]) -> None:
@@ -55,7 +123,7 @@ class Rounds:
         self.rankings.append(ranking)
         self.relevance.append(relevance)
 
-    def judge(self) -> None:
+    def judge(self, regrets: list[_Regret] | tuple[()] = ()) -> None:
         """Every held round by every judge; a ranking becomes scores that fall with the position."""
         if not self.rankings:
             return
@@ -67,31 +135,41 @@ class Rounds:
         relevance = np.concatenate(self.relevance)
         for judge in self.judges:
             judge.add(judge.measure.of_scores(scores, relevance, offsets))
-
-    def forget(self) -> None:
+        for regret in regrets:
+            if regret.best is not None:
+                regret.best.add(np.array(self.rankings), np.array(self.relevance))
         self.rankings.clear()
         self.relevance.clear()
 
 
-class Regrets:
+class _Regret:
     """The average regret of one measure at every checkpoint, where the best fixed ranking is within reach."""
 
     def __init__(self, judge: Judge, problem: Problem, factor: float) -> None:
         self.judge = judge
-        self.account = best_fixed(judge.measure, problem)
+        self.best = best_fixed(judge.measure, problem)
         self.factor = factor
         self.at_checkpoints: list[float] = []
 
-    def add(self, rounds: Rounds) -> None:
-        if self.account is not None and rounds.rankings:
-            self.account.add(np.array(rounds.rankings), np.array(rounds.relevance))
-
     def write_down(self) -> None:
         """Against factor · best: gains fall short of it, losses exceed it."""
-        if self.account is None:
+        if self.best is None:
             return
-        lead, total = self.account.lead(), self.judge.total()
+        lead, total = self.best.lead(), self.judge.total()
         gain = self.judge.measure.higher_is_better
         best = total + lead if gain else total - lead
         regret = self.factor * best - total if gain else total - self.factor * best
         self.at_checkpoints.append((regret if self.factor != 1.0 else lead) / self.judge.filled)
+
+
+def _number_at(state: Any, path: str) -> float | None:
+    """The number at a dotted path into a state; None for what is no finite number."""
+    for name in path.split("."):
+        state = getattr(state, name)
+    if np.ndim(state) != 0 or not math.isfinite(state):
+        return None
+    return float(state)
+
+
+def _plain(values: Floats) -> Series:
+    return [None if math.isnan(value) else value for value in values.tolist()]

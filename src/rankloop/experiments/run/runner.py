@@ -11,7 +11,7 @@ from rankloop.engine import Engine
 from rankloop.experiments.report.export import write_parquet
 from rankloop.experiments.run.store import LINES, Results, open_results
 from rankloop.experiments.run.tasks import Task, tasks_of
-from rankloop.experiments.run.worker import Run, rehearse, run_one
+from rankloop.experiments.run.worker import Run, dry_run, run_one
 from rankloop.experiments.spec.model import Experiment
 
 Progress = Callable[[int, int], Any]  # finished, of how many
@@ -32,35 +32,28 @@ def run_experiments(
     """The same for several, each in a folder of its own, handed to the engine together: its workers start once."""
     for experiment, folder in experiments:
         if not (folder / LINES).exists():
-            rehearse(experiment)
+            dry_run(experiment)
     with ExitStack() as opened:
-        books = [opened.enter_context(open_results(folder, experiment)) for experiment, folder in experiments]
-        of = sum(len(tasks_of(experiment)) for experiment, _ in experiments)
-        missing = [pair for (experiment, _), book in zip(experiments, books) for pair in _missing(experiment, book)]
-        kept: list[int] = []
+        stores = [opened.enter_context(open_results(folder, experiment)) for experiment, folder in experiments]
+        tasks = [tasks_of(experiment) for experiment, _ in experiments]
+        missing = [(task, store) for own, store in zip(tasks, stores) for task in own if task.key not in store.finished]
+        of = sum(map(len, tasks))
+        finished = of - len(missing)
 
         def keep(index: int, run: Run) -> None:
+            nonlocal finished
             missing[index][1].add(run)
-            kept.append(index)
-            progress(of - len(missing) + len(kept), of)
+            finished += 1
+            progress(finished, of)
 
-        progress(of - len(missing), of)
+        progress(finished, of)
         engine.map([task for task, _ in missing], run_one, keep)
-        return [_in_order(*pair, book) for pair, book in zip(experiments, books)]
+        return [_in_order(folder, own, store) for (_, folder), own, store in zip(experiments, tasks, stores)]
 
 
-def _missing(experiment: Experiment, book: Results) -> list[tuple[Task, Results]]:
-    have = book.finished
-    return [(task, book) for task in tasks_of(experiment) if _key(task) not in have]
-
-
-def _key(task: Task) -> tuple[str, str, int]:
-    return task.stream, task.arm, task.seed
-
-
-def _in_order(experiment: Experiment, folder: Path, book: Results) -> list[Run]:
+def _in_order(folder: Path, tasks: list[Task], store: Results) -> list[Run]:
     """The runs in the order of the tasks, also as a table for other tools."""
-    runs = {run.key: run for run in book.runs}
-    ordered = [runs[_key(task)] for task in tasks_of(experiment)]
+    runs = {run.key: run for run in store.runs}
+    ordered = [runs[task.key] for task in tasks]
     write_parquet(folder / "runs.parquet", ordered)
     return ordered

@@ -26,15 +26,11 @@ LINES = "runs.jsonl"
 
 
 class Results:
-    """The finished runs in a folder, and the place where the next one goes."""
+    """The finished runs in a folder, and the file where the next one goes."""
 
     def __init__(self, file: BinaryIO, runs: list[Run]) -> None:
-        self.file = file
-        self.runs = runs
-
-    @property
-    def finished(self) -> set[tuple[str, str, int]]:
-        return {run.key for run in self.runs}
+        self.file, self.runs = file, runs
+        self.finished = {run.key for run in runs}
 
     def add(self, run: Run) -> None:
         """Keep a run, on the disk before anything else happens."""
@@ -42,6 +38,7 @@ class Results:
         self.file.flush()
         os.fsync(self.file.fileno())
         self.runs.append(run)
+        self.finished.add(run.key)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Tasks whose results are kept as they come, so that an interrupted reproduction goes on where it stopped."""
+"""Results of tasks on disk, written as they come, so that an interrupted reproduction goes on where it stopped."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import msgspec
 from rankloop.experiments.papers.registry import Setting
 from rankloop.experiments.run.tasks import VERSION
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+T = TypeVar("T")
+R = TypeVar("R")
 FILE = "tasks.jsonl"
 
 
-class Line(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True):
     """One finished task; those of another version are not used."""
 
     version: str
@@ -25,22 +25,22 @@ class Line(msgspec.Struct, frozen=True):
     result: msgspec.Raw
 
 
-def kept_map(setting: Setting, tasks: Sequence[Task], function: Callable[[Task], Result]) -> list[Result]:
+def cached_map(setting: Setting, tasks: Sequence[T], function: Callable[[T], R]) -> list[R]:
     """`function` of every task on the setting's engine, in their order; results that the folder has are not repeated.
 
     Tasks are told apart by their `repr`; results are what JSON can hold, in the type that `function` is annotated with.
     """
     path, kind = setting.folder / FILE, get_type_hints(function)["return"]
-    found: dict[str, Result] = _finished(path, kind)
+    found: dict[str, R] = _finished(path, kind)
     missing = [task for task in tasks if _name(task, function) not in found]
     setting.folder.mkdir(parents=True, exist_ok=True)
     setting.progress(len(tasks) - len(missing), len(tasks))
     with path.open("ab") as file:
 
-        def keep(index: int, result: Result) -> None:
+        def keep(index: int, result: R) -> None:
             name = _name(missing[index], function)
             found[name] = result
-            line = Line(VERSION, name, msgspec.Raw(msgspec.json.encode(result)))
+            line = Entry(VERSION, name, msgspec.Raw(msgspec.json.encode(result)))
             file.write(msgspec.json.encode(line) + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -48,6 +48,9 @@ def kept_map(setting: Setting, tasks: Sequence[Task], function: Callable[[Task],
 
         setting.engine.map(missing, function, keep)
     return [found[_name(task, function)] for task in tasks]
+
+
+kept_map = cached_map  # its name in version 0.1
 
 
 def _name(task: Any, function: Callable[..., Any]) -> str:
@@ -59,7 +62,7 @@ def _finished(path: Path, kind: Any) -> dict[str, Any]:
     found = {}
     for text in path.read_bytes().splitlines() if path.exists() else ():
         try:
-            line = msgspec.json.decode(text, type=Line)
+            line = msgspec.json.decode(text, type=Entry)
             if line.version == VERSION:
                 found[line.task] = msgspec.json.decode(line.result, type=kind)
         except msgspec.DecodeError:

@@ -29,6 +29,11 @@ class Task(NamedTuple):
     seed: int
     modules: tuple[Module, ...] = ()
 
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What tells the runs of an experiment apart."""
+        return self.stream, self.arm, self.seed
+
 
 def tasks_of(experiment: Experiment) -> list[Task]:
     """Every run, one seed after another, so that an interrupted experiment has all arms for the seeds it has."""
@@ -72,8 +77,8 @@ def quick_version(experiment: Experiment) -> Experiment:
         seeds=quick.seeds,
         checkpoints=quick.checkpoints or (40 if beyond else experiment.checkpoints),
     )
-    kept = set(checkpoint_rounds(smaller).tolist())
-    claims = (claim if claim.at in kept else msgspec.structs.replace(claim, at=None) for claim in experiment.claims)
+    rounds = set(checkpoint_rounds(smaller).tolist())
+    claims = (claim if claim.at in rounds else msgspec.structs.replace(claim, at=None) for claim in experiment.claims)
     return msgspec.structs.replace(smaller, claims=tuple(claims))
 
 

@@ -20,27 +20,28 @@ class _About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
     paper: str = ""  # what the paper prints, and where, for the report
 
 
-class Above(_About, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="above"):
-    """left − right > by, where `right` is another arm, or `value` a number."""
+class _Compared(_About, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The other side of a comparison: `right`, another arm, or `value`, a number."""
 
     right: str | None = None
     value: float | None = None
+
+
+class Above(_Compared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="above"):
+    """left − right > by."""
+
     by: float = 0.0
 
 
-class Below(_About, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="below"):
-    """right − left > by, where `right` is another arm, or `value` a number."""
+class Below(_Compared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="below"):
+    """right − left > by."""
 
-    right: str | None = None
-    value: float | None = None
     by: float = 0.0
 
 
-class Near(_About, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="near"):
+class Near(_Compared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="near"):
     """|left − right| ≤ within + standard_errors · (standard error of the difference)."""
 
-    right: str | None = None
-    value: float | None = None
     within: float = 0.0
     standard_errors: float = 0.0
 

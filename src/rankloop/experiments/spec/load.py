@@ -11,7 +11,7 @@ import msgspec
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.experiments.spec.checks import check
-from rankloop.experiments.spec.errors import line_of, mistake_of
+from rankloop.experiments.spec.errors import mistake_of, with_line
 from rankloop.experiments.spec.model import Experiment
 from rankloop.experiments.spec.plugins import import_modules
 
@@ -46,14 +46,14 @@ def parse_spec(
         experiment = msgspec.convert({"name": name} | table, Experiment)
     except msgspec.ValidationError as error:
         mistake = mistake_of(str(error), table)
-        raise InvalidInput(f"{_where(source, text, mistake.position)}: {mistake.words}") from None
+        raise InvalidInput(f"{with_line(source, text, mistake.position)}: {mistake.message}") from None
     try:
         _import(experiment.imports, folder)
         check(experiment)
     except (InvalidInput, NotFound) as error:
         position = BEGINS_WITH_A_POSITION.match(str(error))
         kind = InvalidInput if isinstance(error, InvalidInput) else NotFound
-        raise kind(f"{_where(source, text, position[1] if position else '')}: {error}") from None
+        raise kind(f"{with_line(source, text, position[1] if position else '')}: {error}") from None
     return experiment
 
 
@@ -62,8 +62,3 @@ def _import(imports: tuple[str, ...], folder: Path) -> None:
         import_modules(imports, folder)
     except (InvalidInput, NotFound) as error:
         raise type(error)(f"imports: {error}") from None
-
-
-def _where(source: str, text: str, position: str) -> str:
-    line = line_of(text, position) if position else None
-    return source if line is None else f"{source}, line {line}"

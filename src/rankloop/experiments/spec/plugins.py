@@ -36,7 +36,7 @@ def import_modules(imports: Iterable[str], folder: Path = Path()) -> None:
         _import(name, f"neither on Python's path nor in {folder.resolve()}")
 
 
-def import_here(modules: Iterable[Module]) -> None:
+def import_on_worker(modules: Iterable[Module]) -> None:
     """Import in a worker what was found by the process that planned the run."""
     for module in modules:
         _look_in(module.folder)

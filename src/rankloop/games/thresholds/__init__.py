@@ -1,0 +1,1 @@
+"""From which depth of feedback on a measure can be learned, and from which fast."""

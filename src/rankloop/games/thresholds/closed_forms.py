@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from math import comb
 from typing import Any
 
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import entry_of
 from rankloop.games.thresholds.base import Border, Thresholds, Unseen
-from rankloop.games.thresholds.normalisation import first_gain, gains_of, normalised_sum, sizes_of_terms
-from rankloop.games.thresholds.numbers import fraction
+from rankloop.games.thresholds.numbers import (
+    Known,
+    Terms,
+    difference_terms,
+    fraction,
+    half_life_discounts,
+    is_nonzero,
+    log_discounts,
+    one_over_best,
+)
 from rankloop.games.thresholds.position_weights import (
     Pair,
     Size,
@@ -28,10 +40,16 @@ MAX_ITEMS = 200  # beyond, 200 digits no longer outweigh the binomial coefficien
 
 def closed_form(measure: Measure, n_items: int, max_grade: int) -> Thresholds | None:
     """The thresholds of a measure, by formula; None when there is none for it."""
-    rule = _RULES.get(entry_of(measure).kind)
-    if rule is None or n_items > MAX_ITEMS:
+    kind, size = entry_of(measure).kind, Size(n_items, max_grade)
+    if kind not in _RULES | _BINARY_RULES or n_items > MAX_ITEMS:
         return None
-    return trivial() if n_items == 1 else rule(measure, Size(n_items, max_grade))
+    if n_items == 1:
+        return trivial()
+    if kind in _RULES:
+        return _RULES[kind](measure, size)
+    least = measure.relevant_from  # type: ignore[attr-defined]
+    grade = next((grade for grade in range(1, max_grade + 1) if grade >= least), None)
+    return trivial() if grade is None else _BINARY_RULES[kind](measure, size, grade)
 
 
 def _sum_loss(measure: Any, size: Size) -> Thresholds | None:
@@ -56,44 +74,99 @@ def _pairwise_loss(measure: Any, size: Size) -> Thresholds | None:
 
 def _plain_sum(measure: Any, size: Size) -> Thresholds | None:
     """DCG and ERU: Σ_p weight[p] · gain(grade at p), falling weights up to the cutoff."""
-    gains = gains_of(measure, size.max_grade)
+    gains = _gains_of(measure, size.max_grade)
     if not any(gains):
         return trivial()
-    return thresholds_of(Weighted(runs(size.n_items, measure.cutoff), (0,), first_gain(gains)))
+    return thresholds_of(Weighted(runs(size.n_items, measure.cutoff), (0,), _first_gain(gains)))
 
 
-def _precision(measure: Any, size: Size) -> Thresholds | None:
-    grade = _relevant_grade(measure, size)
-    if grade is None:
+def _normalised_sum(measure: Any, size: Size) -> Thresholds | None:
+    """nDCG and NERU: with one gain the scale depends on how many items have it; with several, on all of them."""
+    gains = _gains_of(measure, size.max_grade)
+    if not any(gains):
         return trivial()
+    positions = min(size.n_items, measure.cutoff or size.n_items)
+    if entry_of(measure).kind == "nDCG":
+        discounts = log_discounts(positions)
+    else:
+        discounts = half_life_discounts(positions, measure.half_life)
+    if len({gain for gain in gains if gain}) > 1:
+        return _every_item_together(gains, discounts, size)
+    gain = max(gains)
+    sizes = _sizes_of_terms(size.n_items, lambda relevant: one_over_best([gain] * relevant, discounts))
+    if sizes is None:
+        return None
+    return thresholds_of(Weighted(runs(size.n_items, measure.cutoff), sizes, _first_gain(gains)))
+
+
+def _gains_of(measure: Any, max_grade: int) -> list[Fraction]:
+    """What each grade is worth to a sum over positions, exactly."""
+    if entry_of(measure).kind in ("ERU", "NERU"):
+        return [max(grade - Fraction(measure.neutral), Fraction(0)) for grade in range(max_grade + 1)]
+    if measure.gain == "linear":
+        return [Fraction(grade) for grade in range(max_grade + 1)]
+    return [Fraction(2**grade - 1) for grade in range(max_grade + 1)]
+
+
+def _first_gain(gains: Sequence[Fraction]) -> int:
+    """The lowest grade that is worth something."""
+    return next(grade for grade, gain in enumerate(gains) if gain)
+
+
+def _sizes_of_terms(n_items: int, scale: Callable[[int], Known]) -> tuple[int, ...] | None:
+    """How many other items the terms of scale(relevant items) · (r_a − r_b) hold, for grades 0 and 1."""
+    scales = [scale(relevant) for relevant in range(1, n_items)]
+    found = [is_nonzero(difference_terms(scales[:count])) for count in range(1, n_items)]
+    if None in found:
+        return None
+    return tuple(others for others, there in enumerate(found) if there)
+
+
+def _every_item_together(gains: Sequence[Fraction], discounts: Sequence[Decimal], size: Size) -> Thresholds | None:
+    """Several gains under a scale of all of them: swapping positions 0 and 1 changes the term of all items."""
+    low, high = sorted({gain for gain in gains if gain})[:2]
+    for rest in (low, high):
+        values = [low, high] + [rest] * (size.n_items - 2)
+        if is_nonzero(_term_of_all(values, discounts)):
+            grades = tuple(gains.index(value) for value in values)
+            order = tuple(range(size.n_items))
+            unseen = Unseen(first=order, second=swapped(size.n_items, 0, 1), items=order, grades=grades)
+            return proved(size.n_items, size.n_items, unseen)
+    return None
+
+
+def _term_of_all(values: Sequence[Fraction], discounts: Sequence[Decimal]) -> Terms:
+    """The alternating sum of (gain of item 0 − gain of item 1) / best over all sets of items; all but two are alike."""
+    first, second, *rest = values
+    terms: Terms = []
+    for others, a, b in itertools.product(range(len(rest) + 1), (0, 1), (0, 1)):
+        if a or b:
+            sign = (-1) ** (len(values) - others - a - b)
+            factor = sign * comb(len(rest), others) * (a * first - b * second)
+            terms.append((factor, one_over_best([first] * a + [second] * b + rest[:others], discounts)))
+    return terms
+
+
+def _precision(measure: Any, size: Size, grade: int) -> Thresholds | None:
     return thresholds_of(Weighted(top_or_not(size.n_items, measure.cutoff), (0,), grade))
 
 
-def _recall(measure: Any, size: Size) -> Thresholds | None:
+def _recall(measure: Any, size: Size, grade: int) -> Thresholds | None:
     """The t-th difference of 1/s at 1 is ± 1/(t + 1): terms of every size."""
-    grade = _relevant_grade(measure, size)
-    if grade is None:
-        return trivial()
     return thresholds_of(Weighted(top_or_not(size.n_items, measure.cutoff), tuple(range(size.n_items - 1)), grade))
 
 
-def _auc(measure: Any, size: Size) -> Thresholds | None:
+def _auc(measure: Any, size: Size, grade: int) -> Thresholds | None:
     """Pairs in the wrong order over the number of pairs, s·(m − s) with s relevant items."""
-    grade = _relevant_grade(measure, size)
-    if grade is None:
-        return trivial()
-    sizes = sizes_of_terms(size.n_items, lambda relevant: fraction(1, relevant * (size.n_items - relevant)))
+    sizes = _sizes_of_terms(size.n_items, lambda relevant: fraction(1, relevant * (size.n_items - relevant)))
     return None if sizes is None else thresholds_of(Weighted(runs(size.n_items, None), sizes, grade))
 
 
-def _average_precision(measure: Any, size: Size) -> Thresholds | None:
-    """Swapping the first two places changes it by (r_0 − r_1) / (2 · relevant items): terms of all items but one."""
-    grade = _relevant_grade(measure, size)
-    if grade is None:
-        return trivial()
+def _average_precision(measure: Any, size: Size, grade: int) -> Thresholds | None:
+    """Swapping the first two positions changes it by (r_0 − r_1) / (2 · relevant items): terms of all items but one."""
     m, cutoff = size.n_items, measure.cutoff
     if cutoff == 1:
-        return _recall(measure, size)
+        return _recall(measure, size, grade)
     if m == 2:
         return thresholds_of(Weighted((1, 1), (0,), grade))
     all_but_second = tuple(i for i in range(m) if i != 1)
@@ -104,16 +177,12 @@ def _average_precision(measure: Any, size: Size) -> Thresholds | None:
     return proved(m - 1, m, Unseen(first=order, second=other, items=all_but_second, grades=grades), border)
 
 
-def _first_satisfying(measure: Any, size: Size) -> Thresholds | None:
-    """RR and ERR: the term of a set of items is ± 1 / (place of its last item), 0 behind the cutoff."""
-    if entry_of(measure).kind == "ERR":
-        if measure.max_grade < size.max_grade:
-            return None
-        grade: int | None = 1
-    else:
-        grade = _relevant_grade(measure, size)
-    if grade is None:
-        return trivial()
+def _expected_reciprocal_rank(measure: Any, size: Size) -> Thresholds | None:
+    return None if measure.max_grade < size.max_grade else _first_satisfying(measure, size, 1)
+
+
+def _first_satisfying(measure: Any, size: Size, grade: int) -> Thresholds | None:
+    """RR and ERR: the term of a set of items is ± 1 / (position of its last item), 0 behind the cutoff."""
     m = size.n_items
     depth = min(measure.cutoff or m, m - 1)
     other = swapped(m, depth - 1, depth)
@@ -126,18 +195,15 @@ _RULES: dict[str, Callable[[Any, Size], Thresholds | None]] = {
     "PairwiseLoss": _pairwise_loss,
     "DCG": _plain_sum,
     "ERU": _plain_sum,
-    "nDCG": normalised_sum,
-    "NERU": normalised_sum,
+    "nDCG": _normalised_sum,
+    "NERU": _normalised_sum,
+    "ERR": _expected_reciprocal_rank,
+}
+_BINARY_RULES: dict[str, Callable[[Any, Size, int], Thresholds | None]] = {  # with the lowest grade that is relevant
     "P": _precision,
     "Recall": _recall,
     "AUC": _auc,
     "AUCLoss": _auc,
     "AP": _average_precision,
     "RR": _first_satisfying,
-    "ERR": _first_satisfying,
 }
-
-
-def _relevant_grade(measure: Any, size: Size) -> int | None:
-    """The lowest grade that counts as relevant; None when none does."""
-    return next((grade for grade in range(1, size.max_grade + 1) if grade >= measure.relevant_from), None)

@@ -50,7 +50,7 @@ def needed_sets(present: Bools, sets: Ints, n_items: int) -> Bools:
 
 
 def depth_to_see(ranks: Ints) -> Ints:
-    """(n_rankings, 2^n_items): how many top places of each ranking hold all items of each set."""
+    """(n_rankings, 2^n_items): how many top positions of each ranking hold all items of each set."""
     n_rankings, n_items = ranks.shape
     depths = np.zeros((n_rankings, 1 << n_items), dtype=np.int64)
     for item in range(n_items):

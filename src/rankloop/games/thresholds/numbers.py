@@ -1,4 +1,4 @@
-"""Alternating sums in 200 digits: whether they are 0 is decided by their terms, not by rounding."""
+"""Whether a number is 0: doubles with a zone of doubt, fractions as whole numbers, alternating sums in 200 digits."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ DOUBTFUL = (1e-12, 1e-7)  # a number in here is neither surely 0 nor surely not
 DENOMINATOR = 100_000  # rationals up to it are 1e-10 apart, far beyond the error of a double
 ROUNDING = 1e-14
 MAX_WHOLE_NUMBER = 2**40  # whole numbers whose sums still fit into 64 bits
+DIGITS = 200
+CERTAIN = Decimal(10) ** -100  # rounding errors stay below 2^n_items · 10^-190, so below 10^-130 up to 200 items
+
+Terms = list[tuple[int | Fraction, "Known"]]
 
 
 def whole_numbers(values: Floats) -> Ints | None:
@@ -55,12 +59,6 @@ def is_zero(numbers: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     if len(doubtful):
         raise InvalidInput(f"{doubtful[0]:.1e} is too close to 0 to be told from it in floating point: no verdict")
     return size <= SAME
-
-
-DIGITS = 200
-CERTAIN = Decimal(10) ** -100  # rounding errors stay below 2^n_items · 10^-190, so below 10^-130 up to 200 items
-
-Terms = list[tuple[int | Fraction, "Known"]]
 
 
 class Known(NamedTuple):

@@ -1,8 +1,8 @@
 """Measures that weigh positions: (something without the ranking) + scale(relevance) · Σ_p weight[p] · gain(grade at p).
 
 With x = E[scale · gain] per item, a ranking is best when it sorts x: the borders are those where two items of groups of
-places with adjacent weights have equal x, and nothing else (the renamings of any x ≠ constant average to a constant, so
-that every direction of x occurs). Across such a border the difference of losses is, up to a factor, scale · (gain of
+positions with adjacent weights have equal x, and nothing else (the renamings of any x ≠ constant average to a constant,
+so that every direction of x occurs). Across such a border the difference of losses is, up to a factor, scale · (gain of
 one − gain of the other). Its terms depend only on how many other items they hold: `sizes` lists these numbers.
 """
 
@@ -23,7 +23,7 @@ class Size(NamedTuple):
 
 
 class Weighted(NamedTuple):
-    """What decides: lengths of the runs of places with equal weight from the top, and the sizes of the terms."""
+    """What decides: lengths of the runs of positions with equal weight from the top, and the sizes of the terms."""
 
     groups: tuple[int, ...]
     sizes: tuple[int, ...]  # other items in a term, besides one of the two
@@ -49,7 +49,7 @@ def proved(learnable: int, fast: int, unseen: Unseen, border: Border | None = No
 
 
 def runs(n_items: int, cutoff: int | None) -> tuple[int, ...]:
-    """Places with strictly falling weights, and those from the cutoff on, which weigh nothing, as one group."""
+    """Positions with strictly falling weights, and those from the cutoff on, which weigh nothing, as one group."""
     positions = min(n_items, cutoff or n_items)
     return (1,) * positions + ((n_items - positions,) if positions < n_items else ())
 
@@ -76,14 +76,7 @@ def thresholds_of(form: Weighted) -> Thresholds:
     )
     fast = next(depth for depth in range(1, n_items + 1) if hidden_term(form, depth) is None)
     hidden = hidden_term(form, fast - 1) if fast > 1 else None
-    return Thresholds(
-        learnable=len(largest),
-        fast=fast,
-        unseen=unseen,
-        border=None if hidden is None else _border(form, *hidden),
-        refuted=(),
-        source="closed form",
-    )
+    return proved(len(largest), fast, unseen, None if hidden is None else _border(form, *hidden))
 
 
 def hidden_term(form: Weighted, depth: int) -> tuple[Pair, tuple[int, ...]] | None:

@@ -1,0 +1,1 @@
+"""The reader of LETOR, MSLR, Yahoo, Yandex and svmlight files."""

@@ -14,8 +14,7 @@ from rankloop.data.cache import cached
 from rankloop.data.compressed import BLOCK_BYTES
 from rankloop.data.dataset import Dataset
 from rankloop.data.readers.letor.queries import Namer, Sizes, side_file, sizes_of
-from rankloop.data.readers.letor.rows import Layout, pieces
-from rankloop.data.readers.letor.table import Table, columns_of
+from rankloop.data.readers.letor.rows import Layout, Table, columns_of, pieces
 
 
 def read_letor(

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import Ints, item_indices
-from rankloop.data.readers.letor.names import IN_COMMENT, IN_QID, NOWHERE
+from rankloop.data.readers.letor.parser import IN_COMMENT, IN_QID, NOWHERE
 from rankloop.data.readers.letor.rows import Rows
 
 Sizes = str | os.PathLike[str] | Sequence[int] | Ints | None

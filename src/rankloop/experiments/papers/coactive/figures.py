@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from rankloop.experiments.analysis.curves import Curves, estimate
-from rankloop.experiments.analysis.verdicts import Verdict
+from rankloop.experiments.analysis.verdicts import Verdict, is_above
 from rankloop.experiments.papers.coactive.click_streams import (
-    LETOR,
     PAPER,
-    TEXT,
-    ClickWorld,
+    ClickStream,
     Plan,
     after_a_quarter,
     arm,
@@ -22,12 +20,10 @@ from rankloop.experiments.papers.coactive.click_streams import (
     compared,
 )
 from rankloop.experiments.papers.registry import Setting, reproduction
-from rankloop.experiments.papers.verdict import is_above
 from rankloop.experiments.report.model import Finding, Table
 
 TOP, PAIR, THREE, DYNAMIC = "clicks to the top", "pairs", "3PR", "3PR, dynamic"
-TOLD = "structured perceptron, all grades"
-WORLDS = (LETOR[0], *TEXT)
+FULL = "structured perceptron, all grades"
 LEARNERS: dict[str, Any] = {
     TOP: {"kind": "preference_perceptron", "clicks_to": "top"},
     PAIR: {"kind": "preference_perceptron", "clicks_to": "pairs"},
@@ -51,9 +47,9 @@ PRINTED = {  # table 1: presented and predicted
 def learning_curves(setting: Setting) -> Finding:
     """Figure 4: top, pairs, 3PR, a ranking SVM fitted from time to time, and a perceptron told the best ranking."""
 
-    def arms(world: ClickWorld) -> list[dict[str, Any]]:
-        told = arm(TOLD, {"kind": "structured_perceptron"}, "full")
-        return [*(arm(name, learner, world.people) for name, learner in (LEARNERS | SVMS).items()), told]
+    def arms(stream: ClickStream) -> list[dict[str, Any]]:
+        full = arm(FULL, {"kind": "structured_perceptron"}, "full")
+        return [*(arm(name, learner, stream.people) for name, learner in (LEARNERS | SVMS).items()), full]
 
     order = [
         claim("above", "3PR is above pairs", THREE, right=PAIR, paper=ENDS),
@@ -62,26 +58,25 @@ def learning_curves(setting: Setting) -> Finding:
     text = f"""{PAPER}, figure 4. Quality of what was shown, in the last tenth of the rounds. The ranking SVM is \
 fitted to all feedback so far whenever the rounds have grown fourfold, more often than in the paper, and of its two \
 strengths of regularisation the better one of each run counts, as there."""
-    plan = Plan("coactive-4", "Learning curves of the preference perceptrons and 3PR", text, arms, order)
-    finding, curves = compared(plan, WORLDS, setting)
+    finding, curves = compared(Plan("coactive-4", text, arms, order), setting)
     return finding._replace(
         claims=finding.claims + tuple(v for name, c in curves.items() for v in _about_curves(name, c))
     )
 
 
-def _about_curves(world: str, curves: Curves) -> list[Verdict]:
+def _about_curves(stream: str, curves: Curves) -> list[Verdict]:
     svm = np.max([at_the_end(curves, name) for name in SVMS], axis=0)
-    three, told = at_the_end(curves, THREE), at_the_end(curves, TOLD)
-    early_told, early_three = at_start(curves, TOLD), at_start(curves, THREE)
+    three, full = at_the_end(curves, THREE), at_the_end(curves, FULL)
+    early_full, early_three = at_start(curves, FULL), at_start(curves, THREE)
     return [
-        is_above(f"{world}: 3PR is above the ranking SVM", three, svm, paper="section 8.1: the SVM performs poorly"),
-        is_above(f"{world}: in the end 3PR is above the structured perceptron, which is told all grades", three, told,
+        is_above(f"{stream}: 3PR is above the ranking SVM", three, svm, paper="section 8.1: the SVM performs poorly"),
+        is_above(f"{stream}: in the end 3PR is above the structured perceptron, which is told all grades", three, full,
                  paper="section 8.1: on two of three data sets"),
-        is_above(f"{world}: the structured perceptron learns faster: it is above 3PR in the first tenth", early_told,
+        is_above(f"{stream}: the structured perceptron learns faster: it is above 3PR in the first tenth", early_full,
                  early_three, paper="section 8.1: it learns faster"),
-        is_above(f"{world}: moving clicks to the top gets worse after the first quarter", after_a_quarter(curves, TOP),
+        is_above(f"{stream}: moving clicks to the top gets worse after the first quarter", after_a_quarter(curves, TOP),
                  at_the_end(curves, TOP), paper="section 8.1: it fails catastrophically on two of three data sets"),
-        is_above(f"{world}: pairs get worse after the first quarter, too", after_a_quarter(curves, PAIR),
+        is_above(f"{stream}: pairs get worse after the first quarter, too", after_a_quarter(curves, PAIR),
                  at_the_end(curves, PAIR), paper="section 8.1: similar deterioration"),
     ]  # fmt: skip
 
@@ -90,8 +85,8 @@ def _about_curves(world: str, curves: Curves) -> list[Verdict]:
 def noise(setting: Setting) -> Finding:
     """Figure 7: the loss of quality when noise is added."""
 
-    def arms(world: ClickWorld) -> list[dict[str, Any]]:
-        people = {"": world.people, ", no noise": world.clean}
+    def arms(stream: ClickStream) -> list[dict[str, Any]]:
+        people = {"": stream.people, ", no noise": stream.clean}
         return [
             arm(name + suffix, learner, who) for suffix, who in people.items() for name, learner in LEARNERS.items()
         ]
@@ -103,16 +98,16 @@ def noise(setting: Setting) -> Finding:
               paper="section 8.5: at least comparable"),
     ]  # fmt: skip
     text = f"{PAPER}, figure 7: quality at the end with noisy people and with clean ones."
-    finding, curves = compared(Plan("coactive-7", "How noise hurts", text, arms, clean), WORLDS, setting)
+    finding, curves = compared(Plan("coactive-7", text, arms, clean), setting)
     lost = [_loses_less(name, one, other) for name, one in curves.items() for other in (TOP, PAIR)]
     return finding._replace(claims=finding.claims + tuple(lost))
 
 
-def _loses_less(world: str, curves: Curves, other: str) -> Verdict:
+def _loses_less(stream: str, curves: Curves, other: str) -> Verdict:
     lost, lost_by_three = (
         at_the_end(curves, f"{name}, no noise") - at_the_end(curves, name) for name in (other, THREE)
     )
-    text = f"{world}: 3PR loses less by noise than {other}"
+    text = f"{stream}: 3PR loses less by noise than {other}"
     return is_above(text, lost, lost_by_three, paper="section 8.5: it declines much less")
 
 
@@ -120,21 +115,20 @@ def _loses_less(world: str, curves: Curves, other: str) -> Verdict:
 def presented_and_predicted(setting: Setting) -> Finding:
     """Table 1: nDCG of the presented and of the predicted rankings of 3PR."""
 
-    def arms(world: ClickWorld) -> list[dict[str, Any]]:
+    def arms(stream: ClickStream) -> list[dict[str, Any]]:
         swaps = {THREE: 0.5, DYNAMIC: "dynamic"}
-        return [arm(name, {"kind": "3pr", "swap": swap}, world.people) for name, swap in swaps.items()]
+        return [arm(name, {"kind": "3pr", "swap": swap}, stream.people) for name, swap in swaps.items()]
 
     text = f"{PAPER}, table 1: over all rounds, what people saw and what 3PR would have shown without swaps."
-    plan = Plan("coactive-table-1", "What is shown against what is predicted", text, arms, [], more={"predicted": True})
-    finding, curves = compared(plan, WORLDS, setting)
+    finding, curves = compared(Plan("coactive-table-1", text, arms, [], more={"predicted": True}), setting)
     rows, verdicts = [], []
-    for world, one in curves.items():
+    for stream, one in curves.items():
         for name in (THREE, DYNAMIC):
             shown, predicted = (at_the_end(one, name, quantity) for quantity in ("average", "predicted"))
-            printed = f"table 1: {PRINTED[world]}" if name == THREE and world in PRINTED else ""
-            rows.append((f"{world}, {name}", str(estimate(shown)), str(estimate(predicted)), printed))
-            better = f"{world}: the predicted rankings of {name} are better"
-            slightly = f"{world}: the shown rankings of {name} are worse only by less than {SLIGHTLY}"
+            printed = f"table 1: {PRINTED[stream]}" if name == THREE and stream in PRINTED else ""
+            rows.append((f"{stream}, {name}", str(estimate(shown)), str(estimate(predicted)), printed))
+            better = f"{stream}: the predicted rankings of {name} are better"
+            slightly = f"{stream}: the shown rankings of {name} are worse only by less than {SLIGHTLY}"
             verdicts += [is_above(better, predicted, shown, paper=printed)]
             verdicts += [is_above(slightly, shown, predicted, by=-SLIGHTLY, paper=printed)]
     table = Table("Presented and predicted", ("", "presented", "predicted", "the paper"), rows)

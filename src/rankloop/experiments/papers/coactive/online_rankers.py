@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import Curves, estimate
-from rankloop.experiments.analysis.verdicts import Verdict
-from rankloop.experiments.papers.coactive.click_streams import LETOR, MEASURE, ClickWorld, click_worlds, curves_of
+from rankloop.experiments.analysis.verdicts import Verdict, is_above
+from rankloop.experiments.papers.coactive.click_streams import (
+    LETOR,
+    MEASURE,
+    ClickStream,
+    arm,
+    at_the_end,
+    available_streams,
+    click_experiment,
+    data_fact,
+)
+from rankloop.experiments.papers.comparison import finding_with, play_all
 from rankloop.experiments.papers.registry import Setting, reproduction
-from rankloop.experiments.papers.verdict import is_above
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
-from rankloop.experiments.spec.model import FLOOR
+from rankloop.experiments.spec.model import FLOOR, Thing
 
 OURS, PDGD, TUNED = "fair pairs", "PDGD", "PDGD, tuned"
 RANKERS: dict[str, Any] = {
@@ -42,73 +48,65 @@ published."""
 
 @reproduction("online-rankers", title=TITLE)
 def online_rankers(setting: Setting) -> Finding:
-    """Every learner, world and condition; claims: fair pairs against PDGD, and the published order of the others."""
-    found, notice = click_worlds(LETOR)
+    """Every learner, stream and condition; claims: fair pairs against PDGD, and the published order of the others."""
+    found, notice = available_streams(LETOR)
     horizon, seeds = (QUICK_HORIZON, SEEDS[:QUICK_SEEDS]) if setting.quick else (HORIZON, SEEDS)
-    missing = (notice.strip(),) if notice else ()
-    facts = (("seeds", ", ".join(map(str, seeds))), ("data", "; ".join(world.name for world in found)))
-    whole = Finding(id="online-rankers", title=TITLE, text=notice + TEXT, missing=missing, facts=facts)
-    setups = {
-        f"online-rankers-{world.label}-{position}": _setup(world, condition, horizon)
-        for world in found
+    experiments = [
+        click_experiment(
+            f"online-rankers-{stream.label}-{position}", *_setup(stream, condition, horizon), horizon, seeds
+        )
+        for stream in found
         for position, condition in enumerate(CONDITIONS)
-    }
-    played = iter(curves_of(setups, horizon, seeds, setting))
-    for world in found:
+    ]
+    whole, played = finding_with(TEXT, notice), iter(play_all(experiments, setting))
+    for stream in found:
         curves = {condition: next(played) for condition in CONDITIONS}
         whole = whole._replace(
-            tables=(*whole.tables, _table(world, curves)),
-            charts=(*whole.charts, *(_figure(world, name, curves[name]) for name in CONDITIONS)),
-            claims=(*whole.claims, *_verdicts(world, curves)),
+            tables=(*whole.tables, _table(stream, curves)),
+            charts=(*whole.charts, *(_figure(stream, name, curves[name]) for name in CONDITIONS)),
+            claims=(*whole.claims, *_verdicts(stream, curves)),
         )
-    return whole
+    return whole._replace(facts=(("seeds", ", ".join(map(str, seeds))), data_fact(found)))
 
 
-def _setup(world: ClickWorld, condition: str, horizon: int) -> tuple[Any, list[dict[str, Any]]]:
+def _setup(stream: ClickStream, condition: str, horizon: int) -> tuple[Thing, list[dict[str, Any]]]:
     """The stream and the arms of one condition."""
     behaviour = condition if condition in ("perfect", "informational") else "navigational"
-    people: dict[str, Any] = {"kind": "dcm", "behaviour": behaviour, "max_grade": world.max_grade}
+    people: dict[str, Any] = {"kind": "dcm", "behaviour": behaviour, "max_grade": stream.max_grade}
     if condition == "a fifth adversarial":
         people = {"kind": "adversarial", "inner": people, "share": 0.2}
-    change = "reverse" if world.file else "redraw"  # a data set has no other weights to draw
-    drifting = {"kind": "drift", "inner": world.stream, "at": horizon // 2, "change": change}
-    stream = drifting if condition == "drift" else world.stream
-    arms = [{"name": name, "learner": learner, "feedback": people} for name, learner in RANKERS.items()]
-    graded = {"kind": "topk_gradient"}, {"kind": "top_k", "depth": 1}
-    arms.append({"name": TOP_1, "learner": graded[0], "feedback": graded[1]})
-    arms.append({"name": FULL, "learner": {"kind": "online_gradient"}, "feedback": "full"})
-    return stream, arms
+    change = "reverse" if stream.file else "redraw"  # a data set has no other weights to draw
+    drifting = {"kind": "drift", "inner": stream.stream, "at": horizon // 2, "change": change}
+    arms = [arm(name, learner, people) for name, learner in RANKERS.items()]
+    arms.append(arm(TOP_1, {"kind": "topk_gradient"}, {"kind": "top_k", "depth": 1}))
+    arms.append(arm(FULL, {"kind": "online_gradient"}, "full"))
+    return drifting if condition == "drift" else stream.stream, arms
 
 
-def _table(world: ClickWorld, curves: dict[str, Curves]) -> Table:
+def _table(stream: ClickStream, curves: dict[str, Curves]) -> Table:
     rows = []
-    for arm in (FULL, *RANKERS, TOP_1, FLOOR):
-        rows.append((arm, *(str(estimate(_final(curves[condition], arm))) for condition in CONDITIONS)))
+    for name in (FULL, *RANKERS, TOP_1, FLOOR):
+        rows.append((name, *(str(estimate(at_the_end(curves[condition], name))) for condition in CONDITIONS)))
     n_seeds = len(next(iter(curves.values())).seeds)
-    return Table(f"{world.name}: {MEASURE}", ("", *CONDITIONS), rows, f"Mean ± standard error over {n_seeds} seeds.")
+    return Table(f"{stream.name}: {MEASURE}", ("", *CONDITIONS), rows, f"Mean ± standard error over {n_seeds} seeds.")
 
 
-def _figure(world: ClickWorld, condition: str, curves: Curves) -> Chart:
+def _figure(stream: ClickStream, condition: str, curves: Curves) -> Chart:
     lines = []
-    for colour, arm in enumerate(curves.arms):
-        rows = curves.of(curves.streams[0], arm, MEASURE, "recent")
+    for colour, who in enumerate(curves.arms):
+        rows = curves.of(curves.streams[0], who, MEASURE, "recent")
         if rows is not None:
-            lines.append(Line(arm, rows, colour, "floor" if arm == FLOOR else "arm"))
-    name = f"{world.label}-{condition.replace(' ', '-')}"
-    return chart(name, f"{world.name}, {condition}", curves.rounds, lines, y_label=MEASURE, log_x=True)
+            lines.append(Line(who, rows, colour, "floor" if who == FLOOR else "arm"))
+    name = f"{stream.label}-{condition.replace(' ', '-')}"
+    return chart(name, f"{stream.name}, {condition}", curves.rounds, lines, y_label=MEASURE, log_x=True)
 
 
-def _verdicts(world: ClickWorld, curves: dict[str, Curves]) -> list[Verdict]:
+def _verdicts(stream: ClickStream, curves: dict[str, Curves]) -> list[Verdict]:
     """Paired by seed: the best safe learner against PDGD everywhere, PDGD > MGD > DBGD under perfect clicks."""
     pairs = [(condition, OURS, other) for other in (PDGD, TUNED) for condition in CONDITIONS]
     pairs += [("perfect", PDGD, "MGD"), ("perfect", "MGD", "DBGD")]
     return [
-        is_above(f"{world.name}, {condition}: {more} is above {less}", _final(one, more), _final(one, less))
+        is_above(f"{stream.name}, {condition}: {more} is above {less}", at_the_end(one, more), at_the_end(one, less))
         for condition, more, less in pairs
         for one in [curves[condition]]
     ]
-
-
-def _final(curves: Curves, arm: str) -> Floats:
-    rows = curves.of(curves.streams[0], arm, MEASURE, "recent")
-    return np.full(len(curves.seeds), np.nan) if rows is None else rows[:, -1]

@@ -8,10 +8,10 @@ import numpy as np
 
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import Curves, estimate
-from rankloop.experiments.analysis.verdicts import Verdict
+from rankloop.experiments.analysis.verdicts import Verdict, is_above
 from rankloop.experiments.papers.coactive.click_streams import (
     PAPER,
-    ClickWorld,
+    ClickStream,
     Plan,
     arm,
     at_the_end,
@@ -19,9 +19,9 @@ from rankloop.experiments.papers.coactive.click_streams import (
     compared,
     size_of,
 )
-from rankloop.experiments.papers.coactive.figures import DYNAMIC, WORLDS
+from rankloop.experiments.papers.coactive.figures import DYNAMIC
+from rankloop.experiments.papers.comparison import label_of
 from rankloop.experiments.papers.registry import Setting, reproduction
-from rankloop.experiments.papers.verdict import is_above
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
 
@@ -36,9 +36,9 @@ SMOOTHED = 20  # checkpoints: p is nearly always 0 or 1
 def swap_probabilities(setting: Setting) -> Finding:
     """Figure 5: fixed swap probabilities and the dynamic one."""
 
-    def arms(world: ClickWorld) -> list[dict[str, Any]]:
+    def arms(stream: ClickStream) -> list[dict[str, Any]]:
         swaps: dict[str, Any] = FIXED | {DYNAMIC: "dynamic"}
-        return [arm(name, {"kind": "3pr", "swap": swap}, world.people) for name, swap in swaps.items()]
+        return [arm(name, {"kind": "3pr", "swap": swap}, stream.people) for name, swap in swaps.items()]
 
     hurts = "section 8.3: more than 0.5 usually hurts"
     claims = [
@@ -48,16 +48,15 @@ def swap_probabilities(setting: Setting) -> Finding:
               paper="section 8.3: without it learning diverges"),
     ]  # fmt: skip
     text = f"{PAPER}, figure 5: 3PR with fixed swap probabilities and with the dynamic one without budget."
-    plan = Plan("coactive-5", "How much perturbation is needed", text, arms, claims)
-    finding, curves = compared(plan, WORLDS, setting)
+    finding, curves = compared(Plan("coactive-5", text, arms, claims), setting)
     return finding._replace(claims=finding.claims + tuple(_near_the_best(name, one) for name, one in curves.items()))
 
 
-def _near_the_best(world: str, curves: Curves) -> Verdict:
+def _near_the_best(stream: str, curves: Curves) -> Verdict:
     """The dynamic probability against the fixed one that turned out best there."""
     finals = {name: at_the_end(curves, name) for name in FIXED}
     best = max(FIXED, key=lambda name: float(np.nanmean(finals[name])))
-    text = f"{world}: the dynamic probability is at most {NEAR} below the best fixed one"
+    text = f"{stream}: the dynamic probability is at most {NEAR} below the best fixed one"
     printed = "section 8.4: among the best; section 8.3: fixed, 0.25 is best on RCV1"
     verdict = is_above(text, at_the_end(curves, DYNAMIC), finals[best], by=-NEAR, paper=printed)
     return verdict._replace(because=f"the best is {best}; {verdict.because}")
@@ -67,23 +66,23 @@ def _near_the_best(world: str, curves: Curves) -> Verdict:
 def swap_over_time(setting: Setting) -> Finding:
     """Figure 6: p_t with little and with much noise."""
 
-    def arms(world: ClickWorld) -> list[dict[str, Any]]:
+    def arms(stream: ClickStream) -> list[dict[str, Any]]:
         learner = {"kind": "3pr", "swap": "dynamic"}
-        return [arm(NOISY, learner, world.people), arm(CLEAN, learner, world.clean)]
+        return [arm(NOISY, learner, stream.people), arm(CLEAN, learner, stream.clean)]
 
     text = f"""{PAPER}, figure 6: the swap probability that the dynamic rule chooses, with and without noise. "Rises" \
 compares the first {OPENING} rounds with the next ones up to round {EARLY:,}, "falls" these with the last third."""
-    plan = Plan("coactive-6", "The dynamic swap probability over time", text, arms, [])
+    plan = Plan("coactive-6", text, arms, [])
     horizon, _ = size_of(plan, setting)
     plan = plan._replace(more={"checkpoints": checkpoints_for(horizon), "floor": False})
-    finding, curves = compared(plan, WORLDS, setting)
-    swaps = {(world, who): _swaps(one, who) for world, one in curves.items() for who in (NOISY, CLEAN)}
+    finding, curves = compared(plan, setting)
+    swaps = {(stream, who): _swaps(one, who) for stream, one in curves.items() for who in (NOISY, CLEAN)}
     rounds = next(iter(curves.values())).rounds
     rows = [(", ".join(key), *map(str, map(estimate, windows(rounds, rows)))) for key, rows in swaps.items()]
     table = Table("Mean swap probability", ("", "first rounds", f"to round {EARLY:,}", "last third"), rows)
     return finding._replace(
-        claims=tuple(v for world in curves for v in _about_swaps(world, rounds, swaps)),
-        charts=tuple(_drawn(world, rounds, swaps) for world in curves),
+        claims=tuple(v for stream in curves for v in _about_swaps(stream, rounds, swaps)),
+        charts=tuple(_chart(stream, rounds, swaps) for stream in curves),
         tables=(table,),
         inside=(),
     )
@@ -112,27 +111,28 @@ def _swaps(curves: Curves, people: str) -> Floats:
     return np.full((len(curves.seeds), len(curves.rounds)), np.nan) if rows is None else rows
 
 
-def _about_swaps(world: str, rounds: Ints, swaps: dict[tuple[str, str], Floats]) -> list[Verdict]:
+def _about_swaps(stream: str, rounds: Ints, swaps: dict[tuple[str, str], Floats]) -> list[Verdict]:
     rises, later = [], rounds > _parts(int(rounds[-1]))[1]
     for who in (NOISY, CLEAN):
-        opening, early, last = windows(rounds, swaps[world, who])
+        opening, early, last = windows(rounds, swaps[stream, who])
         for text, more, less in (("first rises", early, opening), ("then falls", early, last)):
             printed = "section 8.4: first increases, then eventually decreases"
-            rises.append(is_above(f"{world}: with {who} the swap probability {text}", more, less, paper=printed))
-    noisy, clean = (swaps[world, who][:, later].mean(axis=1) for who in (NOISY, CLEAN))
-    text = f"{world}: with noise the swap probability is higher"
+            rises.append(is_above(f"{stream}: with {who} the swap probability {text}", more, less, paper=printed))
+    noisy, clean = (swaps[stream, who][:, later].mean(axis=1) for who in (NOISY, CLEAN))
+    text = f"{stream}: with noise the swap probability is higher"
     return [*rises, is_above(text, noisy, clean, paper="section 8.4: larger noise increases it")]
 
 
-def _drawn(world: str, rounds: Ints, swaps: dict[tuple[str, str], Floats]) -> Chart:
+def _chart(stream: str, rounds: Ints, swaps: dict[tuple[str, str], Floats]) -> Chart:
     """Means of consecutive checkpoints, since a single p says little."""
     starts = np.arange(0, len(rounds) - SMOOTHED + 1, SMOOTHED) if len(rounds) >= SMOOTHED else np.array([0])
     lengths = np.diff([*starts, len(rounds)])
     ends = rounds[np.append(starts[1:], len(rounds)) - 1]
     lines = [
-        Line(who, np.add.reduceat(swaps[world, who], starts, axis=1) / lengths, colour)
+        Line(who, np.add.reduceat(swaps[stream, who], starts, axis=1) / lengths, colour)
         for colour, who in enumerate((NOISY, CLEAN))
     ]
-    name = f"swap-{world.lower().replace(', ', '-').replace(' ', '-')}"
     caption = f"Mean of {SMOOTHED} checkpoints each."
-    return chart(name, f"{world}: swap probability", ends, lines, caption=caption, y_label="p", log_x=True)
+    return chart(
+        f"swap-{label_of(stream)}", f"{stream}: swap probability", ends, lines, caption=caption, y_label="p", log_x=True
+    )

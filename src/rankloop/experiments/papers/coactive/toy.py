@@ -13,10 +13,9 @@ from rankloop.core.rankings import discount
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.experiments.analysis.curves import estimate, number
-from rankloop.experiments.analysis.verdicts import Verdict, Word
+from rankloop.experiments.analysis.verdicts import Verdict, Word, is_above
 from rankloop.experiments.papers.coactive.click_streams import PAPER
 from rankloop.experiments.papers.registry import Setting, reproduction
-from rankloop.experiments.papers.verdict import is_above
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.simulate.play import play
@@ -115,7 +114,7 @@ weights. The printed mean ranks cannot follow from this. {_argument(PERCEPTRON, 
     header = ("", "here", "printed", "at most")
     table = Table("Mean rank of the relevant item", header, rows, f"1 is best, {N_ITEMS} is worst.")
     facts = ("data", "simulated"), ("seeds", f"0 to {seeds - 1}")
-    return Finding("coactive-toy", TITLE, text=text, claims=claims, charts=(drawn,), tables=(table,), facts=facts)
+    return Finding(text=text, claims=claims, charts=(drawn,), tables=(table,), facts=facts)
 
 
 def _as_printed(name: str, means: Floats, limit: float) -> Verdict:

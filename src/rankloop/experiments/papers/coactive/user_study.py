@@ -12,11 +12,11 @@ from rankloop.core.registry import build
 from rankloop.core.session import Session, generators
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.ranking.stability import overlaps
+from rankloop.experiments.analysis.verdicts import Verdict, is_above
 from rankloop.experiments.papers.coactive.click_streams import PAPER
 from rankloop.experiments.papers.registry import Setting, reproduction
-from rankloop.experiments.papers.verdict import is_above
 from rankloop.experiments.report.charts import Line, chart
-from rankloop.experiments.report.model import Chart, Finding
+from rankloop.experiments.report.model import Finding
 from rankloop.interleaving import credit, interleave
 
 TOP, THREE = "clicks to the top", "3PR"
@@ -64,7 +64,7 @@ def study(name: str, seed: int, visits: int) -> Study:
     problem = stream.problem._replace(shown=people.shown)
     session, fixed = Session(learner, problem, seed), baseline.init(problem)
     queries = stream.rounds(of_stream)
-    next(queries)  # the world is drawn with the first query
+    next(queries)  # the stream is drawn with the first query
     probes = [query for query, _ in islice(queries, PROBES)]
     states, ratios, affirmed, wins, losses = [], [], [], 0, 0
     for visit, (query, relevance) in enumerate(islice(queries, visits)):
@@ -83,42 +83,46 @@ def study(name: str, seed: int, visits: int) -> Study:
     return Study(at, np.array(ratios)[at - 1], common, np.array(affirmed)[at - 1])
 
 
-def _studies(setting: Setting) -> tuple[dict[str, list[Study]], tuple[tuple[str, str], ...]]:
-    """The studies of each learner, and the small print."""
+def _studies(setting: Setting) -> dict[str, list[Study]]:
+    """The studies of each learner, one per seed; they are computed once for all three figures."""
     visits, seeds = (QUICK_VISITS, QUICK_SEEDS) if setting.quick else (VISITS, SEEDS)
-    facts = ("data", "simulated"), ("visits", f"{visits:,}"), ("seeds", ", ".join(map(str, range(seeds))))
-    return {name: [study(name, seed, visits) for seed in range(seeds)] for name in LEARNERS}, facts
+    return {name: [study(name, seed, visits) for seed in range(seeds)] for name in LEARNERS}
 
 
 def _rows(studies: list[Study], part: str) -> Floats:
     return np.array([getattr(one, part) for one in studies])
 
 
-def _drawn(id: str, title: str, found: dict[str, list[Study]], part: str, y_label: str) -> Chart:
-    rounds = found[THREE][0].rounds
+def _finding(
+    setting: Setting, claims: tuple[Verdict, ...], chart_name: str, title: str, part: str, y_label: str
+) -> Finding:
+    """The claims with the curves of one part of the studies."""
+    found, visits = _studies(setting), QUICK_VISITS if setting.quick else VISITS
     rows = {name: _rows(studies, part) for name, studies in found.items()}
     lines = [Line(name, one, colour) for colour, (name, one) in enumerate(rows.items()) if not np.isnan(one).any()]
-    return chart(id, title, rounds, lines, x_label="lessons", y_label=y_label)
+    drawn = chart(chart_name, title, found[THREE][0].rounds, lines, x_label="lessons", y_label=y_label)
+    seeds = ", ".join(map(str, range(len(found[THREE]))))
+    facts = ("data", "simulated"), ("visits", f"{visits:,}"), ("seeds", seeds)
+    return Finding(text=STUDY, claims=claims, charts=(drawn,), facts=facts)
 
 
 @reproduction("coactive-1", title="Wins against a fixed baseline")
 def wins(setting: Setting) -> Finding:
     """Figure 1: the ratio of wins to losses against the baseline, over time."""
-    title, (found, facts) = "Wins against a fixed baseline", _studies(setting)
+    found = _studies(setting)
     final = {name: _rows(studies, "win_ratio")[:, -1] for name, studies in found.items()}
     claims = (
         is_above("3PR wins against the baseline", final[THREE], 1.0, paper="section 7: converges to 1.9"),
         is_above("3PR wins by more than moving clicks to the top", final[THREE], final[TOP],
                  paper="section 7: 1.9 against slightly above 1"),
     )  # fmt: skip
-    drawn = _drawn("wins", title, found, "win_ratio", "wins per loss")
-    return Finding(id="coactive-1", title=title, text=STUDY, claims=claims, charts=(drawn,), facts=facts)
+    return _finding(setting, claims, "wins", "Wins against a fixed baseline", "win_ratio", "wins per loss")
 
 
 @reproduction("coactive-2", title="How much of the top 10 stays the same")
 def stability(setting: Setting) -> Finding:
     """Figure 2: items common to the top 10 of two models 100 lessons apart."""
-    title, (found, facts) = "How much of the top 10 stays the same", _studies(setting)
+    found = _studies(setting)
     last = {name: _rows(studies, "common")[:, -5:].mean(axis=1) for name, studies in found.items()}
     claims = (
         is_above("The top 10 of 3PR changes less than that of clicks to the top", last[THREE], last[TOP],
@@ -126,14 +130,15 @@ def stability(setting: Setting) -> Finding:
         is_above("The top 10 of 3PR settles: more in common at the end than at the beginning", last[THREE],
                  _rows(found[THREE], "common")[:, 0], paper="figure 2"),
     )  # fmt: skip
-    drawn = _drawn("overlap", title, found, "common", "common items in the top 10")
-    return Finding(id="coactive-2", title=title, text=STUDY, claims=claims, charts=(drawn,), facts=facts)
+    return _finding(
+        setting, claims, "overlap", "How much of the top 10 stays the same", "common", "common items in the top 10"
+    )
 
 
 @reproduction("coactive-3", title="How much people confirm 3PR")
 def confirmation(setting: Setting) -> Finding:
     """Figure 3: the mean affirmativeness of 3PR."""
-    title, (found, facts) = "How much people confirm 3PR", _studies(setting)
+    found = _studies(setting)
     values = _rows(found[THREE], "affirmativeness")
     end, before = values[:, -1], values[:, round(0.8 * values.shape[1]) - 1]
     printed = "section 7: positive, and it stabilizes"
@@ -142,5 +147,6 @@ def confirmation(setting: Setting) -> Finding:
         is_above("It stabilises: the last fifth of the lessons changes it by less than a tenth", 0.1 * np.abs(end),
                  np.abs(end - before), paper=printed),
     )  # fmt: skip
-    drawn = _drawn("affirmativeness", title, found, "affirmativeness", "mean affirmativeness")
-    return Finding(id="coactive-3", title=title, text=STUDY, claims=claims, charts=(drawn,), facts=facts)
+    return _finding(
+        setting, claims, "affirmativeness", "How much people confirm 3PR", "affirmativeness", "mean affirmativeness"
+    )

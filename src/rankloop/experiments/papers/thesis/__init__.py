@@ -1,0 +1,1 @@
+"""Chaudhuri (2016), "Learning to rank": queries with features, and generalisation."""

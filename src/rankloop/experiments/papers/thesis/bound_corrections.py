@@ -15,7 +15,7 @@ from rankloop.batch.risks.least_squares import LeastSquares
 from rankloop.bounds.generalisation import rademacher
 from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import number
-from rankloop.experiments.analysis.verdicts import Verdict, Word, refutable
+from rankloop.experiments.analysis.verdicts import Verdict, Word, refutable, word_of
 from rankloop.games import analyse
 
 N_ITEMS = 20
@@ -35,17 +35,16 @@ def first_grade(verdicts: dict[str, Sequence[str]] | None = None) -> Verdict:
             for name in ("nDCG", "AP", "AUCLoss")
         }
     hopeless = [verdict == "hopeless" for found in verdicts.values() for verdict in found]
-    word: Word = "holds" if all(hopeless) else "partly" if any(hopeless) else "does not hold"
-    told = "; ".join(f"{name}: {' and '.join(found)}" for name, found in verdicts.items())
+    listed = "; ".join(f"{name}: {' and '.join(found)}" for name, found in verdicts.items())
     return Verdict(
         "With the grade of the first item alone, nDCG, AP and AUC cannot be learned",
-        word,
-        f"with {' and '.join(map(str, sizes))} items, {told}",
+        word_of(sum(hopeless), len(hopeless)),
+        f"with {' and '.join(map(str, sizes))} items, {listed}",
         "Lemma 23 and Theorem 24: global observability fails (for AUC the proof takes 4 items)",
     )
 
 
-def printed_rademacher(size: float, n_queries: int, largest: float) -> float:
+def corollary_37(size: float, n_queries: int, largest: float) -> float:
     """Corollary 37: 10·A·√(log₂(3mn)/n)·ln(6·B·√n / (5·A·√log₂(3mn))), A = G·W·R."""
     entropy = math.log2(3.0 * N_ITEMS * n_queries)
     ratio = 6.0 * largest * math.sqrt(n_queries) / (5.0 * size * math.sqrt(entropy))
@@ -58,7 +57,7 @@ def covering_rademacher(size: float, n_queries: int, largest: float) -> float:
     return rademacher(lambda scale: np.ceil((size / scale) ** 2) * cover, n_queries, largest)
 
 
-def dropped_ceiling(printed: Callable[[float, int, float], float] = printed_rademacher) -> Verdict:
+def dropped_ceiling(printed: Callable[[float, int, float], float] = corollary_37) -> Verdict:
     """Corollary 37 against the integral that it is said to follow from; ListNet in balls of radius 1."""
     cases = [(2.0, n_queries, largest) for n_queries in (100, 1000, 10_000) for largest in (4.0, 10.0)]
     ratios = [covering_rademacher(*case) / printed(*case) for case in cases]
@@ -73,7 +72,7 @@ def dropped_ceiling(printed: Callable[[float, int, float], float] = printed_rade
     )
 
 
-def printed_l1(size: float, n_queries: int, largest: float, n_features: int) -> float:
+def corollary_39(size: float, n_queries: int, largest: float, n_features: int) -> float:
     """Corollary 39 as printed, A = G·W₁·R̄."""
     inside = 24.0 * N_ITEMS * n_queries * size
     root = math.sqrt(math.log(n_features) * math.log2(inside))
@@ -91,7 +90,7 @@ def covering_l1(size: float, n_queries: int, largest: float, n_features: int) ->
     return rademacher(entropy, n_queries, largest)
 
 
-def l1_complexity(printed: Callable[[float, int, float, int], float] = printed_l1) -> Verdict:
+def l1_complexity(printed: Callable[[float, int, float, int], float] = corollary_39) -> Verdict:
     """Corollary 39 against the integral of Proposition 4; an upper bound may be loose, but not by its own proof."""
     cases = [(2.0, n_queries, 4.0, 100) for n_queries in (1000, 10**5, 10**7)]
     ratios = [printed(*case) / covering_l1(*case) for case in cases]

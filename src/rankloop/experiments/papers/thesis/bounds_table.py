@@ -14,12 +14,11 @@ from rankloop.data.dataset import Dataset, concatenate
 from rankloop.data.folder import absence_notice, data_folder
 from rankloop.data.readers.letor.file import read_letor
 from rankloop.experiments.analysis.curves import number
-from rankloop.experiments.analysis.verdicts import Verdict, Word
+from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.papers.registry import Setting, reproduction
 from rankloop.experiments.papers.thesis.list_length import queries
 from rankloop.experiments.report.model import Finding, Table
 
-TITLE = "The bounds on the risk of new queries, with numbers"
 RADIUS = 1.0
 SETS = {"MQ2008": "letor/mq2008", "MQ2007 (part)": "letor/mq2007_partial"}
 
@@ -35,7 +34,7 @@ def data_sets() -> dict[str, Dataset]:
     return found
 
 
-@reproduction("table-4.1", title=TITLE)
+@reproduction("table-4.1", title="The bounds on the risk of new queries, with numbers")
 def bounds_table(setting: Setting) -> Finding:
     sets = data_sets()
     rows = {}
@@ -54,8 +53,6 @@ def rows_of(dataset: Dataset) -> list[Row]:
 
 def finding(found: dict[str, tuple[Sample, list[Row]]]) -> Finding:
     return Finding(
-        id="table-4.1",
-        title=TITLE,
         text=(
             f"ListNet with weights in a ball of radius {RADIUS:g}. A bound says something when it is below the largest "
             "possible loss. The last column is how many queries that would take, everything else as it is."
@@ -73,12 +70,10 @@ def verdict(tables: Sequence[list[Row]]) -> Verdict:
     for rows in tables:
         values = {row.name: row.value for row in rows}
         ordered += values["Theorem 35"] < values["Theorem 36"] < values["Theorem 38"]
-    word: Word = "partly" if ordered else "does not hold"
-    if ordered == len(tables):
-        word = "holds"
     because = f"in this order on {ordered} of {len(tables)} data sets: {'; '.join(map(_constants, tables))}"
     paper = "table 4.1: smallest, small, hides several logarithmic factors"
-    return Verdict("The constants are smallest in Theorem 35, small in 36, and large in 38", word, because, paper)
+    text = "The constants are smallest in Theorem 35, small in 36, and large in 38"
+    return Verdict(text, word_of(ordered, len(tables)), because, paper)
 
 
 def _constants(rows: list[Row]) -> str:

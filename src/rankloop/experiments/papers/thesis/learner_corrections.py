@@ -29,11 +29,11 @@ LEMMA_29 = {
 }
 
 
-def printed_squared(n_items: int, longest: float, radius: float, max_grade: float) -> float:
+def lemma_29_squared(n_items: int, longest: float, radius: float, max_grade: float) -> float:
     return n_items**4 * longest**4 * radius**2 * max_grade**2
 
 
-def printed_kl(n_items: int, longest: float, radius: float, max_grade: float) -> float:
+def lemma_29_kl(n_items: int, longest: float, radius: float, max_grade: float) -> float:
     return n_items**2 * longest**2 * math.exp(2.0 * longest * radius)
 
 
@@ -46,8 +46,8 @@ def claims() -> tuple[Verdict, ...]:
         yahoo(),
         perturbation(),
         stray_factor(),
-        second_moment("squared", printed_squared),
-        second_moment("kl", printed_kl),
+        second_moment("squared", lemma_29_squared),
+        second_moment("kl", lemma_29_kl),
         scaled_exploration(),
     )
 

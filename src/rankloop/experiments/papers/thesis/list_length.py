@@ -21,12 +21,11 @@ from rankloop.experiments.analysis.verdicts import Verdict, Word
 from rankloop.experiments.papers.registry import Setting, reproduction
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding, Table
-from rankloop.experiments.run.task_cache import kept_map
+from rankloop.experiments.run.task_cache import cached_map
 
 LENGTHS, SEEDS = (10, 30, 100, 300, 1000), 10
 QUICK_LENGTHS, QUICK_SEEDS = (10, 30, 100), 4
 N_TRAIN, N_NEW, N_FEATURES, RADIUS, DELTA = 50, 300, 5, 5.0, 0.05
-TITLE = "Does the length of the lists matter?"
 CLAIM = "The excess risk of regularised risk minimisation does not grow with the length of the lists"
 PAPER = "chapter IV: bounds with no explicit dependence on the length, m^0; the bound of Chapelle and Wu grows as √m"
 GROWTH_OF_THE_OLD_BOUND = 0.5  # √m
@@ -63,11 +62,11 @@ def excess_risk(task: Task) -> float:
     return mean_loss(learned) - mean_loss(best)
 
 
-@reproduction("thesis-4-length", title=TITLE)
+@reproduction("thesis-4-length", title="Does the length of the lists matter?")
 def list_length(setting: Setting) -> Finding:
     lengths, n_seeds = (QUICK_LENGTHS, QUICK_SEEDS) if setting.quick else (LENGTHS, SEEDS)
     tasks = [Task(length, seed) for length in lengths for seed in range(n_seeds)]
-    found = np.reshape(kept_map(setting, tasks, excess_risk), (len(lengths), n_seeds))
+    found = np.reshape(cached_map(setting, tasks, excess_risk), (len(lengths), n_seeds))
     return finding(np.array(lengths), found.T)
 
 
@@ -93,8 +92,6 @@ def finding(lengths: Ints, excess: Floats) -> Finding:
         for position, length in enumerate(lengths)
     ]
     return Finding(
-        id="thesis-4-length",
-        title=TITLE,
         text=(
             f"{N_TRAIN} training queries with {N_FEATURES} features, ListNet with the regularisation of Theorem 36, "
             f"judged on {N_NEW} new queries. Dashed: three bounds, of which only Chapelle and Wu's grows as √m."

@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
-from rankloop.experiments.analysis.curves import Curves
-from rankloop.experiments.analysis.summary import finding_of
-from rankloop.experiments.analysis.verdicts import Verdict, Word
+from rankloop.bounds.perceptrons import margin_of, max_pair_perceptron_loss, ranking_perceptron_loss, slam_weights
+from rankloop.core.registry import build
+from rankloop.core.session import generators
+from rankloop.experiments.analysis.curves import Curves, values_at
+from rankloop.experiments.analysis.summary import summarise
+from rankloop.experiments.analysis.verdicts import Verdict, word_of
+from rankloop.experiments.papers.comparison import experiment_of, finding_with, label_of, play_all
 from rankloop.experiments.papers.registry import Setting, reproduction
-from rankloop.experiments.papers.thesis.perceptron_bounds import bounds_chart
-from rankloop.experiments.papers.thesis.query_sets import SEPARABLE, SPLITS, World, worlds
-from rankloop.experiments.papers.thesis.step_sizes import Contender, experiment_of, with_chosen_rates
-from rankloop.experiments.report.model import Finding
-from rankloop.experiments.run.runner import run_experiments
-from rankloop.experiments.spec.model import FLOOR
+from rankloop.experiments.papers.thesis.query_sets import SEPARABLE, SPLITS, QuerySet, available_sets
+from rankloop.experiments.papers.thesis.step_sizes import MEASURE, Contender, with_chosen_rates
+from rankloop.experiments.report.charts import Line, chart
+from rankloop.experiments.report.model import Chart, Finding
+from rankloop.experiments.spec.model import FLOOR, Experiment
 
 SLAM, PAIR, LIST_NET = "SLAM perceptron", "max-pair perceptron", "ListNet"
 SVM, KL, SQUARED, SMOOTH = "RankSVM, top 2", "KL, top 1", "squared, top 1", "SmoothDCG, top 1"
@@ -37,13 +41,6 @@ TOP_K = (
     ),
 )
 
-
-TITLES = {
-    "thesis-2.1": "Perceptrons for ranking on separable queries",
-    "thesis-2.2": "Perceptrons for ranking on search queries",
-    "thesis-3.4": "Learning from the grades of the first items: web search",
-    "thesis-3.5": "Learning from the grades of the first items: graded query sets",
-}
 CHOSEN = "The step size of every learner is chosen alike, on another part of the stream, before the comparison."
 THESIS = 'Chaudhuri (2016), "Learning to rank"'
 SEPARABLE_TEXT = f"""{THESIS}, figure 2.1: 20 items with 20 features and five grades, which a linear function ranks \
@@ -71,7 +68,7 @@ STUCK = 'text of figures 3.4 and 3.5: SmoothDCG "produces poor performance"; no 
 CLOSER = 'text of figures 3.4 and 3.5: "much closer to ListNet in performance" than to the random algorithm; no numbers'
 
 
-@reproduction("thesis-2.1", title=TITLES["thesis-2.1"])
+@reproduction("thesis-2.1", title="Perceptrons for ranking on separable queries")
 def separable(setting: Setting) -> Finding:
     """Both perceptrons and ListNet where a perfect ranker exists, with the bounds on what they can lose."""
     claims = [
@@ -82,12 +79,39 @@ def separable(setting: Setting) -> Finding:
     ]
     plan = Plan("thesis-2.1", PERCEPTRONS, claims, horizon=5000, quick_horizon=5000, seeds=10)
     [(finding, curves)] = _compared(plan, {plan.id: SEPARABLE}, setting)
-    charts = (*finding.charts, bounds_chart(curves, SLAM, PAIR))
-    facts = (*finding.facts, ("data", "simulated"))
-    return finding._replace(id=plan.id, title=TITLES[plan.id], text=SEPARABLE_TEXT, charts=charts, facts=facts)
+    charts = (*finding.charts, bounds_chart(curves))
+    return finding._replace(text=SEPARABLE_TEXT, charts=charts, facts=(*finding.facts, ("data", "simulated")))
 
 
-@reproduction("thesis-2.2", title=TITLES["thesis-2.2"])
+def bounds_chart(curves: Curves) -> Chart:
+    """Summed 1 − nDCG@10 of both perceptrons, and their bounds on this stream as flat lines."""
+    lines = []
+    for colour, arm in enumerate((SLAM, PAIR)):
+        average = curves.of(curves.streams[0], arm, MEASURE, "average")
+        if average is not None:
+            lines.append(Line(arm, np.maximum(curves.rounds * (1.0 - average), 1e-3), colour))
+    flat = np.ones((1, len(curves.rounds)))
+    for colour, (name, bound) in enumerate(_bounds(curves.experiment).items(), start=2):
+        lines.append(Line(name, flat * bound, colour))
+    caption = "The bounds hold for ever and are far above what is lost, as worst cases are."
+    labels = {"caption": caption, "y_label": "summed loss"}
+    return chart("bounds", "Summed loss and its bounds", curves.rounds, lines, **labels, log_x=True, log_y=True)
+
+
+def _bounds(experiment: Experiment) -> dict[str, float]:
+    """Corollaries 7 and 11 for the queries of the first seed."""
+    dataset, direction = build(experiment.stream, "stream").dataset_and_weights(generators(0)[0])
+    longest = float(np.sqrt((dataset.features**2).sum(axis=1).max()))
+    margin = margin_of(dataset, direction)
+    weights = slam_weights(dataset.query(0)[1], MEASURE)
+    return {
+        "theorem 8": ranking_perceptron_loss(1.0 / margin, longest, weights, tight=False),
+        "theorem 8, tight": ranking_perceptron_loss(1.0 / margin, longest, weights),
+        "theorem 10": max_pair_perceptron_loss(1.0 / margin, longest),
+    }
+
+
+@reproduction("thesis-2.2", title="Perceptrons for ranking on search queries")
 def search_queries(setting: Setting) -> Finding:
     """Both perceptrons and ListNet where no ranker is perfect."""
     competitive = "The SLAM perceptron is competitive with ListNet (at most 0.03 less)"
@@ -100,7 +124,7 @@ def search_queries(setting: Setting) -> Finding:
     return _on_all(plan, tuple(SPLITS), SEARCH_TEXT, setting)
 
 
-@reproduction("thesis-3.4", title=TITLES["thesis-3.4"])
+@reproduction("thesis-3.4", title="Learning from the grades of the first items: web search")
 def web_search(setting: Setting) -> Finding:
     """Algorithm 5 with four surrogates beside ListNet with all grades; the claims are those of the Yahoo data."""
     better = "text of figure 3.4 (Yahoo): KL does much better than squared; no numbers"
@@ -109,7 +133,7 @@ def web_search(setting: Setting) -> Finding:
     return _on_all(plan, ("Yahoo", "MSLR sample", "ClueWeb09"), TOP_K_TEXT, setting)
 
 
-@reproduction("thesis-3.5", title=TITLES["thesis-3.5"])
+@reproduction("thesis-3.5", title="Learning from the grades of the first items: graded query sets")
 def graded_queries(setting: Setting) -> Finding:
     """The same; the claims are those of the Yandex data."""
     equal = "text of figure 3.5 (Yandex): KL does equally as well as squared; no numbers"
@@ -143,56 +167,41 @@ def _top_k_claims() -> list[dict[str, Any]]:
 
 def _on_all(plan: Plan, names: tuple[str, ...], text: str, setting: Setting) -> Finding:
     """One comparison per data set, each with step sizes of its own, under one title."""
-    found, notice = worlds(names)
-    missing = (notice.strip(),) if notice else ()
-    whole = Finding(id=plan.id, title=TITLES[plan.id], text=f"{notice}{text}", missing=missing)
-    parts = _compared(plan, {f"{plan.id}-{world.label}": world for world in found}, setting)
-    for world, (part, curves) in zip(found, parts):
-        verdicts = part.claims + _closer_to_full(curves)
-        whole = whole._replace(
-            claims=whole.claims + tuple(v._replace(text=f"{world.name}: {v.text}") for v in verdicts),
-            charts=whole.charts + tuple(c._replace(title=f"{world.name}: {c.title}") for c in part.charts),
-            tables=whole.tables + tuple(t._replace(title=f"{world.name}: {t.title}") for t in part.tables),
-            facts=(*part.facts, ("data", ", ".join(world.name for world in found))),
-        )
-    return whole
+    found, notice = available_sets(names)
+    whole = finding_with(text, notice)
+    parts = _compared(plan, {f"{plan.id}-{label_of(one.name)}": one for one in found}, setting)
+    for one, (part, curves) in zip(found, parts):
+        closer = tuple(_closer(curves, arm) for arm in (SVM, KL, SQUARED) if arm in curves.arms)
+        whole = whole.joined(one.name, part._replace(claims=part.claims + closer, inside=()))
+    return whole._replace(facts=(*whole.facts, ("data", ", ".join(one.name for one in found))))
 
 
-def _compared(plan: Plan, named: dict[str, World], setting: Setting) -> list[tuple[Finding, Curves]]:
-    """In each world, first the step sizes, then the comparison; all worlds together, so that no core waits for one."""
+def _compared(plan: Plan, named: dict[str, QuerySet], setting: Setting) -> list[tuple[Finding, Curves]]:
+    """On each set, first the step sizes, then the comparison; all sets together, so that no core waits for one."""
     horizon, seeds = (plan.quick_horizon, 2) if setting.quick else (plan.horizon, plan.seeds)
-    tuning = {name: world.tuning for name, world in named.items()}
+    tuning = {name: one.tuning for name, one in named.items()}
     chosen = with_chosen_rates(plan.contenders, tuning, max(1000, horizon // 10), setting)
     experiments = [
-        experiment_of(name, world.stream, msgspec.to_builtins(arms), horizon, seeds, claims=plan.claims, ceiling=False)
-        for (name, world), (arms, _) in zip(named.items(), chosen)
+        experiment_of(name, one.stream, msgspec.to_builtins(arms), MEASURE, horizon, seeds, claims=plan.claims)
+        for (name, one), (arms, _) in zip(named.items(), chosen)
     ]
-    folders = [(experiment, setting.folder / experiment.name) for experiment in experiments]
-    found = []
-    for experiment, runs, (_, steps) in zip(
-        experiments, run_experiments(folders, setting.engine, setting.progress), chosen
-    ):
-        finding = finding_of(experiment, runs)
-        found.append((finding._replace(tables=(*finding.tables, steps)), Curves(experiment, runs)))
-    return found
-
-
-def _closer_to_full(curves: Curves) -> tuple[Verdict, ...]:
-    """Whether each convex surrogate gains more than half of what all grades gain over random rankings."""
-    return tuple(_closer(curves, arm) for arm in (SVM, KL, SQUARED) if arm in curves.arms)
+    found = [(summarise(curves), curves) for curves in play_all(experiments, setting)]
+    return [
+        (finding._replace(tables=(*finding.tables, steps)), curves)
+        for (finding, curves), (_, steps) in zip(found, chosen)
+    ]
 
 
 def _closer(curves: Curves, arm: str) -> Verdict:
-    reached = [curves.of(curves.streams[0], who, "nDCG@10", "average") for who in (arm, LIST_NET, FLOOR)]
-    ours, full, floor = (rows[:, -1] for rows in reached if rows is not None)
+    """Whether a convex surrogate gains more than half of what all grades gain over random rankings."""
+    ours, full, floor = (values_at(curves, who, MEASURE, "average") for who in (arm, LIST_NET, FLOOR))
     shares = (ours - floor) / (full - floor)
     inside = int((shares > 0.5).sum())
-    word: Word = "holds" if inside == len(shares) else "partly" if inside else "does not hold"
     because = (
         f"{100 * shares.mean():.0f} % of ListNet's gain over random, above half in {inside} of {len(shares)} seeds"
     )
-    return Verdict(f"{arm} is much closer to ListNet than to random", word, because, CLOSER)
+    return Verdict(f"{arm} is much closer to ListNet than to random", word_of(inside, len(shares)), because, CLOSER)
 
 
 def _claim(check: str, text: str, paper: str, left: str, **more: Any) -> dict[str, Any]:
-    return {"check": check, "text": text, "paper": paper, "left": left, "measure": "nDCG@10"} | more
+    return {"check": check, "text": text, "paper": paper, "left": left, "measure": MEASURE} | more

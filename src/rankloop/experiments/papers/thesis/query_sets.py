@@ -37,30 +37,25 @@ SPLITS = {  # the first three are the data of the thesis, which users fetch them
 }
 
 
-class World(NamedTuple):
+class QuerySet(NamedTuple):
     """A stream to compare learners on, and another part of it to choose step sizes on."""
 
     name: str
     stream: Thing
     tuning: Thing
 
-    @property
-    def label(self) -> str:
-        """The name as part of a file name."""
-        return self.name.lower().replace(" ", "-")
+
+SIMULATED = QuerySet("simulated", {"kind": "linear_gaussian"}, {"kind": "linear_gaussian"})
+SEPARABLE = QuerySet("separable", {"kind": "separable"}, {"kind": "separable"})
 
 
-SIMULATED = World("simulated", {"kind": "linear_gaussian"}, {"kind": "linear_gaussian"})
-SEPARABLE = World("separable", {"kind": "separable"}, {"kind": "separable"})
-
-
-def worlds(names: tuple[str, ...]) -> tuple[list[World], str]:
-    """The simulated world and those of the named data sets that are here; a notice about those that are not."""
+def available_sets(names: tuple[str, ...]) -> tuple[list[QuerySet], str]:
+    """The simulated queries and those of the named data sets that are here; a notice about those that are not."""
     found, missing = [SIMULATED], []
     for name in names:
         split = SPLITS[name]
         try:
-            found.append(World(name, _letor(split.files, split.scale), _letor(split.tuning, split.scale)))
+            found.append(QuerySet(name, _letor(split.files, split.scale), _letor(split.tuning, split.scale)))
         except NotFound:
             missing.append(name)
     if not missing:

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.experiments.analysis.curves import Curves, estimate
+from rankloop.experiments.analysis.curves import Curves, estimate, values_at
+from rankloop.experiments.papers.comparison import experiment_of, play_all
 from rankloop.experiments.papers.registry import Setting
 from rankloop.experiments.report.model import Table
-from rankloop.experiments.run.runner import run_experiments
-from rankloop.experiments.spec.load import parse_spec
-from rankloop.experiments.spec.model import Arm, Experiment, Thing
+from rankloop.experiments.spec.model import Arm, Thing
 
+MEASURE = "nDCG@10"
 TUNING_SEEDS = (1000, 1001, 1002, 1003)  # other draws than those of the comparison
 
 
@@ -32,18 +32,16 @@ def with_chosen_rates(
     seeds = TUNING_SEEDS[:2] if setting.quick else TUNING_SEEDS
     arms = [_arm(who, rate, f"{who.name}, {rate:g}") for who in contenders for rate in who.rates]
     experiments = [
-        experiment_of(f"{name}-steps", stream, arms, horizon, seeds, floor=False, ceiling=False)
+        experiment_of(f"{name}-steps", stream, arms, MEASURE, horizon, seeds, floor=False)
         for name, stream in streams.items()
     ]
-    folders = [(experiment, setting.folder / experiment.name) for experiment in experiments]
-    found = run_experiments(folders, setting.engine, setting.progress)
-    return [_chosen(contenders, Curves(experiment, runs)) for experiment, runs in zip(experiments, found)]
+    return [_chosen(contenders, curves) for curves in play_all(experiments, setting)]
 
 
 def _chosen(contenders: tuple[Contender, ...], curves: Curves) -> tuple[tuple[Arm, ...], Table]:
     chosen, rows, most = [], [], max(len(who.rates) for who in contenders)
     for who in contenders:
-        values = [_reached(curves, f"{who.name}, {rate:g}") for rate in who.rates]
+        values = [estimate(values_at(curves, f"{who.name}, {rate:g}", MEASURE, "average")).mean for rate in who.rates]
         best = who.rates[int(np.argmax(values))]
         chosen.append(Arm(**_arm(who, best, who.name)))
         rows.append((who.name, *(f"{value:.4f}" for value in values), *[""] * (most - len(values)), f"{best:g}"))
@@ -55,18 +53,5 @@ def _chosen(contenders: tuple[Contender, ...], curves: Curves) -> tuple[tuple[Ar
     return tuple(chosen), Table("How the step sizes were chosen", header, rows, note)
 
 
-def experiment_of(
-    name: str, stream: Thing, arms: list[dict[str, Any]], horizon: int, seeds: tuple[int, ...] | int, **more: Any
-) -> Experiment:
-    """An experiment on nDCG@10."""
-    table = {"stream": stream, "arms": arms, "measures": ["nDCG@10"], "horizon": horizon, "seeds": seeds} | more
-    return parse_spec(table, name, name)
-
-
 def _arm(who: Contender, rate: float, name: str) -> dict[str, Any]:
     return {"name": name, "learner": who.learner | {"learning_rate": rate}, "feedback": who.feedback}
-
-
-def _reached(curves: Curves, arm: str) -> float:
-    rows = curves.of(curves.streams[0], arm, "nDCG@10", "average")
-    return -np.inf if rows is None else estimate(rows[:, -1]).mean

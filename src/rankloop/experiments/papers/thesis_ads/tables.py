@@ -11,7 +11,7 @@ from numpy.random import default_rng
 from rankloop.bandits.campaigns.campaign import CLICK_RATES, IMPRESSIONS
 from rankloop.bandits.campaigns.labelled_logs import bandit_log
 from rankloop.data.readers.multiclass import read_labelled
-from rankloop.experiments.analysis.verdicts import Verdict, Word
+from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.papers.registry import Setting, reproduction
 from rankloop.experiments.papers.thesis_ads.campaigns import DOMAINS, Domain, campaign_of, counts, targeted_log
 from rankloop.experiments.report.model import Finding, Table
@@ -34,9 +34,7 @@ PRINTED = {
     "movement_libras": Shape(360, 91, 15, 0.07),
 }
 SETS = tuple(PRINTED)
-MAX_STANDARD_ERRORS = (
-    3.5  # standard errors between a simulated click rate and the printed one, ten rates being compared
-)
+MAX_STANDARD_ERRORS = 3.5  # between a simulated click rate and the printed one, ten rates being compared
 
 
 def shape_of(name: str) -> Shape:
@@ -57,38 +55,32 @@ def table_5_1(setting: Setting) -> Finding:
     shapes = [shape_of(name) for name in SETS]
     text = "Each class is an ad, shown at random; it is clicked if it is the true class."
     table = shapes_table(SETS, shapes)
-    return Finding("table-5.1", "Five public sets turned into logs of ads", text, shape_claims(shapes), tables=(table,))
+    return Finding(text=text, claims=shape_claims(shapes), tables=(table,))
 
 
 def shape_claims(shapes: list[Shape]) -> tuple[Verdict, ...]:
     """One shape for each of SETS."""
-    return (
-        _column("size", [s.size for s in PRINTED.values()], [s.size for s in shapes]),
-        _column("number of features", [s.features for s in PRINTED.values()], [s.features for s in shapes]),
-        _column("number of classes", [s.classes for s in PRINTED.values()], [s.classes for s in shapes]),
-        _shares([s.clicked for s in PRINTED.values()], shapes),
-    )
+    counts = {"size": "size", "number of features": "features", "number of classes": "classes"}
+    return (*(_count(name, field, shapes) for name, field in counts.items()), _shares(shapes))
 
 
-def _shares(printed: list[float], shapes: list[Shape]) -> Verdict:
+def _count(name: str, field: str, shapes: list[Shape]) -> Verdict:
+    printed, found = ([getattr(shape, field) for shape in some] for some in (PRINTED.values(), shapes))
+    wrong = [f"{name}: {ours}, not {theirs}" for name, theirs, ours in zip(SETS, printed, found) if ours != theirs]
+    because = "; ".join(wrong) or ", ".join(map(str, found))
+    paper = f"table 5.1: {', '.join(map(str, printed))}"
+    return Verdict(f"The {name} of every set is as printed", word_of(len(SETS) - len(wrong), len(SETS)), because, paper)
+
+
+def _shares(shapes: list[Shape]) -> Verdict:
     """As printed, which is to the percent, up to chance."""
+    printed = [shape.clicked for shape in PRINTED.values()]
     slack = [0.005 + MAX_STANDARD_ERRORS * math.sqrt(p * (1.0 - p) / shape.size) for p, shape in zip(printed, shapes)]
     wrong = [n for n, p, s, most in zip(SETS, printed, shapes, slack) if abs(s.clicked - p) > most]
-    word: Word = "does not hold" if wrong else "holds"
-    told = ", ".join(f"{shape.clicked:.1%}" for shape in shapes) + (
-        f"; beyond chance: {', '.join(wrong)}" if wrong else ""
-    )
+    because = ", ".join(f"{shape.clicked:.1%}" for shape in shapes)
+    because += f"; beyond chance: {', '.join(wrong)}" if wrong else ""
     paper = f"table 5.1: {', '.join(f'{p:.0%}' for p in printed)}"
-    return Verdict("The share of clicks of every set is as printed, but for chance", word, told, paper)
-
-
-def _column(what: str, printed: list[int], found: list[int]) -> Verdict:
-    wrong = [f"{name}: {ours}, not {theirs}" for name, theirs, ours in zip(SETS, printed, found) if ours != theirs]
-    word: Word = "partly" if len(wrong) < len(SETS) else "does not hold"
-    if not wrong:
-        word = "holds"
-    told = "; ".join(wrong) if wrong else ", ".join(map(str, found))
-    return Verdict(f"The {what} of every set is as printed", word, told, f"table 5.1: {', '.join(map(str, printed))}")
+    return Verdict("The share of clicks of every set is as printed, but for chance", word_of(not wrong), because, paper)
 
 
 @reproduction("table-5.2", title="The training logs of two campaigns, simulated")
@@ -103,7 +95,7 @@ def table_5_2(setting: Setting) -> Finding:
     text = "The logs of the thesis are not public; these are simulated campaigns with its impressions and click rates."
     claims = tuple(rate_claim(domain, *logs[domain]) for domain in DOMAINS)
     tables = (Table("The training sets", header, rows),)
-    return Finding("table-5.2", "The training logs of two campaigns, simulated", text, claims, tables=tables)
+    return Finding(text=text, claims=claims, tables=tables)
 
 
 def rate_claim(domain: Domain, impressions: list[int], rates: list[float]) -> Verdict:
@@ -111,7 +103,7 @@ def rate_claim(domain: Domain, impressions: list[int], rates: list[float]) -> Ve
     printed = np.array(CLICK_RATES[domain])
     errors = np.sqrt(printed * (1.0 - printed) / np.array(impressions))
     worst = float((np.abs(np.array(rates) - printed) / errors).max())
-    word: Word = "holds" if worst <= MAX_STANDARD_ERRORS else "does not hold"
-    told = f"the largest difference is {worst:.1f} standard errors"
+    because = f"the largest difference is {worst:.1f} standard errors"
     paper = f"table 5.2: {', '.join(f'{rate:.2%}' for rate in printed)}"
-    return Verdict(f"The simulated {domain} campaign has the click rates of the thesis", word, told, paper)
+    text = f"The simulated {domain} campaign has the click rates of the thesis"
+    return Verdict(text, word_of(worst <= MAX_STANDARD_ERRORS), because, paper)

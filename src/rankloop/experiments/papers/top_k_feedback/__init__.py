@@ -1,0 +1,1 @@
+"""Chaudhuri and Tewari: what can be learned from the grades of the first items, and how fast."""

@@ -16,7 +16,7 @@ from rankloop.experiments.analysis.verdicts import Verdict, Word, growth
 from rankloop.experiments.papers.registry import Setting, reproduction
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
-from rankloop.experiments.run.task_cache import kept_map
+from rankloop.experiments.run.task_cache import cached_map
 from rankloop.simulate.compiled.fixed_set import whole_run
 
 STREAM = {"kind": "flipped_relevance", "n_items": 20, "n_relevant": 5, "flip": 0.05}
@@ -90,7 +90,7 @@ def regret_of(task: Task) -> float:
 def regret_rate(setting: Setting) -> Finding:
     horizons, n_seeds = (QUICK_HORIZONS, QUICK_SEEDS) if setting.quick else (HORIZONS, SEEDS)
     tasks = [Task(i, horizon, seed) for horizon in horizons for i in range(len(RATES)) for seed in range(n_seeds)]
-    regrets = np.reshape(kept_map(setting, tasks, regret_of), (len(horizons), len(RATES), n_seeds))
+    regrets = np.reshape(cached_map(setting, tasks, regret_of), (len(horizons), len(RATES), n_seeds))
     return finding(np.array(horizons), regrets.transpose(1, 2, 0))
 
 
@@ -98,8 +98,6 @@ def finding(horizons: Ints, regrets: Floats) -> Finding:
     """`regrets` holds for each of RATES a row per seed and a column per horizon."""
     slopes = [np.array([growth(horizons, row / horizons) for row in rows]) for rows in regrets]
     return Finding(
-        id="regret-rate",
-        title="How regret grows with the number of rounds",
         text=(
             "20 items of which 5 are relevant, each grade flipped with probability 0.05. Each point is a run of that "
             "length whose learner knew the length. Dashed: the proved bounds, drawn where they say more than that "

@@ -6,7 +6,7 @@ import numpy as np
 
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Floats
-from rankloop.experiments.analysis.verdicts import Verdict, Word
+from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.papers.registry import Setting, reproduction
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.games import Game, analyse_depths, theorem_32
@@ -47,17 +47,15 @@ def entries_verdict(printed: str, grid: Grid, where: str = "") -> Verdict:
     ]
     n_entries = sum(len(row) - 1 for row in expected)
     paper = f"{where}: {n_entries} entries"
-    if wrong:
-        return Verdict("Every entry of the printed table comes out.", "does not hold", "; ".join(wrong), paper)
-    return Verdict("Every entry of the printed table comes out.", "holds", f"all {n_entries} entries are equal", paper)
+    because = "; ".join(wrong) or f"all {n_entries} entries are equal"
+    return Verdict("Every entry of the printed table comes out.", word_of(not wrong), because, paper)
 
 
 def numbers_verdict(text: str, printed: tuple[float, ...], computed: Floats, where: str = "") -> Verdict:
     """Whether printed decimals are the computed ones, to the digits that are printed."""
     worst = float(np.abs(np.array(printed) - computed).max())
-    word: Word = "holds" if worst < 6e-5 else "does not hold"
     shown, expected = (", ".join(f"{value:.4f}" for value in values) for values in (computed, printed))
-    return Verdict(text, word, f"({shown}), off by at most {worst:.5f}", f"{where}: ({expected})")
+    return Verdict(text, word_of(worst < 6e-5), f"({shown}), off by at most {worst:.5f}", f"{where}: ({expected})")
 
 
 @reproduction("table-3.1", title="The loss of every ranking of three items: SumLoss")
@@ -65,11 +63,10 @@ def losses(setting: Setting) -> Finding:
     grid = loss_grid(Game(measure=parse_measure("SumLoss"), n_items=3))
     found = analyse_depths("SumLoss", 3)
     rows = [(str(analysis.depth), analysis.verdict, reason(analysis)) for analysis in found]
+    text = "Rows are rankings, written as the rank of each item; columns are the grades that people may have in mind."
     return Finding(
-        "table-3.1",
-        "The loss of every ranking of three items: SumLoss",
-        "Rows are rankings, written as the rank of each item; columns are the grades that people may have in mind.",
-        (entries_verdict(LOSSES, grid, "table 3.1"), _regret_class(found[0].verdict)),
+        text=text,
+        claims=(entries_verdict(LOSSES, grid, "table 3.1"), _regret_class(found[0].verdict)),
         tables=(
             Table("Loss matrix", grid.header, grid.rows),
             Table("What follows for each depth of feedback", ("depth", "regret class", "why"), rows),
@@ -82,7 +79,7 @@ def _regret_class(verdict: str) -> Verdict:
     """Theorem 12 and what follows from it: learnable from the first grade, but not at the rate of full feedback."""
     return Verdict(
         "With the grade of the first item the minimax regret is Θ(T^(2/3)).",
-        "holds" if verdict == "two_thirds" else "does not hold",
+        word_of(verdict == "two_thirds"),
         f"{verdict}, by deciding global and local observability",
         "section 3.2.6: Θ(T^(2/3))",
     )
@@ -91,11 +88,10 @@ def _regret_class(verdict: str) -> Verdict:
 @reproduction("table-3.2", title="What each ranking of three items reveals when the first grade comes back")
 def feedback(setting: Setting) -> Finding:
     grid = feedback_grid(Game(measure=parse_measure("SumLoss"), n_items=3), depth=1)
+    text = "The learner sees this entry and never its loss: rows of the loss table with the same entries here differ."
     return Finding(
-        "table-3.2",
-        "What each ranking of three items reveals when the first grade comes back",
-        "The learner sees this entry and never its loss: rows of the loss table with the same entries here differ.",
-        (entries_verdict(GRADES, grid, "table 3.2"),),
+        text=text,
+        claims=(entries_verdict(GRADES, grid, "table 3.2"),),
         tables=(Table("Feedback matrix", grid.header, grid.rows),),
         facts=NOTHING_DRAWN,
     )
@@ -114,7 +110,7 @@ def twins(setting: Setting) -> Finding:
         numbers_verdict("The mean grades are (0.45, 0.45, 0.4).", MEAN_GRADES, means[0], PROOF),
         Verdict(
             "Both have the same mean grades, so feedback on the first item looks the same.",
-            "holds" if equal < 1e-12 else "does not hold",
+            word_of(equal < 1e-12),
             f"they differ by {equal:.1e}",
             f"{PROOF}: equal",
         ),
@@ -122,17 +118,16 @@ def twins(setting: Setting) -> Finding:
         numbers_verdict("The mean gain over ideal gain under p̃ is as printed.", MEAN_SHARES[1], shares[1], PROOF),
         Verdict(
             "No ranking is the best for both, so every learner fails on one of them.",
-            "holds" if orders[0][0] != orders[1][0] and pair.gap > 0 else "does not hold",
+            word_of(orders[0][0] != orders[1][0] and pair.gap > 0),
             f"the best orders are {orders[0]} and {orders[1]}; any ranking loses {pair.gap:.4f} per round in sum",
             f"{PROOF}: item 2 first under p, item 3 first under p̃; items count from 1 there, from 0 here",
         ),
     )
     rows = [("".join(str(int(grade)) for grade in row), f"{p:.2f}", f"{q:.2f}") for row, p, q in zip(relevances, *both)]
+    text = "Play it: rankloop's stream `hopeless` draws from such pairs, and regret grows linearly on one of the two."
     return Finding(
-        "table-B.1",
-        "Two kinds of people that the first grade cannot tell apart",
-        "Play it: rankloop's stream `hopeless` draws from such pairs, and regret grows linearly on one of the two.",
-        claims,
+        text=text,
+        claims=claims,
         tables=(Table("Chances of each relevance", ("grades", "p", "p̃"), rows),),
         facts=NOTHING_DRAWN,
     )

@@ -15,11 +15,12 @@ from rankloop.bandits.scorer import AdLog, fit_rankers
 from rankloop.core.types import Floats
 from rankloop.data.readers.multiclass import LabelledSet, read_labelled
 from rankloop.experiments.analysis.curves import estimate, number
-from rankloop.experiments.analysis.verdicts import Verdict, Word
+from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.papers.registry import Setting, reproduction
-from rankloop.experiments.papers.thesis_ads.chart import dots
 from rankloop.experiments.papers.thesis_ads.tables import SETS, shape_of, shapes_table
+from rankloop.experiments.report.charts import dots
 from rankloop.experiments.report.model import Chart, Finding, Table
+from rankloop.experiments.run.task_cache import cached_map
 
 QUICK_SETS = ("movement_libras", "optdigits")
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)
@@ -29,7 +30,7 @@ TREES, QUICK_TREES = 200, 50
 RATIO = 2.0  # unclicked per clicked example, where classes are balanced
 
 
-class Task(NamedTuple):
+class Repeat(NamedTuple):
     """One repeat on one set, with or without under-sampling."""
 
     name: str
@@ -38,7 +39,7 @@ class Task(NamedTuple):
     n_trees: int
 
 
-def accuracies(task: Task) -> list[float]:
+def accuracies(task: Repeat) -> list[float]:
     """The share of test examples whose class is chosen: per strength for rankers and logistic, then the forest."""
     rng = default_rng(task.repeat)
     train, test = split(read_labelled(task.name), rng)
@@ -55,21 +56,15 @@ def _accuracy(scorer: Scorer, test: LabelledSet) -> float:
 
 
 def _balanced(log: AdLog, rng: np.random.Generator) -> AdLog:
-    kept = [np.flatnonzero(log.ads == ad) for ad in range(log.n_ads)]
-    return log.take(np.concatenate([own[undersampled(log.rewards[own], RATIO, rng)] for own in kept]))
+    rows = [np.flatnonzero(log.ads == ad) for ad in range(log.n_ads)]
+    return log.take(np.concatenate([own[undersampled(log.rewards[own], RATIO, rng)] for own in rows]))
 
 
 @reproduction("thesis-5.1", title="Rankers and classifiers that choose one of K ads, on five public sets")
 def thesis_5_1(setting: Setting) -> Finding:
     names, repeats, trees = (QUICK_SETS, QUICK_REPEATS, QUICK_TREES) if setting.quick else (SETS, REPEATS, TREES)
-    tasks = [Task(name, balanced, r, trees) for name in names for balanced in (False, True) for r in range(repeats)]
-    finished: list[int] = []
-
-    def count(index: int, _: list[float]) -> None:
-        finished.append(index)
-        setting.progress(len(finished), len(tasks))
-
-    found = np.array(setting.engine.map(tasks, accuracies, count)).reshape(len(names), 2, repeats, -1)
+    tasks = [Repeat(name, balanced, r, trees) for name in names for balanced in (False, True) for r in range(repeats)]
+    found = np.array(cached_map(setting, tasks, accuracies)).reshape(len(names), 2, repeats, -1)
     return finding(names, found, shapes_table(names, [shape_of(name) for name in names]))
 
 
@@ -77,8 +72,6 @@ def finding(names: tuple[str, ...], found: Floats, shapes: Table) -> Finding:
     """`found` has the axes set, balanced, repeat, and the columns of `accuracies`."""
     best = best_of(found)
     return Finding(
-        id="thesis-5.1",
-        title="Rankers and classifiers that choose one of K ads, on five public sets",
         text=(
             "Each class is an ad; one is shown to each training example at random and clicked if it is the true class. "
             "The click rate is the share of test examples to which the policy shows their class. As in the thesis, the "
@@ -120,22 +113,14 @@ def untuned(names: tuple[str, ...], found: Floats) -> Verdict:
     """Not a claim of the thesis: with the worst of the strengths, rankers lose less than logistic regression."""
     n, means = len(STRENGTHS), found[:, 0].mean(axis=1)
     margins = means[:, :n].min(axis=1) - means[:, n : 2 * n].min(axis=1)
-    return _on_sets(
-        "With the worst penalty the ranker policy beats the logistic one: it needs no tuning",
-        names,
-        margins,
-        "not in the thesis",
-    )
+    text = "With the worst penalty the ranker policy beats the logistic one: it needs no tuning"
+    return _on_sets(text, names, margins, "not in the thesis")
 
 
 def _on_sets(text: str, names: tuple[str, ...], margins: Floats, paper: str) -> Verdict:
     """It holds where the margin is positive on every set, partly where on some."""
-    share = float((margins > 0).mean())
-    word: Word = "partly" if 0 < share < 1 else "does not hold"
-    if share == 1:
-        word = "holds"
-    told = "; ".join(f"{name}: margin {number(m)}" for name, m in zip(names, margins.tolist()))
-    return Verdict(text, word, told, paper)
+    because = "; ".join(f"{name}: margin {number(m)}" for name, m in zip(names, margins.tolist()))
+    return Verdict(text, word_of(int((margins > 0).sum()), len(margins)), because, paper)
 
 
 def _chart(names: tuple[str, ...], best: Floats, side: int) -> Chart:
@@ -148,8 +133,8 @@ def _chart(names: tuple[str, ...], best: Floats, side: int) -> Chart:
 def _rates(names: tuple[str, ...], best: Floats) -> Table:
     rows = []
     for position, name in enumerate(names):
-        for side, said in enumerate(("all", "1:2")):
-            rows.append((f"{name}, {said}", *(str(estimate(best[position, side, :, k])) for k in range(3))))
+        for side, ratio in enumerate(("all", "1:2")):
+            rows.append((f"{name}, {ratio}", *(str(estimate(best[position, side, :, k])) for k in range(3))))
     return Table("Click rate, mean over repeats", ("set, unclicked examples kept", *POLICIES), rows)
 
 
