@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from rankloop.service.log.writer.stores import postgres as postgres_tables
+from rankloop.service.log.stores import postgres as postgres_tables
 from service_cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.core.errors import Conflict

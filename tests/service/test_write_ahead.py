@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from rankloop.service.log.writer.stores import sqlite
+from rankloop.service.log.stores import sqlite
 
 from rankloop.service.log.events import Ranked, entry_of
 from rankloop.service.log.stores.sqlite import SqliteStore
