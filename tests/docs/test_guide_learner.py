@@ -2,18 +2,15 @@
 
 import re
 import runpy
-import sys
 from pathlib import Path
 
 import pytest
+from tests.contracts.cases import cases_of
+from tests.contracts.learner_contracts import LEARNER_CONTRACTS
 
 from rankloop.core.registry import unregister
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "contracts"))
-
-from cases import cases_of  # noqa: E402
-from learner_contracts import LEARNER_CONTRACTS  # noqa: E402
 
 
 def from_guide(folder: Path) -> type:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from measure_cases import CLASSES
+from tests.measures.cases import CLASSES
 
 from rankloop.core.registry import entry_of
 
