@@ -9,24 +9,22 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.docs.pages import ROOT, blocks_of
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "add-a-learner.md"
+GUIDE = ROOT / "docs" / "guides" / "add-a-learner.md"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of the guide: the learner, the experiment with and without the line that imports it."""
     folder = tmp_path_factory.mktemp("mine")
-    page = GUIDE.read_text(encoding="utf-8")
-    learner = re.search(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    table = re.search(r'^TABLE = """\n(.*?)^"""', page, re.DOTALL | re.MULTILINE)
-    line = re.search(r"^```toml\n(imports = .*?)^```", page, re.DOTALL | re.MULTILINE)
-    assert learner
+    learner, *python = blocks_of(GUIDE)
+    table = re.search(r'^TABLE = """\n(.*?)^"""', "\n".join(python), re.DOTALL | re.MULTILINE)
+    (line,) = blocks_of(GUIDE, "toml")
     assert table
-    assert line
     small = table[1].replace("horizon = 1000", "horizon = 60").replace("seeds = 4", "seeds = 1")
-    (folder / "mean_grade.py").write_text(learner[1], encoding="utf-8")
-    (folder / "with.toml").write_text(line[1] + small, encoding="utf-8")
+    (folder / "mean_grade.py").write_text(learner, encoding="utf-8")
+    (folder / "with.toml").write_text(line + small, encoding="utf-8")
     (folder / "without.toml").write_text(small, encoding="utf-8")
     return folder
 
