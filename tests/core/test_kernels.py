@@ -1,11 +1,19 @@
-"""Compiled kernels and kept results belong to the source that made them."""
+"""Kernels are the matrix products that they stand for, and compiled ones belong to the source that made them."""
 
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
 from rankloop.core import files as source
+from rankloop.core.errors import UnstableUpdate
+from rankloop.core.kernels import all_finite, require_finite, scores_of, weighted_rows
 
 TRY = """
 import numpy as np
@@ -40,3 +48,29 @@ def test_a_kernel_in_another_file_never_goes_stale(tmp_path):
         kernels.write_text(kernels.read_text().replace("scores[i] = total\n", "scores[i] = -total\n"))
     assert seen == ["[2, 1, 0]", "[0, 1, 2]"]
     assert len(list((tmp_path / ".cache").glob("numba-*"))) == 2
+
+
+matrices = arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(0, 9)), elements=st.floats(-5, 5))
+
+
+@given(matrices, st.data())
+def test_scores_and_weighted_rows_are_the_matrix_products(features, data):
+    weights = data.draw(arrays(np.float64, features.shape[1], elements=st.floats(-5, 5)))
+    rows = data.draw(arrays(np.float64, features.shape[0], elements=st.floats(-5, 5)))
+    np.testing.assert_allclose(scores_of(features, weights), features @ weights, atol=1e-9)
+    np.testing.assert_allclose(weighted_rows(features, rows), rows @ features, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_features", [1, 7, 46, 136, 700])
+def test_equal_rows_get_equal_scores_wherever_they_stand(n_features):
+    rng = np.random.default_rng(0)
+    row, weights = rng.standard_normal(n_features), rng.standard_normal(n_features)
+    for n_items in range(1, 40):
+        assert len(set(scores_of(np.tile(row, (n_items, 1)), weights))) == 1
+
+
+def test_a_step_with_a_non_finite_number_is_refused():
+    assert all_finite(np.array([[1.0, 2.0]]))
+    for bad in (np.nan, np.inf, -np.inf):
+        with pytest.raises(UnstableUpdate):
+            require_finite(np.array([1.0, bad]))

@@ -82,7 +82,7 @@ def test_receipts_come_back_from_json_as_they_were(where, how_much, swapped, pro
         ({"how_much": [float("inf")]}, "not finite"),
         ({"how_much": {"shape": [2, 2], "values": [1.0]}}, "receipt.how_much"),
         ({"swapped": 1}, "receipt.swapped must be of type bool"),
-        ({"chance": "high"}, "receipt.chance must be of type float"),
+        ({"probability": "high"}, "receipt.probability must be of type float"),
         ({"count": 1.0}, "receipt.count must be of type int"),
         ({"more": 1}, "receipt must be a table with"),
     ],
