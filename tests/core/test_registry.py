@@ -9,6 +9,7 @@ import rankloop
 from rankloop import Conflict, InvalidInput, NotFound, build, register, spec_of
 from rankloop.core.protocols import FeedbackModel
 from rankloop.core.registry import categories, entries, entry_of, unregister
+from rankloop.core.specs import nearest, parse_spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +107,26 @@ def test_an_unknown_kind_is_also_not_found():
         build("rnadom_order", "learner")
 
 
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("perceptrn", "; did you mean 'perceptron'?"),
+        ("gradient", "; did you mean 'topk_gradient' or 'online_gradient'?"),
+        ("my_learner", ""),
+        ("nosuch", ""),
+        ("lambdamart", ""),
+    ],
+)
+def test_only_what_is_near_is_offered(name, end):
+    assert nearest(name, [entry.kind for entry in entries("learner")]) == end
+
+
+def test_few_names_are_all_told_and_many_alike_are_none():
+    assert nearest("zebra", ["fast", "slow"]) == "; there is fast, slow"
+    assert nearest("figure-9", [f"figure-{number}" for number in range(8)]).startswith("; there is figure-0, figure-1")
+    assert nearest("anything", []) == ""
+
+
 def test_an_unknown_category_gets_the_nearest():
     with pytest.raises(InvalidInput, match="did you mean 'learner'"):
         build("random_order", "lerner")
@@ -146,6 +167,20 @@ def test_a_taken_name_is_a_conflict():
 def test_recipes_are_frozen():
     with pytest.raises(InvalidInput, match="frozen"):
         register("loose", category="feedback")(dataclass(type("Loose", (), {})))
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("a", {"kind": "a"}),
+        ("a@10", {"kind": "a", "cutoff": 10}),
+        ("a(gain='linear')@3", {"kind": "a", "gain": "linear", "cutoff": 3}),
+        ("a(b={kind='c', d=[1, 2]}, e=true)", {"kind": "a", "b": {"kind": "c", "d": [1, 2]}, "e": True}),
+        ("a(text='x@y')", {"kind": "a", "text": "x@y"}),
+    ],
+)
+def test_short_specs(text, table):
+    assert parse_spec(text) == table
 
 
 def test_everything_public_is_there_and_every_category_has_members():

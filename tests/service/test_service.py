@@ -16,6 +16,7 @@ from rankloop import load
 from rankloop.service.log.replay import replayed
 from rankloop.service.ranker.trainer import digest
 
+BASE = SHOP | {"base": {"feature": "rating"}}
 BY_RATING = ["i3", "i2", "i1", "i0"]
 RATED = [{"id": f"i{i}", "features": {"rating": i / 4, "price": (i * 3) % 4 / 4}} for i in range(4)]
 
@@ -62,6 +63,34 @@ def test_evaluation_traffic_teaches_nobody(client: httpx.Client) -> None:
     after = report(client, name)
     assert (after["counts"]["learned"], after["counts"]["evaluated"]) == (0, 5)
     assert sum(after["comparison"][key] for key in ("wins", "ties", "losses")) == 5
+
+
+def _gone_back(live: Any) -> bool:
+    """Whether the state is that of the newest snapshot at which the base did not lead."""
+    return digest(live.serving.state) == digest(live.state_at(live.view.good))
+
+
+def test_a_guard_goes_back_when_the_comparison_is_lost(position: Place) -> None:
+    body = BASE | {"evaluation_share": 0.5, "guard": True, "snapshot_every": 5, "learner": {"kind": "3pr", "swap": 0.1}}
+    with running(position) as client:
+        client.put("/rankers/shop", json=body)
+        live = inside(client).ranker("shop")
+        for _ in range(400):
+            shown = rank(client, items=RATED)
+            comparing = live.view.open[shown["impression"]].ranked.mixed is not None
+            # those who teach it mislead it, those who judge it like what the base puts first
+            clicked = "i3" if comparing else "i0"
+            feed(client, shown["impression"], clicks=[clicked], final=True)
+            if live.view.frozen:
+                break
+        assert live.view.frozen
+        assert "lost" in report(client)["reason"]
+        until(lambda: _gone_back(live))
+        learned = report(client)["counts"]["learned"]
+        learn(client, 3)
+        assert report(client)["counts"]["learned"] == learned
+    (result,) = replayed(position.records())
+    assert result.differing == ()
 
 
 def test_pins_and_exclusions_keep_propensities_right_or_null(client: httpx.Client) -> None:

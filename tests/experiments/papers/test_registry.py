@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -20,9 +21,12 @@ from rankloop.engine import Here
 from rankloop.experiments.analysis.verdicts import Verdict, judge, refutable
 from rankloop.experiments.papers.record import FILE, finished_records, read_record, summary_json
 from rankloop.experiments.papers.registry import Reproduction, Setting, find, reproduce
-from rankloop.experiments.report.model import Finding
+from rankloop.experiments.report.html import UNFOLDED, counts, duration, page, told
+from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.runner import run_experiments
 from rankloop.experiments.run.store import LINES, read_runs
+from rankloop.experiments.run.task_cache import FILE as KEPT
+from rankloop.experiments.run.task_cache import kept_map
 from rankloop.experiments.run.tasks import VERSION, fingerprint
 
 CLAIMS = (
@@ -41,6 +45,39 @@ def _found(setting: Setting) -> Finding:
 
 def _interrupted(setting: Setting) -> Finding:
     raise KeyboardInterrupt
+
+
+def test_the_paper_s_number_stands_beside_ours_on_the_page() -> None:
+    text = page("P", [Finding("a", "A", claims=CLAIMS)])
+    for part in ("0.9 against 0.5", "table 1: 0.91", "Recovery has a &lt;larger&gt; chance."):
+        assert part in text
+
+
+def test_the_first_page_counts_and_lists() -> None:
+    first = Finding(
+        "a", "Title A", claims=CLAIMS, facts=(("seeds", "0, 1, 2"),), missing=("Yahoo is away",), seconds=7.25
+    )
+    text = page("P", [first, Finding("b", "Title B", claims=CLAIMS[:1], facts=(("seeds", "nothing is drawn"),))])
+    front = text[: text.index("<section")]
+    assert "2 figures and tables, 3 claims, 7.2 s of computing." in front
+    assert '<div class="holds"><b>2</b> hold</div>' in front
+    assert '<a href="#a">a</a></td><td>Title A</td>' in front
+    assert "<td>3</td><td>7.2 s</td>" in front
+    assert "<td>nothing is drawn</td><td>–</td>" in front
+    assert "Another.<small>Recovery has" in front
+    assert "a: Yahoo is away" in front
+    assert counts(CLAIMS) == {"holds": 1, "cannot hold": 1}
+    assert told(CLAIMS) == "1 hold, 1 cannot hold as printed"
+    assert [duration(None), duration(59.94), duration(600.0)] == ["–", "59.9 s", "10 min"]
+
+
+def test_many_charts_and_tables_are_folded() -> None:
+    charts = tuple(Chart(f"c{i}", f"Chart {i}", "", "<svg></svg>", b"") for i in range(UNFOLDED + 2))
+    tables = tuple(Table(f"Table {i}", ("a",), [("1",)]) for i in range(UNFOLDED))
+    text = page("P", [Finding("a", "A", charts=charts, tables=tables)])
+    assert text.count("<figure>") == UNFOLDED + 2
+    assert "<summary>2 more figures</summary>" in text
+    assert "more tables" not in text
 
 
 def test_a_claim_s_paper_does_not_change_what_identifies_results() -> None:
@@ -82,6 +119,28 @@ def test_the_summary_holds_what_is_finished(tmp_path: Path) -> None:
     (tmp_path / "a" / FILE).write_text("{")
     with pytest.raises(InvalidInput, match="damaged"):
         finished_records(tmp_path)
+
+
+def doubled(task: int) -> float:
+    return 2.0 * task
+
+
+def test_tasks_are_kept_and_not_repeated(tmp_path: Path) -> None:
+    class Counting:
+        seen: ClassVar[list[int]] = []
+
+        def map(self, tasks: Any, function: Any, done: Any = None) -> Any:
+            self.seen += tasks
+            return Here().map(tasks, function, done)
+
+    shown: list[tuple[int, int]] = []
+    setting = Setting(tmp_path / "new", Counting(), lambda finished, of: shown.append((finished, of)))
+    assert kept_map(setting, [1, 2], doubled) == [2.0, 4.0]
+    lines = (tmp_path / "new" / KEPT).read_bytes()
+    (tmp_path / "new" / KEPT).write_bytes(lines + b'{"version":"0","task":"doubled 3","result":9.0}\n{"torn')
+    assert kept_map(setting, [3, 2, 1], doubled) == [6.0, 4.0, 2.0]
+    assert Counting.seen == [1, 2, 3]
+    assert shown == [(0, 2), (1, 2), (2, 2), (2, 3), (3, 3)]
 
 
 def test_several_experiments_are_handed_out_together(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from rankloop.data.folder import data_folder
+from rankloop.evaluation import ips
+from rankloop.experiments.papers import open_bandit
 from rankloop.experiments.papers.thesis_ads import campaign_figure as ads_campaign_findings
 from rankloop.experiments.papers.thesis_ads import campaigns as ads_campaigns
 from rankloop.experiments.papers.thesis_ads import classified_sets as ads_labelled
@@ -72,6 +74,16 @@ def test_verdicts_on_campaigns_turn_with_the_numbers():
     assert words(ads_campaign_findings.claims([campaign(0.12, 0.1), campaign(0.11, 0.1)]))[1] == "partly"
 
 
+def test_the_open_bandit_verdict_turns_with_the_numbers():
+    n = 4000
+    reward, half = (np.arange(n) % 20 == 0).astype(float), np.full(n, 0.5)
+    own, near = ips(reward, half, half), ips(reward, half, half)
+    far = near._replace(value=0.2)
+    small = near._replace(warnings=("the log is too small to tell: …",))
+    found = [open_bandit.claim(open_bandit.Compared("men", own, [own, guess, own])) for guess in (near, far, small)]
+    assert words(found) == ["holds", "does not hold", "partly"]
+
+
 def test_a_small_campaign_runs_from_end_to_end():
     result = ads_campaigns.judged(ads_campaigns.Task("hotel", 0, 0.03, 5))
     assert len(result.estimates) == len(ads_campaigns.POLICIES) == len(result.truths)
@@ -85,6 +97,15 @@ def test_a_small_labelled_set_runs_from_end_to_end():
     found = ads_labelled.accuracies(ads_labelled.Task("optdigits", True, 0, 5))
     assert len(found) == 9
     assert max(found) > 0.7
+
+
+@needs_data
+def test_the_open_bandit_dataset_is_compared():
+    compared = open_bandit.compared("men")
+    assert compared.own.value == pytest.approx(0.0046)
+    assert compared.own.effective_n == pytest.approx(10_000)
+    finding = open_bandit.finding([compared])
+    assert len(finding.tables[0].rows) == 4
 
 
 def test_verdicts_on_the_printed_tables_turn_with_the_numbers():

@@ -12,8 +12,9 @@ import httpx
 import pytest
 from tests.service.cases import SHOP, Place, items, running
 
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import Conflict, InvalidInput
 from rankloop.service.http import middleware as gate
+from rankloop.service.log.stores.sqlite import SqliteStore
 from rankloop.service.settings import Settings, keys_from
 
 KEYS = "rank:ranking-key,admin:admin-key-1"
@@ -139,3 +140,10 @@ def test_a_rate_below_one_lets_a_call_through_now_and_then(tmp_path: Path, monke
             now[0] = second
             statuses.append(client.get("/healthz").status_code)
     assert statuses == [200, 429, 200, 429, 200]
+
+
+def test_two_processes_cannot_share_a_file(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "rankloop.db")
+    with pytest.raises(Conflict, match="another process"):
+        SqliteStore(tmp_path / "rankloop.db")
+    store.close()

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.service.cases import SHOP, Place, feed, inside, learn, rank, report, running, until
+from tests.service.cases import SHOP, Place, inside, learn, rank, report, running, until
 
 from rankloop.service.jobs.upkeep import LOST
 from rankloop.service.log.events import Frozen, Record, RolledBack, Snapshotted
 from rankloop.service.log.projection import View
 from rankloop.service.log.replay import replayed
 from rankloop.service.ranker.config import plan_of
-from rankloop.service.ranker.trainer import GoBack, digest
+from rankloop.service.ranker.trainer import GoBack
 from rankloop.service.requests import CreateBody
 
 GUARDED: dict[str, Any] = SHOP | {"base": {"feature": "age"}, "evaluation_share": 0.5, "guard": True}
@@ -81,35 +81,3 @@ def _altered(record: Record, number: int) -> Record:
     if isinstance(event, Snapshotted) and event.number == number:
         return record._replace(event=msgspec.structs.replace(event, digest="0" * 64))
     return record
-
-
-BASE = SHOP | {"base": {"feature": "rating"}}
-RATED = [{"id": f"i{i}", "features": {"rating": i / 4, "price": (i * 3) % 4 / 4}} for i in range(4)]
-
-
-def _gone_back(live: Any) -> bool:
-    """Whether the state is that of the newest snapshot at which the base did not lead."""
-    return digest(live.serving.state) == digest(live.state_at(live.view.good))
-
-
-def test_a_guard_goes_back_when_the_comparison_is_lost(position: Place) -> None:
-    body = BASE | {"evaluation_share": 0.5, "guard": True, "snapshot_every": 5, "learner": {"kind": "3pr", "swap": 0.1}}
-    with running(position) as client:
-        client.put("/rankers/shop", json=body)
-        live = inside(client).ranker("shop")
-        for _ in range(400):
-            shown = rank(client, items=RATED)
-            comparing = live.view.open[shown["impression"]].ranked.mixed is not None
-            # those who teach it mislead it, those who judge it like what the base puts first
-            clicked = "i3" if comparing else "i0"
-            feed(client, shown["impression"], clicks=[clicked], final=True)
-            if live.view.frozen:
-                break
-        assert live.view.frozen
-        assert "lost" in report(client)["reason"]
-        until(lambda: _gone_back(live))
-        learned = report(client)["counts"]["learned"]
-        learn(client, 3)
-        assert report(client)["counts"]["learned"] == learned
-    (result,) = replayed(position.records())
-    assert result.differing == ()

@@ -6,11 +6,11 @@ from time import sleep
 
 import numpy as np
 import pytest
+from benchmarks import history, showing
 from benchmarks.choosing import Ours, drawn_rounds, played
 from benchmarks.peers import DISTRIBUTIONS, machine, versions
 from benchmarks.rows import Timed, in_turn, quality, row, timed
 
-from benchmarks import history, showing
 from rankloop import Reward, build
 
 ROOT = Path(__file__).parents[2]
