@@ -26,6 +26,7 @@ from benchmarks.server_process import megabytes, serve_command, served
 WINDOW = 5.0  # seconds; half of the impressions get no feedback and are closed by it
 GROWTH = 1.1  # memory after all impressions, against that after a quarter of them
 TESTS = Path("tests/service")
+BAD_REQUESTS = "promises/test_bad_requests.py"
 
 
 class Row(NamedTuple):
@@ -59,12 +60,15 @@ def attempts(kills: int, requests: int, impressions: int) -> Iterator[tuple[str,
     """Everything that is tried, with what it is called."""
     killed, asked = {"RANKLOOP_KILLS": str(kills)}, {"RANKLOOP_REQUESTS": str(requests)}
     for store in ("sqlite", "postgres"):
-        yield f"{store}: crashes, {kills} × kill -9", partial(checked, "test_crashes.py", store, **killed)
-    yield "full disks, restarted database", partial(checked, "test_broken_ground.py")
-    yield "several workers, learner killed", partial(checked, "test_workers.py")
+        yield f"{store}: crashes, {kills} × kill -9", partial(checked, "promises/test_crashes.py", store, **killed)
+    yield "full disks, restarted database", partial(checked, "promises/test_outages.py")
+    yield "several workers, learner killed", partial(checked, "promises/test_workers.py")
     for store in ("sqlite", "postgres"):
-        yield f"{store}: {requests:,} mutated requests", partial(checked, "test_bad_rows.py", store, **asked)
-    yield "requests generated from the OpenAPI document", partial(checked, "test_fuzzed.py", **asked)
+        yield (
+            f"{store}: {requests:,} mutated requests",
+            partial(checked, BAD_REQUESTS, store, **asked),
+        )
+    yield "requests generated from the OpenAPI document", partial(checked, "http/test_openapi.py", **asked)
     yield f"memory over {impressions:,} impressions", partial(memory_stays, impressions)
 
 

@@ -22,7 +22,7 @@ PAGES = {
     "deliveries": "delivery",
     "interleaving": "interleaving",
 }
-PACKAGES = ("data", "measures", "evaluation", "interleaving", "batch", "games", "ads", "engine")
+PACKAGES = ("data", "measures", "evaluation", "interleaving", "batch", "games", "bandits", "engine")
 BOUNDS = ("fixed_items", "perceptrons", "topk_regret", "coactive", "generalisation", "generalisation_table")
 
 

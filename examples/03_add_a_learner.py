@@ -14,7 +14,7 @@ from rankloop.core.types import Feedback, Floats, Ints
 
 
 class State(NamedTuple):
-    """How often each item was graded, the sum of its grades, and how many places people see."""
+    """How often each item was graded, the sum of its grades, and how many positions people see."""
 
     counts: Floats
     sums: Floats
@@ -45,7 +45,7 @@ class MeanGrade:
         items, grades = expect(feedback, Relevances)
         counts, sums = state.counts.copy(), state.sums.copy()  # states are values: never changed in place
         counts[items] += 1.0
-        with np.errstate(over="ignore"):  # stable refuses what is not finite
+        with np.errstate(over="ignore"):  # require_finite refuses what is not finite
             sums[items] += grades
         return State(counts, require_finite(sums), state.shown)
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from cases import Case, assert_finite, cases_of, leaves, with_leaf
 from numpy.random import default_rng
+from tests.contracts.cases import Case, assert_finite, cases_of, leaves, with_leaf
 
 from rankloop.core.errors import RankloopError
 from rankloop.core.rankings import is_permutation

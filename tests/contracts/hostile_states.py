@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from cases import Case, accepts, assert_finite, cases_of, leaves, play_past, with_leaf
 from numpy.random import default_rng
+from tests.contracts.cases import Case, accepts, assert_finite, cases_of, leaves, play_past, with_leaf
 
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.rankings import is_permutation

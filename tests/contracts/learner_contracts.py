@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-import learning_contracts
-import showing_contracts
-from cases import Case
+from tests.contracts import learn_contracts, rank_contracts
+from tests.contracts.cases import Case
 
 LEARNER_CONTRACTS: list[Callable[[Case], None]] = [
     rule
-    for module in (showing_contracts, learning_contracts)
+    for module in (rank_contracts, learn_contracts)
     for name, rule in sorted(vars(module).items())
     if name.startswith("check_")
 ]

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import learning_contracts as learning
 import numpy as np
-import showing_contracts as showing
-from cases import Case
+from tests.contracts import learn_contracts as learning
+from tests.contracts import rank_contracts as showing
+from tests.contracts.cases import Case
 
 from rankloop.core.kernels import require_finite, scores_of, weighted_rows
 from rankloop.core.learner_parts import best_ranking, point_log_prob, seen_count, shown_or_all

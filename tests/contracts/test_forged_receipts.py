@@ -7,20 +7,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from forged_receipts import forgeries
+from tests.contracts.forged_receipts import forgeries
 
 from rankloop.core.registry import Entry, build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query
 
-FOLDER = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def faults() -> dict[str, list[str]]:
     """What the program found, for each learner."""
-    command = [sys.executable, "-W", "ignore", str(FOLDER / "forged_receipts.py")]
-    path = os.pathsep.join(filter(None, [str(FOLDER), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-W", "ignore", "-m", "tests.contracts.forged_receipts"]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stderr

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hostile_states import tampered
+from tests.contracts.hostile_states import tampered
 
 from rankloop.core import saved_session as saving
 from rankloop.core.errors import InvalidInput
@@ -17,7 +17,7 @@ from rankloop.core.registry import Entry, build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
 
-FOLDER = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 NAME = "test_tampered_states_do_no_harm"
 
 
@@ -28,9 +28,9 @@ def outcome(request: pytest.FixtureRequest) -> subprocess.CompletedProcess[str]:
 
 
 def _outcome(kinds: list[str], interpreted: bool) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join(filter(None, [str(FOLDER), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = os.environ | {"NUMBA_DISABLE_JIT": str(int(interpreted)), "PYTHONPATH": path}
-    command = [sys.executable, "-W", "ignore", str(FOLDER / "hostile_states.py"), *kinds]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.contracts.hostile_states", *kinds]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from cases import Case, cases_of
-from learner_contracts import LEARNER_CONTRACTS
-from learning_contracts import check_late_feedback, check_replay, check_state_form
-from showing_contracts import check_log_prob
+from tests.contracts.cases import Case, cases_of
+from tests.contracts.learn_contracts import check_late_feedback, check_replay, check_state_form
+from tests.contracts.learner_contracts import LEARNER_CONTRACTS
+from tests.contracts.rank_contracts import check_log_prob
 
 from rankloop.core.registry import Entry, build, entries
 

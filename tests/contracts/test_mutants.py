@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator
 
-import learning_contracts as learning
 import pytest
-from cases import Case, cases_of
-from learner_contracts import LEARNER_CONTRACTS
-from mutants import MUTANTS, Honest
+from tests.contracts import learn_contracts as learning
+from tests.contracts.cases import Case, cases_of
+from tests.contracts.learner_contracts import LEARNER_CONTRACTS
+from tests.contracts.mutants import MUTANTS, Honest
 
 from rankloop.core.registry import register, unregister
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import examples_of, same
 from numpy.random import default_rng
+from tests.contracts.cases import examples_of, same
 
 from rankloop.core.registry import Entry, entries
 

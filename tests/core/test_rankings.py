@@ -4,8 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rankloop.core.errors import UnstableUpdate
-from rankloop.core.kernels import all_finite, require_finite, scores_of, weighted_rows
 from rankloop.core.rankings import (
     discount,
     discounts,
@@ -20,7 +18,6 @@ from rankloop.core.rankings import (
 scores = arrays(
     np.float64, st.integers(1, 60) | st.integers(395, 405), elements=st.sampled_from([-1.0, -0.0, 0.0, 0.5, 2.0])
 )
-matrices = arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(0, 9)), elements=st.floats(-5, 5))
 
 
 @given(scores)
@@ -47,22 +44,6 @@ def test_what_is_no_permutation_of_two(ranking):
     assert not is_permutation(np.array(ranking, dtype=np.int64), 2)
 
 
-@given(matrices, st.data())
-def test_scores_and_weighted_rows_are_the_matrix_products(features, data):
-    weights = data.draw(arrays(np.float64, features.shape[1], elements=st.floats(-5, 5)))
-    rows = data.draw(arrays(np.float64, features.shape[0], elements=st.floats(-5, 5)))
-    np.testing.assert_allclose(scores_of(features, weights), features @ weights, atol=1e-9)
-    np.testing.assert_allclose(weighted_rows(features, rows), rows @ features, atol=1e-9)
-
-
-@pytest.mark.parametrize("n_features", [1, 7, 46, 136, 700])
-def test_equal_rows_get_equal_scores_wherever_they_stand(n_features):
-    rng = np.random.default_rng(0)
-    row, weights = rng.standard_normal(n_features), rng.standard_normal(n_features)
-    for n_items in range(1, 40):
-        assert len(set(scores_of(np.tile(row, (n_items, 1)), weights))) == 1
-
-
 def test_gains_and_discounts():
     assert discount(0) == 1.0
     assert discount(2) == 0.5
@@ -80,10 +61,3 @@ def test_a_random_ranking_is_uniform_and_takes_one_double_per_item():
     assert used.random() == fresh.random()
     standard_error = np.sqrt(n * (1 / 6) * (5 / 6))
     assert max(abs(count - n / 6) for count in counts.values()) < 4 * standard_error
-
-
-def test_a_step_with_a_non_finite_number_is_refused():
-    assert all_finite(np.array([[1.0, 2.0]]))
-    for bad in (np.nan, np.inf, -np.inf):
-        with pytest.raises(UnstableUpdate):
-            require_finite(np.array([1.0, bad]))

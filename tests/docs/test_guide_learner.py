@@ -1,27 +1,20 @@
 """The learner of the guide and that of the example keep every contract: nobody should copy one that does not."""
 
-import re
 import runpy
-import sys
 from pathlib import Path
 
 import pytest
+from tests.contracts.cases import cases_of
+from tests.contracts.learner_contracts import LEARNER_CONTRACTS
+from tests.docs.pages import ROOT, blocks_of
 
 from rankloop.core.registry import unregister
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "contracts"))
-
-from cases import cases_of  # noqa: E402
-from learner_contracts import LEARNER_CONTRACTS  # noqa: E402
-
 
 def from_guide(folder: Path) -> type:
-    page = (ROOT / "docs" / "guides" / "add-a-learner.md").read_text(encoding="utf-8")
-    code = re.search(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    assert code is not None
+    code = blocks_of(ROOT / "docs" / "guides" / "add-a-learner.md")[0]
     file = folder / "mean_grade.py"
-    file.write_text(code[1], encoding="utf-8")
+    file.write_text(code, encoding="utf-8")
     return runpy.run_path(str(file))["MeanGrade"]
 
 

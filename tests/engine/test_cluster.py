@@ -43,7 +43,7 @@ def two_nodes() -> Iterator[Any]:
 
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as environment:
         warnings.simplefilter("ignore")
-        environment.setenv("PYTHONPATH", str(Path(__file__).parent))  # where workers find the functions of this file
+        environment.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # where workers find this file
         options = {"node_ip_address": "127.0.0.1", "include_dashboard": False, "num_cpus": 2}
         nodes = Nodes(initialize_head=True, head_node_args=options)
         ray.init(address=nodes.address, _node_ip_address="127.0.0.1", log_to_driver=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiment_cases import small
+from tests.experiments.cases import small
 
 from rankloop.core.errors import Conflict, NotFound
 from rankloop.engine import Here

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from experiment_cases import small, table
+from tests.experiments.cases import small, table
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.experiments.run.tasks import checkpoint_rounds, fingerprint, quick_version, tasks_of, window_of

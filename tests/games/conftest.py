@@ -1,4 +1,4 @@
 import pytest
-from game_cases import registering
+from tests.games.cases import registering
 
 invented = pytest.fixture(registering, name="invented")

@@ -2,10 +2,10 @@
 
 import itertools
 
-import brute_force
 import numpy as np
 import pytest
-from game_cases import registered_measures
+from tests.games import brute_force
+from tests.games.cases import registered_measures
 
 from rankloop.core.errors import InvalidInput
 from rankloop.games import Game

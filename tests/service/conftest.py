@@ -1,42 +1,8 @@
-"""The stores that the service is tested on: one suite, both adapters."""
-
-from __future__ import annotations
-
-import gc
-import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
+"""Shared by the tests of the service."""
 
 import pytest
-from postgres_servers import postgres_server
-from service_cases import Place
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Callable[[], str]]:
-    """A real PostgreSQL, started here; every call makes an empty database and gives its address."""
-    with postgres_server() as server:
-        yield server.database
 
 
 @pytest.fixture(autouse=True)
-def broken_connections_end_here() -> Iterator[None]:
-    """What a test broke on purpose is collected with it, and not as somebody's warning later on."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def position(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Where a service keeps its log."""
-    store = request.getfixturevalue("postgres")() if request.param == "postgres" else ""
-    return Place(tmp_path, store)
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def module_position(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """The same, shared by the tests of a module."""
-    store = request.getfixturevalue("postgres")() if request.param == "postgres" else ""
-    return Place(tmp_path_factory.mktemp("service"), store)
+def _connections(broken_connections_end_here: None) -> None:
+    """Every test of the service closes what it broke."""

@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any
 
 import httpx
-from service_cases import SHOP, Place, items
+from tests.service.cases import SHOP, Place, items
 
 Told = list[tuple[str, str]]
 
@@ -30,6 +30,18 @@ def serving(position: Place, *arguments: str) -> tuple[subprocess.Popen[bytes], 
             return process, port
         time.sleep(0.02)
     raise RuntimeError(f"the service did not start: {log.read_text()}")
+
+
+def served(*arguments: str, store: str = "") -> subprocess.CompletedProcess[str]:
+    """A service that is expected to stop by itself, and what it said."""
+    command = [sys.executable, "-m", "rankloop.cli", "serve", "--port", "0", *arguments]
+    environment = os.environ | {"RANKLOOP_STORE": store}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def only_line(done: subprocess.CompletedProcess[str]) -> str:
+    (line,) = done.stderr.splitlines()
+    return line
 
 
 class Visitors:

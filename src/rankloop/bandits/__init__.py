@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "auc_policy": ("AUCPolicy",),
     "auc_ranker": ("AUCRanker",),
-    "baselines": ("fit_cost_sensitive", "fit_forest", "fit_logistic"),
-    "campaign": ("Campaign",),
-    "judging": ("judge", "teach"),
+    "campaigns.baselines": ("fit_cost_sensitive", "fit_forest", "fit_logistic"),
+    "campaigns.campaign": ("Campaign",),
+    "log_report": ("judge", "teach"),
     "policies": ("EpsilonGreedy", "LinearScorer", "Softmax", "Thompson", "Uniform"),
-    "streaming": ("StreamingAUCRanker",),
+    "stream_ranker": ("StreamingAUCRanker",),
     "thresholds": ("threshold",),
-    "training": ("AdLog", "ad_log", "fit_rankers", "fit_resampled", "fit_thresholds"),
+    "scorer": ("AdLog", "ad_log", "fit_rankers", "fit_resampled", "fit_thresholds"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [

@@ -1,0 +1,1 @@
+"""Tests stand where what they test does: `tests/service/http/test_codec.py` for `service/http/codec.py`."""

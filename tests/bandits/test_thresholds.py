@@ -1,0 +1,51 @@
+"""Thresholds against brute force, and the warning of those that cannot be trusted."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankloop.bandits.thresholds import DegenerateThreshold, threshold
+from rankloop.core.errors import InvalidInput
+
+coarse = st.integers(-4, 4).map(float)
+
+
+def quality(scores, clicked, s, criterion):
+    called = scores >= s
+    hits = (called & clicked).sum()
+    if criterion == "f1":
+        return 2 * hits / (called.sum() + clicked.sum())
+    if criterion == "accuracy":
+        return (called == clicked).mean()
+    return hits / called.sum() if criterion == "precision" else hits / clicked.sum()
+
+
+@pytest.mark.parametrize("criterion", ["f1", "accuracy", "precision", "recall"])
+@given(data=st.lists(st.tuples(coarse, st.booleans()), min_size=1, max_size=12))
+def test_thresholds_by_brute_force(criterion, data):
+    scores, clicked = np.array([d[0] for d in data]), np.array([d[1] for d in data])
+    if not clicked.any():
+        clicked[0] = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateThreshold)
+        s = threshold(scores, clicked, criterion)
+    levels = np.unique(scores)
+    candidates = [levels[0], *((levels[1:] + levels[:-1]) / 2)]
+    found = [quality(scores, clicked, c, criterion) for c in candidates]
+    assert quality(scores, clicked, s, criterion) == pytest.approx(max(found))
+    assert s == pytest.approx(candidates[int(np.argmax(np.array(found) >= max(found) - 1e-12))])
+
+
+def test_midpoint_and_the_warning():
+    assert threshold([1.0, 3.0, 8.0], [0, 0, 1], "midpoint") == (2 + 8) / 2
+    steady = threshold([-1.0, 0.0, 2.0, 3.0], [0, 0, 0, 1], "click_rate")
+    assert np.mean(1 / (1 + np.exp(steady - np.array([-1.0, 0.0, 2.0, 3.0])))) == pytest.approx(1 / 4)
+    assert threshold(np.zeros(8), np.arange(8) < 2, "click_rate") == pytest.approx(np.log(6 / 2))  # −logit(2/8)
+    assert threshold(np.zeros(4), np.ones(4), "click_rate") == pytest.approx(-np.log(3.5 / 0.5))
+    with pytest.warns(DegenerateThreshold, match="recall"):
+        assert threshold([1.0, 3.0, 8.0], [0, 0, 1], "recall") == 1.0
+    with pytest.raises(InvalidInput, match=r"there is .*f1"):
+        threshold([1.0], [1], "f2")

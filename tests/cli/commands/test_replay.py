@@ -1,0 +1,61 @@
+"""`rankloop replay`, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.service.cases import SHOP, Place, inside, learn, running, until
+
+from rankloop.cli import main
+from rankloop.service.jobs.retention import compact
+
+pytestmark = pytest.mark.usefixtures("broken_connections_end_here")
+NOBODY = "postgresql://nobody:a-secret@127.0.0.1:1/nothing"  # nothing listens there
+
+
+def replay(*arguments: str) -> int | str | None:
+    with pytest.raises(SystemExit) as left:
+        main(["replay", *arguments])
+    return left.value.code
+
+
+def test_replay_proves_the_log_of_either_store_with_its_archive(
+    position: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(position) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
+        client.put("/rankers/other", json=SHOP)
+        learn(client, 10)
+        learn(client, 3, "other")
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        assert compact(inside(client).store, "ranker/shop", position.data, time.time() + 1) > 0
+    log = position.store or str(position.data)
+    assert replay(log, "--data", str(position.data), "--json") == 0
+    other, shop = sorted(json.loads(capsys.readouterr().out), key=lambda result: str(result["stream"]))
+    assert (shop["stream"], shop["learned"], shop["differing"]) == ("ranker/shop", 10, [])
+    assert (other["stream"], other["learned"], other["differing"]) == ("ranker/other", 3, [])
+    assert shop["checked"] >= 2
+    assert replay(log, "--data", str(position.data)) == 0
+    assert capsys.readouterr().out.count("the same bit for bit") == 2
+
+
+def test_replay_of_what_is_no_log_is_one_line(
+    tmp_path: Path, postgres: Callable[[], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").write_text("hello")
+    wrong = {
+        str(tmp_path): "there is no log",
+        str(tmp_path / "text"): "is not the log of a rankloop service",
+        postgres(): "is not the log of a rankloop service",
+        NOBODY: "this PostgreSQL cannot be read",
+    }
+    for log, words in wrong.items():
+        assert replay(log) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert words in said.err
+        assert said.err.count("\n") == 1

@@ -1,0 +1,165 @@
+"""The rules for how a learner learns, each a function that raises AssertionError when it is broken."""
+
+from __future__ import annotations
+
+import copy
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.random import default_rng
+from tests.contracts.cases import Case, assert_finite, leaves, play_past, same
+
+from rankloop.core.errors import IncompatibleFeedback, RankloopError
+from rankloop.core.plain import decision_from_plain, decision_to_plain
+from rankloop.core.rankings import is_permutation
+from rankloop.core.registry import build, spec_of
+from rankloop.core.saved_session import load, save
+from rankloop.core.session import Session
+from rankloop.core.types import Clicks, Preferred, Relevances, Reward
+
+KINDS = {Relevances, Clicks, Preferred, Reward}
+
+
+def check_purity(case: Case) -> None:
+    """Nothing that is handed in is changed, and no state is changed by what comes after it."""
+    past = play_past(case)
+    before = copy.deepcopy(past)
+    rng = default_rng(3)
+    for state, arrival in zip(past.states, past.arrivals, strict=False):
+        case.learner.rank(state, arrival.query, rng)
+        case.learner.learn(state, *arrival)
+        case.learner.predict(state, arrival.query)
+        case.learner.log_prob(state, arrival.query, arrival.decision.ranking)
+    for part, then, now in zip(past._fields, before, past, strict=True):
+        assert not same(tuple(then), tuple(now)), f"{part} changed in place at {same(tuple(then), tuple(now))}"
+
+
+def check_replay(case: Case) -> None:
+    """The same decisions and feedback, learned again by a fresh copy of the recipe, give the same states."""
+    past, again = play_past(case), build(spec_of(case.learner))
+    state = again.init(case.problem)
+    for t, arrival in enumerate(past.arrivals):
+        assert not same(state, past.states[t]), f"replay differs after {t} arrivals at {same(state, past.states[t])}"
+        state = again.learn(state, *copy.deepcopy(arrival))
+    assert not same(state, past.states[-1]), f"replay differs at the end at {same(state, past.states[-1])}"
+
+
+def check_no_draws_elsewhere(case: Case) -> None:
+    """`learn`, `predict` and `log_prob` are functions: asked twice they answer the same."""
+    past = play_past(case)
+    state, arrival = past.states[-2], past.arrivals[-1]
+    answers = [
+        (
+            case.learner.learn(state, *arrival),
+            case.learner.predict(state, arrival.query),
+            case.learner.log_prob(state, arrival.query, arrival.decision.ranking),
+        )
+        for _ in range(3)
+    ]
+    for answer in answers[1:]:
+        assert not same(answers[0], answer), f"asked again, the answer differs at {same(answers[0], answer)}"
+
+
+def check_late_feedback(case: Case) -> None:
+    """Feedback that comes late, out of order, twice, or through JSON is taken by any copy of the learner."""
+    past, order = play_past(case), default_rng(10)
+    again = build(spec_of(case.learner))
+    for state in (past.states[0], past.states[-1]):
+        for t in order.permutation(np.repeat(np.arange(len(past.arrivals)), 2)):
+            query, decision, feedback = past.arrivals[t]
+            posted = decision_from_plain(json.loads(json.dumps(decision_to_plain(decision))), again)
+            learned = again.learn(state, query, decision, feedback)
+            difference = same(learned, again.learn(state, query, posted, feedback))
+            assert not difference, f"a decision that travelled as JSON teaches something else at {difference}"
+            state = learned
+    assert_finite(state)
+
+
+def check_foreign_feedback(case: Case) -> None:
+    """A session refuses feedback of other kinds, or that does not fit; the state stands."""
+    session, rng = Session(case.learner, case.problem, seed=0), default_rng(11)
+    query = case.query(3, rng)
+    decision, state = session.rank(query), session.state
+    ranking = decision.ranking
+    foreign: list[Any] = [kind for kind in _one_of_each(ranking) if type(kind) not in case.learner.accepts]
+    if Relevances in case.learner.accepts:
+        foreign += [Relevances(np.array([0, 0, 1]), np.ones(3)), Relevances(ranking, np.full(len(ranking), np.nan))]
+    if Clicks in case.learner.accepts:
+        foreign += [Clicks(np.array([99]), np.ones(1)), Clicks(ranking[:1], np.array([np.inf]))]
+    for feedback in foreign:
+        try:
+            session.learn(query, decision, feedback)
+        except IncompatibleFeedback:
+            assert not same(session.state, state)
+        else:
+            raise AssertionError(f"{feedback} was accepted, though accepts = {case.learner.accepts}")
+
+
+def check_huge_numbers(case: Case) -> None:
+    """Features, grades and rewards that overflow are refused with the old state standing, or learned finitely."""
+    rng = default_rng(12)
+    for size, reward in ((1e200, 1.0), (1e8, 1.0), (1.0, 1e300)):
+        session = Session(case.learner, case.problem, seed=0)
+        for _ in range(3):
+            query = case.query(4, rng)
+            query = query._replace(features=query.features * size, context=query.context * size)
+            decision = session.rank(query)
+            assert is_permutation(decision.ranking, len(query.features)), f"features of size {size}: {decision.ranking}"
+            for feedback in case.feedbacks(decision, rng):
+                before = copy.deepcopy(session.state)
+                try:
+                    session.learn(query, decision, _scaled(feedback, reward))
+                except RankloopError:
+                    assert not same(before, session.state), "a refused step left its mark on the state"
+        assert_finite(session.state)
+
+
+def check_state_form(case: Case, folder: Path | None = None) -> None:
+    """A state is a tree of arrays and numbers, finite, and comes back from a file with the generator where it was."""
+    session, rng = Session(case.learner, case.problem, seed=3), default_rng(13)
+    for t in range(8):
+        query = case.query(2 + t % 4, rng)
+        decision = session.rank(query)
+        for feedback in case.feedbacks(decision, rng):
+            session.learn(query, decision, feedback)
+    assert_finite(session.state)
+    with tempfile.TemporaryDirectory() as folder_name:
+        path = Path(folder or folder_name) / "saved"
+        save(session, path)
+        loaded = load(path)
+    assert not same(session.state, loaded.state), f"the file gives back {same(session.state, loaded.state)}"
+    query = case.query(5, rng)
+    assert not same(session.rank(query), loaded.rank(query)), "after loading, the next ranking is another"
+
+
+def check_declarations(case: Case) -> None:
+    """`accepts` names kinds of feedback, `reports` finite numbers of the state, `init` only values of its own."""
+    assert case.learner.accepts, "accepts is empty: nothing to learn from"
+    assert set(case.learner.accepts) <= KINDS, f"accepts = {case.learner.accepts} is not among {KINDS}"
+    for path in case.learner.reports:
+        value: Any = case.learner.init(case.problem)
+        for part in path.split("."):
+            assert hasattr(value, part), f"reports has {path!r}, but the state has no {part!r}"
+            value = getattr(value, part)
+        assert isinstance(value, int | float), f"reports has {path!r}, which is not a number but {type(value).__name__}"
+    one, other = case.learner.init(case.problem), case.learner.init(case.problem)
+    assert not same(one, other), "init gives another state each time"
+    for (path, a), (_, b) in zip(leaves(one), leaves(other), strict=True):
+        shared = isinstance(a, np.ndarray) and a.size and np.shares_memory(a, b)
+        assert not shared, f"two initial states share the array {path}"
+
+
+def _one_of_each(ranking: Any) -> list[Any]:
+    ones = np.ones(len(ranking))
+    return [Relevances(ranking, ones), Clicks(ranking[:1], ones[:1]), Preferred(ranking), Reward(1.0)]
+
+
+def _scaled(feedback: Any, size: float) -> Any:
+    if isinstance(feedback, Relevances):
+        return feedback._replace(grades=feedback.grades * size)
+    if isinstance(feedback, Clicks):
+        return feedback._replace(weights=feedback.weights * size)
+    return feedback._replace(value=feedback.value * size) if isinstance(feedback, Reward) else feedback

@@ -1,0 +1,29 @@
+"""random_order shows every order equally often."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+
+from rankloop.core.registry import build
+from rankloop.core.types import Problem, Query
+
+
+@pytest.mark.parametrize(("shown", "orders"), [(None, 5 * 4 * 3 * 2 * 1), (2, 5 * 4), (1, 5), (9, 120)])
+def test_random_order_gives_every_seen_order_the_same_probability(shown: int | None, orders: int):
+    learner = build("random_order")
+    state = learner.init(Problem(n_features=0, shown=shown))
+    query = Query.of(np.empty((5, 0)))
+    assert learner.log_prob(state, query, np.arange(5)) == pytest.approx(-math.log(orders))
+    assert learner.rank(state, query, default_rng(0)).log_propensity == pytest.approx(-math.log(orders))
+
+
+def test_random_order_puts_every_item_everywhere():
+    learner, rng, n_draws = build("random_order"), default_rng(0), 4000
+    state, query = learner.init(Problem(n_features=0)), Query.of(np.empty((4, 0)))
+    counts = np.zeros((4, 4))
+    for _ in range(n_draws):
+        counts[np.arange(4), learner.rank(state, query, rng).ranking] += 1
+    error = math.sqrt(1 / 4 * 3 / 4 / n_draws)
+    assert np.abs(counts / n_draws - 1 / 4).max() < 5 * error

@@ -1,0 +1,149 @@
+"""Closed by default: loopback, keys, roles, hosts, limits, headers; what is open says little."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from tests.service.cases import SHOP, Place, items, running
+
+from rankloop.core.errors import Conflict, InvalidInput
+from rankloop.service.http import middleware as gate
+from rankloop.service.log.stores.sqlite import SqliteStore
+from rankloop.service.settings import Settings, keys_from
+
+KEYS = "rank:ranking-key,admin:admin-key-1"
+
+
+def test_another_address_than_loopback_needs_a_key() -> None:
+    with pytest.raises(InvalidInput, match="RANKLOOP_KEYS"):
+        Settings(host="0.0.0.0")
+    assert Settings(host="0.0.0.0", keys=keys_from(KEYS)).host == "0.0.0.0"
+    assert "ranking-key" not in repr(Settings(keys=keys_from(KEYS)))
+    for wrong in ("rank", "rank:short", "cook:long-enough"):
+        with pytest.raises(InvalidInput):
+            keys_from(wrong)
+
+
+def test_keys_have_roles(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG), running(Place(tmp_path), keys=keys_from(KEYS)) as client:
+        ranking, admin = ({"Authorization": f"Bearer {key}"} for _, key in keys_from(KEYS))
+        assert client.put("/rankers/shop", json=SHOP).status_code == 401
+        assert client.put("/rankers/shop", json=SHOP, headers={"X-API-Key": "wrong-key"}).status_code == 401
+        assert client.put("/rankers/shop", json=SHOP, headers=ranking).status_code == 403
+        assert client.put("/rankers/shop", json=SHOP, headers=admin).status_code == 201
+        body = {"items": items()}
+        assert client.post("/rankers/shop/rank", json=body).status_code == 401
+        assert client.post("/rankers/shop/rank", json=body, headers=ranking).status_code == 200
+        assert client.get("/log/shop.jsonl", headers=ranking).status_code == 403
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/metrics").status_code == 401
+    assert not any(key in caplog.text for _, key in keys_from(KEYS))
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> httpx.Client:
+    with running(Place(tmp_path_factory.mktemp("closed"))) as client:
+        yield client
+
+
+def test_a_request_cannot_import_anything(
+    client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sneaky_module.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    changes = [
+        {"imports": ["sneaky_module"]},
+        {"import": "sneaky_module"},
+        {"learner": {"kind": "3pr", "imports": ["sneaky_module"]}},
+        {"learner": {"kind": "sneaky_module"}},
+        {"learner": "sneaky_module.py"},
+        {"problem": {"feature_names": ["price"], "imports": ["sneaky_module"]}},
+    ]
+    for change in changes:
+        assert 400 <= client.put("/rankers/sneaky", json=SHOP | change).status_code < 500
+    assert client.get("/rankers/sneaky").status_code == 404
+    assert "sneaky_module" not in sys.modules
+
+
+def test_a_page_elsewhere_cannot_reach_it_under_another_name(client: httpx.Client) -> None:
+    assert client.get("/rankers", headers={"Host": "evil.example"}).status_code == 403
+    assert client.get("/rankers", headers={"Host": "localhost:8080"}).status_code == 200
+    form = {"Content-Type": "text/plain"}
+    assert client.post("/rankers/shop/rank", content=b"{}", headers=form).status_code == 415
+
+
+def test_every_answer_carries_the_security_headers(client: httpx.Client) -> None:
+    for path in ("/", "/docs", "/rankers", "/nowhere"):
+        headers = client.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert "server" not in headers
+
+
+def test_the_reference_needs_no_internet(client: httpx.Client) -> None:
+    page = client.get("/docs").text
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "/rankers/{name}/rank" in page
+
+
+def test_the_openapi_document_names_every_call(client: httpx.Client) -> None:
+    document = client.get("/openapi.json").json()
+    calls = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert {
+        ("PUT", "/rankers/{name}"),
+        ("POST", "/rankers/{name}/rank"),
+        ("POST", "/experiments/{name}/feedback"),
+    } <= calls
+    assert document["components"]["schemas"]["RankBody"]["properties"].keys() >= {"items", "pinned", "excluded"}
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "http://localhost"])
+def test_a_page_elsewhere_cannot_send_anything(client: httpx.Client, origin: str) -> None:
+    asked = client.post("/rankers/shop/freeze", headers={"Origin": origin})
+    assert asked.status_code == 403
+    assert "another page" in asked.json()["detail"]
+    own = client.post("/rankers/shop/freeze", headers={"Origin": str(client.base_url).rstrip("/")})
+    assert own.status_code == 404  # let in; there is no such ranker
+
+
+def test_a_rate_limit_answers_429(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(Place(tmp_path), rate=20.0) as client:
+        monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: 0.0, perf_counter=time.perf_counter))
+        statuses = [client.get("/healthz").status_code for _ in range(25)]
+    assert statuses == [200] * 20 + [429] * 5
+
+
+def test_a_made_up_key_does_not_evade_the_rate_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guesses = [{"X-API-Key": f"guess-{number}"} for number in range(25)]
+    for keys, answered in (("", 200), (KEYS, 401)):
+        with running(Place(tmp_path), rate=20.0, keys=keys_from(keys)) as client:
+            monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: 0.0, perf_counter=time.perf_counter))
+            statuses = [client.get("/rankers", headers=guess).status_code for guess in guesses]
+            assert statuses == [answered] * 20 + [429] * 5
+            known = client.get("/rankers", headers={"X-API-Key": "admin-key-1"})
+            assert known.status_code == (200 if keys else 429)
+
+
+def test_a_rate_below_one_lets_a_call_through_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    with running(Place(tmp_path), rate=0.5) as client:
+        monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: now[0], perf_counter=time.perf_counter))
+        statuses = []
+        for second in (0.0, 0.5, 2.1, 2.2, 9.0):
+            now[0] = second
+            statuses.append(client.get("/healthz").status_code)
+    assert statuses == [200, 429, 200, 429, 200]
+
+
+def test_two_processes_cannot_share_a_file(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "rankloop.db")
+    with pytest.raises(Conflict, match="another process"):
+        SqliteStore(tmp_path / "rankloop.db")
+    store.close()

@@ -1,0 +1,61 @@
+"""The write-ahead file of SQLite begins anew while the load lasts, and while somebody reads."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rankloop.service.log.events import Ranked
+from rankloop.service.log.stores import sqlite
+from rankloop.service.log.stores.sqlite import SqliteStore
+from rankloop.service.log.writer import entry_of
+
+PAGE = 4096
+SHOWN = Ranked("x" * 32, [str(i) for i in range(50)], bytes(8 * 50 * 20), list(range(50)))
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteStore:
+    monkeypatch.setattr(sqlite, "CHECKPOINT_EVERY", 0.02)
+    monkeypatch.setattr(sqlite, "MOST_AHEAD", 200)
+    return SqliteStore(tmp_path / "rankloop.db")
+
+
+def _appended(store: SqliteStore, n: int) -> None:
+    for _ in range(n):
+        store.append([entry_of("ranker/a", SHOWN)] * 8, store.last())
+
+
+def test_the_file_stays_short_while_the_load_lasts(store: SqliteStore) -> None:
+    sizes = []
+    for _ in range(60):
+        _appended(store, 5)
+        sizes.append(store.path.with_name("rankloop.db-wal").stat().st_size)
+    n = store.last()
+    store.close()
+    written = store.path.stat().st_size
+    assert written > 4 * 200 * PAGE
+    assert max(sizes) < written / 2
+    assert any(later < before for before, later in pairwise(sizes))
+    again = SqliteStore(store.path)
+    assert (again.last(), sum(1 for _ in again.read())) == (n, n)
+    again.close()
+
+
+def test_somebody_who_reads_for_long_does_not_hold_up_the_writer(store: SqliteStore) -> None:
+    _appended(store, 20)
+    backup = sqlite3.connect(store.path, isolation_level=None)
+    backup.execute("BEGIN")
+    backup.execute("SELECT count(*) FROM events").fetchone()
+    slowest = 0.0
+    for _ in range(40):
+        begun = time.monotonic()
+        _appended(store, 1)
+        slowest = max(slowest, time.monotonic() - begun)
+    backup.close()
+    assert slowest < 3.0  # of the 10 seconds for which it would wait
+    store.close()

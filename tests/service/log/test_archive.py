@@ -1,0 +1,136 @@
+"""Old events move to Parquet: exports and replays still have them, a restart does not need them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow.parquet as pq
+from tests.service.cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
+
+from rankloop.service.jobs.retention import compact, move_old
+from rankloop.service.log.archive import archived, keep, whole
+from rankloop.service.log.events import Record, Resumed
+from rankloop.service.log.replay import replayed
+from rankloop.service.log.stores.open import log_at
+
+SIDES = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
+
+
+def test_old_events_move_to_parquet_and_the_proof_still_holds(position: Place) -> None:
+    with running(position) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
+        learn(client, 10)
+        waiting = rank(client)
+        learn(client, 10)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 5)
+        store = inside(client).store
+        before = list(store.read("ranker/shop"))
+        moved = compact(store, "ranker/shop", position.data, time.time() + 1)
+        assert moved >= 20
+        assert compact(store, "ranker/shop", position.data, time.time() + 1) == 0
+        assert len(list(store.read("ranker/shop"))) == len(before) - moved
+        assert list(whole(store, "ranker/shop", position.data)) == before
+        lines = client.get("/log/shop.jsonl").text.splitlines()
+        assert [json.loads(line)["seq"] for line in lines] == [record.seq for record in before]
+    with running(position) as client:
+        assert feed(client, waiting["impression"], clicks=waiting["ranking"][1:2], final=True).status_code == 200
+        assert report(client)["counts"]["learned"] == 21
+    with log_at(position.store or str(position.data)) as log:
+        (result,) = replayed(whole(log, "ranker/shop", position.data))
+    assert (result.learned, result.differing) == (21, ())
+
+
+def test_an_experiment_moves_too_and_goes_on(position: Place) -> None:
+    with running(position) as client:
+        client.put("/rankers/shop", json=SHOP)
+        assert client.put("/experiments/trial", json=SIDES).status_code == 201
+        _compare(client, 10)
+        waiting = client.post("/experiments/trial/rank", json={"items": items()}).json()
+        _compare(client, 5)
+        service = inside(client)
+        moving = asyncio.run_coroutine_threadsafe(move_old(service, time.time() + 1), service.log._loop)
+        assert moving.result(30) >= 20
+        assert len(list(service.store.read("experiment/trial"))) < 20
+        lines = [json.loads(line) for line in client.get("/log/trial.jsonl").text.splitlines()]
+        assert [line["kind"] for line in lines].count("ranked") == 16
+        assert len({line["seq"] for line in lines}) == len(lines)
+        assert pq.read_table(io.BytesIO(client.get("/log/trial.parquet").content)).num_rows == 15
+        before = client.get("/experiments/trial").json()
+    with running(position) as client:
+        assert client.get("/experiments/trial").json() == before
+        answer = client.post(
+            "/experiments/trial/feedback",
+            json={"impression": waiting["impression"], "clicks": waiting["ranking"][:1], "final": True},
+        )
+        assert answer.status_code == 200
+        after = client.get("/experiments/trial").json()
+    logged = [sum(found[name] for name in ("wins", "ties", "losses")) for found in (before, after)]
+    assert logged == [15, 16]
+
+
+def _compare(client: httpx.Client, times: int) -> None:
+    for turn in range(times):
+        shown = client.post("/experiments/trial/rank", json={"items": items(shift=turn)}).json()
+        body = {"impression": shown["impression"], "clicks": shown["ranking"][:1], "final": True}
+        client.post("/experiments/trial/feedback", json=body).raise_for_status()
+
+
+def _records(*seqs: int) -> list[Record]:
+    return [Record(seq, "ranker/a", float(seq), Resumed()) for seq in seqs]
+
+
+class _Database:
+    """A log from which events are moved while it is read."""
+
+    def __init__(self, data: Path, records: list[Record]) -> None:
+        self.data, self.records = data, records
+
+    def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Any:
+        found = [record for record in self.records if record.seq > after and (until is None or record.seq <= until)]
+        old = [record for record in self.records if 1 < record.seq <= 40]
+        if old:
+            keep(self.data, "ranker/a", old)
+            self.records = [record for record in self.records if record not in old]
+        return iter(found)
+
+
+def test_events_that_move_while_they_are_read_are_read_once(tmp_path: Path) -> None:
+    every = _records(*range(1, 60))
+    assert list(whole(_Database(tmp_path, every), "ranker/a", tmp_path)) == every
+    assert list(whole(_Database(tmp_path, _records(1, *range(41, 60))), "ranker/a", tmp_path)) == every
+
+
+def test_files_that_overlap_after_a_crash_give_every_record_once(tmp_path: Path) -> None:
+    keep(tmp_path, "ranker/a", _records(2, 3, 4))
+    keep(tmp_path, "ranker/a", _records(2, 3, 4, 5))  # moved again: the deletion had not happened
+    keep(tmp_path, "ranker/a", _records(7))
+    keep(tmp_path, "ranker/a-2", _records(6))
+    assert list(archived(tmp_path, "ranker/a")) == _records(2, 3, 4, 5, 7)
+    assert list(archived(tmp_path, "ranker/a", 3, 5)) == _records(4, 5)
+
+
+def test_a_clock_that_jumped_back_loses_nothing(position: Place, tmp_path: Path) -> None:
+    with running(position) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
+        learn(client, 4)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        store = inside(client).store
+        before = list(store.read("ranker/shop"))
+
+        class Jumped:
+            """The store, one of whose events carries a time far ahead."""
+
+            snapshot, forget = store.snapshot, store.forget
+
+            def read(self, *where: Any) -> Any:
+                for record in store.read(*where):
+                    yield record._replace(at=record.at + 1e9 * (record.seq == before[4].seq))
+
+        compact(Jumped(), "ranker/shop", tmp_path, time.time() + 1)  # type: ignore[arg-type]
+        assert [r.seq for r in whole(store, "ranker/shop", tmp_path)] == [r.seq for r in before]

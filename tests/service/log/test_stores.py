@@ -1,0 +1,115 @@
+"""The stores themselves: migrations from the version before, a full disk, a clock that jumps."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.service.cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
+
+from rankloop.core.errors import Conflict
+from rankloop.service.log.events import Resumed
+from rankloop.service.log.replay import replayed
+from rankloop.service.log.stores import postgres as postgres_tables
+from rankloop.service.log.stores.postgres import PostgresStore
+from rankloop.service.log.stores.sqlite import MIGRATIONS, SqliteStore
+from rankloop.service.log.writer import entry_of
+
+
+def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Path) -> None:
+    file = tmp_path / "rankloop.db"
+    with sqlite3.connect(file) as connection:
+        connection.executescript(f"{MIGRATIONS[0]} PRAGMA user_version = 1;")
+    connection.close()
+    store = SqliteStore(file)
+    store.append([entry_of("ranker/a", Resumed())], 0)
+    assert [record.event for record in store.read()] == [Resumed()]
+    store.close()
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    connection.close()
+    with pytest.raises(Conflict, match="version"):
+        SqliteStore(file)
+
+
+def test_a_postgres_database_of_the_version_before_is_brought_up_to_date(postgres: Callable[[], str]) -> None:
+    address = postgres()
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE TABLE rankloop_version (version INT NOT NULL)")
+        connection.execute(postgres_tables.MIGRATIONS[0])  # type: ignore[arg-type]
+        connection.execute("INSERT INTO rankloop_version VALUES (1)")
+    store = PostgresStore(address)
+    store.append([entry_of("ranker/a", Resumed())], 0)
+    assert [record.event for record in store.read()] == [Resumed()]
+    store.close()
+
+
+def test_a_full_disk_is_507_and_loses_nothing(tmp_path: Path) -> None:
+    position = Place(tmp_path)
+    with running(position) as client:
+        client.put("/rankers/shop", json=SHOP)
+        learn(client, 3)
+        writer = inside(client).store._writer
+        pages = writer.execute("PRAGMA page_count").fetchone()[0]
+        writer.execute(f"PRAGMA max_page_count = {pages + 3}")
+        shown = [client.post("/rankers/shop/rank", json={"items": items(50, turn)}) for turn in range(40)]
+        told = [answer.json()["impression"] for answer in shown if answer.status_code == 200]
+        refused = [answer for answer in shown if answer.status_code != 200]
+        assert {answer.status_code for answer in refused} == {507}
+        assert refused[0].json()["type"] == "urn:rankloop:problem:storage-full"
+        assert client.get("/healthz").status_code == 200
+        writer.execute("PRAGMA max_page_count = 1000000")
+        learn(client, 3)
+        counts = report(client)["counts"]
+        assert (counts["impressions"], counts["learned"]) == (6 + len(told), 6)
+    (result,) = replayed(position.records())
+    assert (result.learned, result.differing) == (6, ())
+
+
+def test_a_clock_that_jumps_neither_closes_a_window_nor_keeps_it_open(
+    position: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time
+    with running(position) as client:
+        client.put("/rankers/shop", json=SHOP | {"window": 0.5})
+        monkeypatch.setattr(time, "time", lambda: real() - 86400)
+        shown = rank(client)
+        monkeypatch.setattr(time, "time", lambda: real() + 86400)
+        assert feed(client, shown["impression"], clicks=shown["ranking"][1:2]).status_code == 200
+        monkeypatch.setattr(time, "time", lambda: real() - 86400)
+        until(lambda: report(client)["counts"]["learned"] == 1)
+        rank(client)
+    with running(position) as client:
+        until(lambda: report(client)["counts"]["open"] == 0, patience=5.0)
+
+
+def test_open_impressions_survive_a_restart(position: Place) -> None:
+    with running(position) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
+        waiting = rank(client)
+        feed(client, waiting["impression"], clicks=waiting["ranking"][1:2])
+        learn(client, 5)
+    with running(position) as client:
+        assert report(client)["counts"]["open"] == 1
+        again = feed(client, waiting["impression"], clicks=waiting["ranking"][1:2])
+        assert again.json()["verdict"] == "repeated"
+        last = feed(client, waiting["impression"], clicks=waiting["ranking"][2:3], final=True)
+        assert last.json()["verdict"] == "closed"
+        assert report(client)["counts"]["learned"] == 6
+    (result,) = replayed(position.records())
+    assert (result.learned, result.differing) == (6, ())
+
+
+def test_two_clients_create_the_same_ranker_at_once(position: Place) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with running(position) as client, ThreadPoolExecutor(8) as pool:
+        bodies = [SHOP | {"seed": number % 2} for number in range(8)]
+        statuses = list(pool.map(lambda body: client.put("/rankers/shop", json=body).status_code, bodies))
+        assert statuses.count(201) == 1
+        assert statuses.count(409) == 4

@@ -1,0 +1,111 @@
+"""Every number on the page is the one that `GET /rankers/{name}` or `GET /experiments/{name}` says."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.service.page.server import eventually, page_server, said
+
+FORMS = {
+    "share": lambda value: f"{100 * value:.1f} %",
+    "number": lambda value: f"{value:.3f}",
+    "count": lambda value: f"{value:,}",
+}
+READ = """all => all.map(one => ({path: one.dataset.path, form: one.dataset.form, value: one.dataset.value,
+                                  text: one.textContent}))"""
+READ_WEIGHTS = "all => all.map(one => [one.dataset.weight, JSON.parse(one.dataset.value), one.textContent])"
+READ_POSITIONS = "all => all.map(one => [Number(one.dataset.position), JSON.parse(one.dataset.value)])"
+READ_FIELDS = "all => all.map(one => [one.dataset.field, JSON.parse(one.dataset.value)])"
+
+
+def at(report: Any, path: str) -> Any:
+    for name in path.split("."):
+        report = report.get(name)
+    return report
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A demo whose playground sixty people have used, and nobody else."""
+    with page_server(tmp_path_factory.mktemp("used")) as address:
+        httpx.post(f"{address}/demo/people", json={"people": 60}, timeout=60).raise_for_status()
+        while said(address, "/demo/people")["running"]:
+            time.sleep(0.05)
+        yield address
+
+
+def test_numbers_are_those_of_the_service(used: str, open_page: Any) -> None:
+    page = open_page(used)
+    page.wait_for_selector("#shelf[data-impression]")
+
+    def check() -> None:
+        report = said(used, "/rankers/playground")
+        shown = page.eval_on_selector_all("[data-path]", READ)
+        assert len(shown) == 19
+        for number in shown:
+            value = at(report, number["path"])
+            assert json.loads(number["value"]) == value, number
+            if number["form"]:
+                assert number["text"] == ("–" if value is None else FORMS[number["form"]](value)), number
+        assert report["counts"]["learned"] > 0
+        assert 0 < report["health"]["ctr"] < 1
+
+    eventually(check)
+
+
+def test_weights_and_positions_are_those_of_the_service(used: str, open_page: Any) -> None:
+    page = open_page(used)
+    page.wait_for_selector("#shelf[data-impression]")
+    report = said(used, "/rankers/playground")
+
+    def check() -> None:
+        weights = page.eval_on_selector_all("[data-weight]", READ_WEIGHTS)
+        assert [(name, value) for name, value, _ in weights] == list(report["weights"].items())
+        assert [text for *_, text in weights] == [f"{value:.3f}" for value in report["weights"].values()]
+        positions = page.eval_on_selector_all("[data-position]", READ_POSITIONS)
+        assert [value for _, value in positions] == report["health"]["ctr_by_position"]
+
+    eventually(check)
+
+
+def test_experiments_are_those_of_the_service(used: str, open_page: Any) -> None:
+    page = open_page(used)
+    result = said(used, "/experiments/learned-or-boldest")
+    assert result["wins"] + result["ties"] + result["losses"] == 12  # every fifth of 60
+
+    def check() -> None:
+        fields = page.eval_on_selector_all("[data-experiment='learned-or-boldest'] [data-field]", READ_FIELDS)
+        assert dict(fields) == {name: result[name] for name in ("wins", "ties", "losses", "win_ratio", "p_value")}
+
+    eventually(check)
+
+
+def test_graded_feedback_shows_as_ndcg(used: str, open_page: Any) -> None:
+    page = open_page(f"{used}/#search")
+    page.wait_for_selector("#tiles [data-path='health.ndcg'][data-value^='0.']")
+    assert page.input_value("#ranker") == "search"
+    assert not page.is_visible("#playground")
+    assert "nDCG@10: 0." in page.get_attribute("#chart-quality", "aria-label")
+
+
+def test_curves_begin_before_the_page_was_opened(used: str, open_page: Any) -> None:
+    remembered = said(used, "/rankers/playground/history")["points"]
+    assert len(remembered) >= 2
+    page = open_page(used)
+    page.wait_for_selector("#chart-quality canvas")
+
+    def check() -> None:
+        assert int(page.get_attribute("#chart-quality", "data-points")) >= len(remembered)
+
+    eventually(check, 5.0)
+
+
+def test_updates_per_second_are_the_difference_of_two_events(used: str, open_page: Any) -> None:
+    page = open_page(f"{used}/#search")
+    page.wait_for_selector("#pace:not(:text-is('0.0'))")
+    assert 0.2 < float(page.text_content("#pace")) < 10  # a search every half second

@@ -1,0 +1,53 @@
+"""What has to be true of a log after any crash."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.service.cases import Place
+
+from rankloop.service.log.events import FeedbackReceived, Ranked
+from rankloop.service.log.replay import replayed
+from rankloop.service.log.stores.open import open_store
+from rankloop.service.ranker.trainer import digest
+from rankloop.service.service import Service
+from rankloop.service.settings import Settings
+
+
+def check_survived(position: Place, acknowledged: Iterable[tuple[str, str]]) -> int:
+    """Every acknowledged event is there, and a restart has the state of an uninterrupted run; how many were learned."""
+    records = position.records()
+    ranked = {record.event.impression for record in records if isinstance(record.event, Ranked)}
+    feedback = {record.event.impression for record in records if isinstance(record.event, FeedbackReceived)}
+    told = list(acknowledged)
+    assert {name for kind, name in told if kind == "ranked"} <= ranked
+    assert {name for kind, name in told if kind == "fed"} <= feedback
+    assert len(feedback) == sum(
+        isinstance(record.event, FeedbackReceived) for record in records
+    )  # nothing is there twice
+    results = replayed(records)
+    for result in results:
+        assert result.differing == ()
+        assert result.learned == len(feedback)
+    with ThreadPoolExecutor(max_workers=1) as thread:  # a browser test in this process may hold its own event loop
+        digests = thread.submit(asyncio.run, _restarted(position)).result()
+    assert digests == {result.entity: (result.state, result.digest) for result in results}
+    return len(feedback)
+
+
+async def _restarted(position: Place) -> dict[str, tuple[int, str]]:
+    settings = Settings(data=position.data, store=position.store)
+    service = Service(open_store(settings), settings)
+    await service.open()
+    while not service.is_leader:
+        await asyncio.sleep(0.01)
+    found = {
+        runtime.entity: (runtime.published.number, digest(runtime.serving.state))
+        for runtime in service.rankers.values()
+    }
+    for runtime in service.rankers.values():
+        assert runtime.trainer.digest() == found[runtime.entity][1]
+    await service.close()
+    return found

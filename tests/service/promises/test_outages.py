@@ -1,0 +1,132 @@
+"""The ground gives way: disks that are really full, a database server that really restarts; nothing is lost."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from tests.service.cases import SHOP, Place, inside, report, running, until
+from tests.service.postgres_servers import postgres_server
+from tests.service.processes import Told, Visitors, serving
+from tests.service.promises.durability import check_survived
+from tests.service.promises.small_disks import fill, make_room, small_disk
+
+ROOM = 200_000  # bytes: a few dozen rankings, then the disk is full
+
+
+@contextmanager
+def visited(position: Place, told: Told) -> Iterator[tuple[httpx.Client, Visitors]]:
+    """A service whose visitors do not give up."""
+    with running(position) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 20}).raise_for_status()
+        visitors = Visitors(int(str(client.base_url).split(":")[2].strip("/")), told, n=3, persistent=True)
+        try:
+            visitors.until(40)
+            yield client, visitors
+        finally:
+            visitors.leave()
+
+
+def refused(visitors: Visitors, status: int, since: int = 0) -> None:
+    """Wait until the service has said so a few times."""
+    until(lambda: visitors.refused[since:].count(status) >= 5, patience=60)
+
+
+def check_says_so(client: httpx.Client) -> None:
+    """Alive, but not ready."""
+    assert client.get("/healthz").status_code == 200
+    until(lambda: client.get("/readyz").status_code == 503)
+
+
+def goes_on(visitors: Visitors, told: Told) -> None:
+    visitors.until(len(told) + 40)
+
+
+@pytest.mark.slow
+def test_sqlite_on_a_full_disk(tmp_path: Path) -> None:
+    told: Told = []
+    with small_disk(8) as disk:
+        position = Place(disk)
+        with visited(position, told) as (client, visitors):
+            fill(disk, ROOM)
+            refused(visitors, 507)
+            check_says_so(client)
+            known = report(client)["counts"]["impressions"]
+            assert known >= sum(kind == "ranked" for kind, _ in told) - 3  # reading goes on
+            make_room(disk)
+            goes_on(visitors, told)
+            assert client.get("/readyz").status_code == 200
+        assert set(visitors.refused) == {507}
+        check_survived(position, told)
+
+
+@pytest.mark.slow
+def test_postgres_whose_tables_fill_their_disk(tmp_path: Path) -> None:
+    told: Told = []
+    with small_disk(24) as disk, postgres_server() as server:
+        (disk / "tables").mkdir()
+        server.owns(disk / "tables")
+        server.run(f"CREATE TABLESPACE small LOCATION '{disk / 'tables'}'")
+        position = Place(tmp_path, server.database("small"))
+        with visited(position, told) as (client, visitors):
+            fill(disk, ROOM)
+            refused(visitors, 507)
+            check_says_so(client)
+            make_room(disk)
+            goes_on(visitors, told)
+            assert client.get("/readyz").status_code == 200
+        assert set(visitors.refused) == {507}
+        check_survived(position, told)
+        server.control("-m", "immediate", "stop")
+
+
+@pytest.mark.slow
+def test_postgres_whose_whole_disk_is_full(tmp_path: Path) -> None:
+    """Without room for its own log a PostgreSQL server stops; it is started again when there is room."""
+    told: Told = []
+    with small_disk(80) as disk:
+        disk.chmod(0o755)
+        with postgres_server(disk / "data") as server:
+            position = Place(tmp_path, server.database())
+            with visited(position, told) as (client, visitors):
+                fill(disk, ROOM)
+                with suppress(psycopg.Error):
+                    for _ in range(3):
+                        server.run("SELECT pg_switch_wal()")
+                refused(visitors, 503)
+                check_says_so(client)
+                make_room(disk)
+                server.come_back()
+                goes_on(visitors, told)
+                until(lambda: inside(client).is_leader)
+            check_survived(position, told)
+
+
+@pytest.mark.slow
+def test_a_postgres_server_that_stops_dead_and_comes_back(tmp_path: Path) -> None:
+    told: Told = []
+    with postgres_server() as server:
+        position = Place(tmp_path, server.database())
+        process, port = serving(position, "--workers", "3")
+        visitors = Visitors(port, told, n=3, persistent=True)
+        try:
+            visitors.until(40)
+            for _ in range(2):
+                before = len(visitors.refused)
+                server.control("-m", "immediate", "stop")
+                refused(visitors, 503, since=before)
+                assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+                server.come_back()
+                goes_on(visitors, told)
+        finally:
+            visitors.leave()
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(60)
+        assert code == 0
+        assert set(visitors.refused) == {503}
+        check_survived(position, told)

@@ -1,0 +1,183 @@
+"""Several workers on PostgreSQL: the learner is killed, the database restarts; nothing is lost or learned twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Timer
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from tests.service.cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
+from tests.service.processes import Told, Visitors, serving
+from tests.service.promises.durability import check_survived
+
+from rankloop.service.errors import Unavailable
+from rankloop.service.jobs import leader_election as sharing
+from rankloop.service.log.recovery import restored_runtime
+from rankloop.service.log.stores.postgres import LEARNING
+
+LEADER = """SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+            WHERE locktype = 'advisory' AND objid = %s AND granted"""
+
+
+def _leader(store: str) -> int | None:
+    with psycopg.connect(store) as connection:
+        row = connection.execute(LEADER, [LEARNING]).fetchone()
+        return int(row[0].split()[1]) if row else None
+
+
+@pytest.mark.slow
+def test_when_the_learner_is_killed_another_worker_takes_over(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    position = Place(tmp_path, postgres())
+    told: Told = []
+    process, port = serving(position, "--workers", "3")
+    try:
+        until(lambda: _leader(position.store) is not None)
+        visitors = Visitors(port, told, persistent=True)
+        for kill in (1, 2):
+            visitors.until(60 * kill)
+            killed = _leader(position.store)
+            assert killed is not None
+            os.kill(killed, signal.SIGKILL)
+            until(lambda killed=killed: _leader(position.store) not in (None, killed))  # type: ignore[misc]
+        visitors.until(180)
+        visitors.leave()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    check_survived(position, told)
+
+
+def test_workers_share_impressions_and_states(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    position = Place(tmp_path, postgres())
+    with running(position) as first:
+        assert first.put("/rankers/shop", json=SHOP).status_code == 201
+        with running(position, follower=True) as second:
+            for turn in range(10):
+                here, there = (first, second) if turn % 2 else (second, first)
+                shown = rank(here, items=items(shift=turn))
+                assert feed(there, shown["impression"], clicks=shown["ranking"][1:2], final=True).status_code == 200
+            until(lambda: report(second)["state"] == report(first)["state"] == 10)
+            assert report(first)["weights"] == report(second)["weights"]
+            assert second.put("/rankers/shop", json=SHOP | {"seed": 9}).status_code == 409
+    check_survived(position, [])
+
+
+def test_a_take_over_that_fails_is_tried_again(
+    tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    position, tries = Place(tmp_path, postgres()), []  # type: ignore[var-annotated]
+    with running(position) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 3})
+        learn(client, 5)
+
+    def broken(*arguments: Any) -> Any:
+        tries.append(arguments)
+        if len(tries) <= 2:
+            raise Unavailable("the database went away in the middle of it")
+        return restored_runtime(*arguments)
+
+    monkeypatch.setattr(sharing, "restored", broken)
+    with running(position, follower=True) as client:
+        until(lambda: len(tries) == 3)
+        until(lambda: inside(client).is_leader and not inside(client).rankers["shop"].catching_up)
+        learn(client, 5)
+        assert report(client)["counts"]["learned"] == 10
+    check_survived(position, [])
+
+
+def test_a_stop_in_the_middle_of_a_take_over_writes_no_snapshot(
+    tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    position, entered, go_on = Place(tmp_path, postgres()), Event(), Event()
+    with running(position) as client:
+        client.put("/rankers/shop", json=SHOP)
+        learn(client, 5)
+    before = position.records()
+
+    def slow(*arguments: Any) -> Any:
+        entered.set()
+        go_on.wait(30)
+        return restored_runtime(*arguments)
+
+    monkeypatch.setattr(sharing, "restored", slow)
+    with running(position, follower=True):
+        assert entered.wait(30)
+        Timer(0.5, go_on.set).start()
+    assert position.records() == before
+    check_survived(position, [])
+
+
+def test_workers_draw_different_rankings(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    position = Place(tmp_path, postgres())
+    with running(position) as first, running(position, follower=True) as second:
+        first.put("/rankers/shop", json=SHOP)
+        assert second.get("/rankers/shop").status_code == 200  # at once, although it was created elsewhere
+        shown = [[tuple(rank(client, items=items(8))["ranking"]) for _ in range(6)] for client in (first, second)]
+        assert shown[0] != shown[1]
+
+
+def test_what_was_created_elsewhere_is_found_by_every_call(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    position = Place(tmp_path, postgres())
+    calls = ["/rankers/{}", "/rankers/{}/state", "/rankers/{}/snapshots", "/rankers/{}/history", "/log/{}.jsonl"]
+    with running(position) as first, running(position, follower=True) as second:
+        for number, call in enumerate(calls):
+            first.put(f"/rankers/shop{number}", json=SHOP).raise_for_status()
+            assert second.get(call.format(f"shop{number}")).status_code == 200, call
+        first.put("/rankers/side", json=SHOP).raise_for_status()
+        sides = {"a": {"ranker": "side"}, "b": {"weights": [1, 0, 0]}}
+        assert second.put("/experiments/duel", json=sides).status_code == 201
+
+
+def _steps(client: httpx.Client) -> tuple[int, int]:
+    seen = report(client)
+    return seen["counts"]["learned"], seen["health"]["refused"]
+
+
+def test_refused_steps_are_counted_alike_everywhere(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    position = Place(tmp_path, postgres())
+    huge = [{"id": f"i{i}", "features": [1e300 * (i + 1), 1e300, -1e300 * i]} for i in range(3)]
+    with running(position) as first, running(position, follower=True) as second:
+        first.put("/rankers/shop", json=SHOP).raise_for_status()
+        for turn in range(1, 7):
+            shown = rank(second, items=huge)
+            feed(second, shown["impression"], clicks={shown["ranking"][1]: 1e200}, final=True).raise_for_status()
+            until(lambda turn=turn: sum(_steps(first)) == turn)  # type: ignore[misc]
+            until(lambda: _steps(second) == _steps(first))
+        assert _steps(first)[1] > 0
+
+
+def test_what_each_worker_counts_for_itself_names_the_worker(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    position = Place(tmp_path, postgres())
+    with running(position) as first, running(position, follower=True) as second:
+        first.put("/rankers/shop", json=SHOP).raise_for_status()
+        assert feed(second, "nowhere", clicks=[]).status_code == 404
+        slots = [inside(client).slot for client in (first, second)]
+        lines = [client.get("/metrics").text.splitlines() for client in (first, second)]
+    counted = 'rankloop_unknown_total{{ranker="shop",worker="{}"}} {}'
+    assert counted.format(slots[0], 0.0) in lines[0]
+    assert counted.format(slots[1], 1.0) in lines[1]
+
+
+@pytest.mark.slow
+def test_a_restart_of_the_database_is_survived(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    position, told = Place(tmp_path, postgres()), []  # type: ignore[var-annotated]
+    with running(position) as client:
+        client.put("/rankers/shop", json=SHOP)
+        visitors = Visitors(int(str(client.base_url).split(":")[2].strip("/")), told, n=2, persistent=True)
+        visitors.until(20)
+        with psycopg.connect(position.store, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = "
+                "current_database()"
+            )
+        time.sleep(0.2)
+        visitors.until(len(told) + 40)
+        visitors.leave()
+    check_survived(position, told)

@@ -1,0 +1,84 @@
+"""A policy that was trained on a log is asked with rows as the log has them, in Python and behind the service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.service.cases import Place, running
+
+from rankloop import Ranker
+from rankloop.bandits.log_report import learn
+from rankloop.bandits.saved_policy import load_policy, save_policy
+from rankloop.client import Client, Refused
+from rankloop.core.errors import InvalidInput
+from rankloop.evaluation import LogTable
+from rankloop.service.log.replay import replayed
+
+WISH = {"student": "hats", "clerk": "coats"}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """Students click hats, clerks coats."""
+    ads = WISH.values()
+    rows = [f"{n % 9},{job},{ad},{WISH[job] == ad:d},0.5" for n in range(40) for job in WISH for ad in ads]
+    (tmp_path / "log.csv").write_text("age,job,ad,click,propensity\n" + "\n".join(rows) + "\n")
+    save_policy(learn(LogTable(tmp_path / "log.csv")), 0.0, tmp_path / "ads.rankloop")
+    return tmp_path / "ads.rankloop"
+
+
+def test_a_ranker_takes_rows_and_keeps_what_they_mean(saved: Path) -> None:
+    ranker = Ranker.load(saved)
+    for _ in range(2):
+        for job, wish in WISH.items():
+            shown = ranker.rank(context={"age": 3, "job": job})
+            assert shown.ids[0] == wish
+            assert shown.context == [3.0, float(job == "clerk"), float(job == "student"), 1.0]
+            assert shown.missing == 0
+            ranker.learn(shown, reward=1.0)
+        with pytest.raises(InvalidInput, match="context has no 'job'"):
+            ranker.rank(context={"age": 3})
+        ranker.save(saved)
+        ranker = Ranker.load(saved)
+
+
+def test_the_service_takes_rows(position: Place, saved: Path, tmp_path: Path) -> None:
+    with running(position) as http, Client(str(http.base_url)) as client:
+        client.upload("ads", saved)
+        http.post("/rankers/ads/clone", json={"name": "copy"})
+    with running(position) as http, Client(str(http.base_url)) as client:
+        for name in ("ads", "copy"):
+            for job, wish in WISH.items():
+                answer = client.rank(name, context={"age": 3, "job": job})
+                assert answer.ranking[0] == wish
+                client.feedback(name, answer, reward=1.0, final=True)
+            assert client.rank(name, context=[3, 0, 1, 1]).ranking[0] == "hats"
+            client.rank(name, context={"age": None, "job": "pilot"})
+            for wrong, said in (({"age": 3}, "has no 'job'"), ({"age": "3", "job": "clerk"}, "age must be a finite")):
+                with pytest.raises(Refused, match=said):
+                    client.rank(name, context=wrong)
+        (tmp_path / "again.rankloop").write_bytes(http.get("/rankers/ads/state").content)
+        assert client.ranker("ads")["spec"]["problem"]["context"]["columns"] == ["age", "job"]
+    assert load_policy(tmp_path / "again.rankloop").encoding == load_policy(saved).encoding._replace(left_out=())
+    assert all(result.differing == () for result in replayed(position.records()))
+
+
+def test_a_context_by_names_is_part_of_the_problem(position: Place) -> None:
+    context = {"columns": ["age", "job"], "values": [[], ["clerk", "student"]], "means": [40.0, 0.0]}
+    problem = {"items": ["hats", "coats"], "shown": 1, "context": context}
+    with running(position) as http, Client(str(http.base_url)) as client:
+        client.create("ads", learner="auc_policy", problem=problem)
+        client.rank("ads", context={"age": 41, "job": "student"})
+        client.create("plain", learner="auc_policy", problem={"items": ["hats", "coats"], "n_context": 1})
+        with pytest.raises(Refused, match="columns by name need a context"):
+            client.rank("plain", context={"age": 41})
+        with pytest.raises(Refused, match=r"context: give age, job \(null: not known\), or 4 finite numbers"):
+            client.rank("ads")
+        with pytest.raises(Refused, match="context: must be 1 finite numbers"):
+            client.rank("plain")
+        for changed in ({"means": [40.0]}, {"values": [["a", "a"], []]}):
+            with pytest.raises(Refused, match=r"an encoding has ads and columns|given twice"):
+                client.create("other", learner="auc_policy", problem=problem | {"context": context | changed})
+        with pytest.raises(Refused, match="but the context makes 4 numbers"):
+            client.create("other", learner="auc_policy", problem=problem | {"n_context": 3})
