@@ -14,7 +14,7 @@ import pytest
 
 from rankloop.client import AsyncClient, Client, Refused, Taken, Unreachable, pauses
 from rankloop.core.errors import InvalidInput
-from tests.service.cases import SHOP, Place, report, running
+from tests.service.cases import SHOP, Location, report, running
 
 pytestmark = pytest.mark.usefixtures("broken_connections_end_here")
 BOOKS = {"a": {"price": 0.3}, "b": {"rating": 4.5}}
@@ -22,7 +22,7 @@ BOOKS = {"a": {"price": 0.3}, "b": {"rating": 4.5}}
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    with running(Place(tmp_path_factory.mktemp("client"))) as client:
+    with running(Location(tmp_path_factory.mktemp("client"))) as client:
         yield client
 
 
@@ -112,15 +112,15 @@ def test_a_ranking_of_an_experiment_that_is_asked_twice_counts_once(served: http
 
 
 def test_calls_survive_a_restart(tmp_path: Path) -> None:
-    position, port = Place(tmp_path), free_port()
-    with running(position, port=port), Client(f"http://127.0.0.1:{port}", patience=20) as client:
+    location, port = Location(tmp_path), free_port()
+    with running(location, port=port), Client(f"http://127.0.0.1:{port}", patience=20) as client:
         client.create("shop", **SHOP)
         shown = client.rank("shop", BOOKS)
     with Client(f"http://127.0.0.1:{port}", patience=20) as client, ThreadPoolExecutor(max_workers=1) as thread:
         waiting = thread.submit(client.feedback, "shop", shown, clicks=["b"], final=True)
         with pytest.raises(TimeoutError):
             waiting.result(timeout=0.3)
-        with running(position, port=port):
+        with running(location, port=port):
             assert waiting.result(timeout=20).verdict == "closed"
 
 

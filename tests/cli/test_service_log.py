@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.cases import Place, running
+from tests.service.cases import Location, running
 
 from rankloop import Session, build, load, save
 from rankloop.cli import main
@@ -29,12 +29,12 @@ def features() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def log(tmp_path_factory: pytest.TempPathFactory) -> Location:
     """People look at both shown places and click what they like; every fifth impression gets no answer."""
-    position, rng = Place(tmp_path_factory.mktemp("judged")), np.random.default_rng(0)
+    location, rng = Location(tmp_path_factory.mktemp("judged")), np.random.default_rng(0)
     learner = {"kind": "standardised", "inner": {"kind": "pdgd", "learning_rate": 0.02}}
     body = {"learner": learner, "problem": {"n_features": 3, "shown": 2}, "seed": 1, "snapshot_every": 50}
-    with running(position) as client:
+    with running(location) as client:
         client.put("/rankers/shop", json=body)
         client.put("/rankers/other", json=body)
         for round in range(ROUNDS):
@@ -44,7 +44,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Place:
                 clicked = [item for item in seen if rng.random() < WORTH[int(item[1:])]]
                 body = {"impression": answer["impression"], "clicks": clicked, "final": True}
                 assert client.post("/rankers/shop/feedback", json=body).status_code == 200
-    return position
+    return location
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return int(leaving.value.code or 0), captured.out, captured.err
 
 
-def test_the_states_that_drew_the_rankings_are_found_again(log: Place) -> None:
+def test_the_states_that_drew_the_rankings_are_found_again(log: Location) -> None:
     """The product over the places is the probability that the service wrote down when it drew."""
     written = {}
     for record in log.records():
@@ -76,7 +76,7 @@ def test_the_states_that_drew_the_rankings_are_found_again(log: Place) -> None:
         assert round(float(np.log(probabilities).sum()), 9) in written[tuple(entry.ranking.tolist())]
 
 
-def test_the_command_judges_by_position(log: Place, best: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_judges_by_position(log: Location, best: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target, query = load(best), Query.of(np.eye(3))
     orders = [np.array(order) for order in permutations(range(3))]
     right = sum(math.exp(target.log_prob(query, order)) * WORTH[order[:2]].sum() for order in orders)
@@ -91,7 +91,7 @@ def test_the_command_judges_by_position(log: Place, best: Path, capsys: pytest.C
 
 
 def test_what_cannot_be_judged_is_refused_in_one_line(
-    log: Place, best: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    log: Location, best: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = run(capsys, str(best), "--log", str(log.data))
     assert code == 2

@@ -20,7 +20,7 @@ NAMES = ["price", "rating", "age"]
 SHOP: dict[str, Any] = {"learner": {"kind": "3pr"}, "problem": {"feature_names": NAMES}, "seed": 3}
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a service keeps its log."""
 
     data: Path
@@ -33,9 +33,9 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def running(position: Place, follower: bool = False, **settings: Any) -> Iterator[httpx.Client]:
+def running(location: Location, follower: bool = False, **settings: Any) -> Iterator[httpx.Client]:
     """A service on a free port of this machine, and a client of it; it holds the lease, or follows."""
-    server = make_server(Settings(**{"data": position.data, "store": position.store, "port": 0} | settings))
+    server = make_server(Settings(**{"data": location.data, "store": location.store, "port": 0} | settings))
     thread = Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

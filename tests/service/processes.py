@@ -11,17 +11,17 @@ from threading import Thread
 from typing import Any
 
 import httpx
-from tests.service.cases import SHOP, Place, items
+from tests.service.cases import SHOP, Location, items
 
 Told = list[tuple[str, str]]
 
 
-def serving(position: Place, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+def serving(location: Location, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
     """A service in a process of its own, ready for calls, with the ranker `shop`."""
-    log = position.data / f"stderr-{time.time_ns()}"
-    command = [sys.executable, "-m", "rankloop.cli", "serve", "--port", "0", "--data", str(position.data), *arguments]
+    log = location.data / f"stderr-{time.time_ns()}"
+    command = [sys.executable, "-m", "rankloop.cli", "serve", "--port", "0", "--data", str(location.data), *arguments]
     with open(log, "wb") as stderr:
-        process = subprocess.Popen(command, stderr=stderr, env=os.environ | {"RANKLOOP_STORE": position.store})
+        process = subprocess.Popen(command, stderr=stderr, env=os.environ | {"RANKLOOP_STORE": location.store})
     while process.poll() is None:
         started = log.read_bytes().split(b"running on http://127.0.0.1:")
         if len(started) >= 2:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.service.cases import Place
+    from tests.service.cases import Location
 
 
 @pytest.fixture(scope="session")
@@ -33,19 +33,19 @@ def broken_connections_end_here() -> Iterator[None]:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def position(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
     """Where a service keeps its log."""
     return _place(request, tmp_path)
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def module_position(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+def module_position(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Location:
     """The same, shared by the tests of a module."""
     return _place(request, tmp_path_factory.mktemp("service"))
 
 
-def _place(request: pytest.FixtureRequest, folder: Path) -> Place:
-    from tests.service.cases import Place
+def _place(request: pytest.FixtureRequest, folder: Path) -> Location:
+    from tests.service.cases import Location
 
     store = request.getfixturevalue("postgres")() if request.param == "postgres" else ""
-    return Place(folder, store)
+    return Location(folder, store)

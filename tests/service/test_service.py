@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pyarrow.parquet as pq
 import pytest
-from tests.service.cases import NAMES, SHOP, Place, feed, inside, items, learn, rank, report, running, until
+from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 from rankloop import load
 from rankloop.service.log.replay import replayed
@@ -22,7 +22,7 @@ RATED = [{"id": f"i{i}", "features": {"rating": i / 4, "price": (i * 3) % 4 / 4}
 
 
 @pytest.fixture(scope="module")
-def client(module_position: Place) -> Iterator[httpx.Client]:
+def client(module_position: Location) -> Iterator[httpx.Client]:
     with running(module_position) as client:
         assert client.put("/rankers/shop", json=SHOP | {"snapshot_every": 5}).status_code == 201
         yield client
@@ -70,9 +70,9 @@ def _gone_back(runtime: Any) -> bool:
     return digest(runtime.serving.state) == digest(runtime.state_at(runtime.projection.good))
 
 
-def test_a_guard_goes_back_when_the_comparison_is_lost(position: Place) -> None:
+def test_a_guard_goes_back_when_the_comparison_is_lost(location: Location) -> None:
     body = BASE | {"evaluation_share": 0.5, "guard": True, "snapshot_every": 5, "learner": {"kind": "3pr", "swap": 0.1}}
-    with running(position) as client:
+    with running(location) as client:
         client.put("/rankers/shop", json=body)
         runtime = inside(client).ranker("shop")
         for _ in range(400):
@@ -89,7 +89,7 @@ def test_a_guard_goes_back_when_the_comparison_is_lost(position: Place) -> None:
         learned = report(client)["counts"]["learned"]
         learn(client, 3)
         assert report(client)["counts"]["learned"] == learned
-    (result,) = replayed(position.records())
+    (result,) = replayed(location.records())
     assert result.differing == ()
 
 
@@ -131,27 +131,27 @@ def test_a_frozen_ranker_ranks_and_does_not_learn(client: httpx.Client) -> None:
     assert report(client, name)["counts"]["learned"] == 3
 
 
-def test_a_rollback_restores_the_state_but_not_the_generator(position: Place) -> None:
-    with running(position) as client:
+def test_a_rollback_restores_the_state_but_not_the_generator(location: Location) -> None:
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 5})
         learn(client, 5)
         until(lambda: client.get("/rankers/shop/snapshots").json()["snapshots"])
         runtime = inside(client).ranker("shop")
-        then, drawn = digest(runtime.serving.state), runtime.projection.positions[0]
+        then, drawn = digest(runtime.serving.state), runtime.projection.locations[0]
         learn(client, 4)
-        later = runtime.projection.positions[0]
+        later = runtime.projection.locations[0]
         answer = client.post("/rankers/shop/rollback", json={"state": 5}).json()
         assert answer == {"rolled_back_to": 5, "state": 10}
         assert digest(runtime.serving.state) == then
         rank(client)
-        assert runtime.projection.positions[0] not in (drawn, later)
+        assert runtime.projection.locations[0] not in (drawn, later)
         learn(client, 3)
         client.post("/rankers/shop/rollback", json={"state": 0})
         learn(client, 2)
         state = digest(runtime.serving.state)
-    with running(position) as client:
+    with running(location) as client:
         assert digest(inside(client).ranker("shop").serving.state) == state
-    (result,) = replayed(position.records())
+    (result,) = replayed(location.records())
     assert (result.digest, result.differing) == (state, ())
 
 
@@ -185,11 +185,11 @@ def test_an_experiment_counts_who_wins(client: httpx.Client) -> None:
     assert report(client)["counts"]["learned"] == before
 
 
-def test_an_experiment_throws_new_coins_after_a_restart(position: Place) -> None:
+def test_an_experiment_throws_new_coins_after_a_restart(location: Location) -> None:
     sides = {"a": {"weights": [0, 1, 0]}, "b": {"ranker": "shop"}}
     firsts: list[str] = []
     for part in range(2):
-        with running(position) as http:
+        with running(location) as http:
             if part == 0:
                 http.put("/rankers/shop", json=SHOP)
                 assert http.put("/experiments/duel", json=sides).status_code == 201

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.service.cases import SHOP, Place, inside, learn, running, until
+from tests.service.cases import SHOP, Location, inside, learn, running, until
 
 from rankloop.cli import main
 from rankloop.service.jobs.retention import compact
@@ -24,7 +24,7 @@ def replay(*arguments: str) -> int | str | None:
 
 
 def test_replay_proves_the_log_of_either_store_with_its_archive(
-    position: Place, capsys: pytest.CaptureFixture[str]
+    position: Location, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with running(position) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.service.cases import SHOP, Place, running
+from tests.service.cases import SHOP, Location, running
 from tests.service.processes import only_line, served
 
 from rankloop.service.log.stores.sqlite import FILE
@@ -25,7 +25,7 @@ def test_a_database_that_cannot_be_reached_is_one_line(tmp_path: Path, workers: 
 
 
 def test_a_data_folder_in_use_is_one_line(tmp_path: Path) -> None:
-    with running(Place(tmp_path)):
+    with running(Location(tmp_path)):
         done = served("--data", str(tmp_path))
     assert done.returncode == 2
     assert "in use by another process" in only_line(done)
@@ -54,7 +54,7 @@ def test_data_in_a_file_are_one_line(tmp_path: Path) -> None:
 
 
 def test_a_start_that_fails_is_told_and_announces_nothing(tmp_path: Path) -> None:
-    with running(Place(tmp_path)) as client:
+    with running(Location(tmp_path)) as client:
         client.put("/rankers/shop", json=SHOP)
     with sqlite3.connect(tmp_path / FILE) as log:
         log.execute("UPDATE events SET body = x'00'")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import httpx
 import pyarrow.parquet as pq
 import pytest
-from tests.service.cases import NAMES, SHOP, Place, feed, inside, items, rank, report, running, until
+from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, rank, report, running, until
 
 from rankloop.service.http.routes import monitoring as watching
 from rankloop.service.service import Service
@@ -21,7 +21,7 @@ PAIR = {"items": [{"id": "a", "features": [0.1]}, {"id": "b", "features": [0.2]}
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    with running(Place(tmp_path_factory.mktemp("borders"))) as client:
+    with running(Location(tmp_path_factory.mktemp("borders"))) as client:
         client.put("/rankers/shop", json=SHOP)
         yield client
 

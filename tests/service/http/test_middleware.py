@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Place, items, running
+from tests.service.cases import SHOP, Location, items, running
 
 from rankloop.core.errors import Conflict, InvalidInput
 from rankloop.service.http import middleware as gate
@@ -31,7 +31,7 @@ def test_another_address_than_loopback_needs_a_key() -> None:
 
 
 def test_keys_have_roles(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG), running(Place(tmp_path), keys=keys_from(KEYS)) as client:
+    with caplog.at_level(logging.DEBUG), running(Location(tmp_path), keys=keys_from(KEYS)) as client:
         ranking, admin = ({"Authorization": f"Bearer {key}"} for _, key in keys_from(KEYS))
         assert client.put("/rankers/shop", json=SHOP).status_code == 401
         assert client.put("/rankers/shop", json=SHOP, headers={"X-API-Key": "wrong-key"}).status_code == 401
@@ -48,7 +48,7 @@ def test_keys_have_roles(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> httpx.Client:
-    with running(Place(tmp_path_factory.mktemp("closed"))) as client:
+    with running(Location(tmp_path_factory.mktemp("closed"))) as client:
         yield client
 
 
@@ -114,7 +114,7 @@ def test_a_page_elsewhere_cannot_send_anything(client: httpx.Client, origin: str
 
 
 def test_a_rate_limit_answers_429(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with running(Place(tmp_path), rate=20.0) as client:
+    with running(Location(tmp_path), rate=20.0) as client:
         monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: 0.0, perf_counter=time.perf_counter))
         statuses = [client.get("/healthz").status_code for _ in range(25)]
     assert statuses == [200] * 20 + [429] * 5
@@ -123,7 +123,7 @@ def test_a_rate_limit_answers_429(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_made_up_key_does_not_evade_the_rate_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guesses = [{"X-API-Key": f"guess-{number}"} for number in range(25)]
     for keys, answered in (("", 200), (KEYS, 401)):
-        with running(Place(tmp_path), rate=20.0, keys=keys_from(keys)) as client:
+        with running(Location(tmp_path), rate=20.0, keys=keys_from(keys)) as client:
             monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: 0.0, perf_counter=time.perf_counter))
             statuses = [client.get("/rankers", headers=guess).status_code for guess in guesses]
             assert statuses == [answered] * 20 + [429] * 5
@@ -133,7 +133,7 @@ def test_a_made_up_key_does_not_evade_the_rate_limit(tmp_path: Path, monkeypatch
 
 def test_a_rate_below_one_lets_a_call_through_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    with running(Place(tmp_path), rate=0.5) as client:
+    with running(Location(tmp_path), rate=0.5) as client:
         monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: now[0], perf_counter=time.perf_counter))
         statuses = []
         for second in (0.0, 0.5, 2.1, 2.2, 9.0):

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from tests.service.cases import SHOP, Place, running
+from tests.service.cases import SHOP, Location, running
 
 EXAMPLES = max(int(os.environ.get("RANKLOOP_REQUESTS", "300")) // 20, 5)
 SKIPPED = ("/events", "/log/{file}")  # endless, and binary
 
 
 def test_generated_requests_never_break_it(tmp_path: Path) -> None:
-    with running(Place(tmp_path)) as client:
+    with running(Location(tmp_path)) as client:
         client.put("/rankers/shop", json=SHOP)
         document = client.get("/openapi.json").json()
         schema = schemathesis.openapi.from_dict(document)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.service.cases import SHOP, Place, learn, report, running, until
+from tests.service.cases import SHOP, Location, learn, report, running, until
 
 from rankloop.service.jobs import history as curves
 from rankloop.service.jobs.history import MAX_POINTS, SNAPSHOTS, Curve, Point
@@ -57,14 +57,14 @@ def test_a_clock_that_is_set_back_begins_anew(runtime: Any) -> None:
     assert [point.at for point in curve.points] == [50.0, 51.0]
 
 
-def test_a_restart_reads_the_past_from_the_snapshots(position: Place) -> None:
-    with running(position) as client:
+def test_a_restart_reads_the_past_from_the_snapshots(location: Location) -> None:
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 20)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 10)
         until(lambda: client.get("/rankers/shop/history").json()["points"])
         before = report(client)
-    with running(position) as client:
+    with running(location) as client:
         points = client.get("/rankers/shop/history").json()["points"]
         learned = [point["counts"]["learned"] for point in points]
         assert learned == sorted(learned)

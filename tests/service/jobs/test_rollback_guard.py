@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.service.cases import SHOP, Place, inside, learn, rank, report, running, until
+from tests.service.cases import SHOP, Location, inside, learn, rank, report, running, until
 
 from rankloop.service.jobs.rollback_guard import LOST
 from rankloop.service.log.events import Frozen, Record, RolledBack, Snapshotted
@@ -20,8 +20,8 @@ from rankloop.service.requests import CreateBody
 GUARDED: dict[str, Any] = SHOP | {"base": {"feature": "age"}, "evaluation_share": 0.5, "guard": True}
 
 
-def test_what_the_guard_says_is_one_event(position: Place) -> None:
-    with running(position) as client:
+def test_what_the_guard_says_is_one_event(location: Location) -> None:
+    with running(location) as client:
         client.put("/rankers/shop", json=GUARDED | {"snapshot_every": 2})
         runtime = inside(client).ranker("shop")
         runtime.config = runtime.config._replace(
@@ -35,17 +35,17 @@ def test_what_the_guard_says_is_one_event(position: Place) -> None:
         learn(client, 2)
         assert report(client)["counts"]["learned"] == learned
         assert report(client)["reason"] == LOST
-    said = [record.event for record in position.records() if isinstance(record.event, Frozen | RolledBack)]
+    said = [record.event for record in location.records() if isinstance(record.event, Frozen | RolledBack)]
     assert said == [RolledBack(2, LOST, freezes=True)]
-    (result,) = replayed(position.records())
+    (result,) = replayed(location.records())
     assert (result.learned, result.differing) == (learned, ())
 
 
-def test_a_guard_that_was_cut_short_speaks_at_the_next_start(position: Place) -> None:
-    with running(position) as client:
+def test_a_guard_that_was_cut_short_speaks_at_the_next_start(location: Location) -> None:
+    with running(location) as client:
         client.put("/rankers/shop", json=GUARDED)
         inside(client).ranker("shop").projection.counters.losses = 16  # and the process ends before it is noticed
-    with running(position) as client:
+    with running(location) as client:
         until(lambda: report(client)["frozen"])
         assert report(client)["reason"] == LOST
 
@@ -63,17 +63,17 @@ def test_going_back_and_stopping_are_folded_together() -> None:
 
 @pytest.mark.parametrize("number", [2, 4])
 def test_a_replay_that_differs_where_it_goes_back_says_so(tmp_path: Path, number: int) -> None:
-    position = Place(tmp_path)
-    with running(position) as client:
+    location = Location(tmp_path)
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 4)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
         client.post("/rankers/shop/rollback", json={"state": 2})
         learn(client, 1)
         rank(client)
-    (result,) = replayed(position.records())
+    (result,) = replayed(location.records())
     assert result.differing == ()
-    (altered,) = replayed(_altered(record, number) for record in position.records())
+    (altered,) = replayed(_altered(record, number) for record in location.records())
     assert altered == result._replace(checked=result.checked - 1, differing=(number,))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pyarrow.parquet as pq
-from tests.service.cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.service.jobs.retention import compact, move_old
 from rankloop.service.log.archive import archived, keep, whole
@@ -22,8 +22,8 @@ from rankloop.service.log.stores.open import log_at
 SIDES = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
 
 
-def test_old_events_move_to_parquet_and_the_proof_still_holds(position: Place) -> None:
-    with running(position) as client:
+def test_old_events_move_to_parquet_and_the_proof_still_holds(location: Location) -> None:
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
         learn(client, 10)
         waiting = rank(client)
@@ -31,23 +31,23 @@ def test_old_events_move_to_parquet_and_the_proof_still_holds(position: Place) -
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 5)
         store = inside(client).store
         before = list(store.read("ranker/shop"))
-        moved = compact(store, "ranker/shop", position.data, time.time() + 1)
+        moved = compact(store, "ranker/shop", location.data, time.time() + 1)
         assert moved >= 20
-        assert compact(store, "ranker/shop", position.data, time.time() + 1) == 0
+        assert compact(store, "ranker/shop", location.data, time.time() + 1) == 0
         assert len(list(store.read("ranker/shop"))) == len(before) - moved
-        assert list(whole(store, "ranker/shop", position.data)) == before
+        assert list(whole(store, "ranker/shop", location.data)) == before
         lines = client.get("/log/shop.jsonl").text.splitlines()
         assert [json.loads(line)["seq"] for line in lines] == [record.seq for record in before]
-    with running(position) as client:
+    with running(location) as client:
         assert feed(client, waiting["impression"], clicks=waiting["ranking"][1:2], final=True).status_code == 200
         assert report(client)["counts"]["learned"] == 21
-    with log_at(position.store or str(position.data)) as log:
-        (result,) = replayed(whole(log, "ranker/shop", position.data))
+    with log_at(location.store or str(location.data)) as log:
+        (result,) = replayed(whole(log, "ranker/shop", location.data))
     assert (result.learned, result.differing) == (21, ())
 
 
-def test_an_experiment_moves_too_and_goes_on(position: Place) -> None:
-    with running(position) as client:
+def test_an_experiment_moves_too_and_goes_on(location: Location) -> None:
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP)
         assert client.put("/experiments/trial", json=SIDES).status_code == 201
         _compare(client, 10)
@@ -62,7 +62,7 @@ def test_an_experiment_moves_too_and_goes_on(position: Place) -> None:
         assert len({line["seq"] for line in lines}) == len(lines)
         assert pq.read_table(io.BytesIO(client.get("/log/trial.parquet").content)).num_rows == 15
         before = client.get("/experiments/trial").json()
-    with running(position) as client:
+    with running(location) as client:
         assert client.get("/experiments/trial").json() == before
         answer = client.post(
             "/experiments/trial/feedback",
@@ -115,8 +115,8 @@ def test_files_that_overlap_after_a_crash_give_every_record_once(tmp_path: Path)
     assert list(archived(tmp_path, "ranker/a", 3, 5)) == _records(4, 5)
 
 
-def test_a_clock_that_jumped_back_loses_nothing(position: Place, tmp_path: Path) -> None:
-    with running(position) as client:
+def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Path) -> None:
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         learn(client, 4)
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.service.cases import NAMES, SHOP, Place, feed, rank, running
+from tests.service.cases import NAMES, SHOP, Location, feed, rank, running
 
 from rankloop import load
 from rankloop.evaluation.off_policy.estimate import Options
@@ -37,7 +37,7 @@ def test_a_ranker_judged_by_its_own_export_earns_what_it_earned(case: str, tmp_p
     """With the state that drew the rankings every weight is 1, so the estimate is the plain mean."""
     body, more = CASES[case]
     rng = np.random.default_rng(0)
-    with running(Place(tmp_path)) as client:
+    with running(Location(tmp_path)) as client:
         assert client.put("/rankers/shop", json=body).status_code == 201
         client.post("/rankers/shop/freeze")
         for turn in range(20):
@@ -56,7 +56,7 @@ def test_a_ranker_judged_by_its_own_export_earns_what_it_earned(case: str, tmp_p
 
 
 def test_the_export_has_the_feedback_that_counted(tmp_path: Path) -> None:
-    with running(Place(tmp_path)) as client:
+    with running(Location(tmp_path)) as client:
         client.put("/rankers/shop", json=SHOP)
         shown = rank(client)
         feed(client, shown["impression"], clicks={"i0": 5})

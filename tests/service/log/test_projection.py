@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.service.cases import NAMES, SHOP, Place, items, running
+from tests.service.cases import NAMES, SHOP, Location, items, running
 from tests.service.processes import serving
 
 from rankloop import Problem, Session, build
@@ -164,11 +164,11 @@ def test_no_event_of_an_experiment_breaks_the_fold(method: str) -> None:
 
 
 def test_grades_too_large_for_the_gain_do_not_keep_a_service_from_starting(tmp_path: Path) -> None:
-    position = Place(tmp_path)
+    location = Location(tmp_path)
     store = SqliteStore(tmp_path / "rankloop.db")
     store.append([entry_of("ranker/g", Created(body_of(RANKERS["grades"])))], 0)  # of an earlier version
     store.close()
-    process, port = serving(position)
+    process, port = serving(location)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             assert client.put("/rankers/h", json=RANKERS["grades"]).status_code == 422
@@ -178,10 +178,10 @@ def test_grades_too_large_for_the_gain_do_not_keep_a_service_from_starting(tmp_p
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with running(position) as client:
+    with running(location) as client:
         counts = client.get("/rankers/g").json()["counts"]
         assert (counts["impressions"], counts["closed"], counts["open"]) == (1, 1, 0)
-    assert {result.differing for result in replayed(position.records())} == {()}
+    assert {result.differing for result in replayed(location.records())} == {()}
 
 
 TWO = Problem(0, n_items=2)
@@ -199,8 +199,8 @@ INVENTED: dict[str, tuple[str, Problem, Any]] = {
 }
 
 
-def test_a_file_that_no_log_could_be_read_with_is_refused(position: Place) -> None:
-    with running(position) as client:
+def test_a_file_that_no_log_could_be_read_with_is_refused(location: Location) -> None:
+    with running(location) as client:
         for why, (learner, problem, named) in INVENTED.items():
             session = Session(build(learner, "learner"), Problem(problem.n_features, problem.n_items), 0)
             session.problem = problem
@@ -209,6 +209,6 @@ def test_a_file_that_no_log_could_be_read_with_is_refused(position: Place) -> No
             assert answer.status_code == 422, (why, answer.text)
         content = dumps(Session(build("top_rank", "learner"), TWO, 0), {"items": ["a", 2]})
         assert client.put("/rankers/up/state", content=content).status_code == 201
-    with running(position) as client:
+    with running(location) as client:
         shown = client.post("/rankers/up/rank", json={}).json()
         assert sorted(map(str, shown["ranking"])) == ["2", "a"]

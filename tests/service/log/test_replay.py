@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.cases import Place, running
+from tests.service.cases import Location, running
 
 from rankloop import build, play, spec_of
 from rankloop.core.session import generators
@@ -24,7 +24,7 @@ ROUNDS = 30
 
 @pytest.mark.parametrize(("learner", "stream", "people"), CASES)
 def test_thirty_rounds_are_those_of_play_even_across_a_restart(
-    position: Place, learner: str, stream: str, people: str
+    location: Location, learner: str, stream: str, people: str
 ) -> None:
     made, world, crowd = build(learner, "learner"), build(stream, "stream"), build(people, "feedback")
     expected = [round.decision.ranking.tolist() for round in play(made, world, crowd, horizon=ROUNDS, seed=5)]
@@ -34,11 +34,11 @@ def test_thirty_rounds_are_those_of_play_even_across_a_restart(
     body = {"learner": spec_of(made), "problem": problem, "seed": 5, "snapshot_every": 7}
     shown = []
     for part in (rounds[:11], rounds[11:20], rounds[20:]):
-        with running(position) as client:
+        with running(location) as client:
             assert client.put("/rankers/r", json=body).status_code in (200, 201)
             shown += [_turn(client, query, relevance, crowd, of_people) for query, relevance in part]
     assert shown == expected
-    (result,) = replayed(position.records())
+    (result,) = replayed(location.records())
     assert result.differing == ()
     assert result.learned == ROUNDS
 

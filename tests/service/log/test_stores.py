@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.service.cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.core.errors import Conflict
 from rankloop.service.log.events import Resumed
@@ -50,8 +50,8 @@ def test_a_postgres_database_of_the_version_before_is_brought_up_to_date(postgre
 
 
 def test_a_full_disk_is_507_and_loses_nothing(tmp_path: Path) -> None:
-    position = Place(tmp_path)
-    with running(position) as client:
+    location = Location(tmp_path)
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP)
         learn(client, 3)
         writer = inside(client).store._writer
@@ -67,15 +67,15 @@ def test_a_full_disk_is_507_and_loses_nothing(tmp_path: Path) -> None:
         learn(client, 3)
         counts = report(client)["counts"]
         assert (counts["impressions"], counts["learned"]) == (6 + len(told), 6)
-    (result,) = replayed(position.records())
+    (result,) = replayed(location.records())
     assert (result.learned, result.differing) == (6, ())
 
 
 def test_a_clock_that_jumps_neither_closes_a_window_nor_keeps_it_open(
-    position: Place, monkeypatch: pytest.MonkeyPatch
+    location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = time.time
-    with running(position) as client:
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"window": 0.5})
         monkeypatch.setattr(time, "time", lambda: real() - 86400)
         shown = rank(client)
@@ -84,31 +84,31 @@ def test_a_clock_that_jumps_neither_closes_a_window_nor_keeps_it_open(
         monkeypatch.setattr(time, "time", lambda: real() - 86400)
         until(lambda: report(client)["counts"]["learned"] == 1)
         rank(client)
-    with running(position) as client:
+    with running(location) as client:
         until(lambda: report(client)["counts"]["open"] == 0, patience=5.0)
 
 
-def test_open_impressions_survive_a_restart(position: Place) -> None:
-    with running(position) as client:
+def test_open_impressions_survive_a_restart(location: Location) -> None:
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
         waiting = rank(client)
         feed(client, waiting["impression"], clicks=waiting["ranking"][1:2])
         learn(client, 5)
-    with running(position) as client:
+    with running(location) as client:
         assert report(client)["counts"]["open"] == 1
         again = feed(client, waiting["impression"], clicks=waiting["ranking"][1:2])
         assert again.json()["verdict"] == "repeated"
         last = feed(client, waiting["impression"], clicks=waiting["ranking"][2:3], final=True)
         assert last.json()["verdict"] == "closed"
         assert report(client)["counts"]["learned"] == 6
-    (result,) = replayed(position.records())
+    (result,) = replayed(location.records())
     assert (result.learned, result.differing) == (6, ())
 
 
-def test_two_clients_create_the_same_ranker_at_once(position: Place) -> None:
+def test_two_clients_create_the_same_ranker_at_once(location: Location) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    with running(position) as client, ThreadPoolExecutor(8) as pool:
+    with running(location) as client, ThreadPoolExecutor(8) as pool:
         bodies = [SHOP | {"seed": number % 2} for number in range(8)]
         statuses = list(pool.map(lambda body: client.put("/rankers/shop", json=body).status_code, bodies))
         assert statuses.count(201) == 1

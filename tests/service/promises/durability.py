@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.service.cases import Place
+from tests.service.cases import Location
 
 from rankloop.service.log.events import FeedbackReceived, Ranked
 from rankloop.service.log.replay import replayed
@@ -16,9 +16,9 @@ from rankloop.service.service import Service
 from rankloop.service.settings import Settings
 
 
-def check_survived(position: Place, acknowledged: Iterable[tuple[str, str]]) -> int:
+def check_survived(location: Location, acknowledged: Iterable[tuple[str, str]]) -> int:
     """Every acknowledged event is there, and a restart has the state of an uninterrupted run; how many were learned."""
-    records = position.records()
+    records = location.records()
     ranked = {record.event.impression for record in records if isinstance(record.event, Ranked)}
     feedback = {record.event.impression for record in records if isinstance(record.event, FeedbackReceived)}
     told = list(acknowledged)
@@ -32,13 +32,13 @@ def check_survived(position: Place, acknowledged: Iterable[tuple[str, str]]) -> 
         assert result.differing == ()
         assert result.learned == len(feedback)
     with ThreadPoolExecutor(max_workers=1) as thread:  # a browser test in this process may hold its own event loop
-        digests = thread.submit(asyncio.run, _restarted(position)).result()
+        digests = thread.submit(asyncio.run, _restarted(location)).result()
     assert digests == {result.entity: (result.state, result.digest) for result in results}
     return len(feedback)
 
 
-async def _restarted(position: Place) -> dict[str, tuple[int, str]]:
-    settings = Settings(data=position.data, store=position.store)
+async def _restarted(location: Location) -> dict[str, tuple[int, str]]:
+    settings = Settings(data=location.data, store=location.store)
     service = Service(open_store(settings), settings)
     await service.open()
     while not service.is_leader:

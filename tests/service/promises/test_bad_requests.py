@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Place, feed, inside, items, learn, rank, report, running
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running
 
 from rankloop.service.ranker.trainer import digest
 
@@ -20,7 +20,7 @@ NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "null", '"1"', "true", "[1]"
 
 
 @pytest.fixture(scope="module")
-def client(module_position: Place) -> Iterator[httpx.Client]:
+def client(module_position: Location) -> Iterator[httpx.Client]:
     with running(module_position) as client:
         client.put("/rankers/shop", json=SHOP)
         grades = {"learner": {"kind": "online_gradient"}, "problem": {"n_features": 3, "depth": 2, "max_grade": 2}}
@@ -224,8 +224,8 @@ def mutated_requests(client: httpx.Client, times: int, seed: int) -> None:
         path, body = rng.choice(valid)
         mutated = bytearray(body)
         for _ in range(rng.randint(1, 4)):
-            position = rng.randrange(len(mutated))
-            mutated[position : position + rng.randint(0, 3)] = bytes(
+            location = rng.randrange(len(mutated))
+            mutated[location : location + rng.randint(0, 3)] = bytes(
                 rng.randrange(256) for _ in range(rng.randint(0, 3))
             )
         assert _post(client, path, bytes(mutated)).status_code < 500, bytes(mutated)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.service.cases import SHOP, Place, items, rank, running
+from tests.service.cases import SHOP, Location, items, rank, running
 
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.service.errors import Late
@@ -23,11 +23,11 @@ from rankloop.service.settings import Settings
 Scenario = Callable[[Service], Awaitable[None]]
 
 
-def within(position: Place, scenario: Scenario) -> None:
+def within(location: Location, scenario: Scenario) -> None:
     """Let something happen inside a service that has the ranker `shop`."""
 
     async def runtime() -> None:
-        settings = Settings(data=position.data, store=position.store)
+        settings = Settings(data=location.data, store=location.store)
         service = Service(open_store(settings), settings)
         await service.open()
         try:
@@ -46,7 +46,7 @@ def asking(shift: int = 0, **more: Any) -> RankBody:
     return msgspec.convert({"items": items(6, shift), **more}, RankBody)
 
 
-def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(position: Place) -> None:
+def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(location: Location) -> None:
     async def scenario(service: Service) -> None:
         for turn in range(12):
             same = [service.rank("shop", asking(turn), f"key {turn}") for _ in range(6)]
@@ -57,12 +57,12 @@ def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(positio
         assert service.ranker("shop").unlogged == {}
         assert service.ranker("shop").projection.counters.impressions == 12
 
-    within(position, scenario)
-    (result,) = replayed(position.records())
+    within(location, scenario)
+    (result,) = replayed(location.records())
     assert (result.learned, result.differing) == (12, ())
 
 
-def test_the_same_final_feedback_many_times_at_once_is_repeated_not_late(position: Place) -> None:
+def test_the_same_final_feedback_many_times_at_once_is_repeated_not_late(location: Location) -> None:
     async def scenario(service: Service) -> None:
         for turn in range(5):
             shown = await service.rank("shop", asking(turn))
@@ -71,12 +71,12 @@ def test_the_same_final_feedback_many_times_at_once_is_repeated_not_late(positio
             assert sorted(answer.verdict for answer in answers) == ["closed", *["repeated"] * 3]
         assert service.late == {}
 
-    within(position, scenario)
-    (result,) = replayed(position.records())
+    within(location, scenario)
+    (result,) = replayed(location.records())
     assert (result.learned, result.differing) == (5, ())
 
 
-def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(position: Place) -> None:
+def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(location: Location) -> None:
     async def scenario(service: Service) -> None:
         shown = await service.rank("shop", asking())
         clicks = FeedbackBody(shown.impression, clicks=shown.ranking[2:3], final=True)
@@ -87,10 +87,10 @@ def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(po
             await service.feedback("shop", clicks)
         assert service.late == {"ranker/shop": 2}
 
-    within(position, scenario)
+    within(location, scenario)
 
 
-def test_what_cannot_be_written_fails_alone(position: Place) -> None:
+def test_what_cannot_be_written_fails_alone(location: Location) -> None:
     async def scenario(service: Service) -> None:
         good = [service.rank("shop", asking(turn)) for turn in range(8)]
         unwritable = [service.append("ranker/shop", Frozen(2**70)) for _ in range(4)]  # type: ignore[arg-type]
@@ -101,12 +101,12 @@ def test_what_cannot_be_written_fails_alone(position: Place) -> None:
         assert [type(answer) for answer in answers[12:]] == [Rejected] * 4
         assert not service.log.is_failing
 
-    within(position, scenario)
-    assert {result.differing for result in replayed(position.records())} == {()}
+    within(location, scenario)
+    assert {result.differing for result in replayed(location.records())} == {()}
 
 
-def test_an_id_may_have_64_bits_and_no_more(position: Place) -> None:
-    with running(position) as client:
+def test_an_id_may_have_64_bits_and_no_more(location: Location) -> None:
+    with running(location) as client:
         assert client.put("/rankers/shop", json=SHOP).status_code == 201
         ids = [2**64 - 1, -(2**63), "b"]
         shown = rank(client, items=[{"id": id, "features": [1, 2, 3]} for id in ids])

@@ -7,13 +7,13 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Place, feed, learn, rank, report, running, until
+from tests.service.cases import SHOP, Location, feed, learn, rank, report, running, until
 
 from rankloop.service.log.replay import replayed
 
 
 @pytest.fixture(scope="module")
-def client(module_position: Place) -> Iterator[httpx.Client]:
+def client(module_position: Location) -> Iterator[httpx.Client]:
     with running(module_position) as client:
         assert client.put("/rankers/shop", json=SHOP).status_code == 201
         quick = SHOP | {"window": 0.15}
@@ -93,14 +93,14 @@ def test_kinds_of_feedback_do_not_mix(client: httpx.Client) -> None:
     assert feed(client, shown["impression"], "any", relevances={"i1": 1}).status_code == 422
 
 
-def test_reordered_and_duplicated_feedback_replays_to_the_same_bits(position: Place) -> None:
-    with running(position) as client:
+def test_reordered_and_duplicated_feedback_replays_to_the_same_bits(location: Location) -> None:
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 3})
         shown = [rank(client) for _ in range(12)]
         for one in [*shown[::-1], *shown[::2]]:
             feed(client, one["impression"], clicks=one["ranking"][1:2], final=True)
         learn(client, 5)
         assert _learned(client) == 17
-    (result,) = replayed(position.records())
+    (result,) = replayed(location.records())
     assert result.differing == ()
     assert (result.learned, result.checked) == (17, 17 // 3 + 1)

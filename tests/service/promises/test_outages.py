@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
-from tests.service.cases import SHOP, Place, inside, report, running, until
+from tests.service.cases import SHOP, Location, inside, report, running, until
 from tests.service.postgres_servers import postgres_server
 from tests.service.processes import Told, Visitors, serving
 from tests.service.promises.durability import check_survived
@@ -20,9 +20,9 @@ ROOM = 200_000  # bytes: a few dozen rankings, then the disk is full
 
 
 @contextmanager
-def visited(position: Place, told: Told) -> Iterator[tuple[httpx.Client, Visitors]]:
+def visited(location: Location, told: Told) -> Iterator[tuple[httpx.Client, Visitors]]:
     """A service whose visitors do not give up."""
-    with running(position) as client:
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 20}).raise_for_status()
         visitors = Visitors(int(str(client.base_url).split(":")[2].strip("/")), told, n=3, persistent=True)
         try:
@@ -51,8 +51,8 @@ def goes_on(visitors: Visitors, told: Told) -> None:
 def test_sqlite_on_a_full_disk(tmp_path: Path) -> None:
     told: Told = []
     with small_disk(8) as disk:
-        position = Place(disk)
-        with visited(position, told) as (client, visitors):
+        location = Location(disk)
+        with visited(location, told) as (client, visitors):
             fill(disk, ROOM)
             refused(visitors, 507)
             check_says_so(client)
@@ -62,7 +62,7 @@ def test_sqlite_on_a_full_disk(tmp_path: Path) -> None:
             goes_on(visitors, told)
             assert client.get("/readyz").status_code == 200
         assert set(visitors.refused) == {507}
-        check_survived(position, told)
+        check_survived(location, told)
 
 
 @pytest.mark.slow
@@ -72,8 +72,8 @@ def test_postgres_whose_tables_fill_their_disk(tmp_path: Path) -> None:
         (disk / "tables").mkdir()
         server.owns(disk / "tables")
         server.run(f"CREATE TABLESPACE small LOCATION '{disk / 'tables'}'")
-        position = Place(tmp_path, server.database("small"))
-        with visited(position, told) as (client, visitors):
+        location = Location(tmp_path, server.database("small"))
+        with visited(location, told) as (client, visitors):
             fill(disk, ROOM)
             refused(visitors, 507)
             check_says_so(client)
@@ -81,7 +81,7 @@ def test_postgres_whose_tables_fill_their_disk(tmp_path: Path) -> None:
             goes_on(visitors, told)
             assert client.get("/readyz").status_code == 200
         assert set(visitors.refused) == {507}
-        check_survived(position, told)
+        check_survived(location, told)
         server.control("-m", "immediate", "stop")
 
 
@@ -92,8 +92,8 @@ def test_postgres_whose_whole_disk_is_full(tmp_path: Path) -> None:
     with small_disk(80) as disk:
         disk.chmod(0o755)
         with postgres_server(disk / "data") as server:
-            position = Place(tmp_path, server.database())
-            with visited(position, told) as (client, visitors):
+            location = Location(tmp_path, server.database())
+            with visited(location, told) as (client, visitors):
                 fill(disk, ROOM)
                 with suppress(psycopg.Error):
                     for _ in range(3):
@@ -104,15 +104,15 @@ def test_postgres_whose_whole_disk_is_full(tmp_path: Path) -> None:
                 server.come_back()
                 goes_on(visitors, told)
                 until(lambda: inside(client).is_leader)
-            check_survived(position, told)
+            check_survived(location, told)
 
 
 @pytest.mark.slow
 def test_a_postgres_server_that_stops_dead_and_comes_back(tmp_path: Path) -> None:
     told: Told = []
     with postgres_server() as server:
-        position = Place(tmp_path, server.database())
-        process, port = serving(position, "--workers", "3")
+        location = Location(tmp_path, server.database())
+        process, port = serving(location, "--workers", "3")
         visitors = Visitors(port, told, n=3, persistent=True)
         try:
             visitors.until(40)
@@ -129,4 +129,4 @@ def test_a_postgres_server_that_stops_dead_and_comes_back(tmp_path: Path) -> Non
             code = process.wait(60)
         assert code == 0
         assert set(visitors.refused) == {503}
-        check_survived(position, told)
+        check_survived(location, told)

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from tests.service.cases import SHOP, Place, feed, inside, items, learn, rank, report, running, until
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.processes import Told, Visitors, serving
 from tests.service.promises.durability import check_survived
 
@@ -34,31 +34,31 @@ def _leader(store: str) -> int | None:
 
 @pytest.mark.slow
 def test_when_the_learner_is_killed_another_worker_takes_over(tmp_path: Path, postgres: Callable[[], str]) -> None:
-    position = Place(tmp_path, postgres())
+    location = Location(tmp_path, postgres())
     told: Told = []
-    process, port = serving(position, "--workers", "3")
+    process, port = serving(location, "--workers", "3")
     try:
-        until(lambda: _leader(position.store) is not None)
+        until(lambda: _leader(location.store) is not None)
         visitors = Visitors(port, told, persistent=True)
         for kill in (1, 2):
             visitors.until(60 * kill)
-            killed = _leader(position.store)
+            killed = _leader(location.store)
             assert killed is not None
             os.kill(killed, signal.SIGKILL)
-            until(lambda killed=killed: _leader(position.store) not in (None, killed))  # type: ignore[misc]
+            until(lambda killed=killed: _leader(location.store) not in (None, killed))  # type: ignore[misc]
         visitors.until(180)
         visitors.leave()
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
-    check_survived(position, told)
+    check_survived(location, told)
 
 
 def test_workers_share_impressions_and_states(tmp_path: Path, postgres: Callable[[], str]) -> None:
-    position = Place(tmp_path, postgres())
-    with running(position) as first:
+    location = Location(tmp_path, postgres())
+    with running(location) as first:
         assert first.put("/rankers/shop", json=SHOP).status_code == 201
-        with running(position, follower=True) as second:
+        with running(location, follower=True) as second:
             for turn in range(10):
                 here, there = (first, second) if turn % 2 else (second, first)
                 shown = rank(here, items=items(shift=turn))
@@ -66,14 +66,14 @@ def test_workers_share_impressions_and_states(tmp_path: Path, postgres: Callable
             until(lambda: report(second)["state"] == report(first)["state"] == 10)
             assert report(first)["weights"] == report(second)["weights"]
             assert second.put("/rankers/shop", json=SHOP | {"seed": 9}).status_code == 409
-    check_survived(position, [])
+    check_survived(location, [])
 
 
 def test_a_take_over_that_fails_is_tried_again(
     tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    position, tries = Place(tmp_path, postgres()), []  # type: ignore[var-annotated]
-    with running(position) as client:
+    location, tries = Location(tmp_path, postgres()), []  # type: ignore[var-annotated]
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 3})
         learn(client, 5)
 
@@ -84,22 +84,22 @@ def test_a_take_over_that_fails_is_tried_again(
         return restored_runtime(*arguments)
 
     monkeypatch.setattr(sharing, "restored", broken)
-    with running(position, follower=True) as client:
+    with running(location, follower=True) as client:
         until(lambda: len(tries) == 3)
         until(lambda: inside(client).is_leader and not inside(client).rankers["shop"].catching_up)
         learn(client, 5)
         assert report(client)["counts"]["learned"] == 10
-    check_survived(position, [])
+    check_survived(location, [])
 
 
 def test_a_stop_in_the_middle_of_a_take_over_writes_no_snapshot(
     tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    position, entered, go_on = Place(tmp_path, postgres()), Event(), Event()
-    with running(position) as client:
+    location, entered, go_on = Location(tmp_path, postgres()), Event(), Event()
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP)
         learn(client, 5)
-    before = position.records()
+    before = location.records()
 
     def slow(*arguments: Any) -> Any:
         entered.set()
@@ -107,16 +107,16 @@ def test_a_stop_in_the_middle_of_a_take_over_writes_no_snapshot(
         return restored_runtime(*arguments)
 
     monkeypatch.setattr(sharing, "restored", slow)
-    with running(position, follower=True):
+    with running(location, follower=True):
         assert entered.wait(30)
         Timer(0.5, go_on.set).start()
-    assert position.records() == before
-    check_survived(position, [])
+    assert location.records() == before
+    check_survived(location, [])
 
 
 def test_workers_draw_different_rankings(tmp_path: Path, postgres: Callable[[], str]) -> None:
-    position = Place(tmp_path, postgres())
-    with running(position) as first, running(position, follower=True) as second:
+    location = Location(tmp_path, postgres())
+    with running(location) as first, running(location, follower=True) as second:
         first.put("/rankers/shop", json=SHOP)
         assert second.get("/rankers/shop").status_code == 200  # at once, although it was created elsewhere
         shown = [[tuple(rank(client, items=items(8))["ranking"]) for _ in range(6)] for client in (first, second)]
@@ -124,9 +124,9 @@ def test_workers_draw_different_rankings(tmp_path: Path, postgres: Callable[[], 
 
 
 def test_what_was_created_elsewhere_is_found_by_every_call(tmp_path: Path, postgres: Callable[[], str]) -> None:
-    position = Place(tmp_path, postgres())
+    location = Location(tmp_path, postgres())
     calls = ["/rankers/{}", "/rankers/{}/state", "/rankers/{}/snapshots", "/rankers/{}/history", "/log/{}.jsonl"]
-    with running(position) as first, running(position, follower=True) as second:
+    with running(location) as first, running(location, follower=True) as second:
         for number, call in enumerate(calls):
             first.put(f"/rankers/shop{number}", json=SHOP).raise_for_status()
             assert second.get(call.format(f"shop{number}")).status_code == 200, call
@@ -141,9 +141,9 @@ def _steps(client: httpx.Client) -> tuple[int, int]:
 
 
 def test_refused_steps_are_counted_alike_everywhere(tmp_path: Path, postgres: Callable[[], str]) -> None:
-    position = Place(tmp_path, postgres())
+    location = Location(tmp_path, postgres())
     huge = [{"id": f"i{i}", "features": [1e300 * (i + 1), 1e300, -1e300 * i]} for i in range(3)]
-    with running(position) as first, running(position, follower=True) as second:
+    with running(location) as first, running(location, follower=True) as second:
         first.put("/rankers/shop", json=SHOP).raise_for_status()
         for turn in range(1, 7):
             shown = rank(second, items=huge)
@@ -154,8 +154,8 @@ def test_refused_steps_are_counted_alike_everywhere(tmp_path: Path, postgres: Ca
 
 
 def test_what_each_worker_counts_for_itself_names_the_worker(tmp_path: Path, postgres: Callable[[], str]) -> None:
-    position = Place(tmp_path, postgres())
-    with running(position) as first, running(position, follower=True) as second:
+    location = Location(tmp_path, postgres())
+    with running(location) as first, running(location, follower=True) as second:
         first.put("/rankers/shop", json=SHOP).raise_for_status()
         assert feed(second, "nowhere", clicks=[]).status_code == 404
         slots = [inside(client).slot for client in (first, second)]
@@ -167,12 +167,12 @@ def test_what_each_worker_counts_for_itself_names_the_worker(tmp_path: Path, pos
 
 @pytest.mark.slow
 def test_a_restart_of_the_database_is_survived(tmp_path: Path, postgres: Callable[[], str]) -> None:
-    position, told = Place(tmp_path, postgres()), []  # type: ignore[var-annotated]
-    with running(position) as client:
+    location, told = Location(tmp_path, postgres()), []  # type: ignore[var-annotated]
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP)
         visitors = Visitors(int(str(client.base_url).split(":")[2].strip("/")), told, n=2, persistent=True)
         visitors.until(20)
-        with psycopg.connect(position.store, autocommit=True) as connection:
+        with psycopg.connect(location.store, autocommit=True) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = "
                 "current_database()"
@@ -180,4 +180,4 @@ def test_a_restart_of_the_database_is_survived(tmp_path: Path, postgres: Callabl
         time.sleep(0.2)
         visitors.until(len(told) + 40)
         visitors.leave()
-    check_survived(position, told)
+    check_survived(location, told)

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Place, items, rank, running
+from tests.service.cases import SHOP, Location, items, rank, running
 
 from rankloop import Session, build
 from rankloop.cli import main
@@ -41,7 +41,7 @@ TOO_LARGE: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with running(Place(tmp_path_factory.mktemp("limits"))) as client:
+    with running(Location(tmp_path_factory.mktemp("limits"))) as client:
         yield client
 
 
@@ -134,7 +134,7 @@ def test_a_state_larger_than_a_request_can_come_back(client: httpx.Client, tmp_p
 
 
 def test_limits_are_set_by_the_operator(tmp_path: Path) -> None:
-    with running(Place(tmp_path), **limits_from(["items=3", "open=2", "rankers=1", "body=5000"])) as client:
+    with running(Location(tmp_path), **limits_from(["items=3", "open=2", "rankers=1", "body=5000"])) as client:
         client.put("/rankers/shop", json=SHOP).raise_for_status()
         assert client.put("/rankers/second", json=SHOP).status_code == 409
         assert client.post("/rankers/shop/rank", json={"items": items(4)}).status_code == 413

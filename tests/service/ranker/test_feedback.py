@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.service.cases import Place, running
+from tests.service.cases import Location, running
 
 from rankloop.bandits.auc_policy import AUCPolicy
 from rankloop.client import Client, Refused
@@ -49,10 +49,10 @@ def in_python(visitors: np.ndarray) -> tuple[list[str], Session]:
     return shown, session
 
 
-def test_it_learns_from_rewards_and_survives_a_restart(position: Place) -> None:
+def test_it_learns_from_rewards_and_survives_a_restart(location: Location) -> None:
     shown: list[str] = []
     for part in (VISITORS[:25], VISITORS[25:]):
-        with running(position) as http, Client(str(http.base_url)) as client:
+        with running(location) as http, Client(str(http.base_url)) as client:
             client.create("ads", learner=POLICY, problem=PROBLEM, seed=4, snapshot_every=10)
             shown += serve(client, part)
             counts = client.ranker("ads")["counts"]
@@ -62,14 +62,14 @@ def test_it_learns_from_rewards_and_survives_a_restart(position: Place) -> None:
     assert shown == expected
     np.testing.assert_array_equal(saved.state.weights, session.state.weights)
     np.testing.assert_array_equal(saved.state.thresholds, session.state.thresholds)
-    (result,) = replayed(position.records())
+    (result,) = replayed(location.records())
     assert result.differing == ()
     late = list(zip(shown, VISITORS))[30:]
     assert np.mean([earned(ad, visitor) for ad, visitor in late]) > 0.5  # at random: 1 in 3
 
 
 def test_other_feedback_is_refused(tmp_path: Path) -> None:
-    with running(Place(tmp_path)) as http, Client(str(http.base_url)) as client:
+    with running(Location(tmp_path)) as http, Client(str(http.base_url)) as client:
         client.create("ads", learner=POLICY, problem=PROBLEM)
         answer = client.rank("ads", {}, context=[0.0, 1.0])
         with pytest.raises(Refused, match="learns from reward"):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.service.cases import Place, running
+from tests.service.cases import Location, running
 
 from rankloop import Ranker
-from rankloop.bandits.log_report import learn
+from rankloop.bandits.log_report import teach
 from rankloop.bandits.saved_policy import load_policy, save_policy
 from rankloop.client import Client, Refused
 from rankloop.core.errors import InvalidInput
@@ -24,7 +24,7 @@ def saved(tmp_path: Path) -> Path:
     ads = WISH.values()
     rows = [f"{n % 9},{job},{ad},{WISH[job] == ad:d},0.5" for n in range(40) for job in WISH for ad in ads]
     (tmp_path / "log.csv").write_text("age,job,ad,click,propensity\n" + "\n".join(rows) + "\n")
-    save_policy(learn(LogTable(tmp_path / "log.csv")), 0.0, tmp_path / "ads.rankloop")
+    save_policy(teach(LogTable(tmp_path / "log.csv")), 0.0, tmp_path / "ads.rankloop")
     return tmp_path / "ads.rankloop"
 
 
@@ -43,11 +43,11 @@ def test_a_ranker_takes_rows_and_keeps_what_they_mean(saved: Path) -> None:
         ranker = Ranker.load(saved)
 
 
-def test_the_service_takes_rows(position: Place, saved: Path, tmp_path: Path) -> None:
-    with running(position) as http, Client(str(http.base_url)) as client:
+def test_the_service_takes_rows(location: Location, saved: Path, tmp_path: Path) -> None:
+    with running(location) as http, Client(str(http.base_url)) as client:
         client.upload("ads", saved)
         http.post("/rankers/ads/clone", json={"name": "copy"})
-    with running(position) as http, Client(str(http.base_url)) as client:
+    with running(location) as http, Client(str(http.base_url)) as client:
         for name in ("ads", "copy"):
             for job, wish in WISH.items():
                 answer = client.rank(name, context={"age": 3, "job": job})
@@ -61,13 +61,13 @@ def test_the_service_takes_rows(position: Place, saved: Path, tmp_path: Path) ->
         (tmp_path / "again.rankloop").write_bytes(http.get("/rankers/ads/state").content)
         assert client.ranker("ads")["spec"]["problem"]["context"]["columns"] == ["age", "job"]
     assert load_policy(tmp_path / "again.rankloop").encoding == load_policy(saved).encoding._replace(left_out=())
-    assert all(result.differing == () for result in replayed(position.records()))
+    assert all(result.differing == () for result in replayed(location.records()))
 
 
-def test_a_context_by_names_is_part_of_the_problem(position: Place) -> None:
+def test_a_context_by_names_is_part_of_the_problem(location: Location) -> None:
     context = {"columns": ["age", "job"], "values": [[], ["clerk", "student"]], "means": [40.0, 0.0]}
     problem = {"items": ["hats", "coats"], "shown": 1, "context": context}
-    with running(position) as http, Client(str(http.base_url)) as client:
+    with running(location) as http, Client(str(http.base_url)) as client:
         client.create("ads", learner="auc_policy", problem=problem)
         client.rank("ads", context={"age": 41, "job": "student"})
         client.create("plain", learner="auc_policy", problem={"items": ["hats", "coats"], "n_context": 1})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from numpy.random import Generator
-from tests.service.cases import Place, learn, report, running
+from tests.service.cases import Location, learn, report, running
 from tests.service.processes import only_line, served
 
 from rankloop import Decision, InvalidInput, Problem, Query, Ranker, Session, build, register
@@ -52,7 +52,7 @@ def registered() -> Iterator[None]:
 
 @pytest.mark.parametrize("learner", ["mute_pairs", {"kind": "standardised", "inner": "mute_pairs"}], ids=str)
 def test_a_learner_whose_lessons_could_not_be_read_again_is_refused(tmp_path: Path, learner: Any) -> None:
-    with running(Place(tmp_path)) as client:
+    with running(Location(tmp_path)) as client:
         for body in ({}, {"base": {"feature": "price"}}):
             answer = client.put("/rankers/shop", json={"learner": learner, "problem": PROBLEM} | body)
             assert answer.status_code == 422
@@ -68,27 +68,27 @@ def test_a_learner_whose_lessons_could_not_be_read_again_is_refused(tmp_path: Pa
 
 @pytest.mark.parametrize("learner", ["loose_pairs", {"kind": "standardised", "inner": "loose_pairs"}], ids=str)
 def test_receipts_that_could_be_anything_are_refused(tmp_path: Path, learner: Any) -> None:
-    with running(Place(tmp_path)) as client:
+    with running(Location(tmp_path)) as client:
         answer = client.put("/rankers/shop", json={"learner": learner, "problem": PROBLEM})
         assert (answer.status_code, "must say what it returns" in answer.text) == (422, True)
 
 
-def test_one_that_says_it_is_learned_again(position: Place) -> None:
-    with running(position) as client:
+def test_one_that_says_it_is_learned_again(location: Location) -> None:
+    with running(location) as client:
         assert client.put("/rankers/shop", json={"learner": "told_pairs", "problem": PROBLEM}).status_code == 201
         learn(client, 4)
-    (result,) = replayed(position.records())
+    (result,) = replayed(location.records())
     assert (result.learned, result.differing) == (4, ())
-    with running(position) as client:
+    with running(location) as client:
         assert report(client)["counts"]["learned"] == 4
 
 
 @pytest.mark.parametrize("learner", ["told_pairs", {"kind": "standardised", "inner": "told_pairs"}], ids=str)
-def test_a_start_without_its_module_is_one_line(position: Place, learner: Any) -> None:
-    with running(position) as client:
+def test_a_start_without_its_module_is_one_line(location: Location, learner: Any) -> None:
+    with running(location) as client:
         client.put("/rankers/plain", json={"learner": "3pr", "problem": PROBLEM})
         assert client.put("/rankers/regal", json={"learner": learner, "problem": PROBLEM}).status_code == 201
     said = "rankloop: ranker 'regal' needs the learner 'told_pairs': start with --import its_module"
-    for workers in ("1", "2") if position.store else ("1",):
-        done = served("--data", str(position.data), "--workers", workers, store=position.store)
+    for workers in ("1", "2") if location.store else ("1",):
+        done = served("--data", str(location.data), "--workers", workers, store=location.store)
         assert (done.returncode, only_line(done)) == (2, said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.service.cases import Place, running
+from tests.service.cases import Location, running
 
 from rankloop import Problem, Ranker, Session, build
 from rankloop.batch.estimator import NORMALISED
@@ -24,11 +24,11 @@ def trained(path: Path) -> Ranker:
     return ranker
 
 
-def test_a_saved_ranker_goes_on_behind_the_service(position: Place, tmp_path: Path) -> None:
+def test_a_saved_ranker_goes_on_behind_the_service(location: Location, tmp_path: Path) -> None:
     ranker = trained(tmp_path / "shop.rankloop")
     shown = []
     for part in range(2):  # a restart between
-        with running(position) as http, Client(str(http.base_url)) as client:
+        with running(location) as http, Client(str(http.base_url)) as client:
             if part == 0:
                 assert client.upload("shop", tmp_path / "shop.rankloop")["state"] == 0
             answer = client.rank("shop", ITEMS)
@@ -42,38 +42,38 @@ def test_a_saved_ranker_goes_on_behind_the_service(position: Place, tmp_path: Pa
         expected.append(here.ids)
     assert shown == expected
     assert saved.state.weights.tolist() == list(ranker.weights.values())
-    (result,) = replayed(position.records())
+    (result,) = replayed(location.records())
     assert result.differing == ()
 
 
-def test_a_fixed_set_keeps_its_names(position: Place, tmp_path: Path) -> None:
+def test_a_fixed_set_keeps_its_names(location: Location, tmp_path: Path) -> None:
     Ranker("ftpl", items=["x", "y"], seed=0).save(tmp_path / "set.rankloop")
-    with running(position) as http, Client(str(http.base_url)) as client:
+    with running(location) as http, Client(str(http.base_url)) as client:
         client.upload("set", tmp_path / "set.rankloop")
         assert sorted(client.rank("set").ranking) == ["x", "y"]
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"{}", b"PK\x03\x04" + bytes(100)])
-def test_what_is_no_saved_ranker_is_refused(position: Place, content: bytes) -> None:
-    with running(position) as http:
+def test_what_is_no_saved_ranker_is_refused(location: Location, content: bytes) -> None:
+    with running(location) as http:
         answer = http.put("/rankers/shop/state", content=content)
         assert answer.status_code == 422
         assert http.get("/rankers").json() == {"rankers": []}
 
 
-def test_a_model_of_scaled_features_is_refused(position: Place) -> None:
+def test_a_model_of_scaled_features_is_refused(location: Location) -> None:
     session = Session(build({"kind": "fixed_weights", "weights": [1.0, 2.0]}), Problem(n_features=2), 0)
-    with running(position) as http:
+    with running(location) as http:
         answer = http.put("/rankers/shop/state", content=dumps(session, {NORMALISED: True}))
         assert (answer.status_code, "scaled inside each query" in answer.text) == (422, True)
         assert http.put("/rankers/shop/state", content=dumps(session, {NORMALISED: False})).status_code == 201
 
 
-def test_a_name_is_taken_once(position: Place, tmp_path: Path) -> None:
+def test_a_name_is_taken_once(location: Location, tmp_path: Path) -> None:
     ranker = trained(tmp_path / "shop.rankloop")
     ranker.learn(ranker.rank(ITEMS), clicks=["b"])
     ranker.save(tmp_path / "later.rankloop")
-    with running(position) as http, Client(str(http.base_url)) as client:
+    with running(location) as http, Client(str(http.base_url)) as client:
         client.upload("shop", tmp_path / "shop.rankloop")
         with pytest.raises(Refused, match="409"):
             client.upload("shop", tmp_path / "later.rankloop")
