@@ -83,7 +83,7 @@ def test_a_take_over_that_fails_is_tried_again(
             raise Unavailable("the database went away in the middle of it")
         return restored_runtime(*arguments)
 
-    monkeypatch.setattr(sharing, "restored", broken)
+    monkeypatch.setattr(sharing, "restored_runtime", broken)
     with running(location, follower=True) as client:
         until(lambda: len(tries) == 3)
         until(lambda: inside(client).is_leader and not inside(client).rankers["shop"].catching_up)
@@ -106,7 +106,7 @@ def test_a_stop_in_the_middle_of_a_take_over_writes_no_snapshot(
         go_on.wait(30)
         return restored_runtime(*arguments)
 
-    monkeypatch.setattr(sharing, "restored", slow)
+    monkeypatch.setattr(sharing, "restored_runtime", slow)
     with running(location, follower=True):
         assert entered.wait(30)
         Timer(0.5, go_on.set).start()

@@ -34,7 +34,7 @@ def test_a_ranker_takes_rows_and_keeps_what_they_mean(saved: Path) -> None:
         for job, wish in WISH.items():
             shown = ranker.rank(context={"age": 3, "job": job})
             assert shown.ids[0] == wish
-            assert shown.context == [3.0, float(job == "clerk"), float(job == "student"), 1.0]
+            assert shown.context.tolist() == [3.0, float(job == "clerk"), float(job == "student"), 1.0]
             assert shown.missing == 0
             ranker.learn(shown, reward=1.0)
         with pytest.raises(InvalidInput, match="context has no 'job'"):

@@ -21,7 +21,7 @@ SHOWN = Ranked("x" * 32, [str(i) for i in range(50)], bytes(8 * 50 * 20), list(r
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteStore:
     monkeypatch.setattr(sqlite, "CHECKPOINT_EVERY", 0.02)
-    monkeypatch.setattr(sqlite, "MOST_AHEAD", 200)
+    monkeypatch.setattr(sqlite, "MAX_WAL_PAGES", 200)
     return SqliteStore(tmp_path / "rankloop.db")
 
 
