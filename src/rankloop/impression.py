@@ -56,11 +56,15 @@ class Impression:
 
     def to_json(self) -> str:
         """One line of JSON, from which `Impression.from_json` makes the same again."""
-        plain = vars(self) | {
-            "decision": decision_to_plain(self.decision),
+        plain = {
+            "items": self.items,
             "features": self.features.tolist(),
             "context": self.context.tolist(),
+            "query_id": self.query_id,
+            "decision": decision_to_plain(self.decision),
+            "missing": self.missing,
         }
+        plain |= {"impression": self.impression, "state": self.state} if self.impression else {}
         return json.dumps(plain, allow_nan=False)
 
     @classmethod

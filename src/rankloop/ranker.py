@@ -129,7 +129,6 @@ class Ranker:
             context=asked.context,
             query_id=query,
             missing=table.missing + missing,
-            state=self.session.learned,
         )
 
     def learn(
