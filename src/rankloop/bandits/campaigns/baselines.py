@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.bandits.campaigns.labelled_logs import undersampled
-from rankloop.bandits.scorer import AdLog
+from rankloop.bandits.train import AdLog
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.data.download import need

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -13,136 +14,172 @@ from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput
 
 PICTURES = (".png", ".svg", ".pdf")
+TRAINED = "trained policy"
 
 if TYPE_CHECKING:
-    from rankloop.bandits.policies import Policy
-    from rankloop.evaluation.off_policy.estimate import Options
-    from rankloop.evaluation.report import Judgement
-    from rankloop.logs.table import LogTable
+    from rankloop.evaluation.off_policy.estimators import Options
+    from rankloop.evaluation.report import Report
 
 
 class LogOptions(NamedTuple):
-    """How a log is judged."""
+    """What was asked of a log."""
 
+    model: Path | None
     method: str
-    bound: str
-    level: float
-    limit: float
-    max_reward: float
-    epsilon: float
+    options: Options
     ranker: str
     positions: int
-    seed: int
-    context: tuple[str, ...] = ()  # the columns that tell of the visitor; empty: all that are not something else
-    without: tuple[str, ...] = ()  # columns that do not
-
-    def options(self) -> Options:
-        from rankloop.evaluation.off_policy.estimate import Options
-
-        return Options(self.level, self.bound, self.limit, self.max_reward, seed=self.seed)  # type: ignore[arg-type]
+    column: Sequence[str]  # ROLE=NAME, where the names of columns do not tell
+    context: Sequence[str]  # the columns that tell of the visitor; empty: all that are not something else
+    without: Sequence[str]  # columns that do not
+    epsilon: float
+    save: Path | None
 
 
-def evaluate_log(
-    log: str,
-    model: Path | None,
-    column: list[str],
-    how: LogOptions,
-    save: Path | None,
-    plot: Path | None,
-    as_json: bool,
-) -> None:
-    from rankloop.bandits.log_report import plot_judgement
-    from rankloop.cli.commands.evaluate_rankings import judged_export, judged_service
-    from rankloop.cli.service_log import is_service_log
+def evaluate_log(log: str, asked: LogOptions, plot: Path | None, as_json: bool) -> None:
     from rankloop.data.folder import given_path
-    from rankloop.logs.columns import GUESSES, named_columns
+    from rankloop.evaluation.report import plot_report
     from rankloop.logs.impressions import holds_impressions
-    from rankloop.logs.table import LogTable
+    from rankloop.service.log.rankings import is_service_log
 
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise InvalidInput(f"--plot {plot}: the name must end with .png, .svg or .pdf")
     name = Path(log).name
     with progress_bar(f"judging {name}", "rows") as progress:
         if is_service_log(log):
-            judgement = judged_service(log, model, how)
+            report = _on_service(log, asked)
         elif holds_impressions(path := given_path(log)):
-            judgement = judged_export(path, model, how)
+            report = _on_export(path, asked)
         else:
-            judgement = _judged(
-                LogTable(path, **named_columns(column, tuple(GUESSES))),
-                model,
-                how,
-                save,
-                lambda rows: progress(rows, rows),
-            )
+            report = _on_table(path, asked, lambda rows: progress(rows, rows))
+    written = saved_lines(asked.save, asked.epsilon) if asked.save is not None and report.n_training else []
     if plot is not None:
-        plot_judgement(judgement, plot)
-    written = [*_kept(judgement, save, how.epsilon), *([f"The plot is in {plot}."] if plot is not None else [])]
-    if as_json:
-        _print_json(judgement)
-    else:
-        typer.echo(_text(name, judgement, written))
+        plot_report(report, plot)
+        written.append(f"The plot is in {plot}.")
+    print_report(name, report, written, as_json)
 
 
-def _kept(judgement: Judgement, save: Path | None, epsilon: float) -> list[str]:
-    if save is None or judgement.n_taught == 0:
-        return []
-    lines = [f"The trained policy is in {save}, its ads and columns in {save}.json."]
+def _on_table(path: Path, asked: LogOptions, watch: Callable[[int], None]) -> Report:
+    """A saved policy, the policy of a column, or one that is trained on half of the rows, as 0.1 did it."""
+    from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
+    from rankloop.bandits.saved_policy import save_policy
+    from rankloop.bandits.train import train_policy
+    from rankloop.evaluation.off_policy.evaluate import evaluate_target
+    from rankloop.logs.columns import GUESSES, named_columns
+    from rankloop.logs.table import LogTable
+
+    table = LogTable(path, **named_columns(asked.column, tuple(GUESSES)))
+    seed = asked.options.seed
+    rest: dict[str, Any] = {"method": asked.method, "options": asked.options, "seed": seed, "watch": watch}
+    if asked.model is not None:
+        return evaluate_saved_policy(table, asked.model, **rest)
+    if table.columns.target:
+        return evaluate_target(table, asked.method, asked.options)
+    typer.echo(f"no policy is named, so one is trained first, as `rankloop train --log {path.name}` does", err=True)
+    trained = train_policy(table, seed, context=asked.context or None, without=asked.without)
+    if asked.save is not None:
+        save_policy(trained, asked.epsilon, asked.save, seed)
+    policies = {TRAINED: trained.policy(asked.epsilon)}
+    return evaluate_policies(table, trained.encoding, policies, model=trained.model, **rest)
+
+
+def _on_export(path: Path, asked: LogOptions) -> Report:
+    """A saved ranker on an export of impressions, by the probabilities of whole rankings."""
+    from rankloop.evaluation.off_policy.estimators import ALIASES
+    from rankloop.evaluation.off_policy.evaluate import evaluate_on_impressions
+    from rankloop.evaluation.off_policy.ranking_log import BY_POSITION
+    from rankloop.evaluation.ranking.saved_model import load_unscaled
+    from rankloop.logs.impressions import read_impressions
+
+    if ALIASES.get(asked.method, asked.method) in BY_POSITION:
+        raise InvalidInput(
+            f"{path.name} tells the probabilities of whole rankings only, and {asked.method} needs those of places: "
+            "give the folder of the service instead, in which the states are that drew the rankings"
+        )
+    model = _named_model(asked, path.name)
+    rest = f"ranker of {model.name}", asked.method, asked.options
+    with _way_on("try --method position_wise, with the folder of the service instead of its export"):
+        return evaluate_on_impressions(load_unscaled(model), read_impressions(path), *rest)
+
+
+def _on_service(log: str, asked: LogOptions) -> Report:
+    """A saved ranker on the log of a service, by the probabilities of positions or of whole rankings."""
+    from rankloop.evaluation.off_policy.estimators import ALIASES
+    from rankloop.evaluation.off_policy.evaluate import evaluate_on_rankings
+    from rankloop.evaluation.off_policy.ranking_log import BY_POSITION
+    from rankloop.evaluation.ranking.saved_model import load_unscaled
+    from rankloop.service.log.rankings import feature_names_in, logged_rankings
+
+    model = _named_model(asked, log)
+    by_position = ALIASES.get(asked.method, asked.method) in BY_POSITION
+    with _way_on("" if by_position else "try --method position_wise, which weighs places instead of whole rankings"):
+        return evaluate_on_rankings(
+            load_unscaled(model),
+            logged_rankings(log, asked.ranker),
+            f"ranker of {model.name}",
+            asked.method,
+            asked.options,
+            positions=asked.positions,
+            feature_names=lambda: feature_names_in(log, asked.ranker),
+        )
+
+
+@contextmanager
+def _way_on(advice: str) -> Iterator[None]:
+    """Say what to try where a ranker would never have shown what the log shows."""
+    from rankloop.evaluation.off_policy.sums import NeverShown
+
+    try:
+        yield
+    except NeverShown as error:
+        raise InvalidInput(f"{error}; {advice}" if advice else str(error)) from None
+
+
+def _named_model(asked: LogOptions, log: str) -> Path:
+    if asked.model is None:
+        raise InvalidInput(f"{log} holds rankings: name the saved ranker to judge, before --log")
+    return asked.model
+
+
+def saved_lines(path: Path, epsilon: float) -> list[str]:
+    """Where a trained policy was saved."""
+    lines = [f"The trained policy is in {path}, its ads and columns in {path}.json."]
     return lines if epsilon > 0 else [*lines, "It does not explore; --epsilon 0.1 keeps tomorrow's log useful."]
 
 
-def _judged(
-    table: LogTable, model: Path | None, how: LogOptions, save: Path | None, watch: Callable[[int], None]
-) -> Judgement:
-    from rankloop.bandits.log_report import judge, reward_model_of, teach, trained_policy
-    from rankloop.bandits.saved_policy import load_policy, save_policy
-    from rankloop.evaluation.report import judge_column
-
-    options, method = how.options(), cast("Any", how.method)
-    rest: dict[str, Any] = {"method": method, "options": options, "seed": how.seed, "watch": watch}
-    if model is not None:
-        policy, encoding = load_policy(model)
-        rated: dict[str, Policy] = {f"policy of {model.name}": policy}
-        reward_model = reward_model_of(table, encoding, method, how.seed)
-        return judge(table, encoding, rated, model=reward_model, share=0.5 if reward_model else 0.0, **rest)
-    if table.columns.target:
-        return judge_column(table, method, options)
-    taught = teach(table, how.seed, context=how.context or None, without=how.without)
-    if save is not None:
-        save_policy(taught, how.epsilon, save, how.seed)
-    rated = {"trained policy": trained_policy(taught, how.epsilon)}
-    return judge(table, taught.encoding, rated, model=taught.model, **rest)
-
-
-def _text(name: str, judgement: Judgement, written: list[str]) -> str:
-    from rankloop.evaluation.off_policy.overlap import is_off_balance
-    from rankloop.evaluation.report import verdicts
-
-    first, unit = next(iter(judgement.estimates.values())), judgement.unit
-    half = f", {judgement.n_taught:,} of them to learn from" if judgement.n_taught else ""
-    ads = f", {judgement.n_ads} ads" if judgement.n_ads else ""
-    width, column = max(map(len, judgement.estimates)) + 2, len(unit.name) + 2
-    lines = [f"{name}: {judgement.n_rows:,} {unit.each}s{half}{ads}, {judgement.n_rewarded:,} rewarded"]
-    lines += [judgement.context, ""] if judgement.context else [""]
-    heads = f"{f'at least ({first.level:.0%})':>18}{f'{unit.each}s count as':>16}"
-    lines.append(f"{'policy':<{width}}{unit.name:>{column}}{heads}")
-    for policy, found in judgement.estimates.items():
-        low = "unknown" if is_off_balance(found.overlap) else unit.of(max(0.0, found.lower))
-        lines.append(f"{policy:<{width}}{unit.of(found.value):>{column}}{low:>18}{found.effective_n:>16,.0f}")
-    return "\n".join([*lines, "", *verdicts(judgement), *written])
-
-
-def _print_json(judgement: Judgement) -> None:
+def print_report(name: str, report: Report, written: list[str], as_json: bool, **more: object) -> None:
+    """What a log says of policies, and which files were written; as JSON with `more`."""
+    if not as_json:
+        typer.echo(_text(name, report, written))
+        return
     from rankloop.cli.output import print_json
     from rankloop.evaluation.report import PER_PAGE, verdicts
 
-    answer = judgement._asdict() | {"unit": "per page" if judgement.unit == PER_PAGE else "per row"}
+    answer = report._asdict() | {"unit": "per page" if report.unit == PER_PAGE else "per row"}
+    answer["n_taught"] = answer.pop("n_training")  # as programs know it
     answer["estimates"] = {
         name: {field: _finite(value) for field, value in found._asdict().items()} | {"overlap": found.overlap._asdict()}
-        for name, found in judgement.estimates.items()
+        for name, found in report.estimates.items()
     }
-    answer["verdicts"] = verdicts(judgement)
-    print_json(answer)
+    print_json(answer | {"verdicts": verdicts(report)} | more)
+
+
+def _text(name: str, report: Report, written: list[str]) -> str:
+    from rankloop.evaluation.off_policy.overlap import is_off_balance
+    from rankloop.evaluation.report import verdicts
+
+    first, unit = next(iter(report.estimates.values())), report.unit
+    half = f", {report.n_training:,} of them to learn from" if report.n_training else ""
+    ads = f", {report.n_ads} ads" if report.n_ads else ""
+    width, column = max(map(len, report.estimates)) + 2, len(unit.name) + 2
+    lines = [f"{name}: {report.n_rows:,} {unit.each}s{half}{ads}, {report.n_rewarded:,} rewarded"]
+    lines += [report.context, ""] if report.context else [""]
+    heads = f"{f'at least ({first.level:.0%})':>18}{f'{unit.each}s count as':>16}"
+    lines.append(f"{'policy':<{width}}{unit.name:>{column}}{heads}")
+    for policy, found in report.estimates.items():
+        low = "unknown" if is_off_balance(found.overlap) else unit.of(max(0.0, found.lower))
+        lines.append(f"{policy:<{width}}{unit.of(found.value):>{column}}{low:>18}{found.effective_n:>16,.0f}")
+    return "\n".join([*lines, "", *verdicts(report), *written])
 
 
 def _finite(value: object) -> object:

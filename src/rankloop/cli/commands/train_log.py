@@ -1,22 +1,18 @@
-"""`rankloop train --log`: a linear ranker from yesterday's clicks, weighted by how unlikely their places were seen."""
+"""`rankloop train --log`: a ranker from a log of lists and their clicks, a policy from a log of shown ads."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import typer
 
 from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from rankloop.click_logs.reader import ClickLog, MergedLists
     from rankloop.core.types import Floats
-
-HELD_OUT = 5  # one list in so many chooses the regularisation
-GAIN = "DCG(gain='linear')@10"
 
 
 class LogTraining(NamedTuple):
@@ -27,106 +23,103 @@ class LogTraining(NamedTuple):
     path: tuple[float, ...]
     position_bias: str | None
     clip: float
+    epsilon: float | None
     seed: int
-    without: tuple[str, ...] = ()  # columns that are no features
-    column: tuple[str, ...] = ()  # ROLE=NAME, where the names of columns do not tell
-
-    @property
-    def in_pairs(self) -> bool:
-        """Whether every click counts by itself, however often its query was asked."""
-        return self.loss in ("ordinal", "preferences")
+    column: Sequence[str]  # ROLE=NAME, where the names of columns do not tell
+    context: Sequence[str]  # of an ad log: only these columns tell of the visitor
+    without: Sequence[str]  # columns that are not learned from
 
 
 def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
-    """Weigh the clicks, choose the regularisation on held-out lists, train on all, save; see `merged` for the lists."""
-    from rankloop.batch.estimator import session_of
-    from rankloop.click_logs.reader import ROLES, MergedLists, merged, read_click_log
-    from rankloop.core.saved_session import save
+    """Lists and ads are told apart by their columns, or by what is asked."""
     from rankloop.data.folder import given_path
-    from rankloop.logs.columns import named_columns
+    from rankloop.logs.columns import GUESSES, LIST_GUESSES, holds_lists, named_columns
+    from rankloop.logs.impressions import holds_impressions
+    from rankloop.logs.table import column_names
 
-    clicks = read_click_log(given_path(str(log)), how.without, named_columns(how.column, tuple(ROLES)))
-    examined = clicks.position_bias().examined if how.position_bias is None else _numbers(how.position_bias)
-    weights = clicks.relevance(examined, how.clip)
-    if not np.any(weights):
-        raise InvalidInput(f"{log} has no click, so there is nothing to learn from")
-    lists = MergedLists(clicks.features, clicks.offsets, weights) if how.in_pairs else merged(clicks, weights)
-    if not how.in_pairs and len(lists.offsets) == len(clicks.offsets):
-        typer.echo(f"warning: no query came twice, so the weights of single clicks cancel in {how.loss}", err=True)
-    held_out = np.random.default_rng(how.seed).permutation(len(lists.offsets) - 1) % HELD_OUT == 0
-    if held_out.all():
-        raise InvalidInput(
-            f"{log} has {len(held_out)} list(s); there must be at least two to choose the regularisation"
+    path = given_path(str(log))
+    of_ads = how.epsilon is not None or bool(how.context)
+    of_ads |= any(part.split("=")[0] in GUESSES.keys() - LIST_GUESSES.keys() for part in how.column)
+    roles = named_columns(how.column, tuple(GUESSES if of_ads else LIST_GUESSES))
+    if not holds_impressions(path) and (of_ads or not holds_lists(column_names(path), roles)):
+        _train_policy(path, roles, how, out, as_json)
+    else:
+        _train_ranker(path, roles, how, out, as_json)
+
+
+def _train_policy(path: Path, roles: dict[str, str], how: LogTraining, out: Path, as_json: bool) -> None:
+    """Half of the rows train, the other half says what the policy would earn."""
+    from rankloop.bandits.policy_evaluation import evaluate_policies
+    from rankloop.bandits.saved_policy import save_policy
+    from rankloop.bandits.train import train_policy
+    from rankloop.cli.commands.evaluate_log import TRAINED, print_report, saved_lines
+    from rankloop.evaluation.report import plot_report
+    from rankloop.logs.table import LogTable
+
+    table, epsilon = LogTable(path, **roles), how.epsilon or 0.0
+    with progress_bar(f"training on {path.name}", "rows") as progress:
+        trained = train_policy(table, how.seed, context=how.context or None, without=how.without)
+        report = evaluate_policies(
+            table,
+            trained.encoding,
+            {TRAINED: trained.policy(epsilon)},
+            model=trained.model,
+            seed=how.seed,
+            watch=lambda rows: progress(rows, rows),
         )
-    gains: dict[float, float] = {}
-    with progress_bar("training", unit="fits") as progress:
-        for done, regularisation in enumerate(how.path, start=1):
-            model = _fitted(_chosen(lists, ~held_out), regularisation, how)
-            gains[regularisation] = _gain(model, _chosen(lists, held_out))
-            progress(done, len(how.path))
-    best = max(gains, key=lambda regularisation: gains[regularisation])
-    model = _fitted(lists, best, how)
     out.mkdir(parents=True, exist_ok=True)
-    notes = {"loss": how.loss, "tight": how.tight, "regularisation": best, "looked_at": examined.tolist()}
-    save(session_of(model, feature_names=clicks.feature_names), out / "model.rankloop", notes)
-    _report(gains, best, examined, clicks, out / "model.rankloop", as_json)
+    model, plot = out / "model.rankloop", out / "estimates.png"
+    save_policy(trained, epsilon, model, how.seed)
+    plot_report(report, plot)
+    written = [*saved_lines(model, epsilon), f"The plot is in {plot}."]
+    print_report(path.name, report, written, as_json, model=str(model))
 
 
-def _numbers(text: str) -> Floats:
-    try:
-        return np.array([float(part) for part in text.split(",")])
-    except ValueError:
-        raise InvalidInput(f"--position-bias {text!r} must be numbers with commas between, one per place") from None
+def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path, as_json: bool) -> None:
+    from rankloop.click_logs.reader import read_click_log
+    from rankloop.click_logs.train import GAIN, train_on_clicks
 
-
-def _chosen(lists: MergedLists, which: Any) -> MergedLists:
-    """Some of the lists."""
-    rows = [np.arange(lists.offsets[q], lists.offsets[q + 1]) for q in np.flatnonzero(which)]
-    own = np.concatenate(rows)
-    offsets = np.concatenate([[0], np.cumsum([len(part) for part in rows])])
-    return lists._replace(features=lists.features[own], offsets=offsets, weights=lists.weights[own])
-
-
-def _fitted(lists: MergedLists, regularisation: float, how: LogTraining) -> Any:
-    from rankloop.batch import RankBundle
-    from rankloop.batch.risks.base import risk_of
-    from rankloop.batch.risks.ndcg import NDCGLoss
-    from rankloop.click_logs.ips_weights import clicked_pairs, exponential_grades
-
-    if how.in_pairs:
-        pairs = clicked_pairs(lists.offsets, lists.weights)
-        return RankBundle("preferences", regularisation).fit_pairs(lists.features, pairs.pairs, pairs.costs).coef_
-    qid = np.repeat(np.arange(len(lists.offsets) - 1), np.diff(lists.offsets))
-    exponential = isinstance(risk_of(how.loss), NDCGLoss)
-    grades = exponential_grades(lists.weights) if exponential else lists.weights
-    return RankBundle(how.loss, regularisation, tight=how.tight).fit(lists.features, grades, qid=qid).coef_
-
-
-def _gain(model: Floats, lists: MergedLists) -> float:
-    from rankloop.core.kernels import scores_of
-    from rankloop.measures import mean_of, parse_measure
-
-    scores = scores_of(lists.features, model)
-    return mean_of(parse_measure(GAIN).of_scores(scores, lists.weights, lists.offsets))
-
-
-def _report(
-    gains: dict[float, float], best: float, examined: Floats, clicks: ClickLog, model: Path, as_json: bool
-) -> None:
+    clicks = read_click_log(path, how.without, roles)
+    bias = None if how.position_bias is None else _numbers(how.position_bias)
+    with progress_bar("training", unit="fits") as progress:
+        ranker = train_on_clicks(
+            clicks,
+            how.loss,
+            tight=how.tight,
+            path=how.path,
+            position_bias=bias,
+            clip=how.clip,
+            seed=how.seed,
+            progress=progress,
+        )
+    if ranker.weights_cancel:
+        typer.echo(f"warning: no query came twice, so the weights of single clicks cancel in {how.loss}", err=True)
+    out.mkdir(parents=True, exist_ok=True)
+    model, best = out / "model.rankloop", ranker.regularisation
+    ranker.save(model)
+    curve = {f"{regularisation:g}": gain for regularisation, gain in ranker.gains.items()}
     if as_json:
-        import msgspec
+        from rankloop.cli.output import print_json
 
-        curve = {f"{regularisation:g}": gain for regularisation, gain in gains.items()}
-        answer = {"model": str(model), "regularisation": best, "held_out": curve, "looked_at": examined.tolist()}
+        examined = ranker.examined.tolist()
+        answer = {"model": str(model), "regularisation": best, "held_out": curve, "looked_at": examined}
         columns = {"features": clicks.feature_names, "left_out": (*clicks.left_out, *clicks.set_aside)}
-        typer.echo(msgspec.json.encode(answer | columns).decode())
+        print_json(answer | columns)
         return
     from rankloop.cli.output import show_table
     from rankloop.experiments.report.model import Table
 
     typer.echo(clicks.described)
-    rows = [(f"{regularisation:g}", f"{gain:.4f}") for regularisation, gain in gains.items()]
+    rows = [(regularisation, f"{gain:.4f}") for regularisation, gain in curve.items()]
     show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))
-    positions = ", ".join(f"{probability:.2f}" for probability in examined[:10])
-    typer.echo(f"chance to be looked at, first places: {positions}")
+    typer.echo(f"chance to be looked at, first places: {', '.join(f'{one:.2f}' for one in ranker.examined[:10])}")
     typer.echo(f"chosen: {best:g}\nmodel: {model}")
+
+
+def _numbers(text: str) -> Floats:
+    import numpy as np
+
+    try:
+        return np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        raise InvalidInput(f"--position-bias {text!r} must be numbers with commas between, one per place") from None

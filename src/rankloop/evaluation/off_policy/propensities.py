@@ -1,4 +1,4 @@
-"""With which probability a learner puts items at places: what estimators of whole rankings need of a log."""
+"""With which probability a learner puts items at positions: what estimators of whole rankings need of a log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankloop.core.aliases import renamed
 from rankloop.core.errors import InvalidInput
 from rankloop.core.learner_parts import seen_count
 from rankloop.core.protocols import AnyLearner
@@ -32,14 +33,15 @@ class RankingPolicy(NamedTuple):
 
 
 def positions_seen(policy: RankingPolicy, n_items: int) -> int:
-    """How many places people see when this policy ranks so many items."""
+    """How many positions people see when this policy ranks so many items."""
     return int(seen_count(_shown_in(policy), n_items))
 
 
+@renamed(places="positions")
 def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:
-    """The probability of each place's item given those above it, for the first `places`: a row for `cascade`.
+    """The probability of each position's item given those above it, for the first `positions`: a row of `cascade_ips`.
 
-    P(first p + 1 items) / P(first p items), from `log_prob` of a state in which only so many places are seen.
+    P(first p + 1 items) / P(first p items), from `log_prob` of a state in which only so many positions are seen.
     """
     logs = [0.0] + [_log_prob(state, policy, query, ranking) for state in _by_depth(policy, positions)]
     possible = np.isfinite(logs)
@@ -48,10 +50,11 @@ def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, pos
     return probabilities
 
 
+@renamed(places="positions")
 def position_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:
-    """The probability of each of these items at its place, whatever stands elsewhere: a row for `position_wise`.
+    """The probability of each of these items at its position, whatever stands elsewhere: a row of `position_wise`.
 
-    Exact, as a sum over all that the policy can show in these places; refused where that is too much.
+    Exact, as a sum over all that the policy can show in these positions; refused where that is too much.
     """
     found = np.zeros(positions)
     for shown, probability in shown_parts(policy, query, positions).items():
@@ -59,11 +62,12 @@ def position_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, p
     return np.minimum(found, 1.0)
 
 
+@renamed(places="positions")
 def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tuple[int, ...], float]:
-    """Everything that the policy can show in the first `places`, with its probability, and nothing that it cannot.
+    """Everything that the policy can show in the first `positions`, with its probability, and nothing that it cannot.
 
     A prefix is followed by the items that `predict` has next, until its probability is used up; so learners that move
-    items a little (3pr, fair_pairs) are quickly written down, and those that may show any order only for few places.
+    items a little (3pr, fair_pairs) are quickly written down, and those that may show any order only for few positions.
     """
     expected: list[int] = policy.learner.predict(policy.state, query).tolist()
     parts: dict[tuple[int, ...], float] = {(): 1.0}
@@ -89,7 +93,7 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
 
 
 def _by_depth(policy: RankingPolicy, positions: int) -> list[Any]:
-    """The policy's state as it would be if only the first 1, 2, … `places` were seen."""
+    """The policy's state as it would be if only the first 1, 2, … `positions` were seen."""
     if not _has_shown(policy.state):
         raise InvalidInput(f"{policy.name} does not keep `shown` in its state: the probabilities of places are unknown")
     return [_with_shown(policy.state, position + 1) for position in range(positions)]
@@ -128,7 +132,7 @@ def _log_prob(state: Any, policy: RankingPolicy, query: Query, ranking: Ints) ->
 def _too_many(policy: RankingPolicy, positions: int) -> InvalidInput:
     return InvalidInput(
         f"{policy.name} can show too many different orders in the first {positions} positions to write them all down; "
-        "judge fewer positions, or use the cascade estimator, which does not need them"
+        "judge fewer positions, or use cascade_ips, which does not need them"
     )
 
 

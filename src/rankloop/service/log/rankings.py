@@ -1,4 +1,4 @@
-"""The log of a service as rankings with the states that drew them, learned again on the way."""
+"""The log of a service as rankings with the states that drew them, learned again on the way: to evaluate others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADDRESSES = ("postgresql://", "postgres://")
 REMEMBERED = 10_000  # recent states: a ranking may have been drawn from one that was already outdated
 
 
-class Shown(NamedTuple):
+class ClosedImpression(NamedTuple):
     """An impression that has closed; `state` is the one it was drawn from."""
 
     ranked: Ranked
@@ -40,7 +40,7 @@ def is_service_log(where: str) -> bool:
 
 
 def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
-    """Every closed impression of a ranker; left out are those whose places were not all the learner's choice."""
+    """Every closed impression of a ranker; left out are those whose positions were not all the learner's choice."""
     from rankloop.evaluation.off_policy.propensities import RankingPolicy, positions_seen
     from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
     from rankloop.service.log.archive import whole
@@ -67,7 +67,18 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             yield LoggedRanking(query, decision.ranking, rewards, policy)
 
 
-def _closed(replay: Any, records: Iterator[Record]) -> Iterator[Shown]:
+def feature_names_in(where: str, ranker: str = "") -> tuple[str, ...]:
+    """What a ranker of a service calls the features of its items."""
+    from rankloop.service.log.archive import whole
+    from rankloop.service.log.replay import Replay
+    from rankloop.service.log.stores.open import log_at
+
+    with log_at(where) as opened:
+        first = next(whole(opened, _stream(opened.streams(), ranker, where), opened.folder))
+    return Replay(first).learning.plan.problem.feature_names
+
+
+def _closed(replay: Any, records: Iterator[Record]) -> Iterator[ClosedImpression]:
     """Fold the log; whatever was open before an event and is not after it has closed."""
     from rankloop.service.log.events import Closed, Created, Fed, Ranked
 
@@ -87,7 +98,7 @@ def _closed(replay: Any, records: Iterator[Record]) -> Iterator[Shown]:
         if known is not None and known.ranked.impression not in replay.view.open:
             state = drawn.pop(known.ranked.impression, None)
             if state is not None:
-                yield Shown(known.ranked, known.fed, state)
+                yield ClosedImpression(known.ranked, known.fed, state)
 
 
 def _stream(streams: list[str], ranker: str, where: str) -> str:
