@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.commands.evaluate_log import LogOptions, evaluate_log
 from rankloop.cli.options import AsJson, Imports, log_option
 from rankloop.core.errors import InvalidInput
 
@@ -111,7 +110,8 @@ def evaluate(
     drawn come from learning the log again.
     """
     if log is not None:
-        from rankloop.evaluation.off_policy.estimators import Options
+        from rankloop.cli.evaluate_log import LogOptions, evaluate_log
+        from rankloop.evaluation import Options
 
         options = Options(level, bound, limit, max_reward, seed=seed)  # type: ignore[arg-type]
         columns = column or [], context or [], without or []
@@ -119,7 +119,7 @@ def evaluate(
         evaluate_log(log, asked, plot, as_json)
         return
     if rankings is None or truth is None:
-        raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate --log ads.csv`")
+        raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate ads.rankloop --log ads.csv`")
     from rankloop.evaluation.ranking.saved_model import is_model
 
     if is_model(rankings):

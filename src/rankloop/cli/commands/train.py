@@ -112,7 +112,7 @@ def train(
     if (data is None) == (log is None):
         raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
     if log is not None:
-        from rankloop.cli.commands.train_log import LogTraining, train_on_log
+        from rankloop.cli.train_log import LogTraining, train_on_log
 
         columns = column or [], context or [], without or []
         how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, epsilon, seed, *columns)

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 import typer
 
+from rankloop.bandits.policy_evaluation import evaluate_policies
+from rankloop.bandits.saved_policy import save_policy
+from rankloop.bandits.train import train_policy
+from rankloop.cli.evaluate_log import TRAINED, print_report, saved_lines
+from rankloop.cli.output import print_json, show_table
 from rankloop.cli.progress import progress_bar
+from rankloop.click_logs.reader import read_click_log
+from rankloop.click_logs.train import GAIN, train_on_clicks
 from rankloop.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from rankloop.core.types import Floats
+from rankloop.core.types import Floats
+from rankloop.data.folder import given_path
+from rankloop.evaluation import LogTable
+from rankloop.evaluation.report import plot_report
+from rankloop.experiments.report.model import Table
+from rankloop.logs.columns import GUESSES, LIST_GUESSES, holds_lists, named_columns
+from rankloop.logs.impressions import holds_impressions
+from rankloop.logs.table import column_names
 
 
 class LogTraining(NamedTuple):
@@ -32,11 +45,6 @@ class LogTraining(NamedTuple):
 
 def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     """Lists and ads are told apart by their columns, or by what is asked."""
-    from rankloop.data.folder import given_path
-    from rankloop.logs.columns import GUESSES, LIST_GUESSES, holds_lists, named_columns
-    from rankloop.logs.impressions import holds_impressions
-    from rankloop.logs.table import column_names
-
     path = given_path(str(log))
     of_ads = how.epsilon is not None or bool(how.context)
     of_ads |= any(part.split("=")[0] in GUESSES.keys() - LIST_GUESSES.keys() for part in how.column)
@@ -49,13 +57,6 @@ def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
 
 def _train_policy(path: Path, roles: dict[str, str], how: LogTraining, out: Path, as_json: bool) -> None:
     """Half of the rows train, the other half says what the policy would earn."""
-    from rankloop.bandits.policy_evaluation import evaluate_policies
-    from rankloop.bandits.saved_policy import save_policy
-    from rankloop.bandits.train import train_policy
-    from rankloop.cli.commands.evaluate_log import TRAINED, print_report, saved_lines
-    from rankloop.evaluation.report import plot_report
-    from rankloop.logs.table import LogTable
-
     table, epsilon = LogTable(path, **roles), how.epsilon or 0.0
     with progress_bar(f"training on {path.name}", "rows") as progress:
         trained = train_policy(table, how.seed, context=how.context or None, without=how.without)
@@ -76,9 +77,6 @@ def _train_policy(path: Path, roles: dict[str, str], how: LogTraining, out: Path
 
 
 def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path, as_json: bool) -> None:
-    from rankloop.click_logs.reader import read_click_log
-    from rankloop.click_logs.train import GAIN, train_on_clicks
-
     clicks = read_click_log(path, how.without, roles)
     bias = None if how.position_bias is None else _numbers(how.position_bias)
     with progress_bar("training", unit="fits") as progress:
@@ -99,15 +97,11 @@ def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path
     ranker.save(model)
     curve = {f"{regularisation:g}": gain for regularisation, gain in ranker.gains.items()}
     if as_json:
-        from rankloop.cli.output import print_json
-
         examined = ranker.examined.tolist()
         answer = {"model": str(model), "regularisation": best, "held_out": curve, "looked_at": examined}
         columns = {"features": clicks.feature_names, "left_out": (*clicks.left_out, *clicks.set_aside)}
         print_json(answer | columns)
         return
-    from rankloop.cli.output import show_table
-    from rankloop.experiments.report.model import Table
 
     typer.echo(clicks.described)
     rows = [(regularisation, f"{gain:.4f}") for regularisation, gain in curve.items()]
@@ -117,8 +111,6 @@ def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path
 
 
 def _numbers(text: str) -> Floats:
-    import numpy as np
-
     try:
         return np.array([float(part) for part in text.split(",")])
     except ValueError:

@@ -6,19 +6,30 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
+from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
+from rankloop.bandits.saved_policy import save_policy
+from rankloop.bandits.train import train_policy
+from rankloop.cli.output import print_json
 from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput
+from rankloop.data.folder import given_path
+from rankloop.evaluation import LogTable, Options, evaluate_on_impressions, evaluate_on_rankings, evaluate_target
+from rankloop.evaluation.off_policy.estimators import ALIASES
+from rankloop.evaluation.off_policy.overlap import is_off_balance
+from rankloop.evaluation.off_policy.ranking_log import BY_POSITION
+from rankloop.evaluation.off_policy.sums import NeverShown
+from rankloop.evaluation.ranking.saved_model import load_unscaled
+from rankloop.evaluation.report import PER_PAGE, Report, plot_report, verdicts
+from rankloop.logs.columns import GUESSES, named_columns
+from rankloop.logs.impressions import holds_impressions, read_impressions
+from rankloop.service.log.rankings import feature_names_in, is_service_log, logged_rankings
 
 PICTURES = (".png", ".svg", ".pdf")
 TRAINED = "trained policy"
-
-if TYPE_CHECKING:
-    from rankloop.evaluation.off_policy.estimators import Options
-    from rankloop.evaluation.report import Report
 
 
 class LogOptions(NamedTuple):
@@ -37,11 +48,6 @@ class LogOptions(NamedTuple):
 
 
 def evaluate_log(log: str, asked: LogOptions, plot: Path | None, as_json: bool) -> None:
-    from rankloop.data.folder import given_path
-    from rankloop.evaluation.report import plot_report
-    from rankloop.logs.impressions import holds_impressions
-    from rankloop.service.log.rankings import is_service_log
-
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise InvalidInput(f"--plot {plot}: the name must end with .png, .svg or .pdf")
     name = Path(log).name
@@ -61,13 +67,6 @@ def evaluate_log(log: str, asked: LogOptions, plot: Path | None, as_json: bool) 
 
 def _on_table(path: Path, asked: LogOptions, watch: Callable[[int], None]) -> Report:
     """A saved policy, the policy of a column, or one that is trained on half of the rows, as 0.1 did it."""
-    from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
-    from rankloop.bandits.saved_policy import save_policy
-    from rankloop.bandits.train import train_policy
-    from rankloop.evaluation.off_policy.evaluate import evaluate_target
-    from rankloop.logs.columns import GUESSES, named_columns
-    from rankloop.logs.table import LogTable
-
     table = LogTable(path, **named_columns(asked.column, tuple(GUESSES)))
     seed = asked.options.seed
     rest: dict[str, Any] = {"method": asked.method, "options": asked.options, "seed": seed, "watch": watch}
@@ -85,12 +84,6 @@ def _on_table(path: Path, asked: LogOptions, watch: Callable[[int], None]) -> Re
 
 def _on_export(path: Path, asked: LogOptions) -> Report:
     """A saved ranker on an export of impressions, by the probabilities of whole rankings."""
-    from rankloop.evaluation.off_policy.estimators import ALIASES
-    from rankloop.evaluation.off_policy.evaluate import evaluate_on_impressions
-    from rankloop.evaluation.off_policy.ranking_log import BY_POSITION
-    from rankloop.evaluation.ranking.saved_model import load_unscaled
-    from rankloop.logs.impressions import read_impressions
-
     if ALIASES.get(asked.method, asked.method) in BY_POSITION:
         raise InvalidInput(
             f"{path.name} tells the probabilities of whole rankings only, and {asked.method} needs those of places: "
@@ -104,12 +97,6 @@ def _on_export(path: Path, asked: LogOptions) -> Report:
 
 def _on_service(log: str, asked: LogOptions) -> Report:
     """A saved ranker on the log of a service, by the probabilities of positions or of whole rankings."""
-    from rankloop.evaluation.off_policy.estimators import ALIASES
-    from rankloop.evaluation.off_policy.evaluate import evaluate_on_rankings
-    from rankloop.evaluation.off_policy.ranking_log import BY_POSITION
-    from rankloop.evaluation.ranking.saved_model import load_unscaled
-    from rankloop.service.log.rankings import feature_names_in, logged_rankings
-
     model = _named_model(asked, log)
     by_position = ALIASES.get(asked.method, asked.method) in BY_POSITION
     with _way_on("" if by_position else "try --method position_wise, which weighs places instead of whole rankings"):
@@ -127,8 +114,6 @@ def _on_service(log: str, asked: LogOptions) -> Report:
 @contextmanager
 def _way_on(advice: str) -> Iterator[None]:
     """Say what to try where a ranker would never have shown what the log shows."""
-    from rankloop.evaluation.off_policy.sums import NeverShown
-
     try:
         yield
     except NeverShown as error:
@@ -152,8 +137,6 @@ def print_report(name: str, report: Report, written: list[str], as_json: bool, *
     if not as_json:
         typer.echo(_text(name, report, written))
         return
-    from rankloop.cli.output import print_json
-    from rankloop.evaluation.report import PER_PAGE, verdicts
 
     answer = report._asdict() | {"unit": "per page" if report.unit == PER_PAGE else "per row"}
     answer["n_taught"] = answer.pop("n_training")  # as programs know it
@@ -165,9 +148,6 @@ def print_report(name: str, report: Report, written: list[str], as_json: bool, *
 
 
 def _text(name: str, report: Report, written: list[str]) -> str:
-    from rankloop.evaluation.off_policy.overlap import is_off_balance
-    from rankloop.evaluation.report import verdicts
-
     first, unit = next(iter(report.estimates.values())), report.unit
     half = f", {report.n_training:,} of them to learn from" if report.n_training else ""
     ads = f", {report.n_ads} ads" if report.n_ads else ""
