@@ -152,11 +152,11 @@ def _watched(queries: range) -> Iterable[int]:
 
 
 def _of_run(run: Path, qrels: Path, measures: list[str], every_query: bool) -> Scores:
-    from rankloop.evaluation.ranking.score import judges_of
+    from rankloop.evaluation.ranking.score import measures_of
     from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
 
-    judges = judges_of(measures)  # a wrong name is told before the files are read
-    return score_run(read_run(run), read_qrels(qrels), judges, every_query=every_query)
+    parsed = measures_of(measures)  # a wrong name is told before the files are read
+    return score_run(read_run(run), read_qrels(qrels), parsed, every_query=every_query)
 
 
 def _as_text(scores: Scores, per_query: bool) -> str:

@@ -17,8 +17,9 @@ from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Feedback, Floats, Ints, Preferred, Query, Relevances
 from rankloop.logs.rows import Rows, rows_of
 
-MAX_PREFIXES = 20_000  # looked at before a distribution counts as too wide to be written down
+MAX_PREFIXES = 20_000  # examined before a distribution counts as too wide to be written down
 ROUNDING = 1e-12
+PIECE = 4096  # rows at a time
 
 
 class RankingPolicy(NamedTuple):
@@ -34,7 +35,8 @@ class RankingPolicy(NamedTuple):
 
 def positions_seen(policy: RankingPolicy, n_items: int) -> int:
     """How many positions people see when this policy ranks so many items."""
-    return int(seen_count(_shown_in(policy), n_items))
+    shown = _shown_in(policy.state)
+    return int(seen_count(-1 if shown is None else shown, n_items))
 
 
 @renamed(places="positions")
@@ -82,7 +84,10 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
                 joint = math.exp(_log_prob(state, policy, query, order))
                 examined += 1
                 if examined > MAX_PREFIXES:
-                    raise _too_many(policy, positions)
+                    raise InvalidInput(
+                        f"{policy.name} can show too many different orders in the first {positions} positions to write "
+                        "them all down; judge fewer positions, or use cascade_ips, which does not need them"
+                    )
                 if joint > 0.0:
                     longer[*prefix, item] = joint
                 left -= joint
@@ -94,29 +99,22 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
 
 def _by_depth(policy: RankingPolicy, positions: int) -> list[Any]:
     """The policy's state as it would be if only the first 1, 2, … `positions` were seen."""
-    if not _has_shown(policy.state):
+    if _shown_in(policy.state) is None:
         raise InvalidInput(f"{policy.name} does not keep `shown` in its state: the probabilities of places are unknown")
     return [_with_shown(policy.state, position + 1) for position in range(positions)]
 
 
-def _has_shown(state: Any) -> bool:
-    return hasattr(state, "shown") or (hasattr(state, "inner") and _has_shown(state.inner))
+def _shown_in(state: Any) -> int | None:
+    """Wrappers keep the state of what they wrap in `inner`."""
+    while not hasattr(state, "shown") and hasattr(state, "inner"):
+        state = state.inner
+    return int(state.shown) if hasattr(state, "shown") else None
 
 
 def _with_shown(state: Any, shown: int) -> Any:
-    """Wrappers keep the state of what they wrap in `inner`."""
     if hasattr(state, "shown"):
         state = state._replace(shown=shown)
     return state._replace(inner=_with_shown(state.inner, shown)) if hasattr(state, "inner") else state
-
-
-def _shown_in(policy: RankingPolicy) -> int:
-    state = policy.state
-    while not hasattr(state, "shown"):
-        if not hasattr(state, "inner"):
-            return -1
-        state = state.inner
-    return int(state.shown)
 
 
 def _log_prob(state: Any, policy: RankingPolicy, query: Query, ranking: Ints) -> float:
@@ -127,16 +125,6 @@ def _log_prob(state: Any, policy: RankingPolicy, query: Query, ranking: Ints) ->
             "form)"
         )
     return value
-
-
-def _too_many(policy: RankingPolicy, positions: int) -> InvalidInput:
-    return InvalidInput(
-        f"{policy.name} can show too many different orders in the first {positions} positions to write them all down; "
-        "judge fewer positions, or use cascade_ips, which does not need them"
-    )
-
-
-PIECE = 4096
 
 
 def reward_of(feedback: Feedback) -> float:

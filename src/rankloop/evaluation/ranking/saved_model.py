@@ -11,7 +11,7 @@ from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
 from rankloop.data import read_letor
 from rankloop.data.dataset import normalise_queries
-from rankloop.evaluation.ranking.score import Measures, Scores, judges_of, score_session
+from rankloop.evaluation.ranking.score import Measures, Scores, measures_of, score_session
 
 NORMALISED = "normalised inside queries"  # the note of a saved model that ranks features scaled from 0 to 1
 
@@ -36,13 +36,13 @@ def score_model(
     watch: Callable[[range], Iterable[int]] = iter,
 ) -> Scores:
     """How a saved ranker ranks the queries of a LETOR file, scaled if asked for or if it learned from scaled ones."""
-    judges = judges_of(measures)
+    parsed = measures_of(measures)
     session, notes = load_with_notes(model)
     if session.problem.n_features == 0:
         raise InvalidInput(f"{model} ranks without features of items; it is judged by a log, with --log")
     dataset = read_letor(data, n_features=session.problem.n_features)
     scaled = normalise_queries(dataset) if normalise or notes.get(NORMALISED) else dataset
-    return score_session(session, scaled, judges, watch=watch)
+    return score_session(session, scaled, parsed, watch=watch)
 
 
 def load_unscaled(path: str | os.PathLike[str]) -> Session:
