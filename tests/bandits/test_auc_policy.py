@@ -10,7 +10,7 @@ from rankloop.bandits.auc_policy import AUCPolicy, Receipt
 from rankloop.bandits.auc_ranker import objective
 from rankloop.bandits.first_item import drawn_ranking, first_log_prob, shares_of
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Softmax
-from rankloop.bandits.thresholds import CRITERIA, kept_threshold, threshold
+from rankloop.bandits.thresholds import CRITERIA, sampled_threshold, threshold
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput
 from rankloop.core.types import Decision, Problem, Query, Reward
 
@@ -24,7 +24,7 @@ def test_the_threshold_counts_every_kept_example_for_all_it_stands_for(criterion
     scores = np.concatenate([np.repeat(clicked, own), np.repeat(unclicked, other)])
     labels = np.concatenate([np.ones(own * len(clicked)), np.zeros(other * len(unclicked))])
     n_clicked, n_unclicked = float(own * len(clicked)), float(other * len(unclicked))
-    found = kept_threshold(clicked, unclicked, n_clicked, n_unclicked, CRITERIA[criterion])
+    found = sampled_threshold(clicked, unclicked, n_clicked, n_unclicked, CRITERIA[criterion])
     assert found == pytest.approx(threshold(scores, labels, criterion), abs=1e-8)
 
 

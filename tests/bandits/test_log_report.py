@@ -9,10 +9,10 @@ import pytest
 
 from rankloop.bandits.auc_policy import AUCPolicy
 from rankloop.bandits.campaigns.campaign import Campaign
-from rankloop.bandits.log_report import Taught, judge, teach, trained_policy, verdict
 from rankloop.bandits.policies import Uniform
+from rankloop.bandits.policy_evaluation import evaluate_policies
 from rankloop.bandits.saved_policy import SessionPolicy, load_policy, save_policy, session_of
-from rankloop.bandits.scorer import ad_log, fit_rankers
+from rankloop.bandits.train import TrainedPolicy, ad_log, fit_rankers, train_policy
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
@@ -20,7 +20,7 @@ from rankloop.core.saved_session import save
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query, Reward
 from rankloop.evaluation import LogTable
-from rankloop.evaluation.report import PER_PAGE
+from rankloop.evaluation.report import PER_PAGE, verdict
 from rankloop.logs.context import Encoding
 from rankloop.logs.context_columns import encoding_of
 from rankloop.simulate.play import play
@@ -66,29 +66,29 @@ def test_contexts_become_numbers(log):
 
 def test_the_halves_are_apart_and_the_gain_is_real(log):
     table = LogTable(log)
-    taught = teach(table, seed=3)
-    found = judge(table, taught.encoding, {"new": trained_policy(taught, 0.0)}, seed=3)
-    assert found.n_taught == len(taught.log.ads)
-    assert found.n_taught + found.estimates["new"].n == found.n_rows == 12_000
+    trained = train_policy(table, seed=3)
+    found = evaluate_policies(table, trained.encoding, {"new": trained.policy(0.0)}, seed=3)
+    assert found.n_training == len(trained.log.ads)
+    assert found.n_training + found.estimates["new"].n == found.n_rows == 12_000
     assert found.estimates["new"].gain_lower > 0.02
     assert found.estimates["ads at random"].value == pytest.approx(found.estimates["current"].value)
     for method in ("ips", "doubly_robust"):
-        other = judge(
-            table, taught.encoding, {"new": trained_policy(taught, 0.0)}, method=method, model=taught.model, seed=3
+        other = evaluate_policies(
+            table, trained.encoding, {"new": trained.policy(0.0)}, method=method, model=trained.model, seed=3
         )
         assert other.estimates["new"].value == pytest.approx(found.estimates["new"].value, rel=0.15)
 
 
 def test_a_saved_policy_shows_what_the_trained_one_shows(log, tmp_path):
-    taught = teach(LogTable(log))
+    trained = train_policy(LogTable(log))
     path = tmp_path / "ads.rankloop"
-    save_policy(taught, 0.1, path)
+    save_policy(trained, 0.1, path)
     policy, encoding = load_policy(path)
-    assert encoding == taught.encoding
-    people = taught.log.contexts[:20]
-    expected = trained_policy(taught, 0.1).probabilities(people)
+    assert encoding == trained.encoding
+    people = trained.log.contexts[:20]
+    expected = trained.policy(0.1).probabilities(people)
     np.testing.assert_allclose(policy.probabilities(people), expected)
-    np.testing.assert_allclose(SessionPolicy(session=session_of(taught, 0.1)).probabilities(people), expected)
+    np.testing.assert_allclose(SessionPolicy(session=session_of(trained, 0.1)).probabilities(people), expected)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1000.0], ids=["years", "milliyears"])
@@ -98,7 +98,7 @@ def test_going_on_does_not_undo_the_training(unit):
     ages, ads = rng.uniform(18, 80, 4000), rng.integers(0, 2, 4000)
     clicks = (rng.random(4000) < 0.2 + 0.2 * (2 * ads - 1) * (ages - 49) / 31).astype(float)
     log = ad_log(np.column_stack([ages * unit, np.ones(4000)]), ads, clicks)
-    session = session_of(Taught(None, fit_rankers(log, criterion="click_rate"), log, None), 0.1)
+    session = session_of(TrainedPolicy(None, fit_rankers(log, criterion="click_rate"), log, None), 0.1)
 
     def right():
         grid = np.linspace(19, 79, 60)  # 49 is where the ads change
@@ -159,7 +159,7 @@ def test_the_command_says_when_the_log_is_too_small(tmp_path, capsys):
 @pytest.mark.parametrize("method", ["direct", "doubly_robust", "switch"])
 def test_a_saved_policy_is_judged_with_a_reward_model_of_half_the_rows(log, tmp_path, capsys, method):
     saved = tmp_path / "ads.rankloop"
-    save_policy(teach(LogTable(log)), 0.0, saved)
+    save_policy(train_policy(LogTable(log)), 0.0, saved)
     fresh = write_log(tmp_path / "new.csv", 12_000, 7)
     _, out, _ = run(capsys, str(saved), "--log", str(fresh), "--method", "ips", "--json")
     plain = json.loads(out)
@@ -275,3 +275,10 @@ def test_the_learner_finds_the_better_ads():
         return np.mean([r.relevance[r.decision.ranking[0]] for r in rounds if r.t > 3000])
 
     assert earned(AUCPolicy(epsilon=0.1)) > 1.3 * earned(build("random_order", "learner"))
+
+
+def test_names_of_0_1_are_those_of_now():
+    from rankloop import bandits
+
+    assert (bandits.teach, bandits.judge) == (bandits.train_policy, bandits.evaluate_policies)
+    assert bandits.Taught.policy == bandits.trained_policy

@@ -16,7 +16,7 @@ from rankloop.bandits.campaigns.labelled_logs import (
 )
 from rankloop.bandits.policies import NEVER, EpsilonGreedy, LinearScorer, Softmax, Thompson, Uniform, choose
 from rankloop.bandits.reward_model import fit_reward_model
-from rankloop.bandits.scorer import ad_log, fit_rankers, fit_resampled
+from rankloop.bandits.train import ad_log, fit_rankers, fit_resampled
 from rankloop.core.errors import InvalidInput
 from rankloop.data.readers.multiclass import LabelledSet
 

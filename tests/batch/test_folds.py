@@ -16,10 +16,10 @@ from rankloop.batch.risks.base import risk_of
 from rankloop.batch.validation import cross_validate, mean_measure, validation_curve
 from rankloop.cli.app import app
 from rankloop.cli.main import _import_commands
-from rankloop.cli.model_file import raw_ranker
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.data.folder import absence_notice, data_folder
+from rankloop.evaluation.ranking.saved_model import load_unscaled
 
 
 def letor(path: Path, queries: range, seed: int = 0) -> None:
@@ -131,9 +131,9 @@ def test_a_model_remembers_that_its_features_were_scaled(tmp_path: Path):
     session, notes = load_with_notes(model)
     assert notes[NORMALISED] is True
     with pytest.raises(InvalidInput, match="scaled from 0 to 1 inside each query"):
-        raw_ranker(Path(model))
+        load_unscaled(Path(model))
     save(session, tmp_path / "plain.rankloop")
-    assert raw_ranker(tmp_path / "plain.rankloop").learner == session.learner
+    assert load_unscaled(tmp_path / "plain.rankloop").learner == session.learner
 
 
 def test_the_command_prints_a_table_and_saves_a_model(tmp_path: Path):

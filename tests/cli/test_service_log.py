@@ -14,10 +14,11 @@ from tests.service.cases import Location, running
 
 from rankloop import Session, build, load, save
 from rankloop.cli import main
-from rankloop.cli.service_log import logged_rankings
 from rankloop.core.types import Problem, Query
+from rankloop.evaluation import evaluate_on_rankings
 from rankloop.evaluation.off_policy.propensities import prefix_probabilities
 from rankloop.service.log.events import Ranked
+from rankloop.service.log.rankings import feature_names_in, logged_rankings
 
 pytestmark = pytest.mark.usefixtures("broken_connections_end_here")
 ROUNDS = 300
@@ -80,14 +81,18 @@ def test_the_command_judges_by_position(log: Location, best: Path, capsys: pytes
     target, query = load(best), Query.of(np.eye(3))
     orders = [np.array(order) for order in permutations(range(3))]
     right = sum(math.exp(target.log_prob(query, order)) * WORTH[order[:2]].sum() for order in orders)
-    for method in ("cascade", "position_wise", "pseudo_inverse", "ips"):
+    for method in ("cascade", "cascade_ips", "position_wise", "pseudo_inverse", "ips"):
         arguments = [str(best), "--log", str(log.data), "--ranker", "shop", "--method", method, "--json"]
         code, out, err = run(capsys, *arguments)
         assert code == 0, err
         answer = json.loads(out)
         found = answer["estimates"]["ranker of best.rankloop"]
         assert found["n"] == answer["n_rows"] == ROUNDS * 4 // 5
+        assert found["method"] == method
         assert abs(found["value"] - right) < 4 * found["standard_error"], method
+        report = evaluate_on_rankings(target, logged_rankings(str(log.data), "shop"), "best", method)
+        assert report.estimates["best"].value == found["value"]
+    assert feature_names_in(str(log.data), "shop") == ()
 
 
 def test_what_cannot_be_judged_is_refused_in_one_line(

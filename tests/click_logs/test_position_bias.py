@@ -39,7 +39,7 @@ def test_swaps_by_hand():
     found = bias_from_swaps(positions, [1, 1, 1, 1, 0], [0.5, 0.5, 0.25, 0.5, 0.5], 3, smoothing=0.5)
     # upper clicks 1/.5 + 1/.25 = 6, lower 2; then 2 and 0
     np.testing.assert_allclose(found.examined, [1, 2.5 / 6.5, (2.5 / 6.5) * (0.5 / 2.5)])
-    with pytest.raises(InvalidInput, match="row 1: the chance is 0"):
+    with pytest.raises(InvalidInput, match="row 1: the probability is 0"):
         bias_from_swaps([(0, 0), (0, 1)], [1, 1], [0.5, 0.0], 2)
     shown = Arrival(Query.of([[1.0], [2.0]]), Decision(np.arange(2), 0.0, ()), clicks([0]))
     with pytest.raises(InvalidInput, match="receipts of 3pr"):
@@ -70,7 +70,7 @@ def test_clipping_and_pairs():
 
 
 def test_refusals():
-    with pytest.raises(InvalidInput, match="row 1: place 1 is looked at with probability 0"):
+    with pytest.raises(InvalidInput, match="row 1: position 1 is examined with probability 0"):
         click_weights([0, 1], [1.0, 0.0])
     with pytest.raises(InvalidInput, match="outside"):
         click_weights([7], EXAMINED)

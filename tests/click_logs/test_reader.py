@@ -13,6 +13,7 @@ from rankloop.batch.risks.base import risk_of
 from rankloop.cli import main
 from rankloop.click_logs.ips_weights import clicked_pairs, exponential_grades
 from rankloop.click_logs.reader import ClickLog, merged, read_click_log
+from rankloop.click_logs.train import train_on_clicks
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.saved_session import load, save
@@ -227,3 +228,18 @@ def test_what_the_command_refuses(table, arguments, message, capsys):
         main(["train", *(argument.format(table=table) for argument in arguments)])
     assert end.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_train_on_clicks_is_what_the_command_does(table, tmp_path):
+    """The same weights from Python and from the command line, and a file that ranks by them."""
+    log, out = read_click_log(table), tmp_path / "out"
+    ranker = train_on_clicks(log, path=(1e-2, 1e-3), seed=1)
+    assert ranker.regularisation in ranker.gains.keys() == {1e-2, 1e-3}
+    assert len(ranker.weights) == len(ranker.feature_names) == log.features.shape[1]
+    np.testing.assert_array_equal(ranker.examined, log.position_bias().examined)
+    ranker.save(tmp_path / "own.rankloop")
+    with pytest.raises(SystemExit):
+        main(["train", "--log", str(table), "--regularisation", "0.01,0.001", "--seed", "1", "--out", str(out)])
+    assert load(out / "model.rankloop").learner == load(tmp_path / "own.rankloop").learner
+    with pytest.raises(InvalidInput, match="no click"):
+        train_on_clicks(log._replace(clicked=np.zeros(len(log.clicked))))

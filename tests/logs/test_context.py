@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
-from rankloop.bandits.log_report import judge, teach
 from rankloop.bandits.policies import Uniform
+from rankloop.bandits.policy_evaluation import evaluate_policies
 from rankloop.bandits.saved_policy import load_policy, save_policy
+from rankloop.bandits.train import train_policy
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.evaluation import LogTable
@@ -105,7 +106,7 @@ def test_ids_of_numbers_are_left_out(tmp_path):
     assert encoding.columns == ("user_id", "paid", "age", "income")
     assert encoding.described.endswith("income (number); left out as ids: row, visitorId")
     assert encoding_of(table.pieces(), context=["age", "row"]).columns == ("age", "row")
-    taught = teach(table, without=["user_id", "paid"])
+    taught = train_policy(table, without=["user_id", "paid"])
     assert taught.encoding.columns == ("age", "income")
     for named in ({"context": ["agee"]}, {"without": ["agee"]}):
         with pytest.raises(InvalidInput, match=r"no context column 'agee'; did you mean 'age'\?"):
@@ -131,7 +132,7 @@ def test_dates_and_times_are_left_out_and_named(tmp_path, packed):
     assert encoding.described == told
     assert Encoding.from_plain(encoding.to_plain()) == encoding
     policies = {"p": Uniform(n_ads=2)}
-    assert judge(table, encoding, policies).context == f"{told}; not context, by their names: timestamp"
+    assert evaluate_policies(table, encoding, policies).context == f"{told}; not context, by their names: timestamp"
     assert encoding_of(table.pieces(), context=["day"]).columns == ("day",)
 
 
@@ -151,7 +152,7 @@ def saved(tmp_path):
     """Students click hats, clerks coats."""
     wish = {"student": "hats", "clerk": "coats"}
     rows = [f"{n % 9},{job},{ad},{wish[job] == ad:d},0.5" for n in range(40) for job in wish for ad in wish.values()]
-    save_policy(teach(table_of(tmp_path / "log.csv", rows)), 0.1, tmp_path / "ads.rankloop")
+    save_policy(train_policy(table_of(tmp_path / "log.csv", rows)), 0.1, tmp_path / "ads.rankloop")
     return tmp_path / "ads.rankloop"
 
 

@@ -1,32 +1,30 @@
-"""Choosing one of a few ads when almost nobody clicks: rankers, policies, logs."""
+"""Choosing one of a few ads when almost nobody clicks: rankers, policies, and policies from logs."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from rankloop.bandits.auc_policy import AUCPolicy
+from rankloop.bandits.auc_ranker import AUCRanker
+from rankloop.bandits.campaigns.baselines import fit_cost_sensitive, fit_forest, fit_logistic
+from rankloop.bandits.campaigns.campaign import Campaign
+from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Softmax, Thompson, Uniform
+from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
+from rankloop.bandits.saved_policy import load_policy, save_policy
+from rankloop.bandits.stream_ranker import StreamingAUCRanker
+from rankloop.bandits.thresholds import threshold
+from rankloop.bandits.train import (
+    AdLog,
+    TrainedPolicy,
+    ad_log,
+    fit_rankers,
+    fit_resampled,
+    fit_thresholds,
+    train_policy,
+)
+from rankloop.evaluation.report import plot_report, verdict, verdicts
 
-if TYPE_CHECKING:
-    from rankloop.bandits.auc_policy import AUCPolicy
-    from rankloop.bandits.auc_ranker import AUCRanker
-    from rankloop.bandits.campaigns.baselines import fit_cost_sensitive, fit_forest, fit_logistic
-    from rankloop.bandits.campaigns.campaign import Campaign
-    from rankloop.bandits.log_report import judge, teach
-    from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Softmax, Thompson, Uniform
-    from rankloop.bandits.scorer import AdLog, ad_log, fit_rankers, fit_resampled, fit_thresholds
-    from rankloop.bandits.stream_ranker import StreamingAUCRanker
-    from rankloop.bandits.thresholds import threshold
+# What these were called in 0.1.
+teach, judge = train_policy, evaluate_policies
+Taught, trained_policy = TrainedPolicy, TrainedPolicy.policy
+plot_judgement = plot_report
 
-# Imported when first used: the registry imports this package to list its learners, most commands need no more.
-_HOMES = {
-    "auc_policy": ("AUCPolicy",),
-    "auc_ranker": ("AUCRanker",),
-    "campaigns.baselines": ("fit_cost_sensitive", "fit_forest", "fit_logistic"),
-    "campaigns.campaign": ("Campaign",),
-    "log_report": ("judge", "teach"),
-    "policies": ("EpsilonGreedy", "LinearScorer", "Softmax", "Thompson", "Uniform"),
-    "stream_ranker": ("StreamingAUCRanker",),
-    "thresholds": ("threshold",),
-    "scorer": ("AdLog", "ad_log", "fit_rankers", "fit_resampled", "fit_thresholds"),
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "AUCPolicy",
     "AUCRanker",
@@ -37,8 +35,11 @@ __all__ = [
     "Softmax",
     "StreamingAUCRanker",
     "Thompson",
+    "TrainedPolicy",
     "Uniform",
     "ad_log",
+    "evaluate_policies",
+    "evaluate_saved_policy",
     "fit_cost_sensitive",
     "fit_forest",
     "fit_logistic",
@@ -46,12 +47,11 @@ __all__ = [
     "fit_resampled",
     "fit_thresholds",
     "judge",
+    "load_policy",
+    "save_policy",
     "teach",
     "threshold",
+    "train_policy",
+    "verdict",
+    "verdicts",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"rankloop.bandits.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'rankloop.bandits' has no attribute {name!r}")

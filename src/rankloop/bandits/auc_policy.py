@@ -11,8 +11,8 @@ from numpy.random import Generator
 
 from rankloop.bandits.auc_loss import LOSSES, Loss
 from rankloop.bandits.first_item import drawn_ranking, first_log_prob
-from rankloop.bandits.stream_ranker import NOT_KEPT, position_for, stepped
-from rankloop.bandits.thresholds import CLICK_RATE, CRITERIA, kept_threshold
+from rankloop.bandits.stream_ranker import NOT_SAMPLED, position_for, stepped
+from rankloop.bandits.thresholds import CLICK_RATE, CRITERIA, sampled_threshold
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, require_finite, scores_of
 from rankloop.core.learner_parts import check_positive, check_receipt, expect, shown_or_all
@@ -63,7 +63,7 @@ def _updated(
         met = unclicked[ad, : min(n_unclicked[ad], size)]
         weights[ad] = stepped(weights[ad], context, met, 1.0, rate, ridge, loss)
         position = position_for(n_clicked[ad], size, draw)
-        if position != NOT_KEPT:
+        if position != NOT_SAMPLED:
             clicked = clicked.copy()
             clicked[ad, position] = context
         n_clicked[ad] += 1
@@ -71,14 +71,14 @@ def _updated(
         met = clicked[ad, : min(n_clicked[ad], size)]
         weights[ad] = stepped(weights[ad], context, met, -1.0, rate, ridge, loss)
         position = position_for(n_unclicked[ad], size, draw)
-        if position != NOT_KEPT:
+        if position != NOT_SAMPLED:
             unclicked = unclicked.copy()
             unclicked[ad, position] = context
         n_unclicked[ad] += 1
     if n_clicked[ad] > 0 or criterion == CLICK_RATE:  # before, an ad without a threshold competes: it is tried
         own = scores_of(clicked[ad, : min(n_clicked[ad], size)], weights[ad])
         other = scores_of(unclicked[ad, : min(n_unclicked[ad], size)], weights[ad])
-        thresholds[ad] = kept_threshold(own, other, float(n_clicked[ad]), float(n_unclicked[ad]), criterion)
+        thresholds[ad] = sampled_threshold(own, other, float(n_clicked[ad]), float(n_unclicked[ad]), criterion)
     return weights, thresholds, clicked, unclicked, n_clicked, n_unclicked
 
 
@@ -132,15 +132,15 @@ class AUCPolicy:
         if problem.n_items is None or problem.n_context == 0:
             raise InvalidInput("auc_policy chooses among a fixed set (n_items) by the context (n_context above 0)")
         n_ads, n_context = problem.n_items, problem.n_context
-        kept = np.zeros((n_ads, self.buffer, n_context))
+        sample = np.zeros((n_ads, self.buffer, n_context))
         counts = np.zeros(n_ads, np.int64)
-        start = np.zeros((n_ads, n_context)), np.zeros(n_ads), kept, kept.copy(), counts, counts.copy()
+        start = np.zeros((n_ads, n_context)), np.zeros(n_ads), sample, sample.copy(), counts, counts.copy()
         return State(*start, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        first, kept = rng.random(2)
+        first, luck = rng.random(2)
         ranking, log_propensity = drawn_ranking(_scores(state, query), self.epsilon, self.temperature or 0.0, first)
-        return Decision(ranking, log_propensity, Receipt(float(kept)))
+        return Decision(ranking, log_propensity, Receipt(float(luck)))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         hit = expect(feedback, Reward).value > 0

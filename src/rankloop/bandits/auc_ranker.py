@@ -11,8 +11,8 @@ from numpy.random import default_rng
 from numpy.typing import ArrayLike
 
 from rankloop.bandits.auc_loss import Loss, auc_loss, sampled_weights
-from rankloop.bandits.estimator import Estimator
 from rankloop.core.errors import InvalidInput
+from rankloop.core.estimator import Estimator
 from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.types import Floats, finite_floats, whole_number
 

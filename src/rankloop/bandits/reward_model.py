@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rankloop.bandits.scorer import AdLog
 from rankloop.core.types import Floats
+
+if TYPE_CHECKING:
+    from rankloop.bandits.train import AdLog
 
 
 class RewardModel(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.bandits.auc_policy import AUCPolicy, State
-from rankloop.bandits.log_report import CRITERION, Taught
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Policy, Softmax
+from rankloop.bandits.train import CRITERION, TrainedPolicy
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
 from rankloop.core.saved_session import load_with_notes, save
@@ -22,24 +22,24 @@ from rankloop.core.types import Floats, Problem, Query
 from rankloop.logs.context import Encoding, Visitor
 
 
-def session_of(taught: Taught, epsilon: float, seed: int = 0) -> Session:
+def session_of(trained: TrainedPolicy, epsilon: float, seed: int = 0) -> Session:
     """An `auc_policy` session that shows what the trained policy shows, with examples of the log to learn on from."""
-    learner = AUCPolicy(epsilon=epsilon, criterion=CRITERION, learning_rate=_step_size(taught.log.contexts))
-    n_ads, n_context = taught.scorer.weights.shape
+    learner = AUCPolicy(epsilon=epsilon, criterion=CRITERION, learning_rate=_step_size(trained.log.contexts))
+    n_ads, n_context = trained.scorer.weights.shape
     session = Session(learner, Problem(n_features=0, n_items=n_ads, n_context=n_context, shown=1), seed)
     state: State = session.state
     for ad in range(n_ads):
-        own = taught.log.ads == ad
-        for kept, counts, chosen in (
-            (state.clicked, state.n_clicked, own & (taught.log.rewards > 0)),
-            (state.unclicked, state.n_unclicked, own & (taught.log.rewards <= 0)),
+        own = trained.log.ads == ad
+        for sample, counts, chosen in (
+            (state.clicked, state.n_clicked, own & (trained.log.rewards > 0)),
+            (state.unclicked, state.n_unclicked, own & (trained.log.rewards <= 0)),
         ):
             rows = np.flatnonzero(chosen)
             spread = rows[np.linspace(0, len(rows) - 1, min(len(rows), learner.buffer)).astype(np.int64)]
-            kept[ad, : len(spread)], counts[ad] = taught.log.contexts[spread], len(rows)
-    trained = state._replace(weights=taught.scorer.weights.copy(), thresholds=taught.scorer.thresholds.copy())
+            sample[ad, : len(spread)], counts[ad] = trained.log.contexts[spread], len(rows)
+    fitted = state._replace(weights=trained.scorer.weights.copy(), thresholds=trained.scorer.thresholds.copy())
     _, generator, learned, refused = session.snapshot()
-    session.restore(trained, generator, learned, refused)
+    session.restore(fitted, generator, learned, refused)
     return session
 
 
@@ -68,12 +68,12 @@ class SavedPolicy(NamedTuple):
         return dict(zip(self.encoding.ads, self.probabilities([visitor])[0].tolist()))
 
 
-def save_policy(taught: Taught, epsilon: float, path: Path, seed: int = 0) -> None:
+def save_policy(trained: TrainedPolicy, epsilon: float, path: str | os.PathLike[str], seed: int = 0) -> None:
     """The session with which ad and which column each number stands for; the same to read, in a file beside it."""
-    encoding = taught.encoding
+    encoding = trained.encoding
     notes = {"items": list(encoding.ads), "context": encoding.context_names, "encoding": encoding.to_plain()}
-    save(session_of(taught, epsilon, seed), path, notes)
-    atomic_write(names_beside(path), json.dumps(encoding.to_plain(), ensure_ascii=False, indent=1))
+    save(session_of(trained, epsilon, seed), path, notes)
+    atomic_write(_names_beside(Path(path)), json.dumps(encoding.to_plain(), ensure_ascii=False, indent=1))
 
 
 def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
@@ -82,7 +82,7 @@ def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
     session, notes = load_with_notes(file)
     if session.problem.n_features > 0:
         raise InvalidInput(f"{file.name} ranks items by features; this log is of single ads")
-    encoding = Encoding.from_plain(notes["encoding"] if "encoding" in notes else _told_beside(file))
+    encoding = Encoding.from_plain(notes["encoding"] if "encoding" in notes else _encoding_beside(file))
     if session.problem.n_items != len(encoding.ads) or session.problem.n_context != encoding.n_context:
         raise InvalidInput(f"{file.name}: its policy and the columns of its log do not belong together")
     if session.problem.shown != 1:
@@ -90,9 +90,9 @@ def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
     return SavedPolicy(_policy_of(session), encoding)
 
 
-def _told_beside(path: Path) -> Any:
+def _encoding_beside(path: Path) -> Any:
     """The columns of a policy that was saved when they stood in the file beside it alone."""
-    beside = names_beside(path)
+    beside = _names_beside(path)
     if not beside.exists():
         raise NotFound(f"{beside.name} is not beside {path.name}: it tells which columns the policy's contexts are")
     try:
@@ -112,7 +112,7 @@ def _policy_of(session: Session) -> Policy:
     return Softmax(scorer=scorer, temperature=learner.temperature)
 
 
-def names_beside(path: Path) -> Path:
+def _names_beside(path: Path) -> Path:
     return path.with_name(path.name + ".json")
 
 

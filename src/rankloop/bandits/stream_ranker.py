@@ -10,12 +10,12 @@ from numpy.random import Generator, default_rng
 from numpy.typing import ArrayLike
 
 from rankloop.bandits.auc_loss import LOSSES, Loss, steepness
-from rankloop.bandits.estimator import Estimator
 from rankloop.core.errors import InvalidInput, UnstableUpdate
+from rankloop.core.estimator import Estimator
 from rankloop.core.kernels import kernel, reassociated, scores_of
 from rankloop.core.types import Floats, finite_floats, whole_number
 
-NOT_KEPT = -1
+NOT_SAMPLED = -1
 
 
 @reassociated
@@ -42,11 +42,11 @@ def stepped(
 
 @kernel
 def position_for(n_seen: int, size: int, draw: float) -> int:
-    """Where in a reservoir of this size the next example goes, when n_seen came before; NOT_KEPT is possible."""
+    """Where in a reservoir of this size the next example goes, when n_seen came before; NOT_SAMPLED is possible."""
     if n_seen < size:
         return n_seen
     position = int(draw * (n_seen + 1))
-    return position if position < size else NOT_KEPT
+    return position if position < size else NOT_SAMPLED
 
 
 @kernel
@@ -55,22 +55,22 @@ def _absorb(
     clicked: Floats,
     draws: Floats,
     weights: Floats,
-    kept: Floats,
+    samples: Floats,
     counts: Floats,
     rate: float,
     ridge: float,
     loss: int,
 ) -> None:
-    """Row after row, in place; kept[1] holds clicked examples, kept[0] unclicked ones."""
-    size = kept.shape[1]
+    """Row after row, in place; samples[1] holds clicked examples, samples[0] unclicked ones."""
+    size = samples.shape[1]
     for row in range(len(features)):
         kind = 1 if clicked[row] > 0.0 else 0
         n_others = min(int(counts[1 - kind]), size)
         sign = 2.0 * kind - 1.0
-        weights[:] = stepped(weights, features[row], kept[1 - kind, :n_others], sign, rate, ridge, loss)
+        weights[:] = stepped(weights, features[row], samples[1 - kind, :n_others], sign, rate, ridge, loss)
         position = position_for(int(counts[kind]), size, draws[row])
-        if position != NOT_KEPT:
-            kept[kind, position] = features[row]
+        if position != NOT_SAMPLED:
+            samples[kind, position] = features[row]
         counts[kind] += 1.0
 
 
@@ -97,7 +97,7 @@ class StreamingAUCRanker(Estimator):
                 f"loss one of {', '.join(LOSSES)}"
             )
         self.coef_: Floats = np.zeros(n_features)
-        self._kept: Floats = np.zeros((2, self.buffer, n_features))
+        self._samples: Floats = np.zeros((2, self.buffer, n_features))
         self._counts: Floats = np.zeros(2)
         self._rng: Generator = default_rng(self.seed)
 
@@ -111,14 +111,14 @@ class StreamingAUCRanker(Estimator):
         if features.shape[1] != len(self.coef_):
             raise InvalidInput(f"X has {features.shape[1]} features, earlier batches had {len(self.coef_)}")
         sizes = self.learning_rate, self.regularisation, LOSSES[self.loss]
-        rng, learned = deepcopy(self._rng), (self.coef_.copy(), self._kept.copy(), self._counts.copy())
+        rng, learned = deepcopy(self._rng), (self.coef_.copy(), self._samples.copy(), self._counts.copy())
         _absorb(features, clicked, rng.random(len(features)), *learned, *sizes)
         if not np.isfinite(learned[0]).all():
             raise UnstableUpdate(
                 "the weights would grow without end on this batch, which is refused: scale the features to about 1, or "
                 "lower the learning_rate"
             )
-        self._rng, (self.coef_, self._kept, self._counts) = rng, learned
+        self._rng, (self.coef_, self._samples, self._counts) = rng, learned
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:

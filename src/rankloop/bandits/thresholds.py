@@ -119,7 +119,9 @@ def _sampled_click_rate(scores: Floats, n_clicked: int, own: float, other: float
 
 
 @kernel
-def kept_threshold(clicked: Floats, unclicked: Floats, n_clicked: float, n_unclicked: float, criterion: int) -> float:
+def sampled_threshold(
+    clicked: Floats, unclicked: Floats, n_clicked: float, n_unclicked: float, criterion: int
+) -> float:
     """The best cut between the kept examples' scores, each standing for as many as were seen of its kind."""
     own, other = n_clicked / max(len(clicked), 1), n_unclicked / max(len(unclicked), 1)
     if criterion == CLICK_RATE:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 import warnings
@@ -13,20 +12,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.estimator import Estimator
 from rankloop.core.kernels import scores_of
 from rankloop.core.saved_session import save
 from rankloop.core.session import Session
-from rankloop.core.specs import nearest
 from rankloop.core.types import Floats, Problem, finite_floats, real_numbers
 from rankloop.data.dataset import Dataset
+from rankloop.evaluation.ranking.saved_model import NORMALISED as NORMALISED
 from rankloop.learners.fixed_weights import FixedWeights
 from rankloop.measures.base import mean_of, parse_measure
 
 Groups = Sequence[object] | ArrayLike
-NORMALISED = "normalised inside queries"  # the note of a saved model that ranks features scaled from 0 to 1
 
 
-class LinearRanker:
+class LinearRanker(Estimator):
     """Parameters in the constructor, `coef_` after `fit`; it predicts scores, and `score` is a mean over queries.
 
     `qid` names the query of each row; without it, all rows are one query. In a pipeline or a search over parameters
@@ -38,22 +37,6 @@ class LinearRanker:
     n_features_in_: int
     max_grade_: int
     n_queries_: int
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments by name."""
-        return {name: getattr(self, name) for name in self._names()}
-
-    def set_params(self, **parameters: Any) -> LinearRanker:
-        """Change some of the constructor's arguments."""
-        for name, value in parameters.items():
-            if name not in self._names():
-                raise InvalidInput(f"no parameter {name!r}{nearest(name, self._names())}")
-            setattr(self, name, value)
-        return self
 
     def predict(self, X: ArrayLike) -> Floats:
         """A score for each row; within a query, higher is better."""

@@ -57,9 +57,10 @@ Imports = Annotated[
 ]
 
 
-def log_option(name: str, metavar: str, help: str, **limits: float) -> Any:
+def log_option(name: str | tuple[str, ...], metavar: str, help: str, **limits: float) -> Any:
     """An option that counts with --log only."""
-    return typer.Option(name, metavar=metavar, help=help, rich_help_panel="From a log", **limits)  # type: ignore[arg-type]
+    names = (name,) if isinstance(name, str) else name
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel="From a log", **limits)  # type: ignore[arg-type]
 
 
 def engine_of(name: EngineName, workers: int | None) -> Engine:

@@ -1,0 +1,1 @@
+"""Learning a ranking from yesterday's clicks: read them, weigh them by position bias, train."""

@@ -1,4 +1,4 @@
-"""Learning from yesterday's clicks: each counts as much as its place was unlikely to be looked at."""
+"""Learning from yesterday's clicks: each counts as much as its position was unlikely to be examined."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.core.aliases import renamed
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices
 
@@ -19,31 +20,33 @@ class ClickPairs(NamedTuple):
     costs: Floats
 
 
+@renamed(place="position", looked_at="examined")
 def click_weights(position: ArrayLike, examined: ArrayLike, clip: float = np.inf) -> Floats:
-    """min(clip, 1 / looked_at[place]) for each click; `clip` trades a little bias for much less noise.
+    """min(clip, 1 / examined[position]) for each click; `clip` trades a little bias for much less noise.
 
-    A place that is never looked at cannot be clicked: the row is refused.
+    A position that is never examined cannot be clicked: the row is refused.
     Reference: Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback.
     """
-    positions, probabilities = item_indices(position, "place"), finite_floats(examined, 1, "looked_at")
+    positions, probabilities = item_indices(position, "position"), finite_floats(examined, 1, "examined")
     if len(positions) and (positions.min() < 0 or positions.max() >= len(probabilities)):
-        raise InvalidInput(f"a place is outside 0 … {len(probabilities) - 1}, for which looked_at is known")
+        raise InvalidInput(f"a position is outside 0 … {len(probabilities) - 1}, for which examined is known")
     faults = np.flatnonzero(~(probabilities[positions] > 0.0))
     if len(faults):
         row = int(faults[0])
         raise InvalidInput(
-            f"row {row}: place {positions[row]} is looked at with probability {probabilities[positions[row]]}"
+            f"row {row}: position {positions[row]} is examined with probability {probabilities[positions[row]]}"
         )
     return np.minimum(clip, 1.0 / probabilities[positions])
 
 
+@renamed(looked_at="examined")
 def weighted_relevance(
     offsets: ArrayLike, shown: ArrayLike, clicked: ArrayLike, examined: ArrayLike, clip: float = np.inf
 ) -> Floats:
     """Grades for an nDCG or any other additive risk: each clicked item its weight, every other 0.
 
-    `offsets` (n_queries + 1) cut the rows into queries, `shown` is the place where each item stood. With linear gains
-    the expected risk is that of the true relevance.
+    `offsets` (n_queries + 1) cut the rows into queries, `shown` is the position where each item stood. With linear
+    gains the expected risk is that of the true relevance.
     """
     borders, positions = item_indices(offsets, "offsets"), item_indices(shown, "shown")
     hits = finite_floats(clicked, 1, "clicked") > 0

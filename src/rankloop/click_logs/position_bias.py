@@ -1,4 +1,4 @@
-"""How likely people are to look at each place, learned from clicks: what propensity weights are made of."""
+"""How likely each position is to be examined, learned from clicks: what propensity weights are made of."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.core.aliases import renamed
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.rankings import ranking_of
@@ -17,10 +18,15 @@ MIN_EXAMINATION = 1e-6
 
 
 class Bias(NamedTuple):
-    """Relative chances to be looked at; the first place has 1."""
+    """Relative probabilities of examination; that of the first position is 1."""
 
     examined: Floats
     rounds: int  # of EM; 0 where there was none
+
+    @property
+    def looked_at(self) -> Floats:
+        """What `examined` was called in 0.1."""
+        return self.examined
 
 
 class Impressions(NamedTuple):
@@ -31,47 +37,48 @@ class Impressions(NamedTuple):
     clicked: Floats
 
 
+@renamed(place="position")
 def impressions(pair: ArrayLike, position: ArrayLike, clicked: ArrayLike) -> Impressions:
-    """Check and copy: pairs and places count from 0, clicks are 0 or 1."""
-    pairs, positions, clicks = (
-        item_indices(pair, "pair"),
-        item_indices(position, "place"),
-        finite_floats(clicked, 1, "clicked"),
-    )
+    """Check and copy: pairs and positions count from 0, clicks are 0 or 1."""
+    pairs, positions = item_indices(pair, "pair"), item_indices(position, "position")
+    clicks = finite_floats(clicked, 1, "clicked")
     if not len(pairs) == len(positions) == len(clicks) > 0:
-        raise InvalidInput("pair, place and clicked need the same length, at least 1")
+        raise InvalidInput("pair, position and clicked need the same length, at least 1")
     if pairs.min() < 0 or positions.min() < 0 or not np.isin(clicks, (0.0, 1.0)).all():
-        raise InvalidInput("pairs and places count from 0, clicked is 0 or 1")
+        raise InvalidInput("pairs and positions count from 0, clicked is 0 or 1")
     return Impressions(pairs, positions, clicks)
 
 
 def any_moved(log: Impressions) -> bool:
-    """Whether a pair stands at two places, without which `bias_by_em` has nothing to compare."""
+    """Whether a pair stands at two positions, without which `bias_by_em` has nothing to compare."""
     one_position = np.zeros(int(log.pair.max()) + 1, dtype=np.int64)
     one_position[log.pair] = log.position
     return bool((one_position[log.pair] != log.position).any())
 
 
+@renamed(places="positions", chances="probabilities", n_places="n_positions")
 def bias_from_swaps(
     positions: ArrayLike, clicked: ArrayLike, probabilities: ArrayLike, n_positions: int, smoothing: float = 1.0
 ) -> Bias:
     """Position bias from neighbours that were swapped at random, as `3pr` does anyway.
 
-    Each entry is an item of such a pair: the place where it stood, whether it was clicked, and the chance that it stood
-    there rather than one place up or down. Every pair of neighbouring places p, p + 1 compares the same items, so
-    looked_at[p + 1] / looked_at[p] = Σ_(at p+1) clicked / chance ÷ Σ_(at p) clicked / chance, and the ratios multiply
-    up from the top. An item belongs to the comparison of its pair alone: `places` holds (upper place of the pair,
-    own place). `smoothing` clicks are added to either side.
+    Each entry is an item of such a pair: where it stood, whether it was clicked, and the probability that it stood
+    there rather than one position up or down. Every pair of neighbouring positions p, p + 1 compares the same items, so
+    examined[p + 1] / examined[p] = Σ_(at p+1) clicked / probability ÷ Σ_(at p) clicked / probability, and the ratios
+    multiply up from the top. An item belongs to the comparison of its pair alone: `positions` holds (upper position of
+    the pair, own position). `smoothing` clicks are added to either side.
     Reference: Agarwal, Zaitsev, Wang, Li, Najork and Joachims (2019), Estimating Position Bias without Intrusive
     Interventions.
     """
     both = np.asarray(positions, dtype=np.int64)
-    hits, shares = finite_floats(clicked, 1, "clicked"), finite_floats(probabilities, 1, "chances")
+    hits, shares = finite_floats(clicked, 1, "clicked"), finite_floats(probabilities, 1, "probabilities")
     if both.ndim != 2 or both.shape[1] != 2 or not len(both) == len(hits) == len(shares):
-        raise InvalidInput("places holds (upper place of the pair, own place) for each entry of clicked and chances")
+        raise InvalidInput(
+            "positions holds (upper position of the pair, own position) for each entry of clicked and probabilities"
+        )
     if len(shares) and not ((shares > 0) & (shares <= 1)).all():
         row = int(np.flatnonzero(~((shares > 0) & (shares <= 1)))[0])
-        raise InvalidInput(f"row {row}: the chance is {shares[row]}; what happened had one above 0 and at most 1")
+        raise InvalidInput(f"row {row}: the probability is {shares[row]}; what happened had one above 0 and at most 1")
     upper, lower = (_clicks_at(both, hits / shares, step, n_positions) for step in (0, 1))
     examined = np.ones(n_positions)
     for position in range(n_positions - 1):
@@ -84,7 +91,7 @@ def swap_entries(log: Iterable[Arrival], n_positions: int) -> tuple[Ints, Floats
     """Entries for `bias_from_swaps` from the decisions of `3pr` and their clicks.
 
     Its receipts tell the pairs, the scores, hence which order each pair had before, and the swap probability p: an item
-    that kept its place had the chance 1 − p, one that changed it p. Rounds without chance (p = 0 or 1) tell nothing.
+    that stayed had the probability 1 − p, one that moved p. Rounds without chance (p = 0 or 1) tell nothing.
     """
     positions: list[tuple[int, int]] = []
     clicked: list[float] = []
@@ -106,7 +113,7 @@ def swap_entries(log: Iterable[Arrival], n_positions: int) -> tuple[Ints, Floats
 
 @kernel
 def _em_round(pair: Ints, position: Ints, clicked: Floats, examined: Floats, attractive: Floats) -> float:
-    """One round in place: expected looks and attractions given the clicks, then their means; the largest change."""
+    """One round in place: expected examinations and attractions given the clicks, then their means; largest change."""
     examinations, shown_at = np.zeros(len(examined)), np.zeros(len(examined))
     attractions, shown_of = np.zeros(len(attractive)), np.zeros(len(attractive))
     for row in range(len(pair)):
@@ -129,11 +136,11 @@ def _em_round(pair: Ints, position: Ints, clicked: Floats, examined: Floats, att
 
 
 def bias_by_em(log: Impressions, max_rounds: int = 1000, tolerance: float = 1e-6) -> Bias:
-    """Position bias by expectation maximisation of P(click) = looked_at[place] · attractive[(query, item)].
+    """Position bias by expectation maximisation of P(click) = examined[position] · attractive[(query, item)].
 
-    Needs the same pairs at different places, as any log has whose rankings changed; otherwise the two factors cannot be
-    told apart. References: Wang, Golbandi, Bendersky, Metzler and Najork (2018), Position Bias Estimation for Unbiased
-    Learning to Rank in Personal Search (without its regression); Richardson, Dominowska and Ragno (2007).
+    Needs the same pairs at different positions, as any log has whose rankings changed; otherwise the two factors cannot
+    be told apart. References: Wang, Golbandi, Bendersky, Metzler and Najork (2018), Position Bias Estimation for
+    Unbiased Learning to Rank in Personal Search (without its regression); Richardson, Dominowska and Ragno (2007).
     """
     examined = np.linspace(0.9, 0.5, int(log.position.max()) + 1)
     attractive = np.full(int(log.pair.max()) + 1, 0.5)
@@ -146,7 +153,7 @@ def bias_by_em(log: Impressions, max_rounds: int = 1000, tolerance: float = 1e-6
 
 
 def _clicks_at(positions: Ints, weights: Floats, step: int, n_positions: int) -> Floats:
-    """The weighted clicks at the upper (step 0) or lower (step 1) place of each pair of places."""
+    """The weighted clicks at the upper (step 0) or lower (step 1) position of each pair of positions."""
     chosen = positions[:, 1] - positions[:, 0] == step
     counts: Floats = np.bincount(positions[chosen, 0], weights[chosen], n_positions).astype(np.float64)
     return counts

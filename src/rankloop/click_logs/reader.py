@@ -12,13 +12,14 @@ import numpy as np
 from rankloop.click_logs.ips_weights import weighted_relevance
 from rankloop.click_logs.position_bias import Bias, Impressions, any_moved, bias_by_em
 from rankloop.core.errors import InvalidInput
-from rankloop.core.specs import nearest
 from rankloop.core.types import Floats, Ints, finite_floats
-from rankloop.data.compressed import opened
-from rankloop.logs.columns import GUESSES, NOT_CONTEXT, TAKEN, guess, plain, refuse_twice
+from rankloop.logs.columns import list_columns_of
 from rankloop.logs.context_columns import Numbers
 from rankloop.logs.impressions import holds_impressions, read_impressions
-from rankloop.logs.table import are_times, csv_header
+from rankloop.logs.table import CLICK, are_times, read_columns
+
+MAX_POSITIONS = 10_000
+Table = Mapping[str, Any]  # arrays by column
 
 
 class ClickLog(NamedTuple):
@@ -47,15 +48,15 @@ class ClickLog(NamedTuple):
         return Impressions(self.pair, self.position, self.clicked)
 
     def position_bias(self) -> Bias:
-        """By expectation maximisation; refused where no item stands at two places, since nothing tells it then."""
-        shown = self.impressions()
-        if self.position.max() > 0 and not any_moved(shown):
+        """By expectation maximisation; refused where no item stands at two positions, since nothing tells it then."""
+        seen = self.impressions()
+        if self.position.max() > 0 and not any_moved(seen):
             raise InvalidInput(
                 "no item stands at two places (for the same query, where there are queries), so the position bias "
                 "cannot be told: give --position-bias 1,0.5,… (1,1,…: all places alike), or name the column that tells "
                 "which item is which, --column item=NAME"
             )
-        return bias_by_em(shown)
+        return bias_by_em(seen)
 
     def relevance(self, examined: Floats, clip: float = 10.0) -> Floats:
         """The weight of each click, 0 elsewhere; no click weighs more than `clip`."""
@@ -93,10 +94,10 @@ def merged(log: ClickLog, weights: Floats) -> MergedLists:
 
 
 def read_click_log(path: Path, without: Sequence[str] = (), columns: Mapping[str, str] | None = None) -> ClickLog:
-    """A table with columns for the list, the place, the click and the features, or an export of impressions.
+    """A table with columns for the list, the position, the click and the features, or an export of impressions.
 
     Recognised names: impression or list, whose rows stand together, else query or qid; position or place, the smallest
-    number being the first; click; query and item, by which the same pair is known at another place (without a query,
+    number being the first; click; query and item, by which the same pair is known at another position (without a query,
     the item alone). `columns` says which column is what where the names do not: list, query, item, position, click.
     Every other column is a feature, except those named in `without`, times, whole numbers that look like ids, and other
     usual names of the click, the item, the propensity … (two columns for the click: the first usual name is taken).
@@ -125,14 +126,19 @@ def _of_impressions(path: Path) -> ClickLog:
 
 def _of_table(path: Path, without: Sequence[str], columns: Mapping[str, str]) -> ClickLog:
     table = read_columns(path)
-    names = click_columns(table, without, columns, path.name)
+    names = list_columns_of(list(table), without, columns, path.name)
+    _refuse_texts([name for name in names.features if table[name].dtype.kind not in "biuf"], table, path.name)
+    ids = tuple(name for name in names.features if _is_id(name, table[name]))
+    used = tuple(name for name in names.features if name not in ids)
+    if not used:
+        raise InvalidInput(f"{path.name} has no column of features; it has {', '.join(table)}")
     lists = np.asarray(table[names.list]).astype(str)
     starts = np.flatnonzero(np.append(True, lists[1:] != lists[:-1]))
     if len(np.unique(lists)) != len(starts):
         raise InvalidInput(f"{path.name}: the rows of a list do not stand together; sort by {names.list!r}")
-    features = finite_floats(np.column_stack([table[name] for name in names.features]), 2, f"{path.name}: features")
-    position = positions_in(table, names.position, path.name)
-    clicked = (numbers_in(table, names.click, path.name, CLICK) > 0).astype(np.float64)
+    features = finite_floats(np.column_stack([table[name] for name in used]), 2, f"{path.name}: features")
+    position = _positions(table, names.position, path.name)
+    clicked = (_numbers(table, names.click, path.name, CLICK) > 0).astype(np.float64)
     query = np.asarray(table[names.query]).astype(str) if names.query else lists
     pair = np.arange(len(lists))
     if names.item:
@@ -140,7 +146,7 @@ def _of_table(path: Path, without: Sequence[str], columns: Mapping[str, str]) ->
     offsets = np.append(starts, len(lists)).astype(np.int64)
     queries = np.unique(query, return_inverse=True)[1]
     shown = features, offsets, position, clicked, pair.astype(np.int64), queries
-    return ClickLog(*shown, names.features, names.ids, names.set_aside)
+    return ClickLog(*shown, used, ids, names.left_out)
 
 
 def _numbered(queries: Any, items: Any) -> Ints:
@@ -150,88 +156,9 @@ def _numbered(queries: Any, items: Any) -> Ints:
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
-QUERIES = ("query", "query_id", "qid")
-LISTS = ("impression", "list", "session", *QUERIES)
-ITEMS = ("item", "item_id", "doc", "document", "id")
-ROLES = {
-    "list": LISTS,
-    "query": QUERIES,
-    "item": ITEMS,
-    "position": GUESSES["position"],
-    "click": GUESSES["reward"],
-}
-NEEDED = ("list", "position", "click")
-MAX_POSITIONS = 10_000
-CLICK = "a number (0 or 1)"
-
-Table = Mapping[str, Any]  # arrays by column
-
-
-class ClickColumns(NamedTuple):
-    """The names of the columns, by what they are; an empty name: the table has none."""
-
-    list: str
-    query: str
-    item: str
-    position: str
-    click: str
-    features: tuple[str, ...]
-    ids: tuple[str, ...]  # no features, since they look like ids
-    set_aside: tuple[str, ...]  # nor these: other names of the click, the item …
-
-
-def read_columns(path: Path) -> dict[str, Any]:
-    """The whole table."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    try:
-        if path.suffix == ".parquet":
-            table = parquet.read_table(path)
-        else:
-            with opened(path) as file:
-                csv_header(file, path.name)
-            with opened(path) as file:
-                table = csv.read_csv(file)
-    except pa.ArrowInvalid as error:
-        raise InvalidInput(f"{path.name}: {' '.join(str(error).split())}") from None
-    refuse_twice(table.column_names, path.name)
-    if table.num_rows == 0:
-        raise InvalidInput(f"{path.name} has no rows")
-    return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def click_columns(table: Table, without: Sequence[str], named: Mapping[str, str], where: str) -> ClickColumns:
-    """As `named`, else as their names suggest, those in `without` left alone; of two names the first in `ROLES`."""
-    unknown = next((role for role in named if role not in ROLES), None)
-    if unknown is not None:
-        raise InvalidInput(f"a column is one of {', '.join(ROLES)}, not {unknown!r}")
-    for name in (*without, *named.values()):
-        if name not in table:
-            raise InvalidInput(f"{where} has no column {name!r}{nearest(name, list(table))}")
-    known = [name for name in table if name not in without]
-    free = [name for name in known if name not in named.values()]
-    roles = {role: named.get(role) or guess(free, usual) for role, usual in ROLES.items()}
-    for role in NEEDED:
-        if not roles[role]:
-            raise InvalidInput(
-                f"{where} has no column for the {role} ({', '.join(ROLES[role])}); it has {', '.join(known)}: add "
-                f'--column {role}=NAME (in Python columns={{"{role}": "NAME"}})'
-            )
-    rest = [name for name in free if plain(name) and name not in roles.values()]
-    set_aside = tuple(name for name in rest if plain(name) in {*TAKEN, *LISTS, *ITEMS, *NOT_CONTEXT})
-    given = [name for name in rest if name not in set_aside]
-    _refuse_texts([name for name in given if table[name].dtype.kind not in "biuf"], table, where)
-    ids = tuple(name for name in given if _is_id(name, table[name]))
-    features = tuple(name for name in given if name not in ids)
-    if not features:
-        raise InvalidInput(f"{where} has no column of features; it has {', '.join(table)}")
-    return ClickColumns(**roles, features=features, ids=ids, set_aside=set_aside)
-
-
-def positions_in(table: Table, name: str, where: str) -> Ints:
-    """Where each item stood, the smallest number being the first place."""
-    values = numbers_in(table, name, where, "a whole number")
+def _positions(table: Table, name: str, where: str) -> Ints:
+    """Where each item stood, the smallest number being the first position."""
+    values = _numbers(table, name, where, "a whole number")
     _refuse(values != np.floor(values), table, name, where, "; it must be a whole number")
     if values.max() - values.min() >= MAX_POSITIONS:
         far = np.abs(values)
@@ -240,7 +167,7 @@ def positions_in(table: Table, name: str, where: str) -> Ints:
     return positions - int(positions.min())
 
 
-def numbers_in(table: Table, name: str, where: str, right: str = "a number") -> Floats:
+def _numbers(table: Table, name: str, where: str, right: str) -> Floats:
     """A column of finite numbers, or the first row that holds none."""
     column = table[name]
     if column.dtype.kind in "biuf":

@@ -1,7 +1,20 @@
-"""Judging what was learned: scores of rankings, what a policy would earn, comparisons, stability."""
+"""How good rankings and policies are: by measures (`ranking`), and by what a log says of them (`off_policy`)."""
 
-from rankloop.evaluation.off_policy.estimate import Estimate, Options
-from rankloop.evaluation.off_policy.estimators import clipped, direct, doubly_robust, estimate, ips, snips, switch
+from typing import Any
+
+from rankloop.evaluation.off_policy.estimators import (
+    ALIASES,
+    Estimate,
+    Options,
+    clipped_ips,
+    direct_method,
+    doubly_robust,
+    estimate,
+    ips,
+    snips,
+    switch_dr,
+)
+from rankloop.evaluation.off_policy.evaluate import evaluate_on_impressions, evaluate_on_rankings, evaluate_target
 from rankloop.evaluation.off_policy.overlap import Overlap
 from rankloop.evaluation.off_policy.propensities import (
     RankingPolicy,
@@ -11,15 +24,17 @@ from rankloop.evaluation.off_policy.propensities import (
     shown_parts,
 )
 from rankloop.evaluation.off_policy.slates import (
-    cascade,
+    cascade_ips,
     factored_slate_weight,
     position_wise,
     pseudo_inverse,
     slate_weight,
     whole_ranking,
 )
+from rankloop.evaluation.ranking.saved_model import score_model
 from rankloop.evaluation.ranking.score import Scores, score_rankings, score_scores, score_session
 from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
+from rankloop.evaluation.report import Report, verdicts
 from rankloop.logs.columns import Columns
 from rankloop.logs.rows import Rows, rows_of
 from rankloop.logs.table import LogTable
@@ -31,13 +46,17 @@ __all__ = [
     "Options",
     "Overlap",
     "RankingPolicy",
+    "Report",
     "Rows",
     "Scores",
-    "cascade",
-    "clipped",
-    "direct",
+    "cascade_ips",
+    "clipped_ips",
+    "direct_method",
     "doubly_robust",
     "estimate",
+    "evaluate_on_impressions",
+    "evaluate_on_rankings",
+    "evaluate_target",
     "factored_slate_weight",
     "ips",
     "position_probabilities",
@@ -47,6 +66,7 @@ __all__ = [
     "read_qrels",
     "read_run",
     "rows_of",
+    "score_model",
     "score_rankings",
     "score_run",
     "score_scores",
@@ -55,6 +75,14 @@ __all__ = [
     "shown_parts",
     "slate_weight",
     "snips",
-    "switch",
+    "switch_dr",
+    "verdicts",
     "whole_ranking",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    new = "position_probabilities" if name == "place_probabilities" else ALIASES.get(name)
+    if new is None:
+        raise AttributeError(f"module 'rankloop.evaluation' has no attribute {name!r}")
+    return globals()[new]

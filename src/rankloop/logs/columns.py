@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.specs import nearest
 
-GUESSES = {
-    "action": (
-        "action",
-        "ad",
-        "item",
-        "offer",
-        "arm",
-        "shown_ad",
-        "ad_shown",
-        "ad_id",
-        "item_id",
-        "offer_id",
-        "banner",
-    ),
-    "reward": ("reward", "click", "clicked", "clicks", "is_click"),
+# Usual names by role; of two columns for one thing (click, clicked) the name that stands first is taken.
+CLICKS = ("reward", "click", "clicked", "clicks", "is_click")
+POSITIONS = ("position", "place", "slot")
+ADS = ("action", "ad", "item", "offer", "arm", "shown_ad", "ad_shown", "ad_id", "item_id", "offer_id", "banner")
+QUERIES = ("query", "query_id", "qid")
+GUESSES = {  # in a log of single choices
+    "action": ADS,
+    "reward": CLICKS,
     "propensity": ("propensity", "propensity_score", "pscore", "probability", "prob"),
     "target": ("target", "target_probability", "evaluation_probability"),
-    "position": ("position", "place", "slot"),
+    "position": POSITIONS,
+}
+LIST_GUESSES = {  # in a log of lists
+    "list": ("impression", "list", "session", *QUERIES),
+    "query": QUERIES,
+    "item": ("item", "item_id", "doc", "document", "id"),
+    "position": POSITIONS,
+    "click": CLICKS,
 }
 TAKEN = frozenset(name for usual in GUESSES.values() for name in usual)
-ROLES = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
-NEVER = {"propensity": "; if it was never logged see docs/faq.md, 'My log has no propensities'"}
 NOT_CONTEXT = ("timestamp", "time", "date", "id")
+NEEDED = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
+NEEDED_OF_LISTS = ("list", "position", "click")
+NEVER_LOGGED = {"propensity": "; if it was never logged see docs/faq.md, 'My log has no propensities'"}
 
 
 class Columns(NamedTuple):
@@ -45,31 +46,65 @@ class Columns(NamedTuple):
     left_out: tuple[str, ...] = ()  # named like a time, or like the click, the ad … beside the column that is it
 
     @property
-    def said(self) -> str:
+    def unused(self) -> str:
         """What was left out, to be added to a line; empty: nothing."""
         return f"; not context, by their names: {', '.join(self.left_out)}" if self.left_out else ""
 
 
-def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Columns:
-    """The columns as named, or as their names suggest.
+class ListColumns(NamedTuple):
+    """Which column of a table of shown lists is what; an empty name: the table has none."""
 
-    Of two names for one thing (click, clicked) the one that `GUESSES` has first is taken. The other is no context: it
-    would tell what is to be predicted.
+    list: str
+    query: str
+    item: str
+    position: str
+    click: str
+    features: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # no features: named like a time, or like the click, the item … that another one is
+
+
+def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Columns:
+    """The columns of a log of single choices as named, or as their names suggest.
+
+    Another usual name for what a column is taken for is no context: it would tell what is to be predicted.
     """
     refuse_twice(names, where)
-    unknown = next((given for given in named.values() if given and given not in names), None)
-    if unknown is not None:
-        raise InvalidInput(f"{where} has no column {unknown!r}{nearest(unknown, names)}")
-    found = {role: named.get(role) or guess(names, usual) for role, usual in GUESSES.items()}
-    for role in ("action", "reward", "propensity"):
+    _refuse_unknown([name for name in named.values() if name], names, where)
+    found = {role: named.get(role) or _guess(names, usual) for role, usual in GUESSES.items()}
+    for role in NEEDED:
         if not found[role]:
             raise InvalidInput(
-                f"{where} has no column that is clearly the {ROLES[role]} (such as {', '.join(GUESSES[role][:3])}); it "
-                f'has {", ".join(names)}: add --column {role}=NAME (in Python {role}="NAME"){NEVER.get(role, "")}'
+                f"{where} has no column that is clearly the {NEEDED[role]} (such as {', '.join(GUESSES[role][:3])}); "
+                f"it has {', '.join(names)}: add --column {role}=NAME "
+                f'(in Python {role}="NAME"){NEVER_LOGGED.get(role, "")}'
             )
-    rest = [name for name in names if plain(name) and name not in found.values()]
-    left_out = tuple(name for name in rest if plain(name) in TAKEN or plain(name) in NOT_CONTEXT)
-    return Columns(**found, context=tuple(name for name in rest if name not in left_out), left_out=left_out)
+    context, left_out = _others(names, found.values(), TAKEN)
+    return Columns(**found, context=context, left_out=left_out)
+
+
+def list_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping[str, str], where: str) -> ListColumns:
+    """The columns of a log of lists as named, or as their names suggest, those in `without` left alone."""
+    unknown = next((role for role in named if role not in LIST_GUESSES), None)
+    if unknown is not None:
+        raise InvalidInput(f"a column is one of {', '.join(LIST_GUESSES)}, not {unknown!r}")
+    _refuse_unknown([*without, *named.values()], names, where)
+    known = [name for name in names if name not in without]
+    free = [name for name in known if name not in named.values()]
+    found = {role: named.get(role) or _guess(free, usual) for role, usual in LIST_GUESSES.items()}
+    for role in NEEDED_OF_LISTS:
+        if not found[role]:
+            raise InvalidInput(
+                f"{where} has no column for the {role} ({', '.join(LIST_GUESSES[role])}); it has {', '.join(known)}: "
+                f'add --column {role}=NAME (in Python columns={{"{role}": "NAME"}})'
+            )
+    features, left_out = _others(free, found.values(), {*TAKEN, *LIST_GUESSES["list"], *LIST_GUESSES["item"]})
+    return ListColumns(**found, features=features, left_out=left_out)
+
+
+def holds_lists(names: Sequence[str], named: Mapping[str, str]) -> bool:
+    """Whether a table looks like a log of lists rather than of single choices, each with its propensity."""
+    lists = all(named.get(role) or _guess(names, LIST_GUESSES[role]) for role in NEEDED_OF_LISTS)
+    return lists or not all(named.get(role) or _guess(names, GUESSES[role]) for role in NEEDED)
 
 
 def named_columns(given: Sequence[str], known: Sequence[str]) -> dict[str, str]:
@@ -89,11 +124,26 @@ def refuse_twice(names: Sequence[str], where: str) -> None:
         raise InvalidInput(f"{where} has two columns {twice!r}: give each its own name")
 
 
-def guess(names: Sequence[str], usual: Sequence[str]) -> str:
+def _refuse_unknown(given: Sequence[str], names: Sequence[str], where: str) -> None:
+    unknown = next((name for name in given if name not in names), None)
+    if unknown is not None:
+        raise InvalidInput(f"{where} has no column {unknown!r}{nearest(unknown, names)}")
+
+
+def _guess(names: Sequence[str], usual: Sequence[str]) -> str:
     """The column with the usual name that stands first in `usual`; empty: none has one."""
-    return next((name for guess in usual for name in names if plain(name) == guess), "")
+    return next((name for guess in usual for name in names if _plain(name) == guess), "")
 
 
-def plain(name: str) -> str:
+def _others(
+    names: Sequence[str], found: Collection[str], usual: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns that have no role: those to learn from, and those left out by their names."""
+    rest = [name for name in names if _plain(name) and name not in found]
+    left_out = tuple(name for name in rest if _plain(name) in usual or _plain(name) in NOT_CONTEXT)
+    return tuple(name for name in rest if name not in left_out), left_out
+
+
+def _plain(name: str) -> str:
     """So that "Shown Ad" and "shown-ad" are known as shown_ad."""
     return name.strip().lower().replace(" ", "_").replace("-", "_")

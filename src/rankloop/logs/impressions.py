@@ -1,4 +1,4 @@
-"""Logged rankings as the service exports them (Parquet, one row per impression), to judge and to learn from."""
+"""Logged rankings as the service exports them (Parquet, one row per impression), to evaluate by and to learn from."""
 
 from __future__ import annotations
 

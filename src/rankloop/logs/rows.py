@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, real_numbers
 
+ABOVE_ZERO = "what was shown had a probability above 0 and at most 1"
+Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
 
 class Rows(NamedTuple):
     """One entry per logged decision."""
@@ -34,48 +37,36 @@ def rows_of(
 ) -> Rows:
     """Check and copy; a fault names its row, counted from `first_row`, and `where` it is (a file).
 
-    With `ndim` = 2 every entry is a row of numbers, one per place of a ranking.
+    With `ndim` = 2 every entry is a row of numbers, one per position of a ranking.
     """
-    position = f"{where}, " if where else ""
-    rewards = _floats(reward, "reward", position, ndim)
-    columns = {"propensity": propensity, "target": target, "predicted": predicted, "expected": expected}
-    arrays = {name: None if given is None else _floats(given, name, position, ndim) for name, given in columns.items()}
-    for name, values in arrays.items():
-        if values is not None and values.shape != rewards.shape:
-            raise InvalidInput(f"{position}{name} has shape {values.shape}, reward has {rewards.shape}")
-    logged, wanted = arrays["propensity"], arrays["target"]
-    if logged is None or wanted is None:
-        raise InvalidInput(f"{position}propensity and target are needed, one for each reward")
-    _refuse(~np.isfinite(logged), logged, f"{position}row {{}}: the propensity is missing", first_row)
-    _refuse(
-        (logged <= 0) | (logged > 1), logged, f"{position}row {{}}: the propensity is {{}}; {ABOVE_ZERO}", first_row
-    )
-    _refuse(
-        ~((wanted >= 0) & (wanted <= 1 + 1e-9)),
-        wanted,
-        f"{position}row {{}}: the target is {{}}; {FROM_ZERO}",
-        first_row,
-    )
-    for name, values in (("reward", rewards), *((n, arrays[n]) for n in ("predicted", "expected"))):
-        if values is not None:
-            _refuse(
-                ~np.isfinite(values), values, f"{position}row {{}}: the {name} is {{}}; it must be finite", first_row
-            )
-    return Rows(rewards, logged, wanted, arrays["predicted"], arrays["expected"])
+    prefix = f"{where}, " if where else ""
+    columns = {
+        name: _floats(given, f"{prefix}{name}", ndim)
+        for name, given in zip(Rows._fields, (reward, propensity, target, predicted, expected))
+        if given is not None
+    }
+    if not {"reward", "propensity", "target"} <= columns.keys():
+        raise InvalidInput(f"{prefix}propensity and target are needed, one for each reward")
+    shape, logged, wanted = columns["reward"].shape, columns["propensity"], columns["target"]
+    for name, values in columns.items():
+        if values.shape != shape:
+            raise InvalidInput(f"{prefix}{name} has shape {values.shape}, reward has {shape}")
+
+    def refuse(bad: Mask, values: Floats, fault: str) -> None:
+        if bad.any():
+            index = tuple(np.argwhere(bad)[0].tolist())
+            raise InvalidInput(f"{prefix}row {index[0] + first_row}: the {fault.format(values[index])}")
+
+    refuse(~np.isfinite(logged), logged, "propensity is missing")
+    refuse((logged <= 0) | (logged > 1), logged, f"propensity is {{}}; {ABOVE_ZERO}")
+    refuse(~((wanted >= 0) & (wanted <= 1 + 1e-9)), wanted, "target is {}; it must be a probability from 0 to 1")
+    for name in ("reward", *list(columns)[3:]):
+        refuse(~np.isfinite(columns[name]), columns[name], f"{name} is {{}}; it must be finite")
+    return Rows(**columns)
 
 
-ABOVE_ZERO = "what was shown had a probability above 0 and at most 1"
-FROM_ZERO = "it must be a probability from 0 to 1"
-
-
-def _floats(values: ArrayLike, name: str, position: str, ndim: int) -> Floats:
-    array = real_numbers(values, f"{position}{name}")
+def _floats(values: ArrayLike, name: str, ndim: int) -> Floats:
+    array = real_numbers(values, name)
     if array.ndim != ndim:
-        raise InvalidInput(f"{position}{name} must have {ndim} dimension(s), got shape {array.shape}")
+        raise InvalidInput(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     return array
-
-
-def _refuse(bad: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], values: Floats, message: str, first_row: int) -> None:
-    if bad.any():
-        index = tuple(np.argwhere(bad)[0].tolist())
-        raise InvalidInput(message.format(index[0] + first_row, values[index]))

@@ -15,9 +15,12 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.data.compressed import opened
 from rankloop.data.folder import given_path
-from rankloop.logs.columns import columns_of
+from rankloop.logs.columns import columns_of, refuse_twice
 from rankloop.logs.rows import Rows, rows_of
 
+BLOCK_BYTES = 8 << 20
+PIECE_ROWS = 1 << 16
+CLICK = "a number (0 or 1)"  # what a column of clicks should hold
 CLOCK = r"\d{2}:\d{2}(:\d{2}([.,]\d+)?)?"
 ISO = re.compile(rf"\s*(\d{{4}}-\d{{2}}-\d{{2}}([T ]{CLOCK})?|{CLOCK})\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*")
 KINDS = (datetime.date, datetime.time)  # a datetime is a date too
@@ -31,9 +34,6 @@ def are_times(values: Iterable[Any]) -> bool:
 
 def _is_time(value: Any) -> bool:
     return isinstance(value, KINDS) or (isinstance(value, str) and ISO.fullmatch(value) is not None)
-
-
-BLOCK_BYTES = 8 << 20
 
 
 class Fault(NamedTuple):
@@ -56,6 +56,38 @@ def csv_header(file: Any, where: str) -> list[str]:
     if names[0].lstrip().startswith("{"):
         raise InvalidInput(f"{where} seems to be JSON; a log is a CSV or Parquet file")
     return names
+
+
+def read_columns(path: Path) -> dict[str, Any]:
+    """A whole table, as arrays by column."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+    from pyarrow import parquet
+
+    try:
+        if _is_parquet(path):
+            table = parquet.read_table(path)
+        else:
+            with opened(path) as file:
+                csv_header(file, path.name)
+            with opened(path) as file:
+                table = arrow_csv.read_csv(file)
+    except pa.ArrowInvalid as error:
+        raise InvalidInput(f"{path.name}: {' '.join(str(error).split())}") from None
+    refuse_twice(table.column_names, path.name)
+    if table.num_rows == 0:
+        raise InvalidInput(f"{path.name} has no rows")
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def column_names(path: Path) -> list[str]:
+    """The names of a table's columns, from its first line or its schema."""
+    if _is_parquet(path):
+        import pyarrow.parquet
+
+        return list(pyarrow.parquet.ParquetFile(path).schema_arrow.names)
+    with opened(path) as file:
+        return csv_header(file, path.name)
 
 
 def csv_tables(file: Any, wanted: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
@@ -92,9 +124,6 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-PIECE_ROWS = 1 << 16
-
-
 class LogPiece(NamedTuple):
     """Consecutive rows; `first_row` counts from 1, below the header."""
 
@@ -117,7 +146,7 @@ class LogTable:
 
     def __init__(self, path: str | Path, **named: str) -> None:
         self.path = given_path(str(path))
-        self.names = self._header()
+        self.names = column_names(self.path)
         self.columns = columns_of(self.names, named, self.path.name)
 
     def pieces(self) -> Iterator[LogPiece]:
@@ -159,20 +188,12 @@ class LogTable:
             return np.array(table[name].to_numpy(zero_copy_only=False), dtype=np.float64)
         except (TypeError, ValueError) as error:
             fault = first_fault([table], [name], first)
-            said = self._told(fault) if fault else f"{self.path.name}, from row {first}: {name}: {error}"
+            said = self._message(fault) if fault else f"{self.path.name}, from row {first}: {name}: {error}"
             raise InvalidInput(said) from None
 
-    def _told(self, fault: Fault) -> str:
-        right = "a number (0 or 1)" if fault.column == self.columns.reward else "a number"
+    def _message(self, fault: Fault) -> str:
+        right = CLICK if fault.column == self.columns.reward else "a number"
         return f"{self.path.name}, row {fault.row}: {fault.column} is {fault.value!r}; it must be {right}"
-
-    def _header(self) -> list[str]:
-        if _is_parquet(self.path):
-            import pyarrow.parquet
-
-            return list(pyarrow.parquet.ParquetFile(self.path).schema_arrow.names)
-        with opened(self.path) as file:
-            return csv_header(file, self.path.name)
 
     def _tables(self, wanted: list[str]) -> Iterator[Any]:
         import pyarrow as pa
@@ -188,7 +209,7 @@ class LogTable:
                 yield from csv_tables(file, wanted, self._number_columns(wanted), texts)
         except pa.ArrowInvalid as error:
             fault = None if _is_parquet(self.path) else self._fault(wanted)
-            said = self._told(fault) if fault else f"{self.path.name}: {' '.join(str(error).split())}"
+            said = self._message(fault) if fault else f"{self.path.name}: {' '.join(str(error).split())}"
             raise InvalidInput(said) from None
 
     def _number_columns(self, wanted: Sequence[str]) -> list[str]:

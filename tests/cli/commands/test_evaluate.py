@@ -10,6 +10,7 @@ from rankloop.core.registry import build
 from rankloop.core.saved_session import save
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
+from rankloop.evaluation.ranking.saved_model import score_model, was_normalised
 
 LETOR = "1 qid:1 1:0.1 2:9\n0 qid:1 1:0.9 2:0\n0 qid:2 1:0.2\n0 qid:2 1:0.1\n"
 RUN = "q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\nq2 Q0 a 1 2.0 t\n"
@@ -98,3 +99,10 @@ def test_a_missing_file_is_called_so(capsys: pytest.CaptureFixture[str], command
         main(command)
     assert leaving.value.code == 2
     assert capsys.readouterr().err == "rankloop: there is no file 'x.csv'\n"
+
+
+def test_score_model_is_what_the_command_prints(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = score_model(files / "model.rankloop", files / "test.txt", ["RR", "AP"])
+    _, out, _ = run(capsys, "model.rankloop", "test.txt", "-m", "RR", "-m", "AP", "--json")
+    assert json.loads(out)["overall"] == scores.overall
+    assert not was_normalised(files / "model.rankloop")

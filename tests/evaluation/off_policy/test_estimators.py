@@ -6,8 +6,19 @@ import math
 import numpy as np
 import pytest
 
+from rankloop import evaluation
 from rankloop.core.errors import InvalidInput
-from rankloop.evaluation import Options, clipped, direct, doubly_robust, estimate, ips, rows_of, snips, switch
+from rankloop.evaluation import (
+    Options,
+    clipped_ips,
+    direct_method,
+    doubly_robust,
+    estimate,
+    ips,
+    rows_of,
+    snips,
+    switch_dr,
+)
 from rankloop.evaluation.off_policy.sums import N_GROUPS
 
 CONTEXT = np.array([0.3, 0.7])
@@ -70,12 +81,12 @@ def test_hand_arithmetic():
     # weights are 0.5, 2 and 2
     assert ips(reward, propensity, target).value == pytest.approx((0.5 + 2) / 3)
     assert snips(reward, propensity, target).value == pytest.approx((0.5 + 2) / (0.5 + 2 + 2))
-    assert clipped(reward, propensity, target, limit=1).value == pytest.approx((0.5 + 1) / 3)
-    assert direct(reward, propensity, target, expected=[0.1, 0.2, 0.6]).value == pytest.approx(0.3)
+    assert clipped_ips(reward, propensity, target, limit=1).value == pytest.approx((0.5 + 1) / 3)
+    assert direct_method(reward, propensity, target, expected=[0.1, 0.2, 0.6]).value == pytest.approx(0.3)
     model = {"predicted": [0.5, 0.5, 0.5], "expected": [0.1, 0.2, 0.6]}
     robust = doubly_robust(reward, propensity, target, **model)
     assert robust.value == pytest.approx(0.3 + (0.5 * 0.5 - 2 * 0.5 + 2 * 0.5) / 3)
-    assert switch(reward, propensity, target, **model, limit=1).value == pytest.approx(0.3 + (0.5 * 0.5) / 3)
+    assert switch_dr(reward, propensity, target, **model, limit=1).value == pytest.approx(0.3 + (0.5 * 0.5) / 3)
     found = ips(reward, propensity, target)
     assert found.effective_n == pytest.approx(4.5**2 / (0.25 + 4 + 4))
     assert found.current == pytest.approx(2 / 3)
@@ -147,9 +158,25 @@ def test_other_refusals():
     with pytest.raises(InvalidInput, match="level"):
         ips([1], [1], [1], level=95)
     with pytest.raises(InvalidInput, match="limit"):
-        clipped([1], [1], [1], limit=0)
+        clipped_ips([1], [1], [1], limit=0)
 
 
 def test_one_row_has_no_bound_worth_having():
     for bound in ("t", "bernstein"):
         assert ips([1.0], [0.5], [0.5], bound=bound).lower == -math.inf
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("direct", "direct_method"), ("switch", "switch_dr"), ("clipped", "clipped_ips"), ("cascade", "cascade_ips")],
+)
+def test_the_names_of_0_1_mean_the_same_estimators(old, new):
+    assert getattr(evaluation, old) is getattr(evaluation, new)
+    if old != "cascade":
+        ones = np.ones(50)
+        rows = rows_of(ones, ones / 2, ones / 4, ones / 3, ones / 5)
+        before, now = (estimate([rows], method, Options(limit=0.4)) for method in (old, new))
+        assert (before.method, now.method) == (old, new)
+        assert before._replace(method=new) == now
+    with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
+        getattr(evaluation, "nosuch")  # noqa: B009

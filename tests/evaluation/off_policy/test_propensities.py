@@ -10,7 +10,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, entries
 from rankloop.core.types import Clicks, Preferred, Problem, Query, Relevances, Reward, clicks
 from rankloop.evaluation import RankingPolicy, position_probabilities, prefix_probabilities, shown_parts
-from rankloop.evaluation.off_policy.estimate import Options, summed
+from rankloop.evaluation.off_policy.estimators import Options, summed
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, ranking_series, rewards_by_position, span_of
 
 N_ITEMS = 4
@@ -111,7 +111,7 @@ def test_long_lists_of_swapped_pairs_are_written_down_and_free_orders_refused():
     found = position_probabilities(policy, query, policy.learner.predict(policy.state, query), 8)
     # Paired from the first place on or from the second, ½ each; an item leaves its place when its pair is swapped.
     np.testing.assert_allclose(found, [0.5 * 0.7 + 0.5, *[0.7] * 7], atol=1e-12)
-    with pytest.raises(InvalidInput, match="Pdgd can show too many different orders in the first 8 places"):
+    with pytest.raises(InvalidInput, match="Pdgd can show too many different orders in the first 8 positions"):
         position_probabilities(policy_of("pdgd"), query, np.arange(30), 8)
     with pytest.raises(InvalidInput, match="LinearThompson cannot say"):
         prefix_probabilities(policy_of("linear_thompson"), QUERY, ORDERS[0], 2)
@@ -174,3 +174,14 @@ def test_rankings_of_several_lengths_in_one_log():
         list(
             ranking_series([entries[0], entries[1]._replace(drawn_by=policy_of("linear_thompson"))], target, "cascade")
         )
+
+
+def test_the_keyword_and_the_name_of_0_1_still_work():
+    from rankloop.evaluation import place_probabilities
+
+    policy = policy_of("3pr(swap=0.3)")
+    for old, new in ((place_probabilities, position_probabilities), (prefix_probabilities, prefix_probabilities)):
+        np.testing.assert_array_equal(
+            old(policy, QUERY, ORDERS[0], places=2), new(policy, QUERY, ORDERS[0], positions=2)
+        )
+    assert shown_parts(policy, QUERY, places=2) == shown_parts(policy, QUERY, positions=2)

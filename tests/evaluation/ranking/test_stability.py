@@ -5,7 +5,7 @@ import pytest
 
 from rankloop import InvalidInput, Problem, Query, build, play
 from rankloop.data.streams.linear_gaussian import LinearGaussian
-from rankloop.evaluation.ranking.stability import Overlap, common_items, overlaps
+from rankloop.evaluation.ranking.stability import TopOverlap, common_items, overlaps
 from rankloop.feedback.noisy_reader import NoisyReader
 
 STREAM = LinearGaussian(n_items=30, n_features=6, n_queries=40)
@@ -23,9 +23,9 @@ def test_overlaps_by_hand():
     state = learner.init(Problem(n_features=1))
     states = [state._replace(weights=state.weights * (-1) ** t) for t in range(8)]
     assert list(overlaps(learner, states, [query], apart=1, every=2, top=3)) == [
-        Overlap(2, 0.0),
-        Overlap(4, 0.0),
-        Overlap(6, 0.0),
+        TopOverlap(2, 0.0),
+        TopOverlap(4, 0.0),
+        TopOverlap(6, 0.0),
     ]
     assert {one.common for one in overlaps(learner, states, [query], apart=2, every=1, top=3)} == {3.0}
 

@@ -13,8 +13,8 @@ import pytest
 from tests.service.cases import NAMES, SHOP, Location, feed, rank, running
 
 from rankloop import load
-from rankloop.evaluation.off_policy.estimate import Options
-from rankloop.evaluation.report import judge_rankings
+from rankloop.evaluation.off_policy.estimators import Options
+from rankloop.evaluation.off_policy.evaluate import evaluate_on_impressions
 from rankloop.logs.impressions import read_impressions
 
 PDGD: dict[str, Any] = {"learner": "pdgd", "problem": {"feature_names": NAMES}}
@@ -48,7 +48,7 @@ def test_a_ranker_judged_by_its_own_export_earns_what_it_earned(case: str, tmp_p
         (tmp_path / "same.rankloop").write_bytes(client.get("/rankers/shop/state").content)
         pins = [row["pinned"] for row in exported(client)]
     log = list(read_impressions(tmp_path / "log.parquet"))
-    judged = judge_rankings(load(tmp_path / "same.rankloop"), log, "same", "ips", Options()).estimates
+    judged = evaluate_on_impressions(load(tmp_path / "same.rankloop"), log, "same", "ips", Options()).estimates
     rewards = [shown.reward() for shown in log]
     assert judged["same"].value == pytest.approx(np.mean(rewards))
     assert judged["same"].overlap.mean_weight == pytest.approx(1.0)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.bandits.campaigns.labelled_logs import undersampled
-from rankloop.bandits.scorer import AdLog
+from rankloop.bandits.train import AdLog
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.data.download import need
@@ -93,8 +93,8 @@ def _one_vs_all(log: AdLog, make: Callable[[int], Any], ratio: float | None, rng
         own = np.flatnonzero(log.ads == ad)
         clicked = log.rewards[own] > 0
         if clicked.any() and not clicked.all():
-            kept = own if ratio is None else own[undersampled(clicked, ratio, rng)]
-            classifiers.append(make(len(kept)).fit(log.contexts[kept], log.rewards[kept] > 0))
+            rows = own if ratio is None else own[undersampled(clicked, ratio, rng)]
+            classifiers.append(make(len(rows)).fit(log.contexts[rows], log.rewards[rows] > 0))
         else:
             classifiers.append(1.0 if clicked.any() else None)
     return OneVsAll(classifiers=tuple(classifiers))

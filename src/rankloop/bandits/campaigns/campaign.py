@@ -12,7 +12,7 @@ from numpy.random import Generator, default_rng
 from scipy.special import expit
 
 from rankloop.bandits.policies import Policy, choose
-from rankloop.bandits.scorer import AdLog
+from rankloop.bandits.train import AdLog
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Problem, Query

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from rankloop.bandits.scorer import AdLog
+from rankloop.bandits.train import AdLog
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.readers.multiclass import LabelledSet
@@ -72,8 +72,8 @@ def only_ads(log: AdLog, ads: Ints) -> AdLog:
     """The rows that showed one of these ads, renumbered by their place in `ads`; propensities stay as logged."""
     position = np.full(log.n_ads, -1)
     position[ads] = np.arange(len(ads))
-    kept = position[log.ads] >= 0
-    return AdLog(log.contexts[kept], position[log.ads[kept]], log.rewards[kept], log.propensities[kept], len(ads))
+    own = position[log.ads] >= 0
+    return AdLog(log.contexts[own], position[log.ads[own]], log.rewards[own], log.propensities[own], len(ads))
 
 
 def _remaining(column: Floats, positive: Mask, bins: int) -> float:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.commands.evaluate_log import LogOptions, evaluate_log
-from rankloop.cli.model_file import is_model, score_model
 from rankloop.cli.options import AsJson, Imports, log_option
 from rankloop.core.errors import InvalidInput
 
@@ -25,8 +23,8 @@ MEASURES = ["nDCG@10", "AP"]
     "Your data",
     "rankloop evaluate shop.rankloop test.txt -m nDCG@10",
     "rankloop evaluate bm25.run web.qrels --per-query",
-    "rankloop evaluate --log ads.csv --save ads.rankloop --plot ads.png",
-    "rankloop evaluate candidate.rankloop --log shop-data --method cascade",
+    "rankloop evaluate ads.rankloop --log later.csv --plot later.png",
+    "rankloop evaluate candidate.rankloop --log shop-data --method cascade_ips",
 )
 def evaluate(
     rankings: Annotated[
@@ -69,21 +67,25 @@ def evaluate(
         log_option(
             "--method",
             "NAME",
-            "snips, ips, clipped, direct, doubly_robust or switch; for rankings of a service also cascade, "
-            "position_wise or pseudo_inverse.",
+            "snips, ips, clipped_ips, direct_method, doubly_robust or switch_dr; for rankings of a service also "
+            "cascade_ips, position_wise or pseudo_inverse.",
         ),
     ] = "snips",
     bound: Annotated[str, log_option("--bound", "NAME", "t, bootstrap, bernstein or hoeffding.")] = "t",
     level: Annotated[float, log_option("--level", "SHARE", "How sure the lower bounds are.")] = 0.95,
     limit: Annotated[
-        float, log_option("--limit", "NUMBER", "The weight at which clipped cuts and beyond which switch switches.")
+        float,
+        log_option("--limit", "NUMBER", "The weight at which clipped_ips cuts and beyond which switch_dr switches."),
     ] = 100.0,
     max_reward: Annotated[
         float, log_option("--max-reward", "NUMBER", "The largest possible reward, for bernstein and hoeffding.")
     ] = 1.0,
     ranker: Annotated[str, log_option("--ranker", "NAME", "Which ranker of a service, where it has several.")] = "",
-    places: Annotated[
-        int, log_option("--places", "N", "Of rankings, only what so many first places earned counts.", min=1)
+    positions: Annotated[
+        int,
+        log_option(
+            ("--positions", "--places"), "N", "Of rankings, only what so many first positions earned counts.", min=1
+        ),
     ] = 10,
     epsilon: Annotated[
         float, log_option("--epsilon", "SHARE", "How often the trained policy explores.", min=0.0, max=1.0)
@@ -92,7 +94,7 @@ def evaluate(
     plot: Annotated[
         Path | None, log_option("--plot", "FILE", "Draw the estimates into this file (PNG, SVG, PDF).")
     ] = None,
-    seed: Annotated[int, log_option("--seed", "N", "Which rows teach and which judge.", min=0)] = 0,
+    seed: Annotated[int, log_option("--seed", "N", "Which rows train and which evaluate.", min=0)] = 0,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -101,21 +103,27 @@ def evaluate(
     A run is judged as trec_eval judges it: ties by document id, documents without judgment are not relevant, queries
     without judgments are left out, and so are those that the run lacks unless --every-query.
 
-    With --log, a policy of AUC-optimised rankers is trained on half of the rows and judged on the other half, beside
-    the policy that made the log. A saved policy is judged on all rows (with a reward model, on half), so give it a log
-    that it has not learned from.
-    Where the log has a column of a target policy's probabilities, that policy is judged. On the log of a service a
-    saved ranker is judged; the probabilities with which each ranking was drawn come from learning the log again.
+    With --log, a saved policy is judged beside the policy that made the log, on all rows (with a reward model, on
+    half), so give it a log that it has not learned from. Where the log has a column of a target policy's probabilities,
+    that policy is judged. Without either, one is trained on half of the rows and judged on the other half, as `rankloop
+    train --log` does. On the log of a service a saved ranker is judged; the probabilities with which each ranking was
+    drawn come from learning the log again.
     """
     if log is not None:
-        how = LogOptions(method, bound, level, limit, max_reward, epsilon, ranker, places, seed)
-        how = how._replace(context=tuple(context or ()), without=tuple(without or ()))
-        evaluate_log(log, rankings, column or [], how, save, plot, as_json)
+        from rankloop.cli.evaluate_log import LogOptions, evaluate_log
+        from rankloop.evaluation import Options
+
+        options = Options(level, bound, limit, max_reward, seed=seed)  # type: ignore[arg-type]
+        columns = column or [], context or [], without or []
+        asked = LogOptions(rankings, method, options, ranker, positions, *columns, epsilon, save)
+        evaluate_log(log, asked, plot, as_json)
         return
     if rankings is None or truth is None:
-        raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate --log ads.csv`")
+        raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate ads.rankloop --log ads.csv`")
+    from rankloop.evaluation.ranking.saved_model import is_model
+
     if is_model(rankings):
-        scores = score_model(rankings, truth, measure, normalise)
+        scores = _of_model(rankings, truth, measure, normalise)
     else:
         scores = _of_run(rankings, truth, measure, every_query)
     if as_json:
@@ -124,12 +132,31 @@ def evaluate(
         typer.echo(_as_text(scores, per_query))
 
 
+def _of_model(model: Path, data: Path, measures: list[str], normalise: bool) -> Scores:
+    from rankloop.evaluation.ranking.saved_model import score_model, was_normalised
+
+    if not normalise and was_normalised(model):
+        typer.echo(
+            f"{model.name} was trained on features scaled from 0 to 1 inside each query, and is judged on such",
+            err=True,
+        )
+    return score_model(model, data, measures, normalise=normalise, watch=_watched)
+
+
+def _watched(queries: range) -> Iterable[int]:
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(queries, "ranking", console=console, transient=True, disable=not console.is_terminal)
+
+
 def _of_run(run: Path, qrels: Path, measures: list[str], every_query: bool) -> Scores:
-    from rankloop.evaluation.ranking.score import judges_of
+    from rankloop.evaluation.ranking.score import measures_of
     from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
 
-    judges = judges_of(measures)
-    return score_run(read_run(run), read_qrels(qrels), judges, every_query=every_query)
+    parsed = measures_of(measures)  # a wrong name is told before the files are read
+    return score_run(read_run(run), read_qrels(qrels), parsed, every_query=every_query)
 
 
 def _as_text(scores: Scores, per_query: bool) -> str:

@@ -1,4 +1,4 @@
-"""`rankloop train`: a linear ranker from a data set with grades, its regularisation chosen on held-out queries."""
+"""`rankloop train`: a linear ranker from a data set with grades or from clicks, or a policy from a log of ads."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
     "rankloop train web.txt --loss ordinal",
     "rankloop train MQ2008/ --loss nDCG@10 --tight --folds 5",
     "rankloop train --log clicks.csv --out results/from-clicks",
+    "rankloop train --log ads.csv --epsilon 0.1 --out results/ads",
 )
 def train(
     data: Annotated[
@@ -67,18 +68,32 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="How one file is cut into folds.")] = 0,
     imports: Imports = None,
-    log: Annotated[Path | None, log_option("--log", "FILE", "Learn from a log of clicks instead of grades.")] = None,
+    log: Annotated[
+        Path | None,
+        log_option("--log", "FILE", "Learn from a log instead of grades: of lists and clicks, or of shown ads."),
+    ] = None,
     position_bias: Annotated[
         str | None,
-        log_option("--position-bias", "NUMBERS", "How likely each place is seen, 1,0.5,…; estimated unless given."),
+        log_option("--position-bias", "NUMBERS", "How likely each position is seen, 1,0.5,…; estimated unless given."),
     ] = None,
     clip: Annotated[float, log_option("--clip", "NUMBER", "No click counts more than this.")] = 10.0,
     without: Annotated[
-        list[str] | None, log_option("--without", "COLUMN", "This column is no feature; may be repeated.")
+        list[str] | None, log_option("--without", "COLUMN", "Do not learn from this column; may be repeated.")
+    ] = None,
+    context: Annotated[
+        list[str] | None, log_option("--context", "COLUMN", "Learn from this column of an ad log; may be repeated.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, log_option("--epsilon", "SHARE", "How often the policy of an ad log explores.", min=0.0, max=1.0)
     ] = None,
     column: Annotated[
         list[str] | None,
-        log_option("--column", "ROLE=NAME", "Which column is what: list=NAME, query=, item=, position=, click=."),
+        log_option(
+            "--column",
+            "ROLE=NAME",
+            "Which column is what: list=NAME, query=, item=, position=, click=; of an ad log action=, reward=, "
+            "propensity=, position=.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -87,17 +102,20 @@ def train(
     Each fold trains along the path of regularisations, keeps the one that is best on its validation queries, and is
     judged on its test queries. The saved model is trained on all queries with the one that is best on average.
 
-    With --log, clicks take the place of grades: each counts by how unlikely its place was to be looked at. The default
-    loss is then the weighted ranking SVM, which is unbiased. For the loss of a measure (--loss nDCG@10) all lists of a
-    query are merged into one first, so it needs queries that come again.
+    With --log, clicks take the place of grades: each counts by how unlikely its position was to be examined. The
+    default loss is then the weighted ranking SVM, which is unbiased. For the loss of a measure (--loss nDCG@10) all
+    lists of a query are merged into one first, so it needs queries that come again.
+
+    A log of single ads (context, ad, click, propensity) trains a policy of AUC-optimised rankers on half of the rows;
+    the other half says what it would earn, beside the policy that made the log.
     """
     if (data is None) == (log is None):
         raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
     if log is not None:
-        from rankloop.cli.commands.train_log import LogTraining, train_on_log
+        from rankloop.cli.train_log import LogTraining, train_on_log
 
-        how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, seed)
-        how = how._replace(without=tuple(without or ()), column=tuple(column or ()))
+        columns = column or [], context or [], without or []
+        how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, epsilon, seed, *columns)
         train_on_log(log, how, out, as_json)
         return
     from rankloop.batch.folds import Fold, read_folds

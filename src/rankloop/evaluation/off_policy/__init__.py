@@ -1,0 +1,1 @@
+"""Off-policy evaluation: what a policy would earn, from a log that another one made."""

@@ -1,74 +1,77 @@
-"""What a policy would earn, estimated from a log that another policy made."""
+"""What a policy would earn, estimated from a log that another policy made, with bounds and doubts."""
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.learner_parts import check_positive
 from rankloop.core.specs import nearest
-from rankloop.core.types import Floats
-from rankloop.evaluation.off_policy.estimate import Estimate, Options, check_options, summed
-from rankloop.evaluation.off_policy.sums import Series, extremes_of
+from rankloop.core.types import Floats, whole_number
+from rankloop.evaluation.off_policy.intervals import RANGED, Bound, check_bound, check_level, margins
+from rankloop.evaluation.off_policy.overlap import Overlap, overlap_of, warnings_of
+from rankloop.evaluation.off_policy.sums import Series, Sums, extremes_of
 from rankloop.logs.rows import Rows, rows_of
 
-Method = Literal["ips", "clipped", "snips", "direct", "doubly_robust", "switch"]
-MODELLED = ("direct", "doubly_robust", "switch")  # these need a reward model
+Method = Literal["ips", "clipped_ips", "snips", "direct_method", "doubly_robust", "switch_dr"]
+MODELLED = ("direct_method", "doubly_robust", "switch_dr")  # these need a reward model
+ALIASES = {"clipped": "clipped_ips", "direct": "direct_method", "switch": "switch_dr", "cascade": "cascade_ips"}  # 0.1
+ROUNDING = 1e-9
+Span = Callable[[float, float], float]  # the range of a summand per reward, of the heaviest weight and the limit
 
 
-def estimate(pieces: Iterable[Rows], method: Method = "ips", options: Options | None = None) -> Estimate:
-    """The estimate over a log that comes in pieces, in constant memory."""
-    options = options or Options()
-    check_method(method)
-    check_options(options, method)
-    return summed((series_of(rows, method, float(options.limit)) for rows in pieces), method, options, SPANS[method])
+class Estimate(NamedTuple):
+    """An estimated mean reward. `lower` holds with probability `level`, and so does `upper`, each by itself.
 
-
-def check_method(method: str) -> None:
-    if method not in get_args(Method):
-        raise InvalidInput(f"method = {method!r} is not known{nearest(method, get_args(Method))}")
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def series_of(rows: Rows, method: Method, limit: float) -> Series:
-    """The summands of each estimator; w = target / propensity, q the reward model.
-
-    ips: w·r.  clipped: min(w, limit)·r.  snips: Σ w·r / Σ w.  direct: Σ_a target(a)·q(a).
-    doubly_robust: Σ_a target(a)·q(a) + w·(r − q).  switch: the same, with the correction only where w ≤ limit.
+    Report `lower`. With rare rewards the distribution leans to the right, so that bounds from below are safe, while
+    the t and bootstrap bounds from above are too low far more often than they promise. With rare losses (nearly every
+    row rewarded) it is the other way round, and `warnings` say so.
     """
-    weight = rows.target / rows.propensity
-    bottom = weight if method == "snips" else np.ones(len(weight))
-    top = _top(rows, weight, method, limit)
-    modelled = (rows.expected, rows.predicted) if method in MODELLED else ()
-    extremes = extremes_of(weight, rows.reward, *(values for values in modelled if values is not None))
-    return Series(top, bottom, rows.reward, weight, float(rows.propensity.min(initial=1.0)), extremes)
+
+    value: float
+    lower: float
+    n: int
+    effective_n: float
+    upper: float
+    standard_error: float
+    current: float  # what the logging policy earned
+    gain: float  # value − current
+    gain_lower: float
+    level: float
+    method: str  # as it was asked for
+    bound: str
+    overlap: Overlap
+    warnings: tuple[str, ...]
 
 
-def _top(rows: Rows, weight: Floats, method: Method, limit: float) -> Floats:
-    if method in ("ips", "snips"):
-        return weight * rows.reward
-    if method == "clipped":
-        return np.minimum(weight, limit) * rows.reward
-    if rows.expected is None or (rows.predicted is None and method != "direct"):
-        raise InvalidInput(f"{method} needs a reward model: `expected`, and `predicted` for what was shown")
-    if method == "direct" or rows.predicted is None:
-        return rows.expected
-    trusted = weight if method == "doubly_robust" else np.where(weight <= limit, weight, 0.0)
-    corrected: Floats = rows.expected + trusted * (rows.reward - rows.predicted)
-    return corrected
+class Options(NamedTuple):
+    """What all estimators share.
+
+    `level`: probability of each one-sided bound; `bound`: t, bernstein, hoeffding or bootstrap; `limit`: the weight at
+    which `clipped_ips` cuts and beyond which `switch_dr` trusts the reward model; `max_reward` and `max_weight`: the
+    largest possible ones, for the bounds that need a range (weights: 1 / the smallest propensity unless given);
+    `seed`: of the bootstrap.
+    """
+
+    level: float = 0.95
+    bound: Bound = "t"
+    limit: float = math.inf
+    max_reward: float = 1.0
+    max_weight: float | None = None
+    seed: int = 0
 
 
-SPANS: dict[Method, Callable[[float, float], float]] = {
-    "ips": lambda heaviest, limit: heaviest,
-    "snips": lambda heaviest, limit: heaviest,
-    "clipped": lambda heaviest, limit: min(heaviest, limit),
-    "direct": lambda heaviest, limit: 1.0,
-    "doubly_robust": lambda heaviest, limit: 1.0 + 2.0 * heaviest,
-    "switch": lambda heaviest, limit: 1.0 + 2.0 * min(heaviest, limit),
-}
+def estimate(pieces: Iterable[Rows], method: str = "ips", options: Options | None = None) -> Estimate:
+    """The estimate over a log that comes in pieces, in constant memory."""
+    options, known = options or Options(), method_of(method)
+    check_options(options, known)
+    return summed((series_of(rows, known, float(options.limit)) for rows in pieces), method, options, SPANS[known])
 
 
 def ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -81,12 +84,14 @@ def ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: 
     return estimate([rows_of(reward, propensity, target)], "ips", Options(**options))
 
 
-def clipped(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *, limit: float, **options: Any) -> Estimate:
+def clipped_ips(
+    reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *, limit: float, **options: Any
+) -> Estimate:
     """IPS with weights cut at `limit`: never above IPS, so too low rather than too high, and far less noisy.
 
     Reference: Ionides (2008), Truncated Importance Sampling.
     """
-    return estimate([rows_of(reward, propensity, target)], "clipped", Options(limit=limit, **options))
+    return estimate([rows_of(reward, propensity, target)], "clipped_ips", Options(limit=limit, **options))
 
 
 def snips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -98,11 +103,11 @@ def snips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options
     return estimate([rows_of(reward, propensity, target)], "snips", Options(**options))
 
 
-def direct(
+def direct_method(
     reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *, expected: ArrayLike, **options: Any
 ) -> Estimate:
     """The reward model's own opinion, (1/n) Σ expected: as good as the model, however large the log."""
-    return estimate([rows_of(reward, propensity, target, None, expected)], "direct", Options(**options))
+    return estimate([rows_of(reward, propensity, target, None, expected)], "direct_method", Options(**options))
 
 
 def doubly_robust(
@@ -122,7 +127,7 @@ def doubly_robust(
     return estimate([rows], "doubly_robust", Options(**options))
 
 
-def switch(
+def switch_dr(
     reward: ArrayLike,
     propensity: ArrayLike,
     target: ArrayLike,
@@ -138,4 +143,119 @@ def switch(
     (SWITCH-DR).
     """
     rows = rows_of(reward, propensity, target, predicted, expected)
-    return estimate([rows], "switch", Options(limit=limit, **options))
+    return estimate([rows], "switch_dr", Options(limit=limit, **options))
+
+
+def method_of(name: str) -> Method:
+    """The estimator of this name, or of the one that it had in 0.1."""
+    method = ALIASES.get(name, name)
+    if method not in get_args(Method):
+        raise InvalidInput(f"method = {name!r} is not known{nearest(name, get_args(Method))}")
+    return cast("Method", method)
+
+
+def check_options(options: Options, method: str) -> None:
+    """Refuse what no log could answer, before it is read."""
+    check_level(options.level)
+    check_bound(options.bound, method == "snips")
+    whole_number(options.seed, "seed", 0)
+    if not (0.0 < options.limit <= sys.float_info.max or options.limit == math.inf):
+        raise InvalidInput(f"limit = {options.limit} must be a weight above 0")
+    check_positive("max_reward", options.max_reward)
+    if options.max_weight is not None:
+        check_positive("max_weight", options.max_weight)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def series_of(rows: Rows, method: Method, limit: float) -> Series:
+    """The summands of each estimator; w = target / propensity, q the reward model.
+
+    ips: w·r.  clipped_ips: min(w, limit)·r.  snips: Σ w·r / Σ w.  direct_method: Σ_a target(a)·q(a).
+    doubly_robust: Σ_a target(a)·q(a) + w·(r − q).  switch_dr: the same, with the correction only where w ≤ limit.
+    """
+    weight = rows.target / rows.propensity
+    bottom = weight if method == "snips" else np.ones(len(weight))
+    top = _top(rows, weight, method, limit)
+    modelled = (rows.expected, rows.predicted) if method in MODELLED else ()
+    extremes = extremes_of(weight, rows.reward, *(values for values in modelled if values is not None))
+    return Series(top, bottom, rows.reward, weight, float(rows.propensity.min(initial=1.0)), extremes)
+
+
+def _top(rows: Rows, weight: Floats, method: Method, limit: float) -> Floats:
+    if method in ("ips", "snips"):
+        return weight * rows.reward
+    if method == "clipped_ips":
+        return np.minimum(weight, limit) * rows.reward
+    if rows.expected is None or (rows.predicted is None and method != "direct_method"):
+        raise InvalidInput(f"{method} needs a reward model: `expected`, and `predicted` for what was shown")
+    if method == "direct_method" or rows.predicted is None:
+        return rows.expected
+    trusted = weight if method == "doubly_robust" else np.where(weight <= limit, weight, 0.0)
+    corrected: Floats = rows.expected + trusted * (rows.reward - rows.predicted)
+    return corrected
+
+
+SPANS: dict[Method, Span] = {
+    "ips": lambda heaviest, limit: heaviest,
+    "snips": lambda heaviest, limit: heaviest,
+    "clipped_ips": lambda heaviest, limit: min(heaviest, limit),
+    "direct_method": lambda heaviest, limit: 1.0,
+    "doubly_robust": lambda heaviest, limit: 1.0 + 2.0 * heaviest,
+    "switch_dr": lambda heaviest, limit: 1.0 + 2.0 * min(heaviest, limit),
+}
+
+
+def summed(
+    pieces: Iterable[Series], method: str, options: Options, span: Span = SPANS["ips"], positions: int = 1
+) -> Estimate:
+    """The estimate from an estimator's series, piece by piece; see `concluded`."""
+    sums = Sums()
+    for piece in pieces:
+        sums.add(piece)
+    return concluded(sums, method, options, span, positions)
+
+
+def concluded(sums: Sums, method: str, options: Options, span: Span = SPANS["ips"], positions: int = 1) -> Estimate:
+    """The estimate when the log has ended.
+
+    A row adds up the rewards of so many `positions`, each from 0 to `max_reward`.
+    """
+    check_options(options, method)
+    sums.checked()
+    if options.bound in RANGED:
+        _check_range(sums, options)
+    heaviest = options.max_weight or (1.0 / sums.least_propensity if sums.least_propensity else math.inf)
+    most = positions * options.max_reward
+    reach = most * span(heaviest, options.limit)
+    ends, gain_ends = margins(sums, options.bound, options.level, reach, options.seed, most)
+    overlap = overlap_of(sums)
+    return Estimate(
+        value=sums.value,
+        lower=ends.lower,
+        n=sums.n,
+        effective_n=sums.effective_n,
+        upper=ends.upper,
+        standard_error=sums.standard_error(),
+        current=sums.current,
+        gain=sums.value - sums.current,
+        gain_lower=gain_ends.lower,
+        level=options.level,
+        method=method,
+        bound=options.bound,
+        overlap=overlap,
+        warnings=warnings_of(overlap, sums.n, options.bound),
+    )
+
+
+def _check_range(sums: Sums, options: Options) -> None:
+    """The range must hold for the rewards of every position and those of the reward model, and for every weight."""
+    least, largest, heaviest = sums.extremes
+    if least < -ROUNDING * options.max_reward or largest > (1.0 + ROUNDING) * options.max_reward:
+        raise InvalidInput(
+            f"the {options.bound} bound is for rewards from 0 to max_reward = {options.max_reward}, and the log or its "
+            f"reward model has them from {least} to {largest}: give the largest possible one, or use 't'"
+        )
+    if options.max_weight is not None and heaviest > (1.0 + ROUNDING) * options.max_weight:
+        raise InvalidInput(
+            f"max_weight = {options.max_weight} must be the largest weight that could occur, and the log has {heaviest}"
+        )

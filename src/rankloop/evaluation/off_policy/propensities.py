@@ -1,4 +1,4 @@
-"""With which probability a learner puts items at places: what estimators of whole rankings need of a log."""
+"""With which probability a learner puts items at positions: what estimators of whole rankings need of a log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankloop.core.aliases import renamed
 from rankloop.core.errors import InvalidInput
 from rankloop.core.learner_parts import seen_count
 from rankloop.core.protocols import AnyLearner
@@ -16,8 +17,9 @@ from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Feedback, Floats, Ints, Preferred, Query, Relevances
 from rankloop.logs.rows import Rows, rows_of
 
-MAX_PREFIXES = 20_000  # looked at before a distribution counts as too wide to be written down
+MAX_PREFIXES = 20_000  # examined before a distribution counts as too wide to be written down
 ROUNDING = 1e-12
+PIECE = 4096  # rows at a time
 
 
 class RankingPolicy(NamedTuple):
@@ -32,14 +34,16 @@ class RankingPolicy(NamedTuple):
 
 
 def positions_seen(policy: RankingPolicy, n_items: int) -> int:
-    """How many places people see when this policy ranks so many items."""
-    return int(seen_count(_shown_in(policy), n_items))
+    """How many positions people see when this policy ranks so many items."""
+    shown = _shown_in(policy.state)
+    return int(seen_count(-1 if shown is None else shown, n_items))
 
 
+@renamed(places="positions")
 def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:
-    """The probability of each place's item given those above it, for the first `places`: a row for `cascade`.
+    """The probability of each position's item given those above it, for the first `positions`: a row of `cascade_ips`.
 
-    P(first p + 1 items) / P(first p items), from `log_prob` of a state in which only so many places are seen.
+    P(first p + 1 items) / P(first p items), from `log_prob` of a state in which only so many positions are seen.
     """
     logs = [0.0] + [_log_prob(state, policy, query, ranking) for state in _by_depth(policy, positions)]
     possible = np.isfinite(logs)
@@ -48,10 +52,11 @@ def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, pos
     return probabilities
 
 
+@renamed(places="positions")
 def position_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:
-    """The probability of each of these items at its place, whatever stands elsewhere: a row for `position_wise`.
+    """The probability of each of these items at its position, whatever stands elsewhere: a row of `position_wise`.
 
-    Exact, as a sum over all that the policy can show in these places; refused where that is too much.
+    Exact, as a sum over all that the policy can show in these positions; refused where that is too much.
     """
     found = np.zeros(positions)
     for shown, probability in shown_parts(policy, query, positions).items():
@@ -59,11 +64,12 @@ def position_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, p
     return np.minimum(found, 1.0)
 
 
+@renamed(places="positions")
 def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tuple[int, ...], float]:
-    """Everything that the policy can show in the first `places`, with its probability, and nothing that it cannot.
+    """Everything that the policy can show in the first `positions`, with its probability, and nothing that it cannot.
 
     A prefix is followed by the items that `predict` has next, until its probability is used up; so learners that move
-    items a little (3pr, fair_pairs) are quickly written down, and those that may show any order only for few places.
+    items a little (3pr, fair_pairs) are quickly written down, and those that may show any order only for few positions.
     """
     expected: list[int] = policy.learner.predict(policy.state, query).tolist()
     parts: dict[tuple[int, ...], float] = {(): 1.0}
@@ -78,7 +84,10 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
                 joint = math.exp(_log_prob(state, policy, query, order))
                 examined += 1
                 if examined > MAX_PREFIXES:
-                    raise _too_many(policy, positions)
+                    raise InvalidInput(
+                        f"{policy.name} can show too many different orders in the first {positions} positions to write "
+                        "them all down; judge fewer positions, or use cascade_ips, which does not need them"
+                    )
                 if joint > 0.0:
                     longer[*prefix, item] = joint
                 left -= joint
@@ -89,30 +98,23 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
 
 
 def _by_depth(policy: RankingPolicy, positions: int) -> list[Any]:
-    """The policy's state as it would be if only the first 1, 2, … `places` were seen."""
-    if not _has_shown(policy.state):
+    """The policy's state as it would be if only the first 1, 2, … `positions` were seen."""
+    if _shown_in(policy.state) is None:
         raise InvalidInput(f"{policy.name} does not keep `shown` in its state: the probabilities of places are unknown")
     return [_with_shown(policy.state, position + 1) for position in range(positions)]
 
 
-def _has_shown(state: Any) -> bool:
-    return hasattr(state, "shown") or (hasattr(state, "inner") and _has_shown(state.inner))
+def _shown_in(state: Any) -> int | None:
+    """Wrappers keep the state of what they wrap in `inner`."""
+    while not hasattr(state, "shown") and hasattr(state, "inner"):
+        state = state.inner
+    return int(state.shown) if hasattr(state, "shown") else None
 
 
 def _with_shown(state: Any, shown: int) -> Any:
-    """Wrappers keep the state of what they wrap in `inner`."""
     if hasattr(state, "shown"):
         state = state._replace(shown=shown)
     return state._replace(inner=_with_shown(state.inner, shown)) if hasattr(state, "inner") else state
-
-
-def _shown_in(policy: RankingPolicy) -> int:
-    state = policy.state
-    while not hasattr(state, "shown"):
-        if not hasattr(state, "inner"):
-            return -1
-        state = state.inner
-    return int(state.shown)
 
 
 def _log_prob(state: Any, policy: RankingPolicy, query: Query, ranking: Ints) -> float:
@@ -123,16 +125,6 @@ def _log_prob(state: Any, policy: RankingPolicy, query: Query, ranking: Ints) ->
             "form)"
         )
     return value
-
-
-def _too_many(policy: RankingPolicy, positions: int) -> InvalidInput:
-    return InvalidInput(
-        f"{policy.name} can show too many different orders in the first {positions} positions to write them all down; "
-        "judge fewer positions, or use the cascade estimator, which does not need them"
-    )
-
-
-PIECE = 4096
 
 
 def reward_of(feedback: Feedback) -> float:

@@ -1,4 +1,4 @@
-"""What a policy's rankings would earn, told from logged rankings and the policies that drew them."""
+"""Logged rankings with the policies that drew them, as summands of the estimators for rankings."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Feedback, Floats, Ints, Preferred, Query, Relevances
-from rankloop.evaluation.off_policy.estimators import SPANS, Method, series_of
+from rankloop.evaluation.off_policy.estimators import ALIASES, SPANS, Span, method_of, series_of
 from rankloop.evaluation.off_policy.propensities import (
     RankingPolicy,
     position_probabilities,
@@ -21,7 +21,6 @@ from rankloop.evaluation.off_policy.propensities import (
     shown_parts,
 )
 from rankloop.evaluation.off_policy.slates import (
-    Span,
     cascade_series,
     either_sign,
     position_series,
@@ -32,21 +31,21 @@ from rankloop.evaluation.off_policy.sums import Series
 from rankloop.logs.rows import Rows, rows_of
 
 PIECE = 1024
-RankingMethod = Literal["cascade", "position_wise", "pseudo_inverse"]
-AnyMethod = Method | RankingMethod
+SUMMED = ("cascade_ips", "position_wise")  # over positions, each with a weight of its own
+BY_POSITION = (*SUMMED, "pseudo_inverse")  # these need to know which policy drew a ranking
 
 
 class LoggedRanking(NamedTuple):
-    """What was shown, what came of each place that was seen, and who drew it."""
+    """What was shown, what came of each position that was seen, and who drew it."""
 
     query: Query
     ranking: Ints
-    rewards: Floats  # by place; as many as were seen
+    rewards: Floats  # by position; as many as were seen
     drawn_by: RankingPolicy
 
 
 def rewards_by_position(ranking: Ints, feedback: Feedback, positions: int) -> Floats:
-    """What each of the first `places` earned: its clicks with their weights, its grade, or the reward of the first."""
+    """What each of the first `positions` earned: its weighted clicks, its grade, or the first one the reward."""
     if isinstance(feedback, Preferred):
         raise InvalidInput("a preferred order has no value by itself, so it cannot judge a policy")
     rewards = np.zeros(positions)
@@ -62,52 +61,52 @@ def rewards_by_position(ranking: Ints, feedback: Feedback, positions: int) -> Fl
 def ranking_series(
     log: Iterable[LoggedRanking],
     target: RankingPolicy,
-    method: AnyMethod,
+    method: str,
     positions: int | None = None,
     limit: float = math.inf,
 ) -> Iterator[Series]:
-    """The summands of an estimator, piece by piece; with `places`, only what the first so many earned counts.
+    """The summands of an estimator, piece by piece; with `positions`, only what the first so many earned counts.
 
-    Methods that are not for rankings (ips, snips, clipped) weigh by the probability of all that was seen.
+    Methods that are not for rankings (ips, snips, clipped_ips) weigh by the probability of all that was seen.
     Refused, with the number of the ranking: a policy that cannot say with which probability it shows what was shown.
     """
-    entries, first = iter(log), 1
+    entries, first, method = iter(log), 1, ALIASES.get(method, method)
     while piece := list(islice(entries, PIECE)):
         cut = [entry._replace(rewards=entry.rewards[:positions]) for entry in piece]
         if method == "pseudo_inverse":
             yield _weighted(cut, target, first)
-        elif method == "cascade":
+        elif method == "cascade_ips":
             yield cascade_series(_rows(cut, target, prefix_probabilities, first))
         elif method == "position_wise":
             yield position_series(_rows(cut, target, position_probabilities, first))
         else:
-            yield series_of(_whole(cut, target, first), method, limit)
+            yield series_of(_whole(cut, target, first), method_of(method), limit)
         first += len(piece)
 
 
-def span_of(method: AnyMethod) -> Span:
+def span_of(method: str) -> Span:
     """The range of a summand, for the bounds that need one."""
     if method == "pseudo_inverse":
         return either_sign
-    return SPANS["ips" if method == "cascade" or method == "position_wise" else method]
+    return SPANS["ips" if ALIASES.get(method, method) in SUMMED else method_of(method)]
 
 
 def _rows(piece: list[LoggedRanking], target: RankingPolicy, probabilities: Callable[..., Floats], first: int) -> Rows:
-    """One row per ranking; shorter ones end in places that earn nothing and that both policies fill alike."""
+    """One row per ranking; shorter ones end in positions that earn nothing and that both policies fill alike."""
     reward = np.zeros((len(piece), max(len(entry.rewards) for entry in piece)))
     logged, wanted = np.ones(reward.shape), np.ones(reward.shape)
     for row, entry in enumerate(piece):
         seen = len(entry.rewards)
-        what = entry.query, entry.ranking, seen
+        shown = entry.query, entry.ranking, seen
         with _naming(first + row):
             reward[row, :seen] = entry.rewards
-            logged[row, :seen] = probabilities(entry.drawn_by, *what)
-            wanted[row, :seen] = probabilities(target, *what)
+            logged[row, :seen] = probabilities(entry.drawn_by, *shown)
+            wanted[row, :seen] = probabilities(target, *shown)
     return rows_of(reward, logged, wanted, first_row=first, ndim=2)
 
 
 def _whole(piece: list[LoggedRanking], target: RankingPolicy, first: int) -> Rows:
-    """Rows with the probability of all places that count together."""
+    """Rows with the probability of all positions that count together."""
     probabilities = np.empty((2, len(piece)))
     for row, entry in enumerate(piece):
         with _naming(first + row):
@@ -161,12 +160,12 @@ def checked_first(
         query, problem = query_of(first), session.problem
         n_items, n_features = query.features.shape
         if n_features != problem.n_features:
-            learned, given = _told(problem.feature_names, problem.n_features), _told(names_in_log(), n_features)
+            learned, given = _named(problem.feature_names, problem.n_features), _named(names_in_log(), n_features)
             raise InvalidInput(f"{model} learned from {learned}; the log has {given}")
         session.log_prob(query, np.arange(n_items))  # checks items and context, as the learner itself does not
         return chain((first,), entries)
     return entries
 
 
-def _told(names: Sequence[str], n_features: int) -> str:
+def _named(names: Sequence[str], n_features: int) -> str:
     return ", ".join(names) or f"{n_features} feature{'s' * (n_features != 1)} per item"

@@ -1,9 +1,9 @@
-"""What a policy's whole rankings would earn, estimated from logged rankings and the clicks on their places."""
+"""Estimators for whole rankings: what they would earn, from logged rankings and the clicks on their positions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,21 +11,19 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, finite_floats, item_indices, real_numbers, rows_in, whole_number
-from rankloop.evaluation.off_policy.estimate import Estimate, Options, summed
-from rankloop.evaluation.off_policy.estimators import series_of
+from rankloop.evaluation.off_policy.estimators import Estimate, Options, series_of, summed
 from rankloop.evaluation.off_policy.sums import Series, extremes_of
 from rankloop.logs.rows import Rows, rows_of
-
-Span = Callable[[float, float], float]  # of the heaviest weight and the limit, as in `concluded`
 
 MAX_ITEMS = 10_000
 
 
 def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
-    """(1/n) Σ_rows Σ_p reward[p] · target[p] / propensity[p], for rewards that depend on item and place alone.
+    """(1/n) Σ_rows Σ_p reward[p] · target[p] / propensity[p], for rewards that depend on item and position alone.
 
-    All three have a row per ranking and a column per place; the probabilities are those of this item at this place,
-    whatever stands elsewhere. Unbiased when people judge every place for itself (the position-based model).
+    All three have a row per ranking and a column per position; the probabilities are those of this item at this
+    position, whatever stands elsewhere. Unbiased when people judge every position for itself (the position-based
+    model).
     Reference: Li, Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay and Wen (2018), Offline Evaluation of Ranking Policies
     with Click Models.
     """
@@ -33,16 +31,16 @@ def position_wise(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *
     return summed([position_series(rows)], "position_wise", Options(**options), positions=rows.reward.shape[1])
 
 
-def cascade(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
+def cascade_ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
     """(1/n) Σ_rows Σ_p reward[p] · Π_(q ≤ p) target[q] / propensity[q], for rewards that depend on what stands above.
 
-    Column p of the probabilities is that of the item at place p given the items above it. Unbiased when people read
+    Column p of the probabilities is that of the item at position p given the items above it. Unbiased when people read
     from the top (the cascade model), with weights far smaller than those of the whole ranking.
     Reference: McInerney, Brost, Chandar, Mehrotra and Carterette (2020), Counterfactual Evaluation of Slate
     Recommendations with Sequential Reward Interactions.
     """
     rows = rows_of(reward, propensity, target, ndim=2)
-    return summed([cascade_series(rows)], "cascade", Options(**options), positions=rows.reward.shape[1])
+    return summed([cascade_series(rows)], "cascade_ips", Options(**options), positions=rows.reward.shape[1])
 
 
 def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
@@ -58,7 +56,7 @@ def whole_ranking(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, *
 def pseudo_inverse(reward: ArrayLike, weight: ArrayLike, **options: Any) -> Estimate:
     """(1/n) Σ reward · weight with the weights of `slate_weight`, for a reward of the whole ranking.
 
-    Unbiased when the reward is a sum of unknown parts, one per item and place, even though only the sum is seen.
+    Unbiased when the reward is a sum of unknown parts, one per item and position, even though only the sum is seen.
     Weights may be negative. The Hoeffding and Bernstein bounds need `max_weight`.
     Reference: Swaminathan, Krishnamurthy, Agarwal, Dudík, Langford, Jose and Zitouni (2017), Off-policy Evaluation for
     Slate Recommendation.
@@ -77,7 +75,7 @@ def slate_weight(
     """q_targetᵀ Γ⁺ 1_shown: the pseudo-inverse weight of one logged ranking.
 
     `rankings` lists all rankings of the query's items that either policy can show (their seen part), `logged` and
-    `target` their probabilities. 1_y marks which item stands at which place, Γ = Σ_y logged(y) · 1_y 1_yᵀ and
+    `target` their probabilities. 1_y marks which item stands at which position, Γ = Σ_y logged(y) · 1_y 1_yᵀ and
     q_target = Σ_y target(y) · 1_y.
     """
     if whole_number(n_items, "n_items", 1) > MAX_ITEMS:
@@ -96,7 +94,7 @@ def slate_weight(
 
 
 def factored_slate_weight(propensity: ArrayLike, target: ArrayLike) -> Floats:
-    """1 − places + Σ_p target[p] / propensity[p]: the same weight, for logs that draw every place independently."""
+    """1 − positions + Σ_p target[p] / propensity[p]: the same weight, for logs that draw positions independently."""
     rows = rows_of(np.zeros(real_numbers(propensity, "propensity").shape), propensity, target, ndim=2)
     ratios = rows.target / rows.propensity
     weights: Floats = 1.0 - ratios.shape[1] + ratios.sum(axis=1)
@@ -104,7 +102,7 @@ def factored_slate_weight(propensity: ArrayLike, target: ArrayLike) -> Floats:
 
 
 def indicator(ranking: ArrayLike, n_items: int) -> Floats:
-    """1_y as a vector: entry place · n_items + item is 1 where this item stands at this place."""
+    """1_y as a vector: entry position · n_items + item is 1 where this item stands at this position."""
     items = item_indices(ranking, "ranking")
     if len(items) and (items.min() < 0 or items.max() >= n_items):
         raise InvalidInput(f"the ranking {items.tolist()} names an item outside 0 … {n_items - 1}")
@@ -119,7 +117,7 @@ def position_series(rows: Rows) -> Series:
 
 
 def cascade_series(rows: Rows) -> Series:
-    """The summands of `cascade`, one per ranking."""
+    """The summands of `cascade_ips`, one per ranking."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         weight: Floats = np.cumprod(_ratios(rows), axis=1, dtype=np.float64)
     return _by_position(rows.reward, weight, np.cumprod(rows.propensity, axis=1, dtype=np.float64))
@@ -143,7 +141,7 @@ def _ratios(rows: Rows) -> Floats:
 
 @np.errstate(over="ignore", invalid="ignore")
 def _by_position(reward: Floats, weight: Floats, propensity: Floats) -> Series:
-    """A summand per ranking; its diagnostics are those of the mean weight over the places."""
+    """A summand per ranking; its diagnostics are those of the mean weight over the positions."""
     top, least = (weight * reward).sum(axis=1), float(propensity.min(initial=1.0))
     extremes = extremes_of(weight, reward)
     return Series(top, np.ones(len(top)), reward.sum(axis=1), weight.mean(axis=1), least, extremes)

@@ -1,4 +1,4 @@
-"""A log of any length in constant memory: what an estimate and its bounds need of it, gathered piece by piece."""
+"""A log of any length in constant memory: what an estimate and its bounds need of it, added up piece by piece."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOP, BOTTOM, REWARD = 0, 1, 2
 
 
 class NeverShown(InvalidInput):
-    """Nothing that a log shows would have been shown by the policy that is to be judged."""
+    """Nothing that a log shows would have been shown by the policy that is to be evaluated."""
 
 
 class Extremes(NamedTuple):
@@ -67,7 +67,7 @@ class Sums:
 
     @np.errstate(over="ignore", invalid="ignore")  # refused when the log has ended
     def add(self, series: Series) -> None:
-        """Take in the next piece."""
+        """The next piece."""
         n = len(series.top)
         if n == 0:
             return

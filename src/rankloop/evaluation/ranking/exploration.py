@@ -37,5 +37,5 @@ def exploration_cost(
 
 
 def largest_move(shown: Ints, predicted: Ints) -> int:
-    """By how many places the item that moved most was moved."""
+    """By how many positions the item that moved most was moved."""
     return int(np.abs(np.argsort(shown) - np.argsort(predicted)).max(initial=0))

@@ -60,9 +60,9 @@ def score_scores(
     """Items by descending score, ties by item number, judged query by query; sorted once for all measures."""
     numbers = finite_floats(scores, 1, "scores")
     borders = checked_offsets(offsets, len(numbers))
-    judges = judges_of(measures)
-    widest = max(getattr(judge, "cutoff", None) or EVERYWHERE for judge in judges)
-    return score_rankings(rankings_of(numbers, borders, widest), relevance, borders, query_ids, judges)
+    parsed = measures_of(measures)
+    widest = max(getattr(measure, "cutoff", None) or EVERYWHERE for measure in parsed)
+    return score_rankings(rankings_of(numbers, borders, widest), relevance, borders, query_ids, parsed)
 
 
 def score_rankings(
@@ -77,19 +77,22 @@ def score_rankings(
 
     `shown` tells how many items of each query were shown, all unless given.
     """
-    judges = judges_of(measures)
-    columns = [judge.of_rankings(rankings, relevance, offsets, shown) for judge in judges]
+    parsed = measures_of(measures)
+    columns = [measure.of_rankings(rankings, relevance, offsets, shown) for measure in parsed]
     if len(rows_in(query_ids, "query_ids")) != len(columns[0]):
         raise InvalidInput(f"{len(query_ids)} query ids for {len(columns[0])} queries")
-    return Scores(tuple(map(str, judges)), tuple(query_ids), np.column_stack(columns))
+    return Scores(tuple(map(str, parsed)), tuple(query_ids), np.column_stack(columns))
 
 
-def judges_of(measures: Measures) -> list[RankedMeasure]:
+def measures_of(measures: Measures) -> list[RankedMeasure]:
     """The measures of these names, each once."""
-    judges = list(dict.fromkeys(parse_measure(measure) for measure in rows_in(measures, "measures")))
-    if not judges:
+    parsed = list(dict.fromkeys(parse_measure(measure) for measure in rows_in(measures, "measures")))
+    if not parsed:
         raise InvalidInput("name at least one measure, such as nDCG@10")
-    for judge in judges:
-        if not isinstance(judge, RankedMeasure):
-            raise InvalidInput(f"{judge} judges one ranking at a time; it cannot score a file")
-    return judges  # type: ignore[return-value]
+    for measure in parsed:
+        if not isinstance(measure, RankedMeasure):
+            raise InvalidInput(f"{measure} judges one ranking at a time; it cannot score a file")
+    return parsed  # type: ignore[return-value]
+
+
+judges_of = measures_of  # its name in 0.1

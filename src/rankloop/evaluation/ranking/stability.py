@@ -13,7 +13,7 @@ from rankloop.core.protocols import AnyLearner
 from rankloop.core.types import Ints, Query
 
 
-class Overlap(NamedTuple):
+class TopOverlap(NamedTuple):
     """After `t` rounds: how many items the two models' top lists share, on average over the probing queries."""
 
     t: int
@@ -33,7 +33,7 @@ def overlaps(
     apart: int = 100,
     every: int = 50,
     top: int = 10,
-) -> Iterator[Overlap]:
+) -> Iterator[TopOverlap]:
     """The overlap of the top lists predicted by the models of rounds t and t + `apart`, every `every` rounds.
 
     `states` are those after round 1, 2, …, as `play` gives them in `round.learned`; `queries` probe the models and
@@ -53,4 +53,4 @@ def overlaps(
             now = [learner.predict(state, query) for query in probes]
             then_t, then = earlier.popleft()
             shared = [common_items(a, b, top) for a, b in zip(then, now, strict=True)]
-            yield Overlap(then_t, float(np.mean(shared)))
+            yield TopOverlap(then_t, float(np.mean(shared)))

@@ -46,9 +46,9 @@ def score_run(
     without judgments are left out, and so are judged queries that the run lacks, unless `every_query` (trec_eval's
     -c): then nothing was shown for them.
     """
-    for what, lists in (("the run", run), ("the judgments", qrels)):
+    for name, lists in (("the run", run), ("the judgments", qrels)):
         if not isinstance(lists, Mapping) or not all(isinstance(one, Mapping) for one in lists.values()):
-            raise InvalidInput(f"{what} must be a table {{query: {{document: number}}}}")
+            raise InvalidInput(f"{name} must be a table {{query: {{document: number}}}}")
     names = [name for name in qrels if every_query or name in run]
     if not names:
         raise InvalidInput("the run and the judgments have no query in common")

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.evaluation.off_policy.estimate import Estimate, Options
-from rankloop.evaluation.off_policy.estimators import Method, estimate
+from rankloop.evaluation.off_policy.estimators import Estimate, Options, estimate
 from rankloop.experiments.analysis.verdicts import Verdict, Word
 from rankloop.experiments.papers.registry import Setting, reproduction
 from rankloop.experiments.report.charts import dots
@@ -18,7 +17,7 @@ from rankloop.logs.rows import Rows, rows_of
 from rankloop.logs.table import LogTable
 
 CAMPAIGNS = ("all", "men", "women")
-METHODS: tuple[Method, ...] = ("ips", "snips", "clipped")
+METHODS = ("ips", "snips", "clipped")
 LIMIT = 100.0
 LEVEL = 0.975  # at each end, so that an interval holds with 95 %
 

@@ -12,10 +12,10 @@ from rankloop.bandits.auc_ranker import AUCRanker
 from rankloop.bandits.campaigns.baselines import fit_cost_sensitive, fit_forest, fit_logistic
 from rankloop.bandits.campaigns.campaign import IMPRESSIONS, Campaign
 from rankloop.bandits.campaigns.labelled_logs import most_informative
-from rankloop.bandits.log_report import policy_rows
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Policy, Scorer, Uniform
-from rankloop.bandits.scorer import AdLog, fit_rankers, fit_thresholds
+from rankloop.bandits.policy_evaluation import policy_rows
 from rankloop.bandits.thresholds import Criterion
+from rankloop.bandits.train import AdLog, fit_rankers, fit_thresholds
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.off_policy.estimators import estimate as off_policy
 from rankloop.experiments.analysis.curves import estimate, number

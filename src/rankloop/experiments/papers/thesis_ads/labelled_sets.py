@@ -11,7 +11,7 @@ from rankloop.bandits.auc_ranker import AUCRanker
 from rankloop.bandits.campaigns.baselines import fit_forest, fit_logistic
 from rankloop.bandits.campaigns.labelled_logs import bandit_log, split, undersampled
 from rankloop.bandits.policies import Scorer, best_ads
-from rankloop.bandits.scorer import AdLog, fit_rankers
+from rankloop.bandits.train import AdLog, fit_rankers
 from rankloop.core.types import Floats
 from rankloop.data.readers.multiclass import LabelledSet, read_labelled
 from rankloop.experiments.analysis.curves import estimate, number

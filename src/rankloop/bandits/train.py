@@ -1,24 +1,32 @@
-"""From a log of shown ads and clicks to a scorer: a ranker and a threshold per ad."""
+"""From a log of shown ads and clicks to a policy: a ranker and a threshold per ad."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import Generator, default_rng
 from numpy.typing import ArrayLike
 
 from rankloop.bandits.auc_ranker import AUCRanker
-from rankloop.bandits.policies import NEVER, LinearScorer
+from rankloop.bandits.policies import NEVER, EpsilonGreedy, LinearScorer
+from rankloop.bandits.reward_model import RewardModel, fit_reward_model
 from rankloop.bandits.thresholds import Criterion, threshold
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices, whole_number
+from rankloop.logs.context import Encoding
+from rankloop.logs.context_columns import encoding_of
+from rankloop.logs.rows import rows_of
+from rankloop.logs.table import LogTable
 
 MAX_CONTEXT = 1e100  # squares and sums of numbers up to this stay finite
 TIE = 1e-9  # what a click rate of 1 adds to a score
+MAX_TRAINING_ROWS = 500_000
+CRITERION: Literal["click_rate"] = "click_rate"  # steady where an ad has few clicks
+Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 class AdLog(NamedTuple):
@@ -35,13 +43,6 @@ class AdLog(NamedTuple):
         chosen = np.asarray(rows)
         shown = self.contexts[chosen], self.ads[chosen]
         return AdLog(*shown, self.rewards[chosen], self.propensities[chosen], self.n_ads)
-
-
-def joined(logs: Sequence[AdLog]) -> AdLog:
-    """Logs of the same ads one after another."""
-    contexts, ads = np.concatenate([log.contexts for log in logs]), np.concatenate([log.ads for log in logs])
-    rewards = np.concatenate([log.rewards for log in logs])
-    return AdLog(contexts, ads, rewards, np.concatenate([log.propensities for log in logs]), logs[0].n_ads)
 
 
 def ad_log(
@@ -106,3 +107,62 @@ def fit_resampled(
     rows = len(log.ads)
     draws = ((rng.random(rows) * rows).astype(np.int64) for _ in range(n))
     return [fit_rankers(log.take(drawn), ranker, criterion) for drawn in draws]
+
+
+class TrainedPolicy(NamedTuple):
+    """What was learned from a log, with what is needed to use it on another."""
+
+    encoding: Encoding
+    scorer: LinearScorer
+    log: AdLog  # the rows that it was trained on
+    model: RewardModel
+
+    def policy(self, epsilon: float) -> EpsilonGreedy:
+        """The policy of the rankers, with exploration."""
+        return EpsilonGreedy(scorer=self.scorer, epsilon=epsilon)
+
+
+def train_policy(
+    table: LogTable,
+    seed: int = 0,
+    share: float = 0.5,
+    ranker: AUCRanker | None = None,
+    *,
+    context: Sequence[str] | None = None,
+    without: Sequence[str] = (),
+) -> TrainedPolicy:
+    """Train rankers on a random `share` of the log, up to half a million rows; for the columns see `encoding_of`."""
+    encoding = encoding_of(table.pieces(), context, without)
+    if len(encoding.ads) < 2:
+        raise InvalidInput(f"{table.path.name} shows only the ad {encoding.ads[0]!r}; there is nothing to choose")
+    log = training_rows(table, encoding, seed, share)
+    if not (log.rewards > 0).any():
+        raise InvalidInput(
+            f"{table.path.name}: none of the {len(log.ads):,} rows to learn from was rewarded; the log is too small to "
+            "train a policy, let alone to tell how good it is"
+        )
+    return TrainedPolicy(encoding, fit_rankers(log, ranker, CRITERION), log, fit_reward_model(log))
+
+
+def training_rows(table: LogTable, encoding: Encoding, seed: int, share: float) -> AdLog:
+    """The rows of a random `share` of the log, up to half a million."""
+    parts: list[AdLog] = []
+    for log, training in split_rows(table, encoding, seed, share):
+        parts.append(log.take(training))
+        if sum(len(part.ads) for part in parts) >= MAX_TRAINING_ROWS:
+            break
+    if not parts:
+        raise InvalidInput(f"{table.path.name} has no rows")
+    contexts, ads, rewards, propensities = (np.concatenate(column) for column in zip(*(part[:4] for part in parts)))
+    return AdLog(contexts, ads, rewards, propensities, len(encoding.ads))
+
+
+def split_rows(table: LogTable, encoding: Encoding, seed: int, share: float) -> Iterator[tuple[AdLog, Mask]]:
+    """Every piece of the log, and which of its rows are for training: the same ones in every pass."""
+    rng, where = default_rng(seed), table.path.name
+    for piece in table.pieces():
+        training = rng.random(len(piece.reward)) < share
+        # checked before rows are left out, so that a fault is named by its row in the file
+        rows_of(piece.reward, piece.propensity, np.zeros(len(piece.reward)), first_row=piece.first_row, where=where)
+        ads, contexts = encoding.ads_of(piece, where), encoding.contexts_of(piece)
+        yield AdLog(contexts, ads, piece.reward, piece.propensity, len(encoding.ads)), training

@@ -1,24 +1,25 @@
-"""The log of a service as rankings with the states that drew them, learned again on the way."""
+"""The log of a service as rankings with the states that drew them, learned again on the way: to evaluate others."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.specs import nearest
+from rankloop.evaluation.off_policy.propensities import RankingPolicy, positions_seen
+from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
+from rankloop.service.log.archive import whole
+from rankloop.service.log.events import Closed, Created, FeedbackReceived, Ranked, Record
+from rankloop.service.log.replay import REMEMBERED, Replay
+from rankloop.service.log.stores.open import POSTGRES, log_at
+from rankloop.service.ranker.feedback import learner_feedback
+from rankloop.service.ranker.trainer import logged_decision
 
-if TYPE_CHECKING:
-    from rankloop.evaluation.off_policy.ranking_log import LoggedRanking
-    from rankloop.service.log.events import FeedbackReceived, Ranked, Record
 
-ADDRESSES = ("postgresql://", "postgres://")
-REMEMBERED = 10_000  # recent states: a ranking may have been drawn from one that was already outdated
-
-
-class Shown(NamedTuple):
+class ClosedImpression(NamedTuple):
     """An impression that has closed; `state` is the one it was drawn from."""
 
     ranked: Ranked
@@ -28,7 +29,7 @@ class Shown(NamedTuple):
 
 def is_service_log(where: str) -> bool:
     """Whether this is the folder, the file or the database of a service."""
-    if where.startswith(ADDRESSES):
+    if where.startswith(POSTGRES):
         return True
     path = Path(where)
     if path.is_dir():
@@ -40,38 +41,33 @@ def is_service_log(where: str) -> bool:
 
 
 def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
-    """Every closed impression of a ranker; left out are those whose places were not all the learner's choice."""
-    from rankloop.evaluation.off_policy.propensities import RankingPolicy, positions_seen
-    from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
-    from rankloop.service.log.archive import whole
-    from rankloop.service.log.events import FeedbackReceived
-    from rankloop.service.log.replay import Replay
-    from rankloop.service.log.stores.open import log_at
-    from rankloop.service.ranker.feedback import learner_feedback
-    from rankloop.service.ranker.trainer import logged_decision
-
+    """Every closed impression of a ranker; left out are those whose positions were not all the learner's choice."""
     with log_at(where) as opened:
         records = whole(opened, _entity(opened.entities(), ranker, where), opened.folder)
         replay = Replay(next(records))
         config = replay.trainer.config
         if config.body.shadow:
             raise InvalidInput("this ranker only shadows today's order, so its log cannot judge any other")
-        for shown in _closed(replay, records):
-            if not shown.ranked.trainable or shown.ranked.decision is None:
+        for closed in _closed(replay, records):
+            if not closed.ranked.trainable or closed.ranked.decision is None:
                 continue
-            query, decision = logged_decision(shown.ranked, config)
-            policy = RankingPolicy(config.learner, shown.state)
-            feedback = shown.feedback or FeedbackReceived(shown.ranked.impression, "clicks")
-            told = learner_feedback(feedback, shown.ranked, decision, config.problem, shadow=False)
-            positions = positions_seen(policy, len(decision.ranking))
-            rewards = rewards_by_position(decision.ranking, told, positions)
+            query, decision = logged_decision(closed.ranked, config)
+            policy = RankingPolicy(config.learner, closed.state)
+            received = closed.feedback or FeedbackReceived(closed.ranked.impression, "clicks")  # shown, not clicked
+            feedback = learner_feedback(received, closed.ranked, decision, config.problem, shadow=False)
+            rewards = rewards_by_position(decision.ranking, feedback, positions_seen(policy, len(decision.ranking)))
             yield LoggedRanking(query, decision.ranking, rewards, policy)
 
 
-def _closed(replay: Any, records: Iterator[Record]) -> Iterator[Shown]:
-    """Fold the log; whatever was open before an event and is not after it has closed."""
-    from rankloop.service.log.events import Closed, Created, FeedbackReceived, Ranked
+def feature_names_in(where: str, ranker: str = "") -> tuple[str, ...]:
+    """What a ranker of a service calls the features of its items."""
+    with log_at(where) as opened:
+        first = next(whole(opened, _entity(opened.entities(), ranker, where), opened.folder))
+    return Replay(first).trainer.config.problem.feature_names
 
+
+def _closed(replay: Replay, records: Iterator[Record]) -> Iterator[ClosedImpression]:
+    """Apply the log; whatever was open before an event and is not after it has closed."""
     states = OrderedDict({0: replay.trainer.session.state})
     drawn: dict[str, Any] = {}
     for record in records:
@@ -83,12 +79,12 @@ def _closed(replay: Any, records: Iterator[Record]) -> Iterator[Shown]:
         known = replay.projection.open.get(event.impression) if isinstance(event, FeedbackReceived | Closed) else None
         replay.apply(record)
         states[replay.trainer.number] = replay.trainer.session.state
-        while len(states) > REMEMBERED:
+        while len(states) > REMEMBERED:  # a ranking may have been drawn from a state that was already outdated
             states.popitem(last=False)
         if known is not None and known.ranked.impression not in replay.projection.open:
             state = drawn.pop(known.ranked.impression, None)
             if state is not None:
-                yield Shown(known.ranked, known.feedback, state)
+                yield ClosedImpression(known.ranked, known.feedback, state)
 
 
 def _entity(entities: list[str], ranker: str, where: str) -> str:
@@ -96,6 +92,6 @@ def _entity(entities: list[str], ranker: str, where: str) -> str:
     if ranker and ranker not in names:
         raise InvalidInput(f"{where} has no ranker {ranker!r}{nearest(ranker, names)}")
     if not names or (len(names) > 1 and not ranker):
-        said = f"the rankers {', '.join(names)}: say which one, as in --ranker {names[0]}" if names else "no ranker"
-        raise InvalidInput(f"{where} has {said}")
+        found = f"the rankers {', '.join(names)}: say which one, as in --ranker {names[0]}" if names else "no ranker"
+        raise InvalidInput(f"{where} has {found}")
     return f"ranker/{ranker or names[0]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 from typing import Any, TypeVar
 
 from rankloop.core.errors import InvalidInput
@@ -11,18 +11,18 @@ from rankloop.core.specs import nearest
 E = TypeVar("E", bound="Estimator")
 
 
-@dataclasses.dataclass(kw_only=True)
 class Estimator:
     """The constructor stores, `fit` validates and learns, and what was learned ends with an underscore."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        """The constructor's arguments by name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self: E, **parameters: Any) -> E:
-        """Change parameters by name."""
+        """Change some of the constructor's arguments."""
+        known = self.get_params()
         for name, value in parameters.items():
-            if name not in self.get_params():
-                raise InvalidInput(f"no parameter {name!r}{nearest(name, self.get_params())}")
+            if name not in known:
+                raise InvalidInput(f"no parameter {name!r}{nearest(name, known)}")
             setattr(self, name, value)
         return self

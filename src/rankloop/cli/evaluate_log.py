@@ -1,0 +1,167 @@
+"""`rankloop evaluate --log`: what a policy would earn, from a log that another one made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
+from rankloop.bandits.saved_policy import save_policy
+from rankloop.bandits.train import train_policy
+from rankloop.cli.output import print_json
+from rankloop.cli.progress import progress_bar
+from rankloop.core.errors import InvalidInput
+from rankloop.data.folder import given_path
+from rankloop.evaluation import LogTable, Options, evaluate_on_impressions, evaluate_on_rankings, evaluate_target
+from rankloop.evaluation.off_policy.estimators import ALIASES
+from rankloop.evaluation.off_policy.overlap import is_off_balance
+from rankloop.evaluation.off_policy.ranking_log import BY_POSITION
+from rankloop.evaluation.off_policy.sums import NeverShown
+from rankloop.evaluation.ranking.saved_model import load_unscaled
+from rankloop.evaluation.report import PER_PAGE, Report, plot_report, verdicts
+from rankloop.logs.columns import GUESSES, named_columns
+from rankloop.logs.impressions import holds_impressions, read_impressions
+from rankloop.service.log.rankings import feature_names_in, is_service_log, logged_rankings
+
+PICTURES = (".png", ".svg", ".pdf")
+TRAINED = "trained policy"
+
+
+class LogOptions(NamedTuple):
+    """What was asked of a log."""
+
+    model: Path | None
+    method: str
+    options: Options
+    ranker: str
+    positions: int
+    column: Sequence[str]  # ROLE=NAME, where the names of columns do not tell
+    context: Sequence[str]  # the columns that tell of the visitor; empty: all that are not something else
+    without: Sequence[str]  # columns that do not
+    epsilon: float
+    save: Path | None
+
+
+def evaluate_log(log: str, asked: LogOptions, plot: Path | None, as_json: bool) -> None:
+    if plot is not None and plot.suffix.lower() not in PICTURES:
+        raise InvalidInput(f"--plot {plot}: the name must end with .png, .svg or .pdf")
+    name = Path(log).name
+    with progress_bar(f"judging {name}", "rows") as progress:
+        if is_service_log(log):
+            report = _on_service(log, asked)
+        elif holds_impressions(path := given_path(log)):
+            report = _on_export(path, asked)
+        else:
+            report = _on_table(path, asked, lambda rows: progress(rows, rows))
+    written = saved_lines(asked.save, asked.epsilon) if asked.save is not None and report.n_training else []
+    if plot is not None:
+        plot_report(report, plot)
+        written.append(f"The plot is in {plot}.")
+    print_report(name, report, written, as_json)
+
+
+def _on_table(path: Path, asked: LogOptions, watch: Callable[[int], None]) -> Report:
+    """A saved policy, the policy of a column, or one that is trained on half of the rows, as 0.1 did it."""
+    table = LogTable(path, **named_columns(asked.column, tuple(GUESSES)))
+    seed = asked.options.seed
+    rest: dict[str, Any] = {"method": asked.method, "options": asked.options, "seed": seed, "watch": watch}
+    if asked.model is not None:
+        return evaluate_saved_policy(table, asked.model, **rest)
+    if table.columns.target:
+        return evaluate_target(table, asked.method, asked.options)
+    typer.echo(f"no policy is named, so one is trained first, as `rankloop train --log {path.name}` does", err=True)
+    trained = train_policy(table, seed, context=asked.context or None, without=asked.without)
+    if asked.save is not None:
+        save_policy(trained, asked.epsilon, asked.save, seed)
+    policies = {TRAINED: trained.policy(asked.epsilon)}
+    return evaluate_policies(table, trained.encoding, policies, model=trained.model, **rest)
+
+
+def _on_export(path: Path, asked: LogOptions) -> Report:
+    """A saved ranker on an export of impressions, by the probabilities of whole rankings."""
+    if ALIASES.get(asked.method, asked.method) in BY_POSITION:
+        raise InvalidInput(
+            f"{path.name} tells the probabilities of whole rankings only, and {asked.method} needs those of places: "
+            "give the folder of the service instead, in which the states are that drew the rankings"
+        )
+    model = _named_model(asked, path.name)
+    rest = f"ranker of {model.name}", asked.method, asked.options
+    with _way_on("try --method position_wise, with the folder of the service instead of its export"):
+        return evaluate_on_impressions(load_unscaled(model), read_impressions(path), *rest)
+
+
+def _on_service(log: str, asked: LogOptions) -> Report:
+    """A saved ranker on the log of a service, by the probabilities of positions or of whole rankings."""
+    model = _named_model(asked, log)
+    by_position = ALIASES.get(asked.method, asked.method) in BY_POSITION
+    with _way_on("" if by_position else "try --method position_wise, which weighs places instead of whole rankings"):
+        return evaluate_on_rankings(
+            load_unscaled(model),
+            logged_rankings(log, asked.ranker),
+            f"ranker of {model.name}",
+            asked.method,
+            asked.options,
+            positions=asked.positions,
+            feature_names=lambda: feature_names_in(log, asked.ranker),
+        )
+
+
+@contextmanager
+def _way_on(advice: str) -> Iterator[None]:
+    """Say what to try where a ranker would never have shown what the log shows."""
+    try:
+        yield
+    except NeverShown as error:
+        raise InvalidInput(f"{error}; {advice}" if advice else str(error)) from None
+
+
+def _named_model(asked: LogOptions, log: str) -> Path:
+    if asked.model is None:
+        raise InvalidInput(f"{log} holds rankings: name the saved ranker to judge, before --log")
+    return asked.model
+
+
+def saved_lines(path: Path, epsilon: float) -> list[str]:
+    """Where a trained policy was saved."""
+    lines = [f"The trained policy is in {path}, its ads and columns in {path}.json."]
+    return lines if epsilon > 0 else [*lines, "It does not explore; --epsilon 0.1 keeps tomorrow's log useful."]
+
+
+def print_report(name: str, report: Report, written: list[str], as_json: bool, **more: object) -> None:
+    """What a log says of policies, and which files were written; as JSON with `more`."""
+    if not as_json:
+        typer.echo(_text(name, report, written))
+        return
+
+    answer = report._asdict() | {"unit": "per page" if report.unit == PER_PAGE else "per row"}
+    answer["n_taught"] = answer.pop("n_training")  # as programs know it
+    answer["estimates"] = {
+        name: {field: _finite(value) for field, value in found._asdict().items()} | {"overlap": found.overlap._asdict()}
+        for name, found in report.estimates.items()
+    }
+    print_json(answer | {"verdicts": verdicts(report)} | more)
+
+
+def _text(name: str, report: Report, written: list[str]) -> str:
+    first, unit = next(iter(report.estimates.values())), report.unit
+    half = f", {report.n_training:,} of them to learn from" if report.n_training else ""
+    ads = f", {report.n_ads} ads" if report.n_ads else ""
+    width, column = max(map(len, report.estimates)) + 2, len(unit.name) + 2
+    lines = [f"{name}: {report.n_rows:,} {unit.each}s{half}{ads}, {report.n_rewarded:,} rewarded"]
+    lines += [report.context, ""] if report.context else [""]
+    heads = f"{f'at least ({first.level:.0%})':>18}{f'{unit.each}s count as':>16}"
+    lines.append(f"{'policy':<{width}}{unit.name:>{column}}{heads}")
+    for policy, found in report.estimates.items():
+        low = "unknown" if is_off_balance(found.overlap) else unit.of(max(0.0, found.lower))
+        lines.append(f"{policy:<{width}}{unit.of(found.value):>{column}}{low:>18}{found.effective_n:>16,.0f}")
+    return "\n".join([*lines, "", *verdicts(report), *written])
+
+
+def _finite(value: object) -> object:
+    """Infinite bounds, which JSON does not have, become null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

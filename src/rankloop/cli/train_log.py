@@ -1,0 +1,117 @@
+"""`rankloop train --log`: a ranker from a log of lists and their clicks, a policy from a log of shown ads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import typer
+
+from rankloop.bandits.policy_evaluation import evaluate_policies
+from rankloop.bandits.saved_policy import save_policy
+from rankloop.bandits.train import train_policy
+from rankloop.cli.evaluate_log import TRAINED, print_report, saved_lines
+from rankloop.cli.output import print_json, show_table
+from rankloop.cli.progress import progress_bar
+from rankloop.click_logs.reader import read_click_log
+from rankloop.click_logs.train import GAIN, train_on_clicks
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats
+from rankloop.data.folder import given_path
+from rankloop.evaluation import LogTable
+from rankloop.evaluation.report import plot_report
+from rankloop.experiments.report.model import Table
+from rankloop.logs.columns import GUESSES, LIST_GUESSES, holds_lists, named_columns
+from rankloop.logs.impressions import holds_impressions
+from rankloop.logs.table import column_names
+
+
+class LogTraining(NamedTuple):
+    """How a log is learned from."""
+
+    loss: str
+    tight: bool
+    path: tuple[float, ...]
+    position_bias: str | None
+    clip: float
+    epsilon: float | None
+    seed: int
+    column: Sequence[str]  # ROLE=NAME, where the names of columns do not tell
+    context: Sequence[str]  # of an ad log: only these columns tell of the visitor
+    without: Sequence[str]  # columns that are not learned from
+
+
+def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
+    """Lists and ads are told apart by their columns, or by what is asked."""
+    path = given_path(str(log))
+    of_ads = how.epsilon is not None or bool(how.context)
+    of_ads |= any(part.split("=")[0] in GUESSES.keys() - LIST_GUESSES.keys() for part in how.column)
+    roles = named_columns(how.column, tuple(GUESSES if of_ads else LIST_GUESSES))
+    if not holds_impressions(path) and (of_ads or not holds_lists(column_names(path), roles)):
+        _train_policy(path, roles, how, out, as_json)
+    else:
+        _train_ranker(path, roles, how, out, as_json)
+
+
+def _train_policy(path: Path, roles: dict[str, str], how: LogTraining, out: Path, as_json: bool) -> None:
+    """Half of the rows train, the other half says what the policy would earn."""
+    table, epsilon = LogTable(path, **roles), how.epsilon or 0.0
+    with progress_bar(f"training on {path.name}", "rows") as progress:
+        trained = train_policy(table, how.seed, context=how.context or None, without=how.without)
+        report = evaluate_policies(
+            table,
+            trained.encoding,
+            {TRAINED: trained.policy(epsilon)},
+            model=trained.model,
+            seed=how.seed,
+            watch=lambda rows: progress(rows, rows),
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    model, plot = out / "model.rankloop", out / "estimates.png"
+    save_policy(trained, epsilon, model, how.seed)
+    plot_report(report, plot)
+    written = [*saved_lines(model, epsilon), f"The plot is in {plot}."]
+    print_report(path.name, report, written, as_json, model=str(model))
+
+
+def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path, as_json: bool) -> None:
+    clicks = read_click_log(path, how.without, roles)
+    bias = None if how.position_bias is None else _numbers(how.position_bias)
+    with progress_bar("training", unit="fits") as progress:
+        ranker = train_on_clicks(
+            clicks,
+            how.loss,
+            tight=how.tight,
+            path=how.path,
+            position_bias=bias,
+            clip=how.clip,
+            seed=how.seed,
+            progress=progress,
+        )
+    if ranker.weights_cancel:
+        typer.echo(f"warning: no query came twice, so the weights of single clicks cancel in {how.loss}", err=True)
+    out.mkdir(parents=True, exist_ok=True)
+    model, best = out / "model.rankloop", ranker.regularisation
+    ranker.save(model)
+    curve = {f"{regularisation:g}": gain for regularisation, gain in ranker.gains.items()}
+    if as_json:
+        examined = ranker.examined.tolist()
+        answer = {"model": str(model), "regularisation": best, "held_out": curve, "looked_at": examined}
+        columns = {"features": clicks.feature_names, "left_out": (*clicks.left_out, *clicks.set_aside)}
+        print_json(answer | columns)
+        return
+
+    typer.echo(clicks.described)
+    rows = [(regularisation, f"{gain:.4f}") for regularisation, gain in curve.items()]
+    show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))
+    typer.echo(f"chance to be looked at, first places: {', '.join(f'{one:.2f}' for one in ranker.examined[:10])}")
+    typer.echo(f"chosen: {best:g}\nmodel: {model}")
+
+
+def _numbers(text: str) -> Floats:
+    try:
+        return np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        raise InvalidInput(f"--position-bias {text!r} must be numbers with commas between, one per place") from None

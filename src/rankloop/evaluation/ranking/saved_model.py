@@ -1,0 +1,56 @@
+"""Saved rankers, scored on features as they learned them: as they are, or scaled inside each query."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.saved_session import load_with_notes
+from rankloop.core.session import Session
+from rankloop.data import read_letor
+from rankloop.data.dataset import normalise_queries
+from rankloop.evaluation.ranking.score import Measures, Scores, measures_of, score_session
+
+NORMALISED = "normalised inside queries"  # the note of a saved model that ranks features scaled from 0 to 1
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file is a saved ranker."""
+    with path.open("rb") as file:
+        return file.read(2) == b"PK"  # a saved session is a zip
+
+
+def was_normalised(path: str | os.PathLike[str]) -> bool:
+    """Whether a saved ranker was trained on features scaled from 0 to 1 inside each query."""
+    return bool(load_with_notes(path)[1].get(NORMALISED))
+
+
+def score_model(
+    model: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    measures: Measures,
+    *,
+    normalise: bool = False,
+    watch: Callable[[range], Iterable[int]] = iter,
+) -> Scores:
+    """How a saved ranker ranks the queries of a LETOR file, scaled if asked for or if it learned from scaled ones."""
+    parsed = measures_of(measures)
+    session, notes = load_with_notes(model)
+    if session.problem.n_features == 0:
+        raise InvalidInput(f"{model} ranks without features of items; it is judged by a log, with --log")
+    dataset = read_letor(data, n_features=session.problem.n_features)
+    scaled = normalise_queries(dataset) if normalise or notes.get(NORMALISED) else dataset
+    return score_session(session, scaled, parsed, watch=watch)
+
+
+def load_unscaled(path: str | os.PathLike[str]) -> Session:
+    """A saved ranker that ranks features as a log has them; one that learned from scaled ones is refused."""
+    session, notes = load_with_notes(path)
+    if notes.get(NORMALISED):
+        raise InvalidInput(
+            f"{Path(path).name} was trained on features scaled from 0 to 1 inside each query (--normalise), and a log "
+            "has them as they are: train it without"
+        )
+    return session
