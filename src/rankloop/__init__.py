@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from rankloop.core import registry
+from rankloop.core.aliases import find_moved_modules
 
 if TYPE_CHECKING:
     from rankloop.core.errors import (
@@ -74,6 +75,7 @@ __all__ = [
     "spec_of",
 ]
 
+find_moved_modules()
 registry.load_from(
     [
         f"rankloop.{package}"

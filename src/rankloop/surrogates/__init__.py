@@ -1,0 +1,1 @@
+"""Functions of scores and relevance that learners minimise, one per file."""

@@ -1,0 +1,1 @@
+"""One file per command; each adds itself to the application."""

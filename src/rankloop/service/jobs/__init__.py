@@ -1,0 +1,1 @@
+"""What a service does without being asked, beside its requests."""

@@ -1,0 +1,1 @@
+"""One ranker in service: its configuration, its rankings, its lessons."""

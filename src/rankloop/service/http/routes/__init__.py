@@ -1,0 +1,1 @@
+"""The calls, by who makes them: page views, operators, comparisons, monitoring."""
