@@ -11,6 +11,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Arrival, Clicks, Decision, Feedback, Floats, Query, Relevances, Reward, finite_floats
+from rankloop.logs.table import column_names, is_parquet
 
 COLUMNS = ("query_id", "ranking", "features", "context", "log_propensity", "feedback", "items", "values")
 PIECE_ROWS = 1024
@@ -47,12 +48,7 @@ class Impression(NamedTuple):
 
 def holds_impressions(path: Path) -> bool:
     """Whether a file is such an export."""
-    with path.open("rb") as file:
-        if file.read(4) != b"PAR1":
-            return False
-    import pyarrow.parquet as pq
-
-    return {"ranking", "log_propensity", "features"} <= set(pq.ParquetFile(path).schema_arrow.names)
+    return is_parquet(path) and {"ranking", "log_propensity", "features"} <= set(column_names(path))
 
 
 def read_impressions(path: Path) -> Iterator[Impression]:

@@ -65,7 +65,7 @@ def read_columns(path: Path) -> dict[str, Any]:
     from pyarrow import parquet
 
     try:
-        if _is_parquet(path):
+        if is_parquet(path):
             table = parquet.read_table(path)
         else:
             with opened(path) as file:
@@ -82,7 +82,7 @@ def read_columns(path: Path) -> dict[str, Any]:
 
 def column_names(path: Path) -> list[str]:
     """The names of a table's columns, from its first line or its schema."""
-    if _is_parquet(path):
+    if is_parquet(path):
         import pyarrow.parquet
 
         return list(pyarrow.parquet.ParquetFile(path).schema_arrow.names)
@@ -199,7 +199,7 @@ class LogTable:
         import pyarrow as pa
 
         try:
-            if _is_parquet(self.path):
+            if is_parquet(self.path):
                 import pyarrow.parquet
 
                 yield from pyarrow.parquet.ParquetFile(self.path).iter_batches(PIECE_ROWS, columns=wanted)
@@ -208,7 +208,7 @@ class LogTable:
             with opened(self.path) as file:
                 yield from csv_tables(file, wanted, self._number_columns(wanted), texts)
         except pa.ArrowInvalid as error:
-            fault = None if _is_parquet(self.path) else self._fault(wanted)
+            fault = None if is_parquet(self.path) else self._fault(wanted)
             said = self._message(fault) if fault else f"{self.path.name}: {' '.join(str(error).split())}"
             raise InvalidInput(said) from None
 
@@ -227,7 +227,8 @@ class LogTable:
             return None
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """Whether a file is in this format, whatever its name."""
     with path.open("rb") as file:
         return file.read(4) == b"PAR1"
 

@@ -14,7 +14,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.learner_parts import check_positive
 from rankloop.core.specs import nearest
 from rankloop.core.types import Floats, whole_number
-from rankloop.evaluation.off_policy.intervals import RANGED, Bound, check_bound, check_level, margins
+from rankloop.evaluation.off_policy.intervals import RANGED, Bound, check_bound, margins
 from rankloop.evaluation.off_policy.overlap import Overlap, overlap_of, warnings_of
 from rankloop.evaluation.off_policy.sums import Series, Sums, extremes_of
 from rankloop.logs.rows import Rows, rows_of
@@ -156,8 +156,7 @@ def method_of(name: str) -> Method:
 
 def check_options(options: Options, method: str) -> None:
     """Refuse what no log could answer, before it is read."""
-    check_level(options.level)
-    check_bound(options.bound, method == "snips")
+    check_bound(options.bound, options.level, method == "snips")
     whole_number(options.seed, "seed", 0)
     if not (0.0 < options.limit <= sys.float_info.max or options.limit == math.inf):
         raise InvalidInput(f"limit = {options.limit} must be a weight above 0")

@@ -27,13 +27,10 @@ class Margins(NamedTuple):
     upper: float
 
 
-def check_level(level: float) -> None:
+def check_bound(bound: str, level: float, ratio: bool) -> None:
+    """Refuse unknown bounds, and those that need a known range where the estimate has none."""
     if not 0.5 <= level < 1.0:
         raise InvalidInput(f"level = {level} must be a probability from 0.5 to below 1, such as 0.95")
-
-
-def check_bound(bound: str, ratio: bool) -> None:
-    """Refuse unknown bounds, and those that need a known range where the estimate has none."""
     if bound not in get_args(Bound):
         raise InvalidInput(f"bound = {bound!r} is not known{nearest(bound, get_args(Bound))}")
     if ratio and bound in RANGED:
