@@ -27,7 +27,7 @@ NOUNS = {
     "shared": "learners/_shared: what is no algorithm of its own",
 }
 # Tests that hold for the whole rather than for a module, by what they hold true.
-SUITES = ("benchmarks", "contracts", "docs", "golden", "peers", "service/page", "service/promises")
+SUITES = ("benchmarks", "compatibility", "contracts", "docs", "golden", "peers", "service/page", "service/promises")
 
 
 def names_in(folder: Path, pattern: str = "*.py") -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
-from rankloop.data.compressed import opened
+from rankloop.data.compression import opened
 from rankloop.data.folder import given_path
 from rankloop.logs.columns import columns_of, refuse_twice
 from rankloop.logs.rows import Rows, rows_of

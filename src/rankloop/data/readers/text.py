@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
-from rankloop.data.compressed import read_all
+from rankloop.data.compression import read_all
 from rankloop.data.download import need
 
 DOCUMENT = re.compile(r"<REUTERS([^>]*)>(.*?)</REUTERS>", re.DOTALL)

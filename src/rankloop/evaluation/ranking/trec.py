@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
-from rankloop.data.compressed import BROKEN, opened
+from rankloop.data.compression import BROKEN, opened
 from rankloop.evaluation.ranking.score import Measures, Scores, score_rankings
 from rankloop.measures.base import EVERYWHERE
 from rankloop.measures.lists import rankings_of

@@ -11,7 +11,7 @@ import numpy as np
 from rankloop.core.errors import NotFound
 from rankloop.core.types import Floats, Ints, whole_number
 from rankloop.data.cache import cached
-from rankloop.data.compressed import BLOCK_BYTES
+from rankloop.data.compression import BLOCK_BYTES
 from rankloop.data.dataset import Dataset
 from rankloop.data.readers.letor.queries import Namer, Sizes, side_file, sizes_of
 from rankloop.data.readers.letor.rows import Layout, Table, columns_of, pieces

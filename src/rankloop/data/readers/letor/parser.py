@@ -11,7 +11,7 @@ import numpy as np
 
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
-from rankloop.data.compressed import Bytes
+from rankloop.data.compression import Bytes
 from rankloop.data.readers.letor.tokens import (
     COLON,
     COMMENT,

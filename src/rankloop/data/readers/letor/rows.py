@@ -10,7 +10,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
-from rankloop.data.compressed import BLOCK_BYTES, Block, line_blocks
+from rankloop.data.compression import BLOCK_BYTES, Block, line_blocks
 from rankloop.data.dataset import Dataset
 from rankloop.data.readers.letor import parser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankloop.core.kernels import kernel
-from rankloop.data.compressed import Bytes
+from rankloop.data.compression import Bytes
 
 NEWLINE, TAB, RETURN, SPACE, COMMENT, COLON = 10, 9, 13, 32, 35, 58
 ROOM_FOR_INDEX = 2**40  # larger ones are all the same: too large
