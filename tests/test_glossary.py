@@ -79,7 +79,9 @@ def test_a_replaced_word_would_be_found() -> None:
 def test_names_that_stay_are_still_there() -> None:
     for file, name in kept_names():
         source = (SOURCE / file).read_text(encoding="utf-8")
-        assert name in {found for found, _ in identifiers(source)}, f"{name} is no longer in {file}: take it off the list"
+        assert name in {found for found, _ in identifiers(source)}, (
+            f"{name} is no longer in {file}: take it off the list"
+        )
 
 
 def test_the_tree_of_the_design_page_is_the_tree() -> None:

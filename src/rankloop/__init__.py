@@ -4,8 +4,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from rankloop.aliases import find_moved_modules
 from rankloop.core import registry
-from rankloop.core.aliases import find_moved_modules
 
 if TYPE_CHECKING:
     from rankloop.core.errors import (
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         UnstableUpdate,
     )
     from rankloop.core.registry import build, register, spec_of
-    from rankloop.core.saved_session import load, save
+    from rankloop.core.saved_session import load, load_session, save
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
     from rankloop.impression import Impression, Shown
@@ -36,7 +36,7 @@ _HOMES = {
         "UnstableUpdate",
     ),
     "rankloop.core.registry": ("build", "register", "spec_of"),
-    "rankloop.core.saved_session": ("load", "save"),
+    "rankloop.core.saved_session": ("load", "load_session", "save"),
     "rankloop.core.session": ("Session",),
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
     "rankloop.measures.base": ("parse_measure",),
@@ -68,6 +68,7 @@ __all__ = [
     "UnstableUpdate",
     "build",
     "load",
+    "load_session",
     "parse_measure",
     "play",
     "register",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.core.aliases import renamed
+from rankloop.aliases import renamed
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.rankings import ranking_of

@@ -9,7 +9,7 @@ import os
 import tokenize
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,14 @@ from llvmlite import binding
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
+from rankloop.core.protocols import CheckedState
 from rankloop.core.registry import build, spec_of
-from rankloop.core.saved_state import MAX_COUNT, restored_state
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
 
 FORMAT = 1
 HEADER = "session.json"
+MAX_COUNT = 2**53  # no round, click or item is ever counted so far
 UNREADABLE = (  # what reading a damaged or invented file can end in
     zipfile.BadZipFile, tokenize.TokenError, SyntaxError, EOFError, KeyError, TypeError, ValueError, MemoryError,
     OverflowError, RuntimeError,
@@ -36,9 +37,12 @@ def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any
     atomic_write(Path(path), dumps(session, notes))
 
 
-def load(path: str | os.PathLike[str]) -> Session:
+def load_session(path: str | os.PathLike[str]) -> Session:
     """The session that was saved; it goes on exactly as if it had not stopped, exploration included."""
     return load_with_notes(path)[0]
+
+
+load = load_session  # its name in version 0.1; `Ranker.load` brings the names back too
 
 
 def load_with_notes(path: str | os.PathLike[str]) -> tuple[Session, dict[str, Any]]:
@@ -120,9 +124,14 @@ def _check_parts(archive: zipfile.ZipFile, size: int) -> None:
 def _check_generator(position: Any) -> None:
     """numpy itself takes some numbers that no generator can have, in some of its versions."""
     inner = position["state"]
-    most = (position["has_uint32"], 2), (position["uinteger"], 2**32), (inner["state"], 2**128), (inner["inc"], 2**128)
-    if not all(type(value) is int and 0 <= value < bound for value, bound in most):
-        raise ValueError("the generator stands nowhere")
+    limits = (
+        (position["has_uint32"], 2),
+        (position["uinteger"], 2**32),
+        (inner["state"], 2**128),
+        (inner["inc"], 2**128),
+    )
+    if not all(type(value) is int and 0 <= value < bound for value, bound in bounds):
+        raise ValueError("invalid generator state")
 
 
 def _check_header(header: Any, where: str) -> None:
@@ -142,9 +151,9 @@ def _check_header(header: Any, where: str) -> None:
 def _restored(header: dict[str, Any], archive: zipfile.ZipFile) -> Session:
     problem = Problem(**header["problem"])
     problem = problem._replace(feature_names=tuple(problem.feature_names))
-    for name, most in (("seed", math.inf), ("learned", MAX_COUNT), ("refused", MAX_COUNT)):
-        if type(header[name]) is not int or not 0 <= header[name] <= most:
-            raise InvalidInput(f"{name} is a whole number from 0 to {most}, got {header[name]!r:.60}")
+    for name, limit in (("seed", math.inf), ("learned", MAX_COUNT), ("refused", MAX_COUNT)):
+        if type(header[name]) is not int or not 0 <= header[name] <= limit:
+            raise InvalidInput(f"{name} is a whole number from 0 to {limit}, got {header[name]!r:.60}")
     session = Session(build(header["learner"], "learner"), problem, header["seed"])
 
     def array(index: int) -> Any:
@@ -166,3 +175,57 @@ def _outline(value: Any, arrays: list[Any]) -> Any:
         arrays.append(value)
         return {"array": len(arrays) - 1}
     return value.item() if isinstance(value, np.generic) else value
+
+
+def restored_state(outline: Any, example: Any, array: Callable[[Any], Any], where: str = "state") -> Any:
+    """The state of which `example` is the initial one; anything that cannot have grown out of it is refused.
+
+    Fields, types and shapes are the example's; a table that has no rows there may have got some. Numbers are finite,
+    what the problem says stays as it is, and whole numbers count up from where they began. A state that knows more
+    about itself says so (`reachable`).
+    """
+    if hasattr(example, "_fields"):
+        return _named(outline, example, array, where)
+    if isinstance(example, tuple):
+        return tuple(restored_state(part, like, array, where) for part, like in zip(outline, example, strict=True))
+    if isinstance(example, np.ndarray):
+        return _array(array(outline["array"]), example, where)
+    return _number(outline, example, where)
+
+
+def _named(outline: Any, example: Any, array: Callable[[Any], Any], where: str) -> Any:
+    if set(outline) != set(example._fields):
+        raise InvalidInput(f"{where} does not have the fields {', '.join(example._fields)}")
+    parts = zip(example._fields, example)
+    state = type(example)(*(restored_state(outline[name], part, array, f"{where}.{name}") for name, part in parts))
+    if isinstance(state, CheckedState) and not state.reachable(example):
+        raise InvalidInput(f"{where} is one that no learning leads to: its parts do not fit each other")
+    return state
+
+
+def _array(loaded: Any, example: Any, where: str) -> Any:
+    may_grow = example.ndim > 1 and len(example) == 0 and all(example.shape[1:])
+    wanted = (len(loaded), *example.shape[1:]) if may_grow and loaded.ndim else example.shape
+    if loaded.dtype != example.dtype or loaded.shape != wanted:
+        raise InvalidInput(f"{where} is {loaded.dtype}{loaded.shape}, the learner needs {example.dtype}{example.shape}")
+    if not np.all(np.isfinite(loaded)):
+        raise InvalidInput(f"{where} holds a number that is not finite")
+    if loaded.dtype.kind in "iu":
+        _check_counts(loaded, example, where)
+    return np.ascontiguousarray(loaded)
+
+
+def _number(value: Any, example: Any, where: str) -> Any:
+    if type(value) is not type(example) and not (type(example) is float and type(value) is int):
+        raise InvalidInput(f"{where} must be of type {type(example).__name__}, got {value!r:.60}")
+    if where.rpartition(".")[2] in Problem._fields and value != example:
+        raise InvalidInput(f"{where} is {value!r:.60}, by the problem it is {example!r}")
+    if type(example) is int:
+        _check_counts(value, example, where)
+    return type(example)(value)
+
+
+def _check_counts(values: Any, example: Any, where: str) -> None:
+    least = int(np.min(example)) if np.size(example) else -MAX_COUNT
+    if np.size(values) and not least <= int(np.min(values)) <= int(np.max(values)) <= MAX_COUNT:
+        raise InvalidInput(f"{where} holds a number that is too small or too large: it counts from {least}, to 2^53")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.aliases import renamed
+from rankloop.aliases import renamed
 from rankloop.core.errors import InvalidInput
 from rankloop.core.learner_parts import seen_count
 from rankloop.core.protocols import AnyLearner

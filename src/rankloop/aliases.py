@@ -28,6 +28,7 @@ MOVED = {
     "batch.training": "batch.solution_path",
     "choices": "advice",
     "core.feedback_checks": "core.session",
+    "core.restoring": "core.saved_session",
     "core.saving": "core.saved_session",
     "core.source": "core.files",
     "core.wire": "core.plain",
