@@ -8,9 +8,9 @@ from numpy.random import Generator
 
 from rankloop import Decision, InvalidInput, Problem, Query, Relevances, build, parse_measure, play, register
 from rankloop.core.kernels import require_finite
-from rankloop.core.learner_parts import check_positive, expect, point_log_prob, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Feedback, Floats, Ints
+from rankloop.learners.base import check_positive, expect, point_log_prob, shown_or_all
 
 
 class State(NamedTuple):
@@ -45,7 +45,7 @@ class MeanGrade:
         items, grades = expect(feedback, Relevances)
         counts, sums = state.counts.copy(), state.sums.copy()  # states are values: never changed in place
         counts[items] += 1.0
-        with np.errstate(over="ignore"):  # stable refuses what is not finite
+        with np.errstate(over="ignore"):  # require_finite refuses what is not finite
             sums[items] += grades
         return State(counts, require_finite(sums), state.shown)
 

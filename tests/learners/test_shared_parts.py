@@ -1,4 +1,4 @@
-"""What learners share in rankloop.core.learner_parts."""
+"""What learners share in rankloop.learners.base."""
 
 import math
 from itertools import pairwise
@@ -9,20 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.learner_parts import (
-    best_ranking,
-    check_finite,
-    check_positive,
-    expect,
-    finite,
-    point_log_prob,
-    project,
-    seen_count,
-    shown_or_all,
-    start_weights,
-)
+from rankloop.core.rankings import best_ranking, point_log_prob, seen_count
 from rankloop.core.types import Clicks, Problem, Relevances, Reward
+from rankloop.learners.base import expect, finite, project, shown_or_all, start_weights
 
 numbers = st.floats(-1e6, 1e6, width=32)
 features = arrays(np.float64, st.tuples(st.integers(1, 60), st.integers(0, 4)), elements=numbers)

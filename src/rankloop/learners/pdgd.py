@@ -7,23 +7,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, require_finite, scores_of, weighted_rows
-from rankloop.core.learner_parts import (
-    best_ranking,
-    check_finite,
-    check_positive,
-    check_receipt,
-    expect,
-    seen_count,
-    shown_or_all,
-    start_weights,
-)
-from rankloop.core.rankings import ranking_of
+from rankloop.core.rankings import ranking_of, seen_count
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
 from rankloop.learners._shared.joint_features import clicked_weights
 from rankloop.learners._shared.plackett_luce import draw, limited_swap_odds, log_prob_of, strengths_of, swap_odds
+from rankloop.learners.base import LinearLearner, check_receipt, expect, shown_or_all, start_weights
 
 FREE = Limit()
 
@@ -107,7 +99,7 @@ def _learned(
 
 
 @register("pdgd")
-class Pdgd:
+class Pdgd(LinearLearner):
     """Pairwise differentiable gradient descent: random rankings, and the pairs that clicks reveal without bias.
 
     It draws the ranking R place by place with probability ∝ exp(w · φ(x, d)) (Plackett–Luce), and learns by
@@ -124,11 +116,10 @@ class Pdgd:
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    reports: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
-        check_finite("start", self.start)
+        super().__post_init__()
         if not 0 < self.decay <= 1:
             raise InvalidInput(f"decay = {self.decay} must be above 0 and at most 1")
 
@@ -148,9 +139,6 @@ class Pdgd:
         shown = scores, decision.ranking, state.shown, places, keep_first
         weights = _learned(query.features, state.weights, rate, *shown, items, clicks)
         return State(require_finite(weights), state.shown, state.rounds + 1)
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return best_ranking(query.features, state.weights)
 
     def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = FREE) -> float:
         return _log_prob(query.features, state.weights, ranking, state.shown, *limit)

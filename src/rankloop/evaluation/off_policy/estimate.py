@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learner_parts import check_positive
 from rankloop.core.types import whole_number
 from rankloop.evaluation.off_policy.intervals import RANGED, Bound, check_bound, check_level, margins
 from rankloop.evaluation.off_policy.overlap import Overlap, overlap_of, warnings_of

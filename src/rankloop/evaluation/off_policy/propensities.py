@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learner_parts import seen_count
 from rankloop.core.protocols import AnyLearner
+from rankloop.core.rankings import ALL, seen_count
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Feedback, Floats, Ints, Preferred, Query, Relevances
+from rankloop.learners.base import from_layers, with_in_layers
 from rankloop.logs.rows import Rows, rows_of
 
 MAX_PREFIXES = 20_000  # looked at before a distribution counts as too wide to be written down
@@ -33,7 +34,7 @@ class RankingPolicy(NamedTuple):
 
 def positions_seen(policy: RankingPolicy, n_items: int) -> int:
     """How many places people see when this policy ranks so many items."""
-    return int(seen_count(_shown_in(policy), n_items))
+    return int(seen_count(int(from_layers(policy.state, "shown", ALL)), n_items))
 
 
 def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:
@@ -90,29 +91,9 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
 
 def _by_depth(policy: RankingPolicy, positions: int) -> list[Any]:
     """The policy's state as it would be if only the first 1, 2, … `places` were seen."""
-    if not _has_shown(policy.state):
+    if from_layers(policy.state, "shown") is None:
         raise InvalidInput(f"{policy.name} does not keep `shown` in its state: the probabilities of places are unknown")
-    return [_with_shown(policy.state, position + 1) for position in range(positions)]
-
-
-def _has_shown(state: Any) -> bool:
-    return hasattr(state, "shown") or (hasattr(state, "inner") and _has_shown(state.inner))
-
-
-def _with_shown(state: Any, shown: int) -> Any:
-    """Wrappers keep the state of what they wrap in `inner`."""
-    if hasattr(state, "shown"):
-        state = state._replace(shown=shown)
-    return state._replace(inner=_with_shown(state.inner, shown)) if hasattr(state, "inner") else state
-
-
-def _shown_in(policy: RankingPolicy) -> int:
-    state = policy.state
-    while not hasattr(state, "shown"):
-        if not hasattr(state, "inner"):
-            return -1
-        state = state.inner
-    return int(state.shown)
+    return [with_in_layers(policy.state, "shown", position + 1) for position in range(positions)]
 
 
 def _log_prob(state: Any, policy: RankingPolicy, query: Query, ranking: Ints) -> float:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankloop.core.kernels import kernel, scores_of
-from rankloop.core.learner_parts import seen_count
-from rankloop.core.rankings import ranking_of
+from rankloop.core.rankings import ranking_of, seen_count
 from rankloop.core.types import Floats, Ints
 from rankloop.learners._shared.joint_features import pair_weight
 

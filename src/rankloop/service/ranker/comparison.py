@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.errors import NotFound
-from rankloop.core.learner_parts import best_ranking
 from rankloop.core.plain import to_plain
+from rankloop.core.rankings import best_ranking
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints, Query
 from rankloop.interleaving import interleave

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rankloop.learners.base import from_layers
 from rankloop.service.log.counters import Tally
 from rankloop.service.ranker.config import Plan
 
@@ -27,9 +28,7 @@ def health_of(tally: Tally, plan: Plan, state: Any, refused: int) -> dict[str, A
 
 def weights_of(plan: Plan, state: Any, most: int = MAX_WEIGHTS) -> dict[str, float]:
     """The largest weights, by name, where the learner is linear in the features."""
-    while not hasattr(state, "weights") and hasattr(state, "inner"):
-        state = state.inner
-    weights = getattr(state, "weights", ())
+    weights = from_layers(state, "weights", ())
     problem = plan.problem
     if len(weights) != problem.n_features:
         return {}
