@@ -10,7 +10,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
-from rankloop.core.types import Problem
+from rankloop.core.types import Problem, Query
 from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.measures import parse_measure
 from rankloop.simulate.compiled import whole_run as module
@@ -97,3 +97,13 @@ def test_refuses_what_it_cannot_run() -> None:
         whole_run(ftpl, STREAM, full, horizon=5, seed=0, checkpoints=(6,))
     with pytest.raises(InvalidInput, match="gain"):
         whole_run(ftpl, STREAM, full, horizon=5, seed=0, measure="nDCG")
+
+
+@pytest.mark.parametrize(("learner", "people"), CASES)
+def test_rank_takes_the_doubles_that_the_learner_names(learner: str, people: str) -> None:
+    built, shown_to = build(learner, "learner"), build(people, "feedback")
+    state = built.init(STREAM.problem._replace(shown=shown_to.shown, depth=shown_to.depth))
+    drawn, counted = np.random.default_rng(4), np.random.default_rng(4)
+    built.rank(state, Query("", np.zeros((7, 0)), np.zeros(0)), drawn)
+    counted.random(built.doubles(7))
+    assert drawn.random() == counted.random()

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import check_positive, check_rounds
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, require_finite, scores_of
 from rankloop.core.registry import Spec, register
@@ -94,8 +94,7 @@ class FairPairs(LinearLearner):
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
         super().__post_init__()
-        if self.memory < 0:
-            raise InvalidInput(f"memory = {self.memory} must be a number of rounds from 0")
+        check_rounds("memory", self.memory)
         if not 0 < self.swap < 1:
             raise InvalidInput(
                 f"swap = {self.swap} must be a probability between 0 and 1: both orders have to be shown"

@@ -10,17 +10,14 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
-from rankloop.core.kernels import kernel
+from rankloop.core.kernels import kernel, require_finite
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
 from rankloop.learners._shared.compiled_rounds import FixedSetRounds
-from rankloop.learners._shared.fixed_set import SummedGains, require_all_grades, size_of_fixed_set, with_totals
-from rankloop.learners._shared.linear_measure import (
-    gain_of,
-    largest_gain,
-)
+from rankloop.learners._shared.fixed_set import SummedGains, require_all_grades, size_of_fixed_set
+from rankloop.learners._shared.linear_measure import gain_of, largest_gain
 from rankloop.measures.dcg import DCG
 
 
@@ -39,11 +36,11 @@ def _many_rankings(totals: Floats, noise: float, uniforms: Floats) -> Ints:
 
 @kernel
 def _many_rounds(totals: Floats, noises: Floats, rounds: FixedSetRounds, form: int, start: float) -> Floats:
-    totals = totals.copy()
-    for t in range(len(rounds.draws)):
-        rounds.rankings[t] = _perturbed(totals, noises[t], rounds.draws[t])
+    totals, (relevance, draws, rankings) = totals.copy(), rounds
+    for t in range(len(draws)):
+        rankings[t] = _perturbed(totals, noises[t], draws[t])
         for item in range(len(totals)):
-            totals[item] += gain_of(rounds.relevance[t, item], form, start)
+            totals[item] += gain_of(relevance[t, item], form, start)
     return totals
 
 
@@ -101,4 +98,4 @@ class FTPL(SummedGains):
     def many_rounds(self, state: State, rounds: FixedSetRounds) -> State:
         noises = state.noise * self._roots(state, rounds.n_rounds)
         totals = _many_rounds(state.totals, noises, rounds, *self._gain)
-        return with_totals(state, totals, rounds.n_rounds)  # type: ignore[no-any-return]
+        return state._replace(totals=require_finite(totals), rounds=state.rounds + rounds.n_rounds)

@@ -10,18 +10,14 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
-from rankloop.core.kernels import kernel
+from rankloop.core.kernels import kernel, require_finite
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of, seen_count
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
 from rankloop.learners._shared.compiled_rounds import FixedSetRounds
-from rankloop.learners._shared.fixed_set import SummedGains, require_all_grades, size_of_fixed_set, with_totals
-from rankloop.learners._shared.linear_measure import (
-    gain_of,
-    largest_gain,
-    worth_of_positions,
-)
+from rankloop.learners._shared.fixed_set import SummedGains, require_all_grades, size_of_fixed_set
+from rankloop.learners._shared.linear_measure import gain_of, largest_gain, worth_of_positions
 from rankloop.learners._shared.permutahedron import drawn_order, exchanges, log_prob_of_order, nearest_mean
 from rankloop.learners.base import shown_or_all
 from rankloop.measures.dcg import DCG
@@ -60,12 +56,12 @@ def _many_rankings(totals: Floats, step: float, worth: Floats, uniforms: Floats)
 def _many_rounds(
     totals: Floats, steps: Floats, worth: Floats, rounds: FixedSetRounds, form: int, start: float
 ) -> Floats:
-    totals = totals.copy()
-    for t in range(len(rounds.draws)):
+    totals, (relevance, draws, rankings) = totals.copy(), rounds
+    for t in range(len(draws)):
         order, pairs, probabilities = _plan(totals, steps[t], worth)
-        rounds.rankings[t] = drawn_order(order, pairs, probabilities, rounds.draws[t])
+        rankings[t] = drawn_order(order, pairs, probabilities, draws[t])
         for item in range(len(totals)):
-            totals[item] += gain_of(rounds.relevance[t, item], form, start)
+            totals[item] += gain_of(relevance[t, item], form, start)
     return totals
 
 
@@ -132,7 +128,7 @@ class MirrorDescent(SummedGains):
     def many_rounds(self, state: State, rounds: FixedSetRounds) -> State:
         steps = state.step / self._roots(state, rounds.n_rounds)
         totals = _many_rounds(state.totals, steps, state.worth, rounds, *self._gain)
-        return with_totals(state, totals, rounds.n_rounds)  # type: ignore[no-any-return]
+        return state._replace(totals=require_finite(totals), rounds=state.rounds + rounds.n_rounds)
 
     def _all_seen(self, state: State) -> bool:
         return seen_count(state.shown, len(state.totals)) == len(state.totals)

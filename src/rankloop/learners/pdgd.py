@@ -38,24 +38,26 @@ class Receipt(NamedTuple):
 
 @kernel
 def _present(
-    features: Floats, weights: Floats, shown: int, places: int, keep_first: bool, draws: Floats
+    features: Floats, weights: Floats, shown: int, positions: int, keep_first: bool, draws: Floats
 ) -> tuple[Ints, float, Floats]:
     scores = scores_of(features, weights)
     best, strengths = ranking_of(scores), strengths_of(scores)
-    ranking = draw(strengths, best, places, keep_first, draws)
+    ranking = draw(strengths, best, positions, keep_first, draws)
     seen = seen_count(shown, len(best))
-    return ranking, log_prob_of(strengths, best, ranking, seen, places, keep_first), scores
+    return ranking, log_prob_of(strengths, best, ranking, seen, positions, keep_first), scores
 
 
 @kernel
-def _log_prob(features: Floats, weights: Floats, ranking: Ints, shown: int, places: int, keep_first: bool) -> float:
+def _log_prob(features: Floats, weights: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool) -> float:
     scores = scores_of(features, weights)
     seen = seen_count(shown, len(scores))
-    return log_prob_of(strengths_of(scores), ranking_of(scores), ranking, seen, places, keep_first)
+    return log_prob_of(strengths_of(scores), ranking_of(scores), ranking, seen, positions, keep_first)
 
 
 @kernel
-def pair_weights(scores: Floats, ranking: Ints, shown: int, places: int, keep_first: bool, clicked: Floats) -> Floats:
+def pair_weights(
+    scores: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool, clicked: Floats
+) -> Floats:
     """The gradient by scores: each clicked item against each unclicked one down to the place after the last click."""
     strengths, best = strengths_of(scores), ranking_of(scores)
     row_weights, seen, last = np.zeros(len(ranking)), seen_count(shown, len(ranking)), -1
@@ -69,10 +71,12 @@ def pair_weights(scores: Floats, ranking: Ints, shown: int, places: int, keep_fi
         for i in range(last + 1):
             winner = ranking[i]
             if clicked[winner] > 0.0:
-                if places < 0 and not keep_first:
+                if positions < 0 and not keep_first:
                     odds = swap_odds(strengths, ranking, min(i, j), max(i, j))
                 else:
-                    odds = limited_swap_odds(strengths, best, ranking, min(i, j), max(i, j), seen, places, keep_first)
+                    odds = limited_swap_odds(
+                        strengths, best, ranking, min(i, j), max(i, j), seen, positions, keep_first
+                    )
                 won = strengths[winner] / (strengths[winner] + strengths[loser])
                 step = clicked[winner] * (1.0 - 1.0 / (1.0 + odds)) * won * (1.0 - won)
                 row_weights[winner] += step
@@ -88,13 +92,13 @@ def _learned(
     scores: Floats,
     ranking: Ints,
     shown: int,
-    places: int,
+    positions: int,
     keep_first: bool,
     items: Ints,
     click_weights: Floats,
 ) -> Floats:
     clicked = clicked_weights(len(ranking), items, click_weights)
-    row_weights = pair_weights(scores, ranking, shown, places, keep_first, clicked)
+    row_weights = pair_weights(scores, ranking, shown, positions, keep_first, clicked)
     return weights + rate * weighted_rows(features, row_weights)
 
 

@@ -44,10 +44,10 @@ def _with_estimates(losses: Floats, ranking: Ints, grade_of: Floats, probabiliti
 
 @kernel
 def _many_rounds(losses: Floats, rates: Floats, n: int, revealed: int, start: float, rounds: FixedSetRounds) -> Floats:
-    for t in range(len(rounds.rankings)):
-        ranking, probabilities = _decide(losses, rates[t], n, revealed, rounds.draws[t])
-        losses = _with_estimates(losses, ranking, rounds.relevance[t], probabilities, start)
-        rounds.rankings[t] = ranking
+    relevance, draws, rankings = rounds
+    for t in range(len(rankings)):
+        rankings[t], probabilities = _decide(losses, rates[t], n, revealed, draws[t])
+        losses = _with_estimates(losses, rankings[t], relevance[t], probabilities, start)
     return losses
 
 

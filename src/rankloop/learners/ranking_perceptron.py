@@ -12,8 +12,8 @@ from rankloop.core.types import Decision, Floats, Ints
 from rankloop.learners._shared.compiled_rounds import QueryRounds, more_rounds, next_query, write_history, write_round
 from rankloop.learners._shared.perceptron_step import (
     MistakeDriven,
+    Rule,
     State,
-    cutoff_and_kind,
     is_mistaken_order,
     moved,
     slam_slope,
@@ -21,10 +21,9 @@ from rankloop.learners._shared.perceptron_step import (
 
 
 @kernel
-def _many_rounds(
-    weights: Floats, mistakes: int, rounds: QueryRounds, cutoff: int, binary: bool, margin: float, rate: float
-) -> tuple[Floats, int]:
+def _many_rounds(weights: Floats, mistakes: int, rounds: QueryRounds, rule: Rule) -> tuple[Floats, int]:
     """Rounds over queries until the draws are used up, exactly as `play` would go through them."""
+    cutoff, binary, margin, rate = rule
     refused, with_history = 0, len(rounds.history) > 0
     while more_rounds(rounds, False):
         start, end, first = next_query(rounds)
@@ -75,6 +74,5 @@ class RankingPerceptron(MistakeDriven):
         return Decision(ranking, 0.0, ())
 
     def many_rounds(self, state: State, rounds: QueryRounds) -> State:
-        how = *cutoff_and_kind(self.measure), self.margin, self.learning_rate
-        weights, mistakes = _many_rounds(state.weights, state.mistakes, rounds, *how)
+        weights, mistakes = _many_rounds(state.weights, state.mistakes, rounds, self._rule)
         return state if mistakes == state.mistakes else State(weights, mistakes, state.shown)

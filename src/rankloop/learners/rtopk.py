@@ -20,7 +20,6 @@ from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.blocks import (
     NO_CELL,
-    ExplorationRule,
     OpenBlock,
     block_length,
     cell_first,
@@ -166,7 +165,7 @@ class RTopK:
         query = Query("", np.empty((n_items, 0)), np.empty(0))
         own = self._own_doubles(n_items)
         of_blocks, of_inner = rounds.draws[:, :own].copy(), rounds.draws[:, own:].copy()
-        rule, done = ExplorationRule(self.filler == "random", self.estimator == "all"), 0
+        how, done = (state.depth, self.filler == "random", self.estimator == "all", self._gain), 0
         while done < rounds.n_rounds:
             left = self._left(state)
             if left < 1:
@@ -174,7 +173,7 @@ class RTopK:
             now = slice(done, done + left)
             rankings = self._inner(state).many_rankings(state.inner, of_inner[now])  # type: ignore[attr-defined]
             of_block = FixedSetRounds(rounds.relevance[now], of_blocks[now], rankings)
-            block = with_rounds(state.open, of_block, left, state.depth, rule, self._gain)
+            block = with_rounds(state.open, of_block, left, *how)
             state = state._replace(open=block)
             state = self._next_block(state, query) if len(rankings) == left else state
             rounds.rankings[now] = rankings

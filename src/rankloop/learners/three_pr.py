@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from numpy.random import Generator
 
-from rankloop.core.checks import check_finite
+from rankloop.core.checks import check_finite, check_rounds
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, require_finite
 from rankloop.core.registry import Spec, register
@@ -114,8 +114,7 @@ class ThreePR(LinearLearner):
             raise InvalidInput(f'swap = {self.swap} must be a probability from 0 to 1, or "dynamic"')
         if self.perturb not in PERTURBATIONS:
             raise InvalidInput(f"perturb = {self.perturb!r} is not known{nearest(self.perturb, PERTURBATIONS)}")
-        if self.warm < 0:
-            raise InvalidInput(f"warm = {self.warm} must be a number of rounds from 0")
+        check_rounds("warm", self.warm)
         super().__post_init__()
         check_finite("budget", (self.budget,))
 

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import check_not_negative, check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import all_finite, kernel, require_finite, scores_of
 from rankloop.core.protocols import Surrogate
@@ -147,8 +147,7 @@ class TopKGradient(LinearLearner):
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
         for name in ("exploration", "exploration_decay", "learning_rate_decay", "smoothing_decay"):
-            if not 0.0 <= getattr(self, name) < math.inf:
-                raise InvalidInput(f"{name} = {getattr(self, name)} must be a finite number from 0")
+            check_not_negative(name, getattr(self, name))
         if not 0.0 <= self.floor <= 1.0:
             raise InvalidInput(f"floor = {self.floor} must be a probability, from 0 to 1")
         if self.smoothing_decay and not hasattr(self.surrogate, "smoothing"):

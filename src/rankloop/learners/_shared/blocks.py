@@ -119,13 +119,6 @@ class OpenBlock(NamedTuple):
     counts: Floats  # how many they are
 
 
-class ExplorationRule(NamedTuple):
-    """How to order the items below an explored cell, and whether rounds that do not explore count as well."""
-
-    random_filler: bool
-    use_all: bool
-
-
 def open_block(number: int, n_cells: int, n_items: int) -> OpenBlock:
     return OpenBlock(number, 0, np.zeros(n_cells, np.int64), np.zeros(n_items), np.zeros(n_items))
 
@@ -144,31 +137,40 @@ def with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: G
 
 
 def with_rounds(
-    block: OpenBlock, rounds: FixedSetRounds, rounds_left: int, depth: int, rule: ExplorationRule, gain: Gain
+    block: OpenBlock,
+    rounds: FixedSetRounds,
+    rounds_left: int,
+    depth: int,
+    random_filler: bool,
+    use_all: bool,
+    gain: Gain,
 ) -> OpenBlock:
     """The block after these rounds; their rankings, of an inner learner, become those that are shown."""
     number, n_rounds, explored, sums, counts = block
-    after = OpenBlock(number, n_rounds + rounds.n_rounds, explored.copy(), sums.copy(), counts.copy())
-    _play(after, rounds, rounds_left, depth, rule, gain)
-    require_finite(after.sums)
-    return after
+    explored, sums, counts = explored.copy(), sums.copy(), counts.copy()
+    _play(*rounds, rounds_left, depth, random_filler, use_all, explored, sums, counts, *gain)
+    return OpenBlock(number, n_rounds + rounds.n_rounds, explored, require_finite(sums), counts)
 
 
 @kernel
 def _play(
-    block: OpenBlock, rounds: FixedSetRounds, rounds_left: int, depth: int, rule: ExplorationRule, gain: Gain
-) -> None:
-    """Rounds of one block, in place: rankings are replaced where they explore; explored, sums and counts go on."""
-    rankings, draws, n_cells = rounds.rankings, rounds.draws, cells_left(block.explored)
+    relevance: Floats, draws: Floats, rankings: Ints, rounds_left: int, depth: int, random_filler: bool, use_all: bool,
+    explored: Ints, sums: Floats, counts: Floats, form: int, start: float,
+) -> None:  # fmt: skip
+    """Rounds of one block, in place: rankings are replaced where they explore; explored, sums and counts go on.
+
+    Blocks are short: tuples would cost a tenth of the run to hand over.
+    """
+    n_cells = cells_left(explored)
     for t in range(len(rankings)):
-        cell = cell_to_explore(block.explored, n_cells, rounds_left - t, draws[t, 0], draws[t, 1])
+        cell = cell_to_explore(explored, n_cells, rounds_left - t, draws[t, 0], draws[t, 1])
         if cell != NO_CELL:
-            order = ranking_of(draws[t, 2:]) if rule.random_filler else rankings[t]
+            order = ranking_of(draws[t, 2:]) if random_filler else rankings[t]
             rankings[t] = cell_first(order, cell, depth)
-            block.explored[cell] += 1
+            explored[cell] += 1
             n_cells -= 1
-        if cell != NO_CELL or rule.use_all:
+        if cell != NO_CELL or use_all:
             for position in range(depth):
                 item = rankings[t, position]
-                block.sums[item] += gain_of(rounds.relevance[t, item], gain.form, gain.start)
-                block.counts[item] += 1.0
+                sums[item] += gain_of(relevance[t, item], form, start)
+                counts[item] += 1.0

@@ -57,7 +57,7 @@ class AnytimeLearner:
     def __post_init__(self) -> None:
         check_horizon(self.horizon)
 
-    @property
+    @functools.cached_property
     def _anytime(self) -> bool:
         return self.horizon is None and getattr(self, self.tuned) is None
 
@@ -72,7 +72,7 @@ class AnytimeLearner:
 
 
 class SummedGains(AnytimeLearner):
-    """Follows what the items gained so far under a linear `measure`, from the grades of all of them."""
+    """Follows what the items gained so far under a linear `measure`; the state begins with `totals` and `rounds`."""
 
     measure: Measure
 
@@ -85,15 +85,11 @@ class SummedGains(AnytimeLearner):
         return gain_for(self.measure)
 
     def learn(self, state: Any, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> Any:
-        return with_totals(state, with_gains(state.totals, *expect(feedback, Relevances), *self._gain), 1)
+        totals = with_gains(state.totals, *expect(feedback, Relevances), *self._gain)
+        return type(state)(require_finite(totals), state.rounds + 1, *state[2:])  # quicker than _replace
 
     def predict(self, state: Any, query: Query) -> Ints:
         return ranking_of(state.totals)
 
     def doubles(self, n_items: int) -> int:
         return n_items
-
-
-def with_totals(state: Any, totals: Floats, n_rounds: int) -> Any:
-    """The state after so many more rounds."""
-    return state._replace(totals=require_finite(totals), rounds=state.rounds + n_rounds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -27,6 +28,15 @@ class State(NamedTuple):
     weights: Floats
     mistakes: int
     shown: int
+
+
+class Rule(NamedTuple):
+    """What is a mistake (nDCG@cutoff below its best, or AP when `binary`), and how far to step then."""
+
+    cutoff: int
+    binary: bool
+    margin: float
+    rate: float
 
 
 @kernel
@@ -89,7 +99,10 @@ def _stepped(
     rate: float,
     one_pair: bool,
 ) -> tuple[Floats, bool]:
-    """The weights after the round, and whether there was a mistake; the graded items are the list at hand."""
+    """The weights after the round, and whether there was a mistake; the graded items are the list at hand.
+
+    Handing over a `Rule` would make a round slower by a tenth.
+    """
     scores = scores_of(features, weights)[items]
     if not is_mistake(scores, grades, cutoff, binary):
         return weights, False
@@ -127,11 +140,14 @@ class MistakeDriven(GreedyLearner):
         super().__post_init__()
         cutoff_and_kind(self.measure)
 
+    @functools.cached_property
+    def _rule(self) -> Rule:
+        return Rule(*cutoff_and_kind(self.measure), self.margin, self.learning_rate)
+
     def init(self, problem: Problem) -> State:
         return State(start_weights(self.start, problem.n_features), 0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
-        how = *cutoff_and_kind(self.measure), self.margin, self.learning_rate, self.one_pair
-        weights, mistaken = _stepped(state.weights, query.features, items, grades, *how)
+        weights, mistaken = _stepped(state.weights, query.features, items, grades, *self._rule, self.one_pair)
         return State(require_finite(weights), state.mistakes + 1, state.shown) if mistaken else state

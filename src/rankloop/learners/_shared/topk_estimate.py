@@ -92,12 +92,12 @@ def probabilities(seen: Seen, n_items: int, span: int) -> tuple[float, float]:
 @kernel
 def familiar_part(seen: Seen) -> tuple[Ints, Floats]:
     """The graded items that the best ranking would have had graded too, with their grades."""
-    kept, n_kept = np.empty(len(seen.items), np.int64), 0
+    found, n_found = np.empty(len(seen.items), np.int64), 0
     for position in range(len(seen.items)):
         if holds(seen.familiar, seen.items[position]):
-            kept[n_kept] = position
-            n_kept += 1
-    return seen.items[kept[:n_kept]], seen.grades[kept[:n_kept]]
+            found[n_found] = position
+            n_found += 1
+    return seen.items[found[:n_found]], seen.grades[found[:n_found]]
 
 
 @kernel
@@ -157,8 +157,8 @@ def _from_pairs(scores: Floats, seen: Seen) -> Floats:
     terms = rank_svm_terms(scores, seen.items, seen.grades)
     if all_familiar(seen, len(scores)):
         return divided(terms, likely)
-    kept, kept_grades = familiar_part(seen)
-    return weighed(terms, rank_svm_terms(scores, kept, kept_grades), likely, unlikely)
+    familiar, familiar_grades = familiar_part(seen)
+    return weighed(terms, rank_svm_terms(scores, familiar, familiar_grades), likely, unlikely)
 
 
 @kernel
