@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.measurement import Row, alone, seconds_of
 from rankloop.core.registry import build
-from rankloop.simulate.compiled.fixed_set import whole_run
+from rankloop.simulate.compiled.whole_run import whole_run
 from rankloop.simulate.play import play
 
 REPEATS = 3

@@ -17,7 +17,7 @@ from benchmarks.measurement import Row, Timed, alone, best_of, in_turn, row
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.streams.letor import Letor
-from rankloop.simulate.compiled.queries import whole_queries
+from rankloop.simulate.compiled.whole_run import whole_queries
 from rankloop.simulate.play import play
 
 ROUNDS, WHOLE_ROUNDS, PEER_ROUNDS, PYTHON_ROUNDS = 20_000, 100_000, 4000, 500

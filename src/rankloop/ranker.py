@@ -27,6 +27,7 @@ from rankloop.core.saved_session import load_with_notes, save
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query
 from rankloop.impression import Impression
+from rankloop.learners.base import from_layers
 from rankloop.logs.context import Encoding
 
 
@@ -157,10 +158,7 @@ class Ranker:
     @property
     def weights(self) -> dict[str, float]:
         """What each feature counts for, where the learner is linear in the features."""
-        state = self.session.state
-        while not hasattr(state, "weights") and hasattr(state, "inner"):
-            state = state.inner
-        weights = getattr(state, "weights", ())
+        weights = from_layers(self.session.state, "weights", ())
         if len(weights) != len(self.features) or not self.features:
             raise InvalidInput("this learner has no weight per feature")
         return dict(zip(self.features, map(float, weights)))

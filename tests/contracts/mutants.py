@@ -13,9 +13,9 @@ from tests.contracts import rank_contracts as showing
 from tests.contracts.cases import Case
 
 from rankloop.core.kernels import require_finite, scores_of, weighted_rows
-from rankloop.core.learner_parts import best_ranking, point_log_prob, seen_count, shown_or_all
-from rankloop.core.rankings import ranking_of
+from rankloop.core.rankings import best_ranking, point_log_prob, ranking_of, seen_count
 from rankloop.core.types import Decision, Floats, Relevances
+from rankloop.learners.base import shown_or_all
 
 SHARED = np.zeros(3)
 

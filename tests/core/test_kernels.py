@@ -17,7 +17,7 @@ from rankloop.core.kernels import all_finite, require_finite, scores_of, weighte
 
 TRY = """
 import numpy as np
-from rankloop.core.learner_parts import best_ranking
+from rankloop.core.rankings import best_ranking
 print(best_ranking(np.array([[1.0], [2.0], [3.0]]), np.array([1.0])).tolist())
 """
 

@@ -1,4 +1,4 @@
-"""What learners share in rankloop.core.learner_parts."""
+"""What learners share in rankloop.learners.base."""
 
 import math
 from itertools import pairwise
@@ -9,20 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.learner_parts import (
-    best_ranking,
-    check_finite,
-    check_positive,
+from rankloop.core.rankings import best_ranking, point_log_prob, seen_count
+from rankloop.core.registry import build
+from rankloop.core.types import Clicks, Problem, Relevances, Reward
+from rankloop.learners.base import (
     expect,
     finite,
-    point_log_prob,
+    from_layers,
+    layers_of,
     project,
-    seen_count,
     shown_or_all,
     start_weights,
+    with_in_layers,
 )
-from rankloop.core.types import Clicks, Problem, Relevances, Reward
 
 numbers = st.floats(-1e6, 1e6, width=32)
 features = arrays(np.float64, st.tuples(st.integers(1, 60), st.integers(0, 4)), elements=numbers)
@@ -82,3 +83,19 @@ def test_checks_say_what_is_wrong():
         expect(Reward(1.0), Clicks)
     relevances = Relevances(np.array([0]), np.ones(1))
     assert expect(relevances, Relevances) is relevances
+
+
+def test_layers_are_looked_through_and_replaced_from_the_outside_in():
+    learner = build("standardised(inner='random_features(inner=\"online_gradient\", n_features=4)')")
+    state = learner.init(Problem(n_features=2))
+    assert [type(layer).__name__ for layer in layers_of(learner)] == [
+        "Standardised",
+        "RandomFeatures",
+        "OnlineGradient",
+    ]
+    assert from_layers(state, "weights").shape == (4,)
+    assert from_layers(state, "mood", "none") == "none"
+    assert from_layers(with_in_layers(state, "shown", 3), "shown") == 3
+    started = with_in_layers(learner, "start", (1.0, 2.0, 3.0, 4.0))
+    assert from_layers(started.init(Problem(n_features=2)), "weights").tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert from_layers(learner, "start") == ()

@@ -8,7 +8,7 @@ from rankloop.data.folder import absence_notice, data_folder
 from rankloop.feedback.full import Full
 from rankloop.feedback.top_k import TopK
 from rankloop.measures.base import parse_measure
-from rankloop.simulate.compiled.queries import whole_queries
+from rankloop.simulate.compiled.whole_run import whole_queries
 from rankloop.simulate.play import play
 
 MSLR = "letor/mslr_sample/mslr_sample.txt.gz"

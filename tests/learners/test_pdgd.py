@@ -32,8 +32,8 @@ def limited_probabilities(scores, limit):
     for ranking in itertools.permutations(range(len(scores))):
         total = 1.0
         for position, item in enumerate(ranking):
-            left = [i for i in ranking[position:] if limit.places < 0 or best.index(i) <= position + limit.places]
-            due = [i for i in left if limit.places >= 0 and best.index(i) + limit.places <= position]
+            left = [i for i in ranking[position:] if limit.positions < 0 or best.index(i) <= position + limit.positions]
+            due = [i for i in left if limit.positions >= 0 and best.index(i) + limit.positions <= position]
             if limit.keep_first and position == 0:
                 due = best[:1]
             options = due or left
@@ -60,7 +60,7 @@ def test_draws_have_their_probability(limit):
     scores, draws, rng = np.array([0.3, -0.5, 1.0, 0.0]), 5000, default_rng(0)
     best, counts = np.argsort(-scores), {}
     for _ in range(draws):
-        ranking = tuple(draw(strengths_of(scores), best, limit.places, limit.keep_first, rng.random(4)).tolist())
+        ranking = tuple(draw(strengths_of(scores), best, limit.positions, limit.keep_first, rng.random(4)).tolist())
         counts[ranking] = counts.get(ranking, 0) + 1
     for ranking, wanted in limited_probabilities(scores, limit).items():
         assert abs(counts.get(ranking, 0) / draws - wanted) <= 5 * math.sqrt(wanted * (1 - wanted) / draws) + 1e-12
@@ -115,7 +115,7 @@ def test_pair_weights_twin(scores, data, limit):
     probabilities = limited_probabilities(scores, limit)
     ranking = data.draw(st.sampled_from([one for one, p in probabilities.items() if p > 0]))
     clicked = np.array(data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=n_items, max_size=n_items)))
-    found = pair_weights(np.array(scores), np.array(ranking), -1, limit.places, limit.keep_first, clicked)
+    found = pair_weights(np.array(scores), np.array(ranking), -1, limit.positions, limit.keep_first, clicked)
     wanted = brute_weights(scores, ranking, clicked, n_items, lambda r: probabilities[tuple(r)])
     np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-12)
 
@@ -140,7 +140,7 @@ def expected_step(scores, grades, limit, behaviour):
             for pattern, p_clicks in click_probabilities([grades[item] for item in ranking], click, stop):
                 clicked = np.zeros(len(scores))
                 clicked[list(ranking)] = pattern
-                step = pair_weights(np.array(scores), np.array(ranking), -1, limit.places, limit.keep_first, clicked)
+                step = pair_weights(np.array(scores), np.array(ranking), -1, limit.positions, limit.keep_first, clicked)
                 total += p_ranking * p_clicks * step
     return total
 

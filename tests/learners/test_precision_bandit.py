@@ -92,7 +92,7 @@ def test_learning_uses_the_probabilities_of_decision_time() -> None:
     state = learner.init(Problem(0, 4, depth=1, max_grade=2))
     assert state.rate == pytest.approx(math.sqrt(2 * 1 * math.log(4 / 2) / (4 * 100)))
     decision = learner.rank(state, query, np.random.default_rng(0))
-    assert decision.receipt.probabilities == pytest.approx([2 / 4 * 1 / 2])
+    assert decision.receipt.chances == pytest.approx([2 / 4 * 1 / 2])
     first = int(decision.ranking[0])
     for grade, loss in ((0.0, 4.0), (1.0, 0.0), (2.0, 0.0)):
         learned = learner.learn(state, query, decision, relevances([first], [grade]))
@@ -122,7 +122,7 @@ def test_edge_cases() -> None:
         state = learner.init(Problem(0, 3, depth=1))
         decision = learner.rank(state, query, np.random.default_rng(1))
         assert sorted(decision.ranking) == [0, 1, 2]
-        assert decision.receipt.probabilities == pytest.approx([1 / 3])
+        assert decision.receipt.chances == pytest.approx([1 / 3])
     one = Query.of(np.empty((1, 0)))
     learner = PrecisionBandit(n=1)
     assert learner.rank(learner.init(Problem(0, 1)), one, np.random.default_rng(0)).ranking.tolist() == [0]

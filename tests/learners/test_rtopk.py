@@ -12,6 +12,7 @@ import pytest
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput
 from rankloop.core.types import Decision, Problem, Query, Relevances, relevances
 from rankloop.learners._shared.blocks import block_length, number_of_blocks
+from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners.ftpl import FTPL
 from rankloop.learners.mirror_descent import MirrorDescent
 from rankloop.learners.rtopk import Receipt, RTopK, State
@@ -159,7 +160,7 @@ def test_whole_runs_refuse_what_they_cannot_do() -> None:
         exploit = Decision(np.array([0, 1]), math.nan, Receipt(0, -1))
         state = learner.learn(state, query, exploit, relevances([0], [1.0]))
     with pytest.raises(InvalidInput, match="overdue"):
-        learner.many_rounds(state, np.ones((3, 2)), np.full((3, 4), 0.5))
+        learner.many_rounds(state, FixedSetRounds(np.ones((3, 2)), np.full((3, 4), 0.5), np.zeros((3, 2), np.int64)))
     with pytest.raises(InvalidInput, match="many_rankings"):
         RTopK(inner="random_order").doubles(3)  # type: ignore[arg-type]
 

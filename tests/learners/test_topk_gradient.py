@@ -11,8 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Problem, Query, Relevances
-from rankloop.learners._shared.topk_estimate import Seen, estimated_gradient, inclusion
-from rankloop.learners._shared.topk_gradient_step import compiled_step
+from rankloop.learners._shared.topk_estimate import Seen, compiled_step, estimated_gradient, inclusion
 from rankloop.learners.topk_gradient import Receipt, TopKGradient
 from rankloop.surrogates.smooth_dcg import SmoothDCG
 

@@ -13,12 +13,13 @@ from rankloop.bandits.auc_loss import LOSSES, Loss
 from rankloop.bandits.first_item import drawn_ranking, first_log_prob
 from rankloop.bandits.stream_ranker import NOT_SAMPLED, position_for, stepped
 from rankloop.bandits.thresholds import CLICK_RATE, CRITERIA, sampled_threshold
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, require_finite, scores_of
-from rankloop.core.learner_parts import check_positive, check_receipt, expect, shown_or_all
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Reward
+from rankloop.learners.base import check_receipt, expect, shown_or_all
 
 
 class State(NamedTuple):

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.kernels import kernel
-from rankloop.core.learner_parts import seen_count
-from rankloop.core.rankings import ranking_of
+from rankloop.core.rankings import ranking_of, seen_count
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints, Reward
 

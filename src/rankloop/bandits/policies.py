@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
-from rankloop.core.learner_parts import check_positive
 from rankloop.core.types import Floats, Ints
 
 NEVER = 1e12  # the threshold of an ad that nobody ever clicked: it stands last

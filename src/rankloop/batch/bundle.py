@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.batch.cutting_planes import BallModel, Model, RidgeModel
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learner_parts import check_positive
 from rankloop.core.types import Floats, whole_number
 
 RiskFunction = Callable[[Floats], tuple[float, Floats]]  # weights to value and sub-gradient

@@ -8,23 +8,15 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 
 from rankloop.batch.bundle import minimise
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.kernels import kernel, require_finite, weighted_rows
-from rankloop.core.learner_parts import (
-    best_ranking,
-    check_finite,
-    check_positive,
-    expect,
-    point_log_prob,
-    shown_or_all,
-    start_weights,
-)
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
 from rankloop.learners._shared.joint_features import clicked_weights, correction, moved_to_top
+from rankloop.learners.base import GreedyLearner, expect, shown_or_all, start_weights
 
 FIRST_FIT = 10  # rounds before the first fit
 NEVER = 2.0**53  # rounds
@@ -61,7 +53,7 @@ def hinge_of_examples(examples: Floats, weights: Floats) -> tuple[float, Floats]
 
 @register("refitted_svm")
 @dataclass(frozen=True, kw_only=True)
-class RefittedSVM:
+class RefittedSVM(GreedyLearner):
     """A ranking SVM that is fitted again whenever the number of rounds has grown by the factor `growth`.
 
     Each piece of feedback is an example δ = φ(x, better) − φ(x, shown), clicked items moved to the top, as in
@@ -79,12 +71,11 @@ class RefittedSVM:
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Preferred, Clicks)
-    reports: ClassVar[tuple[str, ...]] = ()
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"growth": 1.0, "memory": 3})
 
     def __post_init__(self) -> None:
         check_positive("regularisation", self.regularisation)
-        check_finite("start", self.start)
+        super().__post_init__()
         if not (math.isfinite(self.growth) and self.growth >= 1):
             raise InvalidInput(f"growth = {self.growth} must be a factor from 1 on: 1 fits again in every round")
         if self.memory < 1:
@@ -95,9 +86,6 @@ class RefittedSVM:
         return State(
             start_weights(self.start, problem.n_features), nothing, nothing, 0, FIRST_FIT, shown_or_all(problem)
         )
-
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(best_ranking(query.features, state.weights), 0.0, ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         example = weighted_rows(query.features, _row_weights(decision.ranking, feedback))
@@ -116,12 +104,6 @@ class RefittedSVM:
             next_fit = max(rounds + 1, math.ceil(min(rounds * self.growth, NEVER)))
             weights = self._fitted(np.vstack([stored, recent])[-self.memory :], weights)
         return State(weights, stored, recent, rounds, next_fit, state.shown)
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return best_ranking(query.features, state.weights)
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return point_log_prob(best_ranking(query.features, state.weights), ranking, state.shown)
 
     def _fitted(self, examples: Floats, start: Floats) -> Floats:
         if len(examples) == 0:

@@ -80,3 +80,6 @@ def require_finite(values: Floats) -> Floats:
             "the step would leave a non-finite number in the state; it is refused, the old state stands"
         )
     return values
+
+
+stable = require_finite  # its name in 0.1, which learners of others import

@@ -1,13 +1,14 @@
-"""Rankings from scores, and the gains and discounts that measures and surrogates share."""
+"""Rankings from scores, their seen part, and the gains and discounts that measures and surrogates share."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel
+from rankloop.core.kernels import kernel, scores_of
 from rankloop.core.types import Floats, Ints
 
+ALL = -1  # how a state writes "every position is seen"
 COUNTED = 400  # up to this many items, counting who stands above whom beats sorting
 
 
@@ -37,6 +38,29 @@ def _finite(scores: Floats) -> bool:
     for score in scores:
         total += 0.0 * score
     return total == 0.0
+
+
+@kernel
+def best_ranking(features: Floats, weights: Floats) -> Ints:
+    """Items by descending features · weights: scores and sort in one call."""
+    return ranking_of(scores_of(features, weights))
+
+
+@kernel
+def seen_count(shown: int, n_items: int) -> int:
+    """How many of n_items positions are seen; a negative `shown` means all."""
+    if shown < 0 or shown > n_items:
+        return n_items
+    return shown
+
+
+@kernel
+def point_log_prob(best: Ints, ranking: Ints, shown: int) -> float:
+    """0 when the seen part of `ranking` is that of `best`, the only one ever shown; else −infinity."""
+    for position in range(seen_count(shown, len(best))):
+        if best[position] != ranking[position]:
+            return -np.inf
+    return 0.0
 
 
 @kernel
@@ -80,7 +104,7 @@ def exponential_gain(grade: float) -> float:
 
 
 def discounts(n_positions: int, cutoff: int | None = None) -> Floats:
-    """The DCG discounts of the first n_positions places, 0 from the cutoff on."""
+    """The DCG discounts of the first n_positions positions, 0 from the cutoff on."""
     values: Floats = 1.0 / np.log2(np.arange(n_positions) + 2.0)
     if cutoff is not None:
         values[cutoff:] = 0.0

@@ -124,13 +124,13 @@ def _check_parts(archive: zipfile.ZipFile, size: int) -> None:
 def _check_generator(position: Any) -> None:
     """numpy itself takes some numbers that no generator can have, in some of its versions."""
     inner = position["state"]
-    limits = (
+    parts = (
         (position["has_uint32"], 2),
         (position["uinteger"], 2**32),
         (inner["state"], 2**128),
         (inner["inc"], 2**128),
     )
-    if not all(type(value) is int and 0 <= value < bound for value, bound in bounds):
+    if not all(type(value) is int and 0 <= value < bound for value, bound in parts):
         raise ValueError("invalid generator state")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from numpy.random import Generator
 
+from rankloop.core.checks import check_probability
 from rankloop.core.protocols import FeedbackModel
 from rankloop.core.registry import register
 from rankloop.core.types import Feedback, Floats, Ints
-from rankloop.feedback.click_model import check_probability
 from rankloop.feedback.noisy_reader import NoisyReader
 
 

@@ -1,6 +1,6 @@
 """How readily people click and how soon they are satisfied: the three published behaviours, by grade.
 
-The probabilities of a click on an item that is looked at, and of stopping after that click, for grades 0 … max_grade.
+The probabilities of a click on an examined item, and of stopping after that click, for grades 0 … max_grade.
 References: Hofmann, Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks (two
 grades); Oosterhuis and de Rijke (2018), Differentiable Unbiased Online Learning to Rank, table 1 (five grades) and its
 published code (three grades).
@@ -8,14 +8,16 @@ published code (three grades).
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.random import Generator
 
+from rankloop.core.checks import check_positions
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.types import Floats, Ints
-from rankloop.feedback.click_model import clicks_at
+from rankloop.core.types import Clicks, Floats, Ints
+from rankloop.feedback.click_model import clicks_at, seen_positions
 
 Behaviour = Literal["perfect", "navigational", "informational"]
 
@@ -51,7 +53,7 @@ def of_grade(by_grade: Floats, grade: float) -> float:
 def walk_down(
     ranking: Ints, relevance: Floats, click: Floats, stop: Floats, persistence: float, draws: Floats
 ) -> tuple[Ints, Floats]:
-    """Look at place after place; click by grade; after a click stop by grade; else go on with `persistence`.
+    """Examine position after position; click by grade; after a click stop by grade; else go on with `persistence`.
 
     Row 0 of the draws decides the clicks, row 1 who is satisfied, row 2 who loses patience.
     """
@@ -65,3 +67,35 @@ def walk_down(
         if draws[2, position] >= persistence:
             break
     return clicks_at(ranking, clicked)
+
+
+class GradedClicks:
+    """People who click by the grade of what they examine, as their `behaviour` says on the scale 0 … `max_grade`."""
+
+    behaviour: Behaviour
+    max_grade: int
+    shown: int
+    depth: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        check_scale(self.max_grade)
+        check_positions("shown", self.shown)
+
+    @property
+    def _click(self) -> Floats:
+        return CLICK[self.behaviour, self.max_grade]
+
+
+class TopDownReader(GradedClicks):
+    """People who read from the top and stop at some click, or when they lose patience."""
+
+    persistence: float = 1.0
+
+    @property
+    def _stop(self) -> Floats:
+        return STOP[self.behaviour, self.max_grade]
+
+    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
+        """The clicked items, from the top."""
+        draws = rng.random((3, seen_positions(self.shown, len(ranking))))
+        return Clicks(*walk_down(ranking, relevance, self._click, self._stop, self.persistence, draws))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 
 
 @kernel
 def clicks_at(ranking: Ints, clicked: Ints) -> tuple[Ints, Floats]:
-    """The items in the places where `clicked` is not 0, in shown order, each with weight 1."""
+    """The items in the positions where `clicked` is not 0, in shown order, each with weight 1."""
     n_clicks = 0
     for position in range(len(clicked)):
         n_clicks += clicked[position] != 0
@@ -25,17 +24,5 @@ def clicks_at(ranking: Ints, clicked: Ints) -> tuple[Ints, Floats]:
 
 
 def seen_positions(shown: int | None, n_items: int) -> int:
-    """How many of n_items places these people look at."""
+    """How many of n_items positions these people examine."""
     return n_items if shown is None or shown > n_items else shown
-
-
-def check_positions(name: str, value: int | None) -> None:
-    """Refuse a number of places or clicks below 1."""
-    if value is not None and value < 1:
-        raise InvalidInput(f"{name} = {value}: there must be at least 1")
-
-
-def check_probability(name: str, value: float) -> None:
-    """Refuse what is not a probability."""
-    if not 0.0 <= value <= 1.0:
-        raise InvalidInput(f"{name} = {value} is not a probability from 0 to 1")

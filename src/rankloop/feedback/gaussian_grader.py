@@ -8,12 +8,13 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtri
 
+from rankloop.core.checks import check_positions
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.click_model import check_positions, clicks_at, seen_positions
+from rankloop.feedback.click_model import clicks_at, seen_positions
 
 SMALLEST = 2.0**-54  # below the smallest positive draw: keeps the normal of a 0 finite
 

@@ -7,10 +7,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_positions, check_probability
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.click_model import check_positions, check_probability, clicks_at, seen_positions
+from rankloop.feedback.click_model import clicks_at, seen_positions
 
 
 @kernel

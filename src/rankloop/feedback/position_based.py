@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_not_negative
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.click_behaviours import CLICK, Behaviour, check_scale, of_grade
-from rankloop.feedback.click_model import check_positions, clicks_at, seen_positions
+from rankloop.feedback.click_behaviours import Behaviour, GradedClicks, of_grade
+from rankloop.feedback.click_model import clicks_at, seen_positions
 
 
 @kernel
@@ -27,7 +25,7 @@ def _examine_and_click(
 
 
 @register("position_based")
-class PositionBased:
+class PositionBased(GradedClicks):
     """P(click at place p) = (1 / (p + 1))^`severity` · P(click | looked at, grade), each place for itself.
 
     The second factor is that of the `behaviour` on the scale 0 … `max_grade` (1, 2 or 4). `severity` = 0 is no
@@ -40,20 +38,15 @@ class PositionBased:
     severity: float = 1.0
     max_grade: int = 4
     shown: int = 10
-    depth: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
-        check_scale(self.max_grade)
-        check_positions("shown", self.shown)
-        if not 0.0 <= self.severity < np.inf:
-            raise InvalidInput(f"severity = {self.severity} must be a finite number from 0")
+        super().__post_init__()
+        check_not_negative("severity", self.severity)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
         draws = rng.random(seen_positions(self.shown, len(ranking)))
-        return Clicks(
-            *_examine_and_click(ranking, relevance, CLICK[self.behaviour, self.max_grade], self.severity, draws)
-        )
+        return Clicks(*_examine_and_click(ranking, relevance, self._click, self.severity, draws))
 
     def propensities(self, n_items: int) -> Floats:
         """The probability that each place is looked at."""

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from numpy.random import Generator
-
+from rankloop.core.checks import check_probability
 from rankloop.core.registry import register
-from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.click_behaviours import CLICK, STOP, Behaviour, check_scale, walk_down
-from rankloop.feedback.click_model import check_positions, check_probability, seen_positions
+from rankloop.feedback.click_behaviours import Behaviour, TopDownReader
 
 
 @register("sdbn")
-class Sdbn:
+class Sdbn(TopDownReader):
     """Clicks what attracts, stops when satisfied, and otherwise goes on to the next item with `persistence`.
 
     Attraction and satisfaction by grade are those of the `behaviour` on the scale 0 … `max_grade` (1, 2 or 4).
@@ -26,15 +21,7 @@ class Sdbn:
     persistence: float = 1.0
     max_grade: int = 4
     shown: int = 10
-    depth: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
-        check_scale(self.max_grade)
+        super().__post_init__()
         check_probability("persistence", self.persistence)
-        check_positions("shown", self.shown)
-
-    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        """The clicked items, from the top."""
-        which = self.behaviour, self.max_grade
-        draws = rng.random((3, seen_positions(self.shown, len(ranking))))
-        return Clicks(*walk_down(ranking, relevance, CLICK[which], STOP[which], self.persistence, draws))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.feedback.click_behaviours import CLICK, Behaviour, check_scale, of_grade
-from rankloop.feedback.click_model import check_positions, clicks_at, seen_positions
+from rankloop.feedback.click_behaviours import Behaviour, GradedClicks, of_grade
+from rankloop.feedback.click_model import clicks_at, seen_positions
 
 # Row p, column d − 1: the probability of looking at place p when the last click was d places above;
 # the diagonal: when there was none. As published for the first ten places.
@@ -57,7 +55,7 @@ def _browse(ranking: Ints, relevance: Floats, click: Floats, table: Floats, draw
 
 
 @register("ubm")
-class Ubm:
+class Ubm(GradedClicks):
     """P(click at place p) = P(looked at | p, distance to the last click above) · P(click | looked at, grade).
 
     The first factor is the published table, the second that of the `behaviour` on the scale 0 … `max_grade` (1, 2 or
@@ -69,13 +67,8 @@ class Ubm:
     behaviour: Behaviour = "navigational"
     max_grade: int = 4
     shown: int = 10
-    depth: ClassVar[int | None] = None
-
-    def __post_init__(self) -> None:
-        check_scale(self.max_grade)
-        check_positions("shown", self.shown)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
         draws = rng.random(seen_positions(self.shown, len(ranking)))
-        return Clicks(*_browse(ranking, relevance, CLICK[self.behaviour, self.max_grade], EXAMINED, draws))
+        return Clicks(*_browse(ranking, relevance, self._click, EXAMINED, draws))

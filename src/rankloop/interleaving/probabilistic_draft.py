@@ -6,8 +6,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel
-from rankloop.core.learner_parts import check_positive
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.interleaving.base import Mixed

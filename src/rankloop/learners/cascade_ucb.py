@@ -8,12 +8,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel
-from rankloop.core.learner_parts import check_positive, expect, point_log_prob, seen_count, shown_or_all
-from rankloop.core.rankings import ranking_of
+from rankloop.core.rankings import point_log_prob, ranking_of, seen_count
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.fixed_set import size_of_fixed_set
+from rankloop.learners.base import expect, shown_or_all
 
 
 class State(NamedTuple):
@@ -31,20 +32,22 @@ class State(NamedTuple):
 
 
 @kernel
-def _optimistic(looks: Floats, clicks: Floats, allowance: float) -> Ints:
-    """Items by their upper confidence bound; those that nobody has looked at come first."""
-    bounds = np.empty(len(looks))
-    for item in range(len(looks)):
-        bounds[item] = clicks[item] / looks[item] + np.sqrt(allowance / looks[item]) if looks[item] > 0 else np.inf
+def _optimistic(examinations: Floats, clicks: Floats, allowance: float) -> Ints:
+    """Items by their upper confidence bound; those that nobody has examined come first."""
+    bounds = np.full(len(examinations), np.inf)
+    for item in range(len(examinations)):
+        n = examinations[item]
+        if n > 0:
+            bounds[item] = clicks[item] / n + np.sqrt(allowance / n)
     return ranking_of(bounds)
 
 
 @kernel
 def _after_clicks(
-    looks: Floats, clicks: Floats, ranking: Ints, shown: int, items: Ints, weights: Floats
+    examinations: Floats, clicks: Floats, ranking: Ints, shown: int, items: Ints, weights: Floats
 ) -> tuple[Floats, Floats]:
-    """Everything down to the first click was looked at, all that was shown when there is none."""
-    new_examinations, new_clicks = looks.copy(), clicks.copy()
+    """Everything down to the first click was examined, all that was shown when there is none."""
+    new_examinations, new_clicks = examinations.copy(), clicks.copy()
     clicked = np.zeros(len(ranking), np.bool_)
     for i in range(len(items)):
         clicked[items[i]] = weights[i] > 0.0
@@ -84,8 +87,8 @@ class CascadeUcb:
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, weights = expect(feedback, Clicks)
-        looks, clicks = _after_clicks(state.looks, state.clicks, decision.ranking, state.shown, items, weights)
-        return State(looks, clicks, state.rounds + 1, state.shown)
+        examinations, clicks = _after_clicks(state.looks, state.clicks, decision.ranking, state.shown, items, weights)
+        return State(examinations, clicks, state.rounds + 1, state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of(state.clicks / np.maximum(state.looks, 1.0))

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from numpy.random import Generator
-
-from rankloop.core.learner_parts import best_ranking, check_finite, check_positive, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Feedback, Ints, Problem, Query
 from rankloop.interleaving.base import Interleaving
 from rankloop.interleaving.team_draft import TeamDraft
-from rankloop.learners._shared.duel import Receipt, State, duel, follow_winners
+from rankloop.learners._shared.duel import DuellingLearner
 
 
 @register("dbgd")
-class Dbgd:
+class Dbgd(DuellingLearner):
     """Duelling bandit gradient descent: w ← w + `learning_rate` · `spread` · u when people prefer w + `spread` · u.
 
     The direction u is uniform on the unit sphere; the two rankings are interleaved and the clicks say who won.
@@ -30,26 +26,4 @@ class Dbgd:
     interleaving: Interleaving = TeamDraft()
     start: tuple[float, ...] = ()
 
-    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    reports: ClassVar[tuple[str, ...]] = ()
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic"}, {"interleaving": "balanced"})
-
-    def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("spread", self.spread)
-        check_finite("start", self.start)
-
-    def init(self, problem: Problem) -> State:
-        return State(start_weights(self.start, problem.n_features), shown_or_all(problem))
-
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        return duel(state, query, rng, 1, self.spread, self.interleaving)
-
-    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        return follow_winners(state, decision, feedback, self.learning_rate * self.spread, self.interleaving)
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return best_ranking(query.features, state.weights)
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return float("nan")

@@ -7,32 +7,17 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_positive, check_rounds
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, require_finite, scores_of
-from rankloop.core.learner_parts import (
-    best_ranking,
-    check_finite,
-    check_positive,
-    check_receipt,
-    expect,
-    shown_or_all,
-    start_weights,
-)
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.learners._shared.joint_features import AveragedState as State
 from rankloop.learners._shared.joint_features import clicked_weights, corrected
 from rankloop.learners._shared.perturbation import PERTURBATIONS, log_prob_of, present
+from rankloop.learners.base import LinearLearner, check_receipt, expect, shown_or_all, start_weights
 
 PAIRS = PERTURBATIONS["pairs"]
-
-
-class State(NamedTuple):
-    """The weights by which the list is scored, a mean of those that were learned, and the newest of these."""
-
-    weights: Floats
-    newest: Floats
-    shown: int
-    rounds: int
 
 
 class Receipt(NamedTuple):
@@ -81,7 +66,7 @@ def _learned(
 
 
 @register("fair_pairs")
-class FairPairs:
+class FairPairs(LinearLearner):
     """Safe swaps of neighbours as in `3pr`, and an unbiased logistic step for each pair that clicks decide.
 
     Neighbouring places are paired, beginning at the first or the second with probability ½, and each pair is swapped
@@ -104,14 +89,12 @@ class FairPairs:
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    reports: ClassVar[tuple[str, ...]] = ()
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "learning_rate": 1.0, "memory": 3})
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
-        check_finite("start", self.start)
-        if self.memory < 0:
-            raise InvalidInput(f"memory = {self.memory} must be a number of rounds from 0")
+        super().__post_init__()
+        check_rounds("memory", self.memory)
         if not 0 < self.swap < 1:
             raise InvalidInput(
                 f"swap = {self.swap} must be a probability between 0 and 1: both orders have to be shown"
@@ -136,9 +119,6 @@ class FairPairs:
         before = query.features, state.weights, state.newest, reach, self.learning_rate, self.swap
         weights, newest = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
         return State(require_finite(weights), require_finite(newest), state.shown, state.rounds + 1)
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return best_ranking(query.features, state.weights)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return log_prob_of(query.features, state.weights, ranking, state.shown, PAIRS, True, self.swap, 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -10,20 +9,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel, require_finite
-from rankloop.core.learner_parts import check_horizon, check_positive, expect
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners._shared.fixed_set import require_all_grades, size_of_fixed_set
-from rankloop.learners._shared.linear_measure import (
-    Gain,
-    gain_for,
-    gain_of,
-    largest_gain,
-    with_gains,
-)
+from rankloop.core.types import Decision, Floats, Ints, Problem, Query
+from rankloop.learners._shared.compiled_rounds import FixedSetRounds
+from rankloop.learners._shared.fixed_set import SummedGains, require_all_grades, size_of_fixed_set
+from rankloop.learners._shared.linear_measure import gain_of, largest_gain
 from rankloop.measures.dcg import DCG
 
 
@@ -41,16 +35,13 @@ def _many_rankings(totals: Floats, noise: float, uniforms: Floats) -> Ints:
 
 
 @kernel
-def _whole_run(
-    totals: Floats, noises: Floats, relevance: Floats, uniforms: Floats, form: int, start: float
-) -> tuple[Floats, Ints]:
-    totals = totals.copy()
-    rankings = np.empty(uniforms.shape, np.int64)
-    for t in range(len(uniforms)):
-        rankings[t] = _perturbed(totals, noises[t], uniforms[t])
+def _many_rounds(totals: Floats, noises: Floats, rounds: FixedSetRounds, form: int, start: float) -> Floats:
+    totals, (relevance, draws, rankings) = totals.copy(), rounds
+    for t in range(len(draws)):
+        rankings[t] = _perturbed(totals, noises[t], draws[t])
         for item in range(len(totals)):
             totals[item] += gain_of(relevance[t, item], form, start)
-    return totals, rankings
+    return totals
 
 
 class State(NamedTuple):
@@ -63,7 +54,7 @@ class State(NamedTuple):
 
 @register("ftpl")
 @dataclass(frozen=True, kw_only=True)
-class FTPL:
+class FTPL(SummedGains):
     """Follow the perturbed leader: sorts by summed gains plus fresh uniform noise, from the grades of all items.
 
     ranking_t = sort descending of Σ_{s<t} gain(grades_s) + noise, noise uniform in [0, 1/ε]^m. Unless `epsilon` is
@@ -78,24 +69,14 @@ class FTPL:
     measure: Measure = DCG()  # noqa: RUF009  frozen
     epsilon: float | None = None
 
-    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
-    reports: ClassVar[tuple[str, ...]] = ()
+    tuned: ClassVar[str] = "epsilon"
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 50, "measure": "SumLoss"})
 
     def __post_init__(self) -> None:
-        gain_for(self.measure)
-        check_horizon(self.horizon)
+        super().__post_init__()
         if self.epsilon is not None:
             check_positive("epsilon", self.epsilon)
             check_positive("1 / epsilon", 1.0 / self.epsilon)
-
-    @functools.cached_property
-    def _gain(self) -> Gain:
-        return gain_for(self.measure)
-
-    @property
-    def _grows(self) -> bool:
-        return self.horizon is None and self.epsilon is None
 
     def init(self, problem: Problem) -> State:
         n_items = size_of_fixed_set(problem)
@@ -104,33 +85,17 @@ class FTPL:
         return State(np.zeros(n_items), 0, theory if self.epsilon is None else 1.0 / self.epsilon)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        ranking = _perturbed(state.totals, self._noise(state), rng.random(len(state.totals)))
+        ranking = _perturbed(state.totals, state.noise * self._root(state), rng.random(len(state.totals)))
         return Decision(ranking, math.nan, ())
-
-    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        totals = with_gains(state.totals, *expect(feedback, Relevances), *self._gain)
-        return State(require_finite(totals), state.rounds + 1, state.noise)
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return ranking_of(state.totals)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return math.nan
 
-    def doubles(self, n_items: int) -> int:
-        """How many doubles `rank` takes."""
-        return n_items
-
     def many_rankings(self, state: State, draws: Floats) -> Ints:
         """What `rank` shows for each row of draws, while the state stands still."""
-        return _many_rankings(state.totals, self._noise(state), draws)
+        return _many_rankings(state.totals, state.noise * self._root(state), draws)
 
-    def many_rounds(self, state: State, relevance: Floats, draws: Floats) -> tuple[State, Ints]:
-        """`rank` and `learn` in turn, one round for each row of relevance and draws: the last state, all rankings."""
-        rounds = np.arange(state.rounds + 1.0, state.rounds + len(draws) + 1.0)
-        noises = state.noise * np.sqrt(rounds) if self._grows else np.full(len(draws), state.noise)
-        totals, rankings = _whole_run(state.totals, noises, relevance, draws, *self._gain)
-        return State(require_finite(totals), state.rounds + len(draws), state.noise), rankings
-
-    def _noise(self, state: State) -> float:
-        return state.noise * math.sqrt(state.rounds + 1) if self._grows else state.noise
+    def many_rounds(self, state: State, rounds: FixedSetRounds) -> State:
+        noises = state.noise * self._roots(state, rounds.n_rounds)
+        totals = _many_rounds(state.totals, noises, rounds, *self._gain)
+        return state._replace(totals=require_finite(totals), rounds=state.rounds + rounds.n_rounds)

@@ -9,12 +9,12 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, require_finite, scores_of
-from rankloop.core.learner_parts import best_ranking, check_finite, expect, seen_count, shown_or_all, start_weights
-from rankloop.core.rankings import ranking_of
+from rankloop.core.rankings import ranking_of, seen_count
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.data.streams.draws import normals
 from rankloop.learners._shared.joint_features import clicked_weights
+from rankloop.learners.base import LinearLearner, expect, shown_or_all, start_weights
 
 MIN_DEVIATION, MAX_DEVIATION = 1e-150, 1e150  # deviations: their squares are numbers too
 FLAT = 1e-12  # a pivot below this share of its diagonal is rounding error
@@ -103,7 +103,7 @@ def _updated(
 
 
 @register("linear_thompson")
-class LinearThompson:
+class LinearThompson(LinearLearner):
     """Ranks by features · θ with θ drawn from the normal belief of a linear regression of clicks on features.
 
     Looked at are the items down to the last click, or all that were shown when there is none. Each of them adds x xᵀ /
@@ -120,13 +120,12 @@ class LinearThompson:
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    reports: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         for name, deviation in (("noise", self.noise), ("prior", self.prior)):
             if not MIN_DEVIATION <= deviation <= MAX_DEVIATION:
                 raise InvalidInput(f"{name} = {deviation} must be a deviation from {MIN_DEVIATION} to {MAX_DEVIATION}")
-        check_finite("start", self.start)
+        super().__post_init__()
 
     def init(self, problem: Problem) -> State:
         start = start_weights(self.start, problem.n_features)
@@ -142,9 +141,6 @@ class LinearThompson:
         shown = decision.ranking, state.shown, items, weights
         weights, precision, moment = _updated(query.features, state.precision, state.moment, self.noise**-2, *shown)
         return State(require_finite(weights), require_finite(precision), require_finite(moment), state.shown)
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return best_ranking(query.features, state.weights)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return float("nan")

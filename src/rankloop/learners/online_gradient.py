@@ -7,23 +7,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 
+from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel, require_finite, scores_of, weighted_rows
-from rankloop.core.learner_parts import (
-    best_ranking,
-    check_finite,
-    check_positive,
-    expect,
-    finite,
-    point_log_prob,
-    project,
-    shown_or_all,
-    start_weights,
-)
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.learners.base import GreedyLearner, expect, finite, project, shown_or_all, start_weights
 from rankloop.surrogates.list_net import ListNet
 
 
@@ -72,7 +62,7 @@ def _graded(features: Floats, feedback: Relevances) -> tuple[Floats, Ints, Float
 
 @register("online_gradient")
 @dataclass(frozen=True, kw_only=True)
-class OnlineGradient:
+class OnlineGradient(GreedyLearner):
     """Online gradient descent on a surrogate, from the grades of all items.
 
     w ← Π(w − η_t · ∇_w surrogate(features · w, relevance)) with Π the projection onto ‖w‖ ≤ `radius`.
@@ -105,13 +95,10 @@ class OnlineGradient:
         check_positive("learning_rate", self.learning_rate)
         if self.radius is not None:
             check_positive("radius", self.radius)
-        check_finite("start", self.start)
+        super().__post_init__()
 
     def init(self, problem: Problem) -> State:
         return State(start_weights(self.start, problem.n_features), 0, 0.0, shown_or_all(problem))
-
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(best_ranking(query.features, state.weights), 0.0, ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         rows, items, grades = _graded(query.features, expect(feedback, Relevances))
@@ -123,9 +110,3 @@ class OnlineGradient:
         adaptive = self.schedule == "adaptive"
         weights, squares = _descend(state.weights, rows, grad, rate, adaptive, state.grad_squares, radius)
         return State(require_finite(weights), steps, finite(squares), state.shown)
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return best_ranking(query.features, state.weights)
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return point_log_prob(best_ranking(query.features, state.weights), ranking, state.shown)

@@ -7,23 +7,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, require_finite, scores_of, weighted_rows
-from rankloop.core.learner_parts import (
-    best_ranking,
-    check_finite,
-    check_positive,
-    check_receipt,
-    expect,
-    seen_count,
-    shown_or_all,
-    start_weights,
-)
-from rankloop.core.rankings import ranking_of
+from rankloop.core.rankings import ranking_of, seen_count
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
 from rankloop.learners._shared.joint_features import clicked_weights
 from rankloop.learners._shared.plackett_luce import draw, limited_swap_odds, log_prob_of, strengths_of, swap_odds
+from rankloop.learners.base import LinearLearner, check_receipt, expect, shown_or_all, start_weights
 
 FREE = Limit()
 
@@ -46,24 +38,26 @@ class Receipt(NamedTuple):
 
 @kernel
 def _present(
-    features: Floats, weights: Floats, shown: int, places: int, keep_first: bool, draws: Floats
+    features: Floats, weights: Floats, shown: int, positions: int, keep_first: bool, draws: Floats
 ) -> tuple[Ints, float, Floats]:
     scores = scores_of(features, weights)
     best, strengths = ranking_of(scores), strengths_of(scores)
-    ranking = draw(strengths, best, places, keep_first, draws)
+    ranking = draw(strengths, best, positions, keep_first, draws)
     seen = seen_count(shown, len(best))
-    return ranking, log_prob_of(strengths, best, ranking, seen, places, keep_first), scores
+    return ranking, log_prob_of(strengths, best, ranking, seen, positions, keep_first), scores
 
 
 @kernel
-def _log_prob(features: Floats, weights: Floats, ranking: Ints, shown: int, places: int, keep_first: bool) -> float:
+def _log_prob(features: Floats, weights: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool) -> float:
     scores = scores_of(features, weights)
     seen = seen_count(shown, len(scores))
-    return log_prob_of(strengths_of(scores), ranking_of(scores), ranking, seen, places, keep_first)
+    return log_prob_of(strengths_of(scores), ranking_of(scores), ranking, seen, positions, keep_first)
 
 
 @kernel
-def pair_weights(scores: Floats, ranking: Ints, shown: int, places: int, keep_first: bool, clicked: Floats) -> Floats:
+def pair_weights(
+    scores: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool, clicked: Floats
+) -> Floats:
     """The gradient by scores: each clicked item against each unclicked one down to the place after the last click."""
     strengths, best = strengths_of(scores), ranking_of(scores)
     row_weights, seen, last = np.zeros(len(ranking)), seen_count(shown, len(ranking)), -1
@@ -77,10 +71,12 @@ def pair_weights(scores: Floats, ranking: Ints, shown: int, places: int, keep_fi
         for i in range(last + 1):
             winner = ranking[i]
             if clicked[winner] > 0.0:
-                if places < 0 and not keep_first:
+                if positions < 0 and not keep_first:
                     odds = swap_odds(strengths, ranking, min(i, j), max(i, j))
                 else:
-                    odds = limited_swap_odds(strengths, best, ranking, min(i, j), max(i, j), seen, places, keep_first)
+                    odds = limited_swap_odds(
+                        strengths, best, ranking, min(i, j), max(i, j), seen, positions, keep_first
+                    )
                 won = strengths[winner] / (strengths[winner] + strengths[loser])
                 step = clicked[winner] * (1.0 - 1.0 / (1.0 + odds)) * won * (1.0 - won)
                 row_weights[winner] += step
@@ -96,18 +92,18 @@ def _learned(
     scores: Floats,
     ranking: Ints,
     shown: int,
-    places: int,
+    positions: int,
     keep_first: bool,
     items: Ints,
     click_weights: Floats,
 ) -> Floats:
     clicked = clicked_weights(len(ranking), items, click_weights)
-    row_weights = pair_weights(scores, ranking, shown, places, keep_first, clicked)
+    row_weights = pair_weights(scores, ranking, shown, positions, keep_first, clicked)
     return weights + rate * weighted_rows(features, row_weights)
 
 
 @register("pdgd")
-class Pdgd:
+class Pdgd(LinearLearner):
     """Pairwise differentiable gradient descent: random rankings, and the pairs that clicks reveal without bias.
 
     It draws the ranking R place by place with probability ∝ exp(w · φ(x, d)) (Plackett–Luce), and learns by
@@ -124,11 +120,10 @@ class Pdgd:
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    reports: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
-        check_finite("start", self.start)
+        super().__post_init__()
         if not 0 < self.decay <= 1:
             raise InvalidInput(f"decay = {self.decay} must be above 0 and at most 1")
 
@@ -148,9 +143,6 @@ class Pdgd:
         shown = scores, decision.ranking, state.shown, places, keep_first
         weights = _learned(query.features, state.weights, rate, *shown, items, clicks)
         return State(require_finite(weights), state.shown, state.rounds + 1)
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return best_ranking(query.features, state.weights)
 
     def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = FREE) -> float:
         return _log_prob(query.features, state.weights, ranking, state.shown, *limit)

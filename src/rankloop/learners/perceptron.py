@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from numpy.random import Generator
-
+from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel, require_finite, scores_of
-from rankloop.core.learner_parts import (
-    best_ranking,
-    check_finite,
-    check_positive,
-    expect,
-    point_log_prob,
-    shown_or_all,
-    start_weights,
-)
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-
-
-class State(NamedTuple):
-    """The weights, and how many items were classified wrongly."""
-
-    weights: Floats
-    mistakes: int
-    shown: int
+from rankloop.learners._shared.perceptron_step import State
+from rankloop.learners.base import GreedyLearner, expect, shown_or_all, start_weights
 
 
 @kernel
@@ -46,7 +30,7 @@ def _correct(
 
 
 @register("perceptron")
-class Perceptron:
+class Perceptron(GreedyLearner):
     """The perceptron for classification: for each graded item x that sign(w·x) gets wrong, w ← w + η · y · x.
 
     y = +1 for grades from `relevant_from` on, else −1; η = `learning_rate`. The items of a round are taken one after
@@ -66,22 +50,13 @@ class Perceptron:
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
         check_positive("relevant_from", self.relevant_from)
-        check_finite("start", self.start)
+        super().__post_init__()
 
     def init(self, problem: Problem) -> State:
         return State(start_weights(self.start, problem.n_features), 0, shown_or_all(problem))
-
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(best_ranking(query.features, state.weights), 0.0, ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
         rate, threshold = self.learning_rate, self.relevant_from
         weights, mistakes = _correct(state.weights, query.features, items, grades, threshold, rate)
         return State(require_finite(weights), state.mistakes + mistakes, state.shown) if mistakes else state
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return best_ranking(query.features, state.weights)
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return point_log_prob(best_ranking(query.features, state.weights), ranking, state.shown)

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from numpy.random import Generator
 
 from rankloop.core.kernels import kernel, require_finite, weighted_rows
-from rankloop.core.learner_parts import (
-    best_ranking,
-    check_finite,
-    check_receipt,
-    expect,
-    point_log_prob,
-    shown_or_all,
-    start_weights,
-)
+from rankloop.core.rankings import best_ranking
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
 from rankloop.learners._shared.joint_features import (
@@ -25,13 +17,8 @@ from rankloop.learners._shared.joint_features import (
     pair_correction,
     swapped_to_first,
 )
-
-
-class State(NamedTuple):
-    """The weights, and how many places are seen."""
-
-    weights: Floats
-    shown: int
+from rankloop.learners.base import LinearLearner, check_receipt, expect, shown_or_all, start_weights
+from rankloop.learners.base import LinearState as State
 
 
 class Receipt(NamedTuple):
@@ -51,24 +38,30 @@ def _from_clicks(shown: Ints, items: Ints, click_weights: Floats, first: int, cl
     return correction(shown, swapped_to_first(shown, clicked))
 
 
-def first_pair(clicks_to: str, n_items: int, rng: Generator) -> int:
-    """0 or 1 with equal probability; as many draws as `3pr` takes, so that one seed gives both the same pairs."""
-    if clicks_to != "pairs":
-        return 0
-    return int(rng.random(1 + n_items // 2)[0] >= 0.5)
+class PreferenceLearner(LinearLearner):
+    """Shows the best ranking it knows; clicks become a better one, as `clicks_to` says."""
 
+    clicks_to: Literal["top", "swap_first", "pairs"]
 
-def row_weights_of(clicks_to: str, decision: Decision[Receipt], feedback: Feedback) -> Floats:
-    """How much of each item's features the feedback adds to the weights."""
-    if isinstance(feedback, Preferred):
-        return correction(decision.ranking, feedback.ranking)
-    items, click_weights = expect(feedback, Clicks)
-    check_receipt(0 <= decision.receipt.first <= 1)
-    return _from_clicks(decision.ranking, items, click_weights, decision.receipt.first, clicks_to)
+    accepts: ClassVar[tuple[type, ...]] = (Preferred, Clicks)
+
+    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[Receipt]:
+        first = 0
+        if self.clicks_to == "pairs":  # as many draws as `3pr` takes, so that one seed gives both the same pairs
+            first = int(rng.random(1 + len(query.features) // 2)[0] >= 0.5)
+        return Decision(best_ranking(query.features, state.weights), 0.0, Receipt(first))
+
+    def _row_weights(self, decision: Decision[Receipt], feedback: Feedback) -> Floats:
+        """How much of each item's features the feedback adds to the weights."""
+        if isinstance(feedback, Preferred):
+            return correction(decision.ranking, feedback.ranking)
+        items, click_weights = expect(feedback, Clicks)
+        check_receipt(0 <= decision.receipt.first <= 1)
+        return _from_clicks(decision.ranking, items, click_weights, decision.receipt.first, self.clicks_to)
 
 
 @register("preference_perceptron")
-class PreferencePerceptron:
+class PreferencePerceptron(PreferenceLearner):
     """w ← w + φ(x, better) − φ(x, shown), with φ(x, y) = Σ_p φ(x, y[p]) / log₂(p + 2).
 
     The better ranking is given (`Preferred`) or made from clicks: `clicks_to` = "top" moves the clicked items to the
@@ -82,26 +75,11 @@ class PreferencePerceptron:
     clicks_to: Literal["top", "swap_first", "pairs"] = "top"
     start: tuple[float, ...] = ()
 
-    accepts: ClassVar[tuple[type, ...]] = (Preferred, Clicks)
-    reports: ClassVar[tuple[str, ...]] = ()
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"clicks_to": "swap_first"}, {"clicks_to": "pairs"})
-
-    def __post_init__(self) -> None:
-        check_finite("start", self.start)
 
     def init(self, problem: Problem) -> State:
         return State(start_weights(self.start, problem.n_features), shown_or_all(problem))
 
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        first = first_pair(self.clicks_to, len(query.features), rng)
-        return Decision(best_ranking(query.features, state.weights), 0.0, Receipt(first))
-
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        row_weights = row_weights_of(self.clicks_to, decision, feedback)
+        row_weights = self._row_weights(decision, feedback)
         return State(require_finite(state.weights + weighted_rows(query.features, row_weights)), state.shown)
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return best_ranking(query.features, state.weights)
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return point_log_prob(best_ranking(query.features, state.weights), ranking, state.shown)

@@ -11,32 +11,32 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_horizon
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learner_parts import ALL, check_horizon, check_receipt, expect, seen_count, shown_or_all
 from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner, Measure
-from rankloop.core.rankings import ranking_of
+from rankloop.core.rankings import ALL, ranking_of, seen_count
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.blocks import (
+    NO_CELL,
     OpenBlock,
     block_length,
-    number_of_blocks,
-    open_block,
-    with_round,
-    with_rounds,
-)
-from rankloop.learners._shared.cell_exploration import (
-    NO_CELL,
     cell_first,
     cell_to_explore,
     cells_left,
     exploration_probability,
     is_on_top,
     log_prob_of_exploring,
+    number_of_blocks,
+    open_block,
+    with_round,
+    with_rounds,
 )
+from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
 from rankloop.learners._shared.linear_measure import Gain, gain_for, grades_with
+from rankloop.learners.base import check_receipt, expect, shown_or_all
 from rankloop.learners.ftpl import FTPL
 from rankloop.measures.dcg import DCG
 
@@ -91,6 +91,7 @@ class RTopK:
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ("dropped",)
+    compiled: ClassVar[type | None] = FixedSetRounds
     examples: ClassVar[tuple[Spec, ...]] = (
         {},
         {"horizon": 60, "blocks": 7, "estimator": "exploration", "measure": "SumLoss"},
@@ -154,34 +155,30 @@ class RTopK:
         return float(np.logaddexp(stay, math.log(probability) + explore))
 
     def doubles(self, n_items: int) -> int:
-        """How many doubles `rank` takes."""
         if not hasattr(self.inner, "many_rankings"):
             raise InvalidInput("whole runs need an inner learner with many_rankings: ftpl or mirror_descent")
         return self._own_doubles(n_items) + int(self.inner.doubles(n_items))  # type: ignore[attr-defined]
 
-    def many_rounds(self, state: State, relevance: Floats, draws: Floats) -> tuple[State, Ints]:
-        """`rank` and `learn` in turn, one round for each row of relevance and draws: the last state, all rankings.
-
-        For states without feedback on the way, whose open block is not overdue.
-        """
+    def many_rounds(self, state: State, rounds: FixedSetRounds) -> State:
+        """For states without feedback on the way, whose open block is not overdue."""
         n_items = len(state.open.sums)
         query = Query("", np.empty((n_items, 0)), np.empty(0))
         own = self._own_doubles(n_items)
-        of_blocks, of_inner = draws[:, :own].copy(), draws[:, own:].copy()
-        parts, done = [], 0
-        while done < len(draws):
+        of_blocks, of_inner = rounds.draws[:, :own].copy(), rounds.draws[:, own:].copy()
+        how, done = (state.depth, self.filler == "random", self.estimator == "all", self._gain), 0
+        while done < rounds.n_rounds:
             left = self._left(state)
             if left < 1:
                 raise InvalidInput("the open block is overdue: go on with rank and learn until it is closed")
             now = slice(done, done + left)
             rankings = self._inner(state).many_rankings(state.inner, of_inner[now])  # type: ignore[attr-defined]
-            rounds = rankings, relevance[now], of_blocks[now], left, state.depth
-            block = with_rounds(state.open, *rounds, self.filler == "random", self.estimator == "all", self._gain)
+            of_block = FixedSetRounds(rounds.relevance[now], of_blocks[now], rankings)
+            block = with_rounds(state.open, of_block, left, *how)
             state = state._replace(open=block)
             state = self._next_block(state, query) if len(rankings) == left else state
-            parts.append(rankings)
+            rounds.rankings[now] = rankings
             done += len(rankings)
-        return state, np.concatenate(parts)
+        return state
 
     @functools.cached_property
     def _gain(self) -> Gain:

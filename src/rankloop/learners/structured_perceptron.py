@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
 from rankloop.core.kernels import kernel, require_finite, weighted_rows
-from rankloop.core.learner_parts import best_ranking, check_finite, expect, point_log_prob, shown_or_all, start_weights
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.joint_features import correction
-
-
-class State(NamedTuple):
-    """The weights, and how many places are seen."""
-
-    weights: Floats
-    shown: int
+from rankloop.learners.base import GreedyLearner, expect, shown_or_all, start_weights
+from rankloop.learners.base import LinearState as State
 
 
 @kernel
@@ -32,7 +25,7 @@ def _towards_best(shown: Ints, items: Ints, grades: Floats) -> Floats:
 
 
 @register("structured_perceptron")
-class StructuredPerceptron:
+class StructuredPerceptron(GreedyLearner):
     """w ← w + φ(x, best) − φ(x, shown), with φ(x, y) = Σ_p φ(x, y[p]) / log₂(p + 2) and `best` the order by grade.
 
     Items with equal grades keep the order in which they were shown, and items without a grade stay where they were.
@@ -44,24 +37,11 @@ class StructuredPerceptron:
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
-    reports: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self) -> None:
-        check_finite("start", self.start)
 
     def init(self, problem: Problem) -> State:
         return State(start_weights(self.start, problem.n_features), shown_or_all(problem))
-
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        return Decision(best_ranking(query.features, state.weights), 0.0, ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
         row_weights = _towards_best(decision.ranking, items, grades)
         return State(require_finite(state.weights + weighted_rows(query.features, row_weights)), state.shown)
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return best_ranking(query.features, state.weights)
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return point_log_prob(best_ranking(query.features, state.weights), ranking, state.shown)

@@ -6,17 +6,9 @@ from typing import ClassVar, Literal, NamedTuple
 
 from numpy.random import Generator
 
+from rankloop.core.checks import check_finite, check_rounds
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, require_finite
-from rankloop.core.learner_parts import (
-    best_ranking,
-    check_finite,
-    check_receipt,
-    expect,
-    finite,
-    shown_or_all,
-    start_weights,
-)
 from rankloop.core.registry import Spec, register
 from rankloop.core.specs import nearest
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
@@ -28,6 +20,7 @@ from rankloop.learners._shared.joint_features import (
     pair_correction,
 )
 from rankloop.learners._shared.perturbation import DYNAMIC, PERTURBATIONS, log_prob_of, present
+from rankloop.learners.base import LinearLearner, check_receipt, expect, finite, shown_or_all, start_weights
 
 TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top
 
@@ -83,7 +76,7 @@ def _learned(
 
 
 @register("3pr")
-class ThreePR:
+class ThreePR(LinearLearner):
     """Sorts by w · φ(x, d), swaps neighbouring items at random, and corrects w by the pairs that clicks contradict.
 
     Neighbouring places are paired, beginning at the first or the second with probability ½, and each pair is swapped
@@ -121,9 +114,8 @@ class ThreePR:
             raise InvalidInput(f'swap = {self.swap} must be a probability from 0 to 1, or "dynamic"')
         if self.perturb not in PERTURBATIONS:
             raise InvalidInput(f"perturb = {self.perturb!r} is not known{nearest(self.perturb, PERTURBATIONS)}")
-        if self.warm < 0:
-            raise InvalidInput(f"warm = {self.warm} must be a number of rounds from 0")
-        check_finite("start", self.start)
+        check_rounds("warm", self.warm)
+        super().__post_init__()
         check_finite("budget", (self.budget,))
 
     def init(self, problem: Problem) -> State:
@@ -147,9 +139,6 @@ class ThreePR:
         affirmativeness = finite(state.affirmativeness + confirmed)
         after = affirmativeness, finite(cost), finite(swap)
         return State(require_finite(weights), newest, state.shown, state.rounds + 1, *after)
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return best_ranking(query.features, state.weights)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return log_prob_of(query.features, state.weights, ranking, *self._how(state))

@@ -5,35 +5,37 @@ from __future__ import annotations
 import math
 from typing import ClassVar, NamedTuple
 
-import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_not_negative, check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, require_finite, scores_of
-from rankloop.core.learner_parts import (
-    ALL,
-    best_ranking,
-    check_finite,
-    check_positive,
-    check_receipt,
-    expect,
-    seen_count,
-    shown_or_all,
-    start_weights,
-)
+from rankloop.core.kernels import all_finite, kernel, require_finite, scores_of
 from rankloop.core.protocols import Surrogate
+from rankloop.core.rankings import ALL, best_ranking, seen_count
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.data.streams.compiled_pool import EXPLORATION, LOG_PROPENSITY, Pool
+from rankloop.learners._shared.compiled_rounds import (
+    EXPLORATION,
+    LOG_PROPENSITY,
+    QueryRounds,
+    more_rounds,
+    next_own,
+    next_query,
+    write_history,
+    write_round,
+)
 from rankloop.learners._shared.topk_estimate import (
+    COMPILED,
     Seen,
+    compiled_learn,
+    compiled_step,
     draw_ranking,
     estimated_gradient,
     prefix_log_prob,
     sharpened,
     step_on_all,
 )
-from rankloop.learners._shared.topk_gradient_step import COMPILED, compiled_learn, many_queries
+from rankloop.learners.base import LinearLearner, check_receipt, expect, shown_or_all, start_weights
 from rankloop.surrogates.squared_loss import Squared
 
 
@@ -53,6 +55,17 @@ class Receipt(NamedTuple):
     exploration: float
 
 
+class Schedule(NamedTuple):
+    """What decides exploration and steps over the rounds."""
+
+    exploration: float
+    exploration_decay: float
+    learning_rate: float
+    learning_rate_decay: float
+    floor: float
+    radius: float
+
+
 @kernel
 def _draw(
     features: Floats, weights: Floats, draws: Floats, gamma: float, depth: int, shown: int
@@ -63,8 +76,40 @@ def _draw(
     return ranking, familiar, prefix_log_prob(best, ranking, gamma, shown)
 
 
+@kernel
+def _many_rounds(
+    weights: Floats, steps: int, shown: int, rounds: QueryRounds, surrogate: int, schedule: Schedule
+) -> tuple[Floats, int]:
+    """Rounds over queries until the draws are used up, exactly as `play` would go through them."""
+    exploration, exploration_decay, learning_rate, learning_rate_decay, floor, radius = schedule
+    refused, with_history = 0, len(rounds.history) > 0
+    while more_rounds(rounds, True):
+        start, end, first = next_query(rounds)
+        size, features = end - start, rounds.features[start:end]
+        order, relevance = rounds.order[first : first + size], rounds.grades[first : first + size]
+        gamma = min(0.5, exploration * math.pow(steps + 1, -exploration_decay))
+        scores, draws = scores_of(features, weights)[order], next_own(rounds, size + 1)
+        ranking, best = draw_ranking(scores, draws, gamma)
+        n_graded = seen_count(rounds.depth, size)
+        items = ranking[:n_graded]
+        seen = Seen(items, relevance[items], best[:n_graded], gamma, floor)
+        if with_history:
+            rounds.familiar[first : first + n_graded] = seen.familiar
+            write_history(rounds, (start, steps, refused, prefix_log_prob(best, ranking, gamma, shown), gamma), weights)
+        rate = learning_rate * math.pow(steps + 1, -learning_rate_decay)
+        after = compiled_step(weights, features, order, scores, seen, surrogate, rate, radius)
+        if all_finite(after):
+            weights, steps = after, steps + 1
+        else:
+            refused += 1
+        write_round(rounds, ranking)
+    if with_history:
+        write_history(rounds, (0, steps, refused, 0.0, 0.0), weights)
+    return weights, steps
+
+
 @register("topk_gradient")
-class TopKGradient:
+class TopKGradient(LinearLearner):
     """Algorithm 5 of Chaudhuri (2016): w ← Π(w − η_t · Σ_i z_i · features[i]), z an estimate of ∇surrogate.
 
     With probability 1 − γ_t the ranking by features · w is shown, else a uniformly random one, and the grades of the
@@ -102,8 +147,7 @@ class TopKGradient:
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
         for name in ("exploration", "exploration_decay", "learning_rate_decay", "smoothing_decay"):
-            if not 0.0 <= getattr(self, name) < math.inf:
-                raise InvalidInput(f"{name} = {getattr(self, name)} must be a finite number from 0")
+            check_not_negative(name, getattr(self, name))
         if not 0.0 <= self.floor <= 1.0:
             raise InvalidInput(f"floor = {self.floor} must be a probability, from 0 to 1")
         if self.smoothing_decay and not hasattr(self.surrogate, "smoothing"):
@@ -112,7 +156,7 @@ class TopKGradient:
             )
         if self.radius is not None:
             check_positive("radius", self.radius)
-        check_finite("start", self.start)
+        super().__post_init__()
 
     def init(self, problem: Problem) -> State:
         self._check_depth(problem)
@@ -120,7 +164,7 @@ class TopKGradient:
         return State(start_weights(self.start, problem.n_features), 0, depth, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        gamma, draws = self._gamma(state), rng.random(len(query.features) + 1)
+        gamma, draws = self._gamma(state), rng.random(self.doubles(len(query.features)))
         chosen = _draw(query.features, state.weights, draws, gamma, state.depth, state.shown)
         return Decision(chosen[0], chosen[2], Receipt(chosen[1], gamma))
 
@@ -141,28 +185,22 @@ class TopKGradient:
         return State(require_finite(weights), steps, state.depth, state.shown)
 
     @property
-    def compiled(self) -> bool:
-        """Whether `many_queries` knows the surrogate."""
-        return type(self.surrogate) in COMPILED
+    def compiled(self) -> type | None:
+        """The kernel knows squared, kl and rank_svm."""
+        return QueryRounds if type(self.surrogate) in COMPILED else None
 
-    def kept_decision(self, ranking: Ints, numbers: list[float], familiar: Ints) -> Decision[Receipt]:
-        """The decision of a round of `many_queries`, from what its pool kept."""
+    def doubles(self, n_items: int) -> int:
+        return n_items + 1
+
+    def recorded_decision(self, ranking: Ints, numbers: list[float], familiar: Ints) -> Decision[Receipt]:
+        """The decision of a round of `many_rounds`, from the history of the rounds."""
         return Decision(ranking, numbers[LOG_PROPENSITY], Receipt(familiar, numbers[EXPLORATION]))
 
-    def many_queries(self, state: State, pool: Pool) -> State:
-        """All rounds that the pool has draws for, for squared, kl and rank_svm; see `whole_queries`."""
-        if not self.compiled:
-            raise InvalidInput(
-                f"whole runs know squared, kl and rank_svm, not {entry_of(self.surrogate).kind}: use play"
-            )
-        rates = (self.exploration, self.exploration_decay, self.learning_rate, self.learning_rate_decay)
-        radius = math.inf if self.radius is None else self.radius
-        code, schedule = COMPILED[type(self.surrogate)], np.array(rates)
-        weights, steps = many_queries(*state[:2], state.shown, pool, code, self.floor, schedule, radius)
-        return State(weights, steps, state.depth, state.shown)
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return best_ranking(query.features, state.weights)
+    def many_rounds(self, state: State, rounds: QueryRounds) -> State:
+        rates = self.exploration, self.exploration_decay, self.learning_rate, self.learning_rate_decay
+        schedule = Schedule(*rates, self.floor, math.inf if self.radius is None else self.radius)
+        weights, steps = _many_rounds(*state[:2], state.shown, rounds, COMPILED[type(self.surrogate)], schedule)
+        return state if steps == state.steps else State(weights, steps, state.depth, state.shown)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return prefix_log_prob(best_ranking(query.features, state.weights), ranking, self._gamma(state), state.shown)

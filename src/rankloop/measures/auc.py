@@ -56,12 +56,12 @@ class AUC(BinaryMeasure):
 
     @cached_property
     def _options(self) -> tuple[float, ...]:
-        return self.relevant_from, False, self._if_empty
+        return self.relevant_from, not self.higher_is_better, self._if_empty
 
 
 @register("AUCLoss")
 @dataclass(frozen=True, kw_only=True)
-class AUCLoss(BinaryMeasure):
+class AUCLoss(AUC):
     """The share of (relevant, other) pairs of items in the wrong order: 1 − AUC, the regret papers' "AUC".
 
     (pairs with the other item above the relevant one) / (all such pairs). The rule for queries without a relevant item
@@ -71,8 +71,3 @@ class AUCLoss(BinaryMeasure):
 
     higher_is_better: ClassVar[bool] = False
     _empty_values: ClassVar[dict[str, float]] = {"zero": 1.0, "one": 0.0, "skip": math.nan}
-    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
-
-    @cached_property
-    def _options(self) -> tuple[float, ...]:
-        return self.relevant_from, True, self._if_empty

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +12,8 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learner_parts import check_positive
 from rankloop.core.protocols import Measure
 from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import build, entry_of
@@ -37,7 +36,7 @@ class Kernels(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankedMeasure(ABC):
+class RankedMeasure:
     """A measure that sees nothing but the grades in shown order; negative grades count as 0.
 
     `empty` says how a query without a relevant item counts: as the worst (`zero`, trec_eval's rule), as perfect (`one`,
@@ -50,10 +49,10 @@ class RankedMeasure(ABC):
     _empty_values: ClassVar[dict[str, float]] = {"zero": 0.0, "one": 1.0, "skip": math.nan}
     _kernels: ClassVar[Kernels]
 
-    @property
-    @abstractmethod
+    @cached_property
     def _options(self) -> tuple[float, ...]:
         """What the kernels take besides rankings and relevance."""
+        return (self._if_empty,)
 
     def __post_init__(self) -> None:
         cutoff = getattr(self, "cutoff", None)

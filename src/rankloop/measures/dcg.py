@@ -54,9 +54,24 @@ def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *opti
     return values
 
 
+@dataclass(frozen=True, kw_only=True)
+class _CumulatedGain(RankedMeasure):
+    """What DCG and nDCG are told: how a grade becomes a gain, and how many positions count."""
+
+    gain: Literal["exponential", "linear"] = "exponential"
+    cutoff: int | None = None
+
+    _normalised: ClassVar[bool] = False
+    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
+
+    @cached_property
+    def _options(self) -> tuple[float, ...]:
+        return self._last, self.gain == "exponential", self._normalised, self._if_empty
+
+
 @register("DCG")
 @dataclass(frozen=True, kw_only=True)
-class DCG(RankedMeasure):
+class DCG(_CumulatedGain):
     """Discounted cumulative gain: what the items are worth, less the lower they stand.
 
     Σ_p gain(grade at p) / log₂(p + 2) over positions p = 0, 1, … before the cutoff, with gain 2^grade − 1
@@ -64,31 +79,16 @@ class DCG(RankedMeasure):
     evaluation of IR techniques".
     """
 
-    gain: Literal["exponential", "linear"] = "exponential"
-    cutoff: int | None = None
-
     _empty_values: ClassVar[dict[str, float]] = EMPTY_SUMS
-    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
-
-    @cached_property
-    def _options(self) -> tuple[float, ...]:
-        return self._last, self.gain == "exponential", False, self._if_empty
 
 
 @register("nDCG")
 @dataclass(frozen=True, kw_only=True)
-class NDCG(RankedMeasure):
+class NDCG(_CumulatedGain):
     """Normalised discounted cumulative gain: DCG as a share of the best attainable one, between 0 and 1.
 
     DCG@cutoff of the ranking / DCG@cutoff of the items by descending grade. The usual choice for graded relevance;
     with `gain='linear'` it is trec_eval's ndcg and ndcg_cut. Järvelin and Kekäläinen (2002).
     """
 
-    gain: Literal["exponential", "linear"] = "exponential"
-    cutoff: int | None = None
-
-    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
-
-    @cached_property
-    def _options(self) -> tuple[float, ...]:
-        return self._last, self.gain == "exponential", True, self._if_empty
+    _normalised: ClassVar[bool] = True

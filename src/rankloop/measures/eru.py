@@ -62,6 +62,13 @@ class _HalfLife(RankedMeasure):
     neutral: float = 0.0
     cutoff: int | None = None
 
+    _normalised: ClassVar[bool] = False
+    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
+
+    @cached_property
+    def _options(self) -> tuple[float, ...]:
+        return self._last, self.half_life, self.neutral, self._normalised, self._if_empty
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1.0 < self.half_life < math.inf:
@@ -81,11 +88,6 @@ class ERU(_HalfLife):
     """
 
     _empty_values: ClassVar[dict[str, float]] = EMPTY_SUMS
-    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
-
-    @cached_property
-    def _options(self) -> tuple[float, ...]:
-        return self._last, self.half_life, self.neutral, False, self._if_empty
 
 
 @register("NERU")
@@ -96,8 +98,4 @@ class NERU(_HalfLife):
     ERU@cutoff of the ranking / ERU@cutoff of the items by descending grade. Breese, Heckerman and Kadie (1998).
     """
 
-    _kernels: ClassVar[Kernels] = Kernels(_value, _values)
-
-    @cached_property
-    def _options(self) -> tuple[float, ...]:
-        return self._last, self.half_life, self.neutral, True, self._if_empty
+    _normalised: ClassVar[bool] = True

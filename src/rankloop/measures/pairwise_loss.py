@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,7 +46,3 @@ class PairwiseLoss(RankedMeasure):
     higher_is_better: ClassVar[bool] = False
     _empty_values: ClassVar[dict[str, float]] = EMPTY_SUMS
     _kernels: ClassVar[Kernels] = Kernels(_value, _values)
-
-    @cached_property
-    def _options(self) -> tuple[float, ...]:
-        return (self._if_empty,)

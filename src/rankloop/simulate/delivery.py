@@ -7,9 +7,9 @@ from typing import Protocol, runtime_checkable
 
 from numpy.random import Generator
 
+from rankloop.core.checks import check_probability
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import category, register
-from rankloop.feedback.click_model import check_probability
 
 
 @runtime_checkable

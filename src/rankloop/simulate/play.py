@@ -55,11 +55,11 @@ def _rounds(
                 on_the_way.setdefault(due, []).append(arrived[0])
             arrived = tuple(on_the_way.pop(t, ()))
         for arrival in arrived:
-            _teach(session, arrival)
+            _learn(session, arrival)
         yield Round(t, query, grades, state, decision, arrived, session.state, feedback, session.refused)
 
 
-def _teach(session: Session, arrival: Arrival) -> None:
+def _learn(session: Session, arrival: Arrival) -> None:
     try:
         session.learn(*arrival)
     except UnstableUpdate:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from rankloop.core.kernels import kernel
 from rankloop.core.rankings import discount, exponential_gain
 from rankloop.core.registry import register
-from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.grade_levels import terms_of_all
+from rankloop.core.types import Floats
+from rankloop.surrogates.base import ListwiseSurrogate
 
 
 @kernel
@@ -34,7 +33,7 @@ def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
 
 @register("calibrated_squared")
 @dataclass(frozen=True, kw_only=True)
-class CalibratedSquared:
+class CalibratedSquared(ListwiseSurrogate):
     """Squared distance between scores and normalised gains: calibrated for nDCG.
 
     Σ_i (scores[i] − gain_i)² with gain = (2^relevance − 1) / ideal DCG. Its best scores order the items by their
@@ -43,11 +42,5 @@ class CalibratedSquared:
     Reference: Ravikumar, Tewari and Yang (2011), On NDCG Consistency of Listwise Ranking Methods.
     """
 
-    span: ClassVar[int | None] = None
-    convex: ClassVar[bool] = True
-
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
         return _value_and_grad(scores, relevance)
-
-    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        return terms_of_all(self, scores, items, grades)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from rankloop.core.kernels import kernel
-from rankloop.core.protocols import Surrogate
 from rankloop.core.types import Floats, Ints
 
 MAX_DIRECT_GRADE = 64  # whole grades up to this are their own level; others are sorted first
@@ -44,12 +43,3 @@ def best_below(scores: Floats, levels: Ints, n_levels: int) -> Ints:
         if best[level] >= 0 and (so_far < 0 or scores[best[level]] > scores[so_far]):
             so_far = best[level]
     return below
-
-
-def terms_of_all(surrogate: Surrogate, scores: Floats, items: Ints, grades: Floats) -> Floats:
-    """The gradient when all items are graded; nothing otherwise."""
-    if len(items) < len(scores):
-        return np.zeros(len(scores))
-    relevance = np.empty(len(scores))
-    relevance[items] = grades
-    return surrogate.value_and_grad(scores, relevance)[1]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
-from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.grade_levels import terms_of_all
+from rankloop.core.types import Floats
+from rankloop.surrogates.base import ListwiseSurrogate
 
 
 @kernel
@@ -34,7 +33,7 @@ def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
 
 @register("list_net")
 @dataclass(frozen=True, kw_only=True)
-class ListNet:
+class ListNet(ListwiseSurrogate):
     """ListNet: the cross entropy between the softmax of the grades and that of the scores.
 
     −Σ_i P_i(relevance) · log P_i(scores) with P the softmax. The usual first choice with full relevance: smooth,
@@ -43,11 +42,5 @@ class ListNet:
     Reference: Cao, Qin, Liu, Tsai and Li (2007), Learning to Rank: From Pairwise Approach to Listwise Approach.
     """
 
-    span: ClassVar[int | None] = None
-    convex: ClassVar[bool] = True
-
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
         return _value_and_grad(scores, relevance)
-
-    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        return terms_of_all(self, scores, items, grades)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
+from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel
-from rankloop.core.learner_parts import check_positive
 from rankloop.core.registry import register
-from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.grade_levels import best_below, levels_of, terms_of_all
+from rankloop.core.types import Floats
+from rankloop.surrogates.base import ListwiseSurrogate
+from rankloop.surrogates.grade_levels import best_below, levels_of
 
 
 @kernel
@@ -34,7 +34,7 @@ def worst_pair(scores: Floats, relevance: Floats, margin: float) -> tuple[float,
 
 @register("max_pair")
 @dataclass(frozen=True, kw_only=True)
-class MaxPair:
+class MaxPair(ListwiseSurrogate):
     """The worst pair: the largest amount by which an item fails to beat one of lower grade by a margin.
 
     max over pairs with relevance[i] > relevance[j] of max(0, `margin` + scores[j] − scores[i]), in O(items).
@@ -44,9 +44,6 @@ class MaxPair:
     """
 
     margin: float = 1.0
-
-    span: ClassVar[int | None] = None
-    convex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("margin", self.margin)
@@ -58,6 +55,3 @@ class MaxPair:
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
         return worst_pair(scores, relevance, self.margin)
-
-    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        return terms_of_all(self, scores, items, grades)

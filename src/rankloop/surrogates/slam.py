@@ -7,13 +7,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.learner_parts import check_positive
 from rankloop.core.rankings import discount, exponential_gain
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.grade_levels import best_below, levels_of, terms_of_all
+from rankloop.surrogates.base import ListwiseSurrogate
+from rankloop.surrogates.grade_levels import best_below, levels_of
 
 
 @kernel
@@ -80,7 +81,7 @@ def slam_of_ap(scores: Floats, relevance: Floats, margin: float) -> tuple[float,
 
 @register("slam")
 @dataclass(frozen=True, kw_only=True)
-class Slam:
+class Slam(ListwiseSurrogate):
     """SLAM: each item should beat the best item of lower grade by a margin, weighted as in nDCG or AP.
 
     Σ_i v_i · max(0, `margin` + max{scores[j] : relevance[j] < relevance[i]} − scores[i]). The weights v sum to 1 and
@@ -98,8 +99,6 @@ class Slam:
     within: Literal["mean", "item_order"] = "mean"
     margin: float = 1.0
 
-    span: ClassVar[int | None] = None
-    convex: ClassVar[bool] = True
     examples: ClassVar[tuple[Spec, ...]] = (
         {},
         {"cutoff": 2},
@@ -127,6 +126,3 @@ class Slam:
             return slam_of_ap(scores, relevance, self.margin)
         cutoff = len(scores) if self.cutoff is None else self.cutoff
         return slam_of_ndcg(scores, relevance, cutoff, self.within == "mean", self.margin)
-
-    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        return terms_of_all(self, scores, items, grades)

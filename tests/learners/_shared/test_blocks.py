@@ -10,8 +10,15 @@ import numpy as np
 import pytest
 
 from rankloop.core.types import Floats, Relevances
-from rankloop.learners._shared.blocks import OpenBlock, open_block, with_round
-from rankloop.learners._shared.cell_exploration import cell_first, cell_to_explore, cells_left, exploration_probability
+from rankloop.learners._shared.blocks import (
+    OpenBlock,
+    cell_first,
+    cell_to_explore,
+    cells_left,
+    exploration_probability,
+    open_block,
+    with_round,
+)
 from rankloop.learners._shared.linear_measure import GRADE, Gain
 
 ORDERS = {(0, 1, 2): 0.6, (2, 1, 0): 0.3, (1, 2, 0): 0.1}  # how the inner learner might rank in this block

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankloop.core.registry import build
-from rankloop.learners._shared.blocks import block_length
-from rankloop.learners._shared.cell_exploration import (
+from rankloop.learners._shared.blocks import (
+    block_length,
     cell_first,
     cell_to_explore,
     cells_left,

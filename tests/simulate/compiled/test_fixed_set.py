@@ -10,10 +10,11 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
-from rankloop.core.types import Floats, Ints, Problem
+from rankloop.core.types import Problem, Query
+from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.measures import parse_measure
-from rankloop.simulate.compiled import fixed_set as module
-from rankloop.simulate.compiled.fixed_set import whole_run
+from rankloop.simulate.compiled import whole_run as module
+from rankloop.simulate.compiled.whole_run import whole_run
 from rankloop.simulate.play import play
 
 STREAM = build("flipped_relevance(n_items=7, n_relevant=3, flip=0.2)")
@@ -38,7 +39,7 @@ class Recorder:
     """Keeps the rankings that pass through `many_rounds`."""
 
     def __init__(self, learner: Any) -> None:
-        self.learner, self.rankings = learner, []  # type: ignore[var-annotated]
+        self.learner, self.rankings, self.compiled = learner, [], learner.compiled  # type: ignore[var-annotated]
 
     def init(self, problem: Problem) -> Any:
         return self.learner.init(problem)
@@ -46,10 +47,10 @@ class Recorder:
     def doubles(self, n_items: int) -> int:
         return int(self.learner.doubles(n_items))
 
-    def many_rounds(self, state: Any, relevance: Floats, draws: Floats) -> tuple[Any, Ints]:
-        state, rankings = self.learner.many_rounds(state, relevance, draws)
-        self.rankings.append(rankings)
-        return state, rankings
+    def many_rounds(self, state: Any, rounds: FixedSetRounds) -> Any:
+        state = self.learner.many_rounds(state, rounds)
+        self.rankings.append(rounds.rankings)
+        return state
 
 
 def same(left: Any, right: Any) -> bool:
@@ -60,7 +61,7 @@ def same(left: Any, right: Any) -> bool:
 
 @pytest.mark.parametrize(("learner", "people"), CASES)
 def test_same_rankings_and_state_as_play(learner: str, people: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK", 7 * 97)  # chunks that end inside blocks
+    monkeypatch.setattr(module, "FIXED_SET_CHUNK", 7 * 97)  # chunks that end inside blocks
     built, shown_to = build(learner, "learner"), build(people, "feedback")
     played = list(play(built, STREAM, shown_to, horizon=ROUNDS, seed=11))
     recorder = Recorder(built)
@@ -96,3 +97,13 @@ def test_refuses_what_it_cannot_run() -> None:
         whole_run(ftpl, STREAM, full, horizon=5, seed=0, checkpoints=(6,))
     with pytest.raises(InvalidInput, match="gain"):
         whole_run(ftpl, STREAM, full, horizon=5, seed=0, measure="nDCG")
+
+
+@pytest.mark.parametrize(("learner", "people"), CASES)
+def test_rank_takes_the_doubles_that_the_learner_names(learner: str, people: str) -> None:
+    built, shown_to = build(learner, "learner"), build(people, "feedback")
+    state = built.init(STREAM.problem._replace(shown=shown_to.shown, depth=shown_to.depth))
+    drawn, counted = np.random.default_rng(4), np.random.default_rng(4)
+    built.rank(state, Query("", np.zeros((7, 0)), np.zeros(0)), drawn)
+    counted.random(built.doubles(7))
+    assert drawn.random() == counted.random()

@@ -9,9 +9,8 @@ from rankloop.core.session import generators
 from rankloop.data.dataset import Dataset
 from rankloop.data.streams.pool import shuffled_rounds
 from rankloop.measures.base import parse_measure
-from rankloop.simulate.compiled import queries as module
-from rankloop.simulate.compiled.fixed_set import whole_run
-from rankloop.simulate.compiled.queries import whole_queries
+from rankloop.simulate.compiled import whole_run as module
+from rankloop.simulate.compiled.whole_run import whole_queries, whole_run
 from rankloop.simulate.play import play
 
 STREAMS = ("separable(n_queries=30, n_items=7, n_features=5)", "linear_gaussian(n_queries=30, n_items=6, n_features=4)")
@@ -46,7 +45,7 @@ class MixedLengths:
 @pytest.mark.parametrize(("learner", "people"), CASES)
 @pytest.mark.parametrize("stream", [*(build(text, "stream") for text in STREAMS), MixedLengths()])
 def test_the_rankings_and_the_state_are_those_of_play(stream, learner, people, chunk, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(module, "QUERIES_CHUNK", chunk)
     recipe, crowd, judge = build(learner, "learner"), build(people, "feedback"), parse_measure("nDCG@4")
     played = list(play(recipe, stream, crowd, horizon=120, seed=3))
     whole = whole_queries(recipe, stream, crowd, horizon=120, seed=3, measure=judge)

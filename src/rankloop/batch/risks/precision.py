@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.batch.risks.structured_loss import PositionLoss
-from rankloop.core.learner_parts import check_positive
+from rankloop.core.checks import check_positive
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learner_parts import check_positive
 from rankloop.core.specs import nearest
 from rankloop.core.types import Floats, whole_number
 from rankloop.evaluation.off_policy.intervals import RANGED, Bound, check_bound, margins

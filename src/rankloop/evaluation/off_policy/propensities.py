@@ -11,10 +11,11 @@ import numpy as np
 
 from rankloop.aliases import renamed
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learner_parts import seen_count
 from rankloop.core.protocols import AnyLearner
+from rankloop.core.rankings import ALL, seen_count
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Feedback, Floats, Ints, Preferred, Query, Relevances
+from rankloop.learners.base import from_layers, with_in_layers
 from rankloop.logs.rows import Rows, rows_of
 
 MAX_PREFIXES = 20_000  # examined before a distribution counts as too wide to be written down
@@ -35,8 +36,7 @@ class RankingPolicy(NamedTuple):
 
 def positions_seen(policy: RankingPolicy, n_items: int) -> int:
     """How many positions people see when this policy ranks so many items."""
-    shown = _shown_in(policy.state)
-    return int(seen_count(-1 if shown is None else shown, n_items))
+    return int(seen_count(int(from_layers(policy.state, "shown", ALL)), n_items))
 
 
 @renamed(places="positions")
@@ -99,22 +99,9 @@ def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tup
 
 def _by_depth(policy: RankingPolicy, positions: int) -> list[Any]:
     """The policy's state as it would be if only the first 1, 2, … `positions` were seen."""
-    if _shown_in(policy.state) is None:
+    if from_layers(policy.state, "shown") is None:
         raise InvalidInput(f"{policy.name} does not keep `shown` in its state: the probabilities of places are unknown")
-    return [_with_shown(policy.state, position + 1) for position in range(positions)]
-
-
-def _shown_in(state: Any) -> int | None:
-    """Wrappers keep the state of what they wrap in `inner`."""
-    while not hasattr(state, "shown") and hasattr(state, "inner"):
-        state = state.inner
-    return int(state.shown) if hasattr(state, "shown") else None
-
-
-def _with_shown(state: Any, shown: int) -> Any:
-    if hasattr(state, "shown"):
-        state = state._replace(shown=shown)
-    return state._replace(inner=_with_shown(state.inner, shown)) if hasattr(state, "inner") else state
+    return [with_in_layers(policy.state, "shown", position + 1) for position in range(positions)]
 
 
 def _log_prob(state: Any, policy: RankingPolicy, query: Query, ranking: Ints) -> float:

@@ -1,4 +1,7 @@
-"""Blocks of rounds: how a horizon is cut into them, and the gains that one has revealed so far."""
+"""Blocks of rounds: how a horizon is cut into them, which cell of items to put on top when, and the gains revealed.
+
+In each block every cell is on top once, so that every item is seen, at a random round.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,83 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, require_finite
 from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Floats, Ints, Relevances
-from rankloop.learners._shared.cell_exploration import NO_CELL, cell_first, cell_to_explore, cells_left
+from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners._shared.linear_measure import Gain, gain_of, with_gains
+
+NO_CELL = -1  # a round that does not explore
+
+
+@kernel
+def cells_left(explored: Ints) -> int:
+    count = 0
+    for times in explored:
+        count += times == 0
+    return count
+
+
+@kernel
+def exploration_probability(n_cells: int, rounds_left: int) -> float:
+    """c/r with c cells and r rounds left: every placing of the cells in the rounds of the block is equally likely.
+
+    A block that is overdue, because feedback came late, explores until every cell is seen.
+    """
+    if n_cells == 0:
+        return 0.0
+    return n_cells / rounds_left if n_cells < rounds_left else 1.0
+
+
+@kernel
+def cell_to_explore(explored: Ints, n_cells: int, rounds_left: int, whether: float, which: float) -> int:
+    """Any of the `n_cells` cells that are left, or −1 to explore none; `whether` and `which` are uniform draws."""
+    if whether >= exploration_probability(n_cells, rounds_left):
+        return NO_CELL
+    skip = int(which * n_cells)
+    for cell in range(len(explored)):
+        if explored[cell] == 0:
+            if skip == 0:
+                return cell
+            skip -= 1
+    return NO_CELL
+
+
+@kernel
+def cell_first(order: Ints, cell: int, depth: int) -> Ints:
+    """The items of a cell in their order, then all others in theirs: these also fill up a cell that is short."""
+    ranking = np.empty_like(order)
+    inside, outside = 0, min(depth, len(order) - cell * depth)
+    for item in order:
+        if item // depth == cell:
+            ranking[inside] = item
+            inside += 1
+        else:
+            ranking[outside] = item
+            outside += 1
+    return ranking
+
+
+@kernel
+def is_on_top(ranking: Ints, cell: int, depth: int) -> bool:
+    """Whether this ranking begins with all items of the cell, as `cell_first` has it."""
+    for position in range(min(depth, len(ranking) - cell * depth)):
+        if ranking[position] // depth != cell:
+            return False
+    return True
+
+
+@kernel
+def log_prob_of_exploring(explored: Ints, ranking: Ints, depth: int, seen: int) -> float:
+    """Log-probability of the first `seen` positions when a random cell of those left is on top, all else at random."""
+    cell = ranking[0] // depth
+    if explored[cell] > 0:
+        return -math.inf
+    size = min(depth, len(ranking) - cell * depth)
+    total = -math.log(cells_left(explored))
+    for position in range(seen):
+        on_top = position < size
+        if (ranking[position] // depth == cell) != on_top:
+            return -math.inf
+        total -= math.log(size - position if on_top else len(ranking) - position)
+    return total
 
 
 def number_of_blocks(wanted: int | None, horizon: int, n_items: int, depth: int) -> int:
@@ -60,28 +138,29 @@ def with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: G
 
 def with_rounds(
     block: OpenBlock,
-    rankings: Ints,
-    relevance: Floats,
-    draws: Floats,
+    rounds: FixedSetRounds,
     rounds_left: int,
     depth: int,
     random_filler: bool,
     use_all: bool,
     gain: Gain,
 ) -> OpenBlock:
-    """The block after one more round for each row; `rankings`, of an inner learner, become those that are shown."""
-    number, rounds, explored, sums, counts = block
+    """The block after these rounds; their rankings, of an inner learner, become those that are shown."""
+    number, n_rounds, explored, sums, counts = block
     explored, sums, counts = explored.copy(), sums.copy(), counts.copy()
-    _play(rankings, relevance, draws, rounds_left, depth, random_filler, use_all, explored, sums, counts, *gain)
-    return OpenBlock(number, rounds + len(rankings), explored, require_finite(sums), counts)
+    _play(*rounds, rounds_left, depth, random_filler, use_all, explored, sums, counts, *gain)
+    return OpenBlock(number, n_rounds + rounds.n_rounds, explored, require_finite(sums), counts)
 
 
 @kernel
 def _play(
-    rankings: Ints, relevance: Floats, draws: Floats, rounds_left: int, depth: int, random_filler: bool, use_all: bool,
+    relevance: Floats, draws: Floats, rankings: Ints, rounds_left: int, depth: int, random_filler: bool, use_all: bool,
     explored: Ints, sums: Floats, counts: Floats, form: int, start: float,
 ) -> None:  # fmt: skip
-    """Rounds of one block, in place: rankings are replaced where they explore; explored, sums and counts go on."""
+    """Rounds of one block, in place: rankings are replaced where they explore; explored, sums and counts go on.
+
+    Blocks are short: tuples would cost a tenth of the run to hand over.
+    """
     n_cells = cells_left(explored)
     for t in range(len(rankings)):
         cell = cell_to_explore(explored, n_cells, rounds_left - t, draws[t, 0], draws[t, 1])

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel, require_finite, scores_of
-from rankloop.core.learner_parts import check_receipt, expect
 from rankloop.core.rankings import is_permutation, ranking_of
-from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Query
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.data.streams.draws import normals
 from rankloop.interleaving.base import Interleaving, Mixed
-
-
-class State(NamedTuple):
-    """The weights, and how many places are seen."""
-
-    weights: Floats
-    shown: int
+from rankloop.learners.base import LinearLearner, LinearState, check_receipt, expect, shown_or_all, start_weights
 
 
 class Receipt(NamedTuple):
-    """The candidates' directions, the rankings that were mixed (the current one first), and who gave each place."""
+    """The candidates' directions, the rankings that were mixed (the current one first), and who gave each position."""
 
     directions: Floats
     rankings: Ints
@@ -64,24 +58,42 @@ def step_to_winners(weights: Floats, directions: Floats, credits: Floats, step: 
     return weights + step * total / winners
 
 
-def duel(
-    state: State, query: Query, rng: Generator, candidates: int, spread: float, interleaving: Interleaving
-) -> Decision[Receipt]:
-    """Mix the current ranking with those of random neighbours on the unit sphere."""
-    directions = _unit_rows(normals(rng, candidates, len(state.weights)))
-    mixed = interleaving.mix(_rankings(query.features, state.weights, directions, spread), rng)
-    return Decision(mixed.ranking, float("nan"), Receipt(directions, mixed.rankings, mixed.teams))
+class DuellingLearner(LinearLearner):
+    """Mixes the current ranking with those of random neighbours on the unit sphere, and moves towards the winners."""
 
+    learning_rate: float
+    spread: float
+    interleaving: Interleaving
 
-def follow_winners(
-    state: State, decision: Decision[Receipt], feedback: Feedback, step: float, interleaving: Interleaving
-) -> State:
-    """Credit the clicks and move towards the winners."""
-    directions, rankings, teams = decision.receipt
-    n_items = len(decision.ranking)
-    fits = directions.ndim == 2 and directions.shape[1:] == state.weights.shape
-    fits = fits and rankings.shape == (len(directions) + 1, n_items) and teams.shape == (n_items,)
-    check_receipt(fits and all(is_permutation(ranking, n_items) for ranking in rankings))
-    check_receipt(bool(np.all((teams >= -1) & (teams <= len(directions)))))
-    credits = interleaving.credit(Mixed(decision.ranking, rankings, teams), expect(feedback, Clicks))
-    return State(require_finite(step_to_winners(state.weights, directions, credits, step)), state.shown)
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+
+    def __post_init__(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("spread", self.spread)
+        super().__post_init__()
+
+    def init(self, problem: Problem) -> LinearState:
+        return LinearState(start_weights(self.start, problem.n_features), shown_or_all(problem))
+
+    def rank(self, state: LinearState, query: Query, rng: Generator) -> Decision[Receipt]:
+        directions = _unit_rows(normals(rng, self._candidates, len(state.weights)))
+        mixed = self.interleaving.mix(_rankings(query.features, state.weights, directions, self.spread), rng)
+        return Decision(mixed.ranking, float("nan"), Receipt(directions, mixed.rankings, mixed.teams))
+
+    def learn(self, state: LinearState, query: Query, decision: Decision[Receipt], feedback: Feedback) -> LinearState:
+        directions, rankings, teams = decision.receipt
+        n_items = len(decision.ranking)
+        fits = directions.ndim == 2 and directions.shape[1:] == state.weights.shape
+        fits = fits and rankings.shape == (len(directions) + 1, n_items) and teams.shape == (n_items,)
+        check_receipt(fits and all(is_permutation(ranking, n_items) for ranking in rankings))
+        check_receipt(bool(np.all((teams >= -1) & (teams <= len(directions)))))
+        credits = self.interleaving.credit(Mixed(decision.ranking, rankings, teams), expect(feedback, Clicks))
+        weights = step_to_winners(state.weights, directions, credits, self.learning_rate * self.spread)
+        return LinearState(require_finite(weights), state.shown)
+
+    def log_prob(self, state: LinearState, query: Query, ranking: Ints) -> float:
+        return float("nan")
+
+    @property
+    def _candidates(self) -> int:
+        return 1

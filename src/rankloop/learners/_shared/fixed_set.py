@@ -1,9 +1,22 @@
-"""A fixed set of items: what the learners of one ask of the problem."""
+"""A fixed set of items: what its learners ask of the problem, and what those with a guarantee share."""
 
 from __future__ import annotations
 
+import functools
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rankloop.core.checks import check_horizon
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Problem
+from rankloop.core.kernels import require_finite
+from rankloop.core.protocols import Measure
+from rankloop.core.rankings import ranking_of
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.learners._shared.compiled_rounds import FixedSetRounds
+from rankloop.learners._shared.linear_measure import Gain, gain_for, with_gains
+from rankloop.learners.base import expect
 
 
 def size_of_fixed_set(problem: Problem) -> int:
@@ -29,3 +42,54 @@ def graded_depth(problem: Problem) -> int:
     if depth < 1:
         raise InvalidInput(f"depth = {depth}: nothing can be learned unless at least the first item is graded")
     return depth
+
+
+class AnytimeLearner:
+    """Its theory tunes one parameter by the `horizon`; without one the parameter follows √t, t being the round."""
+
+    horizon: int | None
+
+    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
+    reports: ClassVar[tuple[str, ...]] = ()
+    compiled: ClassVar[type | None] = FixedSetRounds
+    tuned: ClassVar[str]  # the name of that parameter, None unless given
+
+    def __post_init__(self) -> None:
+        check_horizon(self.horizon)
+
+    @functools.cached_property
+    def _anytime(self) -> bool:
+        return self.horizon is None and getattr(self, self.tuned) is None
+
+    def _root(self, state: Any) -> float:
+        """√t of the next round; 1 where the parameter stays as it is."""
+        return math.sqrt(state.rounds + 1) if self._anytime else 1.0
+
+    def _roots(self, state: Any, n_rounds: int) -> Floats:
+        """The same of the next `n_rounds` rounds."""
+        rounds = np.arange(state.rounds + 1.0, state.rounds + n_rounds + 1.0)
+        return np.sqrt(rounds) if self._anytime else np.ones(n_rounds)
+
+
+class SummedGains(AnytimeLearner):
+    """Follows what the items gained so far under a linear `measure`; the state begins with `totals` and `rounds`."""
+
+    measure: Measure
+
+    def __post_init__(self) -> None:
+        gain_for(self.measure)
+        super().__post_init__()
+
+    @functools.cached_property
+    def _gain(self) -> Gain:
+        return gain_for(self.measure)
+
+    def learn(self, state: Any, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> Any:
+        totals = with_gains(state.totals, *expect(feedback, Relevances), *self._gain)
+        return type(state)(require_finite(totals), state.rounds + 1, *state[2:])  # quicker than _replace
+
+    def predict(self, state: Any, query: Query) -> Ints:
+        return ranking_of(state.totals)
+
+    def doubles(self, n_items: int) -> int:
+        return n_items

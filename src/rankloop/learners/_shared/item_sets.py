@@ -1,4 +1,4 @@
-"""Random sets of n items: each item's chance to be in, and a draw with exactly these chances."""
+"""Random sets of n items: each item's probability to be in, and a draw with exactly these."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def shuffle(items: Ints, uniforms: Floats) -> None:
 
 @kernel
 def drawn_first(probabilities: Floats, best_first: Ints, n: int, uniforms: Floats) -> Ints:
-    """A ranking whose first n places hold item i with probability chances[i] (Σ = n), in random order.
+    """A ranking whose first n positions hold item i with probability probabilities[i] (Σ = n), in random order.
 
     Systematic sampling along a random order of the items: those are in whose stretch of the line from 0 to n holds one
     of n points, which are 1 apart with a random start. The others follow, best first. Takes 1 + m + n uniforms.

@@ -5,13 +5,24 @@ Each kernel answers with one weight per item, c, such that φ(x, better) − φ(
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rankloop.core.kernels import kernel
 from rankloop.core.rankings import discount, discounts
 from rankloop.core.types import Floats, Ints
 
-DROPS = -np.diff(discounts(257))  # from each place to the next; a logarithm per pair would dominate a short ranking
+DROPS = -np.diff(discounts(257))  # from each position to the next; a logarithm per pair would dominate a short ranking
+
+
+class AveragedState(NamedTuple):
+    """A mean of all weights so far, by which the list is scored, and the newest ones, which are corrected."""
+
+    weights: Floats
+    newest: Floats
+    shown: int
+    rounds: int
 
 
 @kernel
@@ -52,7 +63,7 @@ def moved_to_top(shown: Ints, clicked: Floats) -> Ints:
 
 @kernel
 def swapped_to_first(shown: Ints, clicked: Floats) -> Ints:
-    """The uppermost clicked item changes places with the first one."""
+    """The uppermost clicked item is exchanged with the first one."""
     better = shown.copy()
     for position in range(len(shown)):
         if clicked[shown[position]] > 0.0:
@@ -63,7 +74,7 @@ def swapped_to_first(shown: Ints, clicked: Floats) -> Ints:
 
 @kernel
 def pair_correction(shown: Ints, clicked: Floats, first: int, end: int, flat: bool) -> Floats:
-    """Each pair of places (j, j + 1), j = first, first + 2, …, turned round when its lower item was clicked more.
+    """Each pair of positions (j, j + 1), j = first, first + 2, …, turned round when its lower item was clicked more.
 
     With clicks of weight 1 that is: the lower was clicked and the upper was not. A pair counts by the difference of
     its discounts, or 1 when `flat`, times the difference of its clicks.
@@ -81,7 +92,7 @@ def pair_correction(shown: Ints, clicked: Floats, first: int, end: int, flat: bo
 
 @kernel
 def pair_weight(j: int, flat: bool) -> float:
-    """What the joint features change by when the items in places j and j + 1 are swapped."""
+    """What the joint features change by when the items at positions j and j + 1 are swapped."""
     if flat:
         return 1.0
     if j < len(DROPS):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankloop.core.kernels import kernel, scores_of
-from rankloop.core.learner_parts import seen_count
-from rankloop.core.rankings import ranking_of
+from rankloop.core.rankings import ranking_of, seen_count
 from rankloop.core.types import Floats, Ints
 from rankloop.learners._shared.joint_features import pair_weight
 
@@ -58,14 +57,14 @@ def _times_log(count: int, probability: float) -> float:
 def _log_prob(
     scores: Floats, best: Ints, ranking: Ints, shown: int, pairings: Floats, flat: bool, swap: float, allowance: float
 ) -> float:
-    """log Σ_pairings P(pairing) · p^(pairs swapped) · (1 − p)^(pairs kept), over the part that is seen."""
+    """log Σ_pairings P(pairing) · p^(pairs swapped) · (1 − p)^(the others), over the part that is seen."""
     n_items = len(best)
     seen = seen_count(shown, n_items)
     total = -np.inf
     for pairing in pairings:
         first, end = int(pairing[1]), _end_of(pairing, n_items)
         p = _swap_probability(swap, allowance, _swap_cost(scores, best, first, end, flat))
-        swapped, kept, fits, j = 0, 0, True, 0
+        swapped, unswapped, fits, j = 0, 0, True, 0
         while j < seen and fits:
             if j < first or j + 1 >= end:
                 fits = ranking[j] == best[j]
@@ -74,13 +73,13 @@ def _log_prob(
             lower_is_seen = j + 1 < seen
             if ranking[j] == best[j]:
                 fits = not lower_is_seen or ranking[j + 1] == best[j + 1]
-                kept += 1
+                unswapped += 1
             else:
                 fits = ranking[j] == best[j + 1] and (not lower_is_seen or ranking[j + 1] == best[j])
                 swapped += 1
             j += 2
         if fits:
-            total = np.logaddexp(total, np.log(pairing[0]) + _times_log(swapped, p) + _times_log(kept, 1.0 - p))
+            total = np.logaddexp(total, np.log(pairing[0]) + _times_log(swapped, p) + _times_log(unswapped, 1.0 - p))
     return total
 
 

@@ -1,4 +1,7 @@
-"""A ranking that is the best known or random, and the gradient estimated from the grades of its first few items."""
+"""A ranking that is the best known or random, the gradient estimated from the grades of its first few items, a step.
+
+For surrogates that need single grades or pairs, estimate and step are one kernel.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,17 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.kernels import kernel, scores_of
-from rankloop.core.learner_parts import project, seen_count
 from rankloop.core.protocols import Surrogate
-from rankloop.core.rankings import ranking_of
+from rankloop.core.rankings import ranking_of, seen_count
 from rankloop.core.types import Floats, Ints
 from rankloop.learners._shared.perceptron_step import moved
+from rankloop.learners.base import project
+from rankloop.surrogates.kl import KL, kl_term
+from rankloop.surrogates.rank_svm import RankSVM, rank_svm_terms
+from rankloop.surrogates.squared_loss import Squared, squared_term
+
+SQUARED, KULLBACK_LEIBLER, RANK_SVM = range(3)
+COMPILED: dict[type, int] = {Squared: SQUARED, KL: KULLBACK_LEIBLER, RankSVM: RANK_SVM}
 
 
 class Seen(NamedTuple):
@@ -83,12 +92,12 @@ def probabilities(seen: Seen, n_items: int, span: int) -> tuple[float, float]:
 @kernel
 def familiar_part(seen: Seen) -> tuple[Ints, Floats]:
     """The graded items that the best ranking would have had graded too, with their grades."""
-    kept, n_kept = np.empty(len(seen.items), np.int64), 0
+    found, n_found = np.empty(len(seen.items), np.int64), 0
     for position in range(len(seen.items)):
         if holds(seen.familiar, seen.items[position]):
-            kept[n_kept] = position
-            n_kept += 1
-    return seen.items[kept[:n_kept]], seen.grades[kept[:n_kept]]
+            found[n_found] = position
+            n_found += 1
+    return seen.items[found[:n_found]], seen.grades[found[:n_found]]
 
 
 @kernel
@@ -133,3 +142,67 @@ def projected_step(weights: Floats, features: Floats, rows: Ints, slope: Floats,
 def step_on_all(weights: Floats, features: Floats, slope: Floats, rate: float, radius: float) -> Floats:
     """Π(w − rate · Σ_i slope[i] · features[i])."""
     return projected_step(weights, features, np.arange(len(slope)), slope, rate, radius)
+
+
+@kernel
+def _term(surrogate: int, score: float, grade: float) -> float:
+    """What one grade adds to the gradient of squared or kl."""
+    return kl_term(score, grade) if surrogate == KULLBACK_LEIBLER else squared_term(score, grade)
+
+
+@kernel
+def _from_pairs(scores: Floats, seen: Seen) -> Floats:
+    """`estimated_gradient` of rank_svm."""
+    likely, unlikely = probabilities(seen, len(scores), min(2, len(scores)))
+    terms = rank_svm_terms(scores, seen.items, seen.grades)
+    if all_familiar(seen, len(scores)):
+        return divided(terms, likely)
+    familiar, familiar_grades = familiar_part(seen)
+    return weighed(terms, rank_svm_terms(scores, familiar, familiar_grades), likely, unlikely)
+
+
+@kernel
+def compiled_step(
+    weights: Floats,
+    features: Floats,
+    rows: Ints,
+    scores: Floats,
+    seen: Seen,
+    surrogate: int,
+    rate: float,
+    radius: float,
+) -> Floats:
+    """A step along `estimated_gradient`, for the surrogates in COMPILED; item i is the row rows[i] of the features."""
+    if surrogate == RANK_SVM:
+        return projected_step(weights, features, rows, _from_pairs(scores, seen), rate, radius)
+    after, n_items, n_graded = weights.copy(), len(scores), len(seen.items)
+    likely, unlikely = probabilities(seen, n_items, 1)
+    for position in range(n_graded):
+        item = seen.items[position]
+        familiar = n_graded == n_items or holds(seen.familiar, item)
+        slope = _term(surrogate, scores[item], seen.grades[position]) / (likely if familiar else unlikely)
+        if slope != 0.0:
+            change, row = rate * slope, rows[item]
+            for j in range(len(after)):
+                after[j] -= change * features[row, j]
+    project(after, radius)
+    return after
+
+
+@kernel
+def compiled_learn(
+    weights: Floats,
+    features: Floats,
+    items: Ints,
+    grades: Floats,
+    familiar: Ints,
+    exploration: float,
+    floor: float,
+    surrogate: int,
+    rate: float,
+    radius: float,
+) -> Floats:
+    """`compiled_step` on a query; a tuple would cost more to hand over than the step takes."""
+    seen = Seen(items, grades, familiar, exploration, floor)
+    scores, rows = scores_of(features, weights), np.arange(len(features))
+    return compiled_step(weights, features, rows, scores, seen, surrogate, rate, radius)

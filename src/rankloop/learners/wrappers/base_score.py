@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar, cast
 
-from numpy.random import Generator
-
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.learner_parts import check_positive
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, R
+from rankloop.core.types import Problem
+from rankloop.learners.base import from_layers, layers_of, with_in_layers
+from rankloop.learners.wrappers.base import Wrapper
 
 
 @register("base_score")
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BaseScore:
+class BaseScore(Wrapper):
     """The linear `inner` learner, begun as today's ranker, whose score is one of the features.
 
     That feature starts with `weight`, the others with 0. Before the first update the rankings are today's; afterwards
@@ -39,14 +39,6 @@ class BaseScore:
         check_positive("weight", self.weight)
         started_at(self.inner, ())
 
-    @property
-    def accepts(self) -> tuple[type, ...]:
-        return self.inner.accepts
-
-    @property
-    def reports(self) -> tuple[str, ...]:
-        return self.inner.reports
-
     def init(self, problem: Problem) -> Any:
         n_features = problem.n_features
         if not -n_features <= self.feature < n_features:
@@ -55,23 +47,10 @@ class BaseScore:
         start[self.feature] = self.weight
         return started_at(self.inner, tuple(start)).init(problem)
 
-    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
-        return self.inner.rank(state, query, rng)
-
-    def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
-        return self.inner.learn(state, query, decision, feedback)
-
-    def predict(self, state: Any, query: Query) -> Ints:
-        return self.inner.predict(state, query)
-
-    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
-        return self.inner.log_prob(state, query, ranking)
-
 
 def started_at(learner: AnyLearner, start: tuple[float, ...]) -> AnyLearner:
     """The same learner with other start weights; wrappers pass them on to the learner inside."""
-    if hasattr(learner, "start"):
-        return cast(AnyLearner, dataclasses.replace(cast(Any, learner), start=start))
-    if hasattr(learner, "inner"):
-        return cast(AnyLearner, dataclasses.replace(cast(Any, learner), inner=started_at(learner.inner, start)))
-    raise InvalidInput(f"{type(learner).__name__} has no start weights: base_score needs a linear learner inside")
+    if from_layers(learner, "start") is None:
+        *_, innermost = layers_of(learner)
+        raise InvalidInput(f"{type(innermost).__name__} has no start weights: base_score needs a linear learner inside")
+    return cast(AnyLearner, with_in_layers(learner, "start", start))

@@ -10,11 +10,12 @@ from numpy.random import Generator
 from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Decision, Feedback, Ints, Limit, Problem, Query, R
+from rankloop.core.types import Decision, Ints, Limit, Query, R
+from rankloop.learners.wrappers.base import Wrapper
 
 
 @register("explore_at_most")
-class ExploreAtMost:
+class ExploreAtMost(Wrapper):
     """`inner`, but no item stands more than `places` from its place in the predicted ranking, up or down.
 
     With `keep_first` the predicted first item stays first. Place by place, an item that may not fall further is placed;
@@ -41,25 +42,8 @@ class ExploreAtMost:
             name = type(self.inner).__name__
             raise InvalidInput(f"{name} does not draw its ranking place by place, so it cannot be limited; pdgd can")
 
-    @property
-    def accepts(self) -> tuple[type, ...]:
-        return self.inner.accepts
-
-    @property
-    def reports(self) -> tuple[str, ...]:
-        return self.inner.reports
-
-    def init(self, problem: Problem) -> Any:
-        return self.inner.init(problem)
-
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
         return self._sequential.rank(state, query, rng, self._limit)  # type: ignore[no-any-return]
-
-    def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
-        return self.inner.learn(state, query, decision, feedback)
-
-    def predict(self, state: Any, query: Query) -> Ints:
-        return self.inner.predict(state, query)
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
         return float(self._sequential.log_prob(state, query, ranking, self._limit))

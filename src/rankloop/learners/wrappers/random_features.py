@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import reassociated
-from rankloop.core.learner_parts import check_positive
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
+from rankloop.core.types import Floats, Problem, Query
+from rankloop.learners.wrappers.base import FeatureMap
 
 SMALLEST = 1e-300  # bandwidth
 
@@ -43,7 +43,7 @@ def cosines(features: Floats, directions: Floats, phases: Floats) -> Floats:
 
 @register("random_features")
 @dataclass(frozen=True, kw_only=True)
-class RandomFeatures:
+class RandomFeatures(FeatureMap):
     """The `inner` learner on random cosine features: a linear learner learns curved things.
 
     √(2/D) · cos(W · x + b), W normal with deviation 1 / `bandwidth`, b uniform on [0, 2π), D = `n_features`. Dot
@@ -69,14 +69,6 @@ class RandomFeatures:
         if self.seed < 0:
             raise InvalidInput(f"seed = {self.seed}: a seed is a whole number from 0")
 
-    @property
-    def accepts(self) -> tuple[type, ...]:
-        return self.inner.accepts
-
-    @property
-    def reports(self) -> tuple[str, ...]:
-        return tuple(f"inner.{path}" for path in self.inner.reports)
-
     def init(self, problem: Problem) -> State:
         rng = np.random.default_rng(self.seed)
         directions = rng.standard_normal((self.n_features, problem.n_features)) / self.bandwidth
@@ -84,18 +76,5 @@ class RandomFeatures:
         mapped = problem._replace(n_features=self.n_features, feature_names=())
         return State(directions, phases, self.inner.init(mapped))
 
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[R]:
-        return self.inner.rank(state.inner, _mapped(state, query), rng)
-
-    def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
-        return state._replace(inner=self.inner.learn(state.inner, _mapped(state, query), decision, feedback))
-
-    def predict(self, state: State, query: Query) -> Ints:
-        return self.inner.predict(state.inner, _mapped(state, query))
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return self.inner.log_prob(state.inner, _mapped(state, query), ranking)
-
-
-def _mapped(state: State, query: Query) -> Query:
-    return Query(query.id, cosines(query.features, state.directions, state.phases), query.context)
+    def mapped(self, state: State, query: Query) -> Query:
+        return Query(query.id, cosines(query.features, state.directions, state.phases), query.context)

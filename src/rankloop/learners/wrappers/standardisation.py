@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 
 from rankloop.core.kernels import kernel, require_finite
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
+from rankloop.core.types import Decision, Feedback, Floats, Problem, Query, R
+from rankloop.learners.wrappers.base import FeatureMap
 
 NOISE = 1e-12  # a deviation this small beside the mean is rounding, not information
 
@@ -56,7 +56,7 @@ def scale_rows(n_rows: int, mean: Floats, squares: Floats, features: Floats) -> 
 
 @register("standardised")
 @dataclass(frozen=True, kw_only=True)
-class Standardised:
+class Standardised(FeatureMap):
     """The `inner` learner on features brought to mean 0 and deviation 1.
 
     (x − mean) / deviation, over all items learned from so far. `learn` first adds the query's items to the moments,
@@ -70,32 +70,14 @@ class Standardised:
 
     examples: ClassVar[tuple[Spec, ...]] = ({"inner": "online_gradient"}, {"inner": "3pr"})
 
-    @property
-    def accepts(self) -> tuple[type, ...]:
-        return self.inner.accepts
-
-    @property
-    def reports(self) -> tuple[str, ...]:
-        return tuple(f"inner.{path}" for path in self.inner.reports)
-
     def init(self, problem: Problem) -> State:
         return State(0, np.zeros(problem.n_features), np.zeros(problem.n_features), self.inner.init(problem))
-
-    def rank(self, state: State, query: Query, rng: Generator) -> Decision[R]:
-        return self.inner.rank(state.inner, _scaled(state, query), rng)
 
     def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
         mean, squares = add_rows(state.n_rows, state.mean, state.squares, query.features)
         moments = State(state.n_rows + len(query.features), require_finite(mean), require_finite(squares), None)
-        return moments._replace(inner=self.inner.learn(state.inner, _scaled(moments, query), decision, feedback))
+        return moments._replace(inner=self.inner.learn(state.inner, self.mapped(moments, query), decision, feedback))
 
-    def predict(self, state: State, query: Query) -> Ints:
-        return self.inner.predict(state.inner, _scaled(state, query))
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return self.inner.log_prob(state.inner, _scaled(state, query), ranking)
-
-
-def _scaled(state: State, query: Query) -> Query:
-    features = scale_rows(state.n_rows, state.mean, state.squares, query.features)
-    return Query(query.id, features, query.context)
+    def mapped(self, state: State, query: Query) -> Query:
+        features = scale_rows(state.n_rows, state.mean, state.squares, query.features)
+        return Query(query.id, features, query.context)

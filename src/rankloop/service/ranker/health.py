@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rankloop.learners.base import from_layers
 from rankloop.service.log.projection import Counters
 from rankloop.service.ranker.config import RankerConfig
 
@@ -27,9 +28,7 @@ def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int
 
 def weights_of(config: RankerConfig, state: Any, most: int = MAX_WEIGHTS) -> dict[str, float]:
     """The largest weights, by name, where the learner is linear in the features."""
-    while not hasattr(state, "weights") and hasattr(state, "inner"):
-        state = state.inner
-    weights = getattr(state, "weights", ())
+    weights = from_layers(state, "weights", ())
     problem = config.problem
     if len(weights) != problem.n_features:
         return {}

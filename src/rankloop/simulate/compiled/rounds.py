@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,23 +12,23 @@ from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
 from rankloop.core.session import generators
 from rankloop.core.types import Arrival, Decision, Feedback, Floats, Query
 from rankloop.data.dataset import NO_CONTEXT, Dataset
-from rankloop.data.streams.compiled_pool import (
-    COUNT,
-    FIRST_ROW,
-    NUMBERS,
-    REFUSED,
-    ROUNDS,
-    WRITTEN,
-    Pool,
-    pool_of,
-    refill,
-)
 from rankloop.data.streams.letor import Letor
 from rankloop.data.streams.linear_gaussian import LinearGaussian
 from rankloop.data.streams.separable import Separable
 from rankloop.data.streams.web_search import WebSearch
 from rankloop.feedback.full import Full
 from rankloop.feedback.top_k import TopK
+from rankloop.learners._shared.compiled_rounds import (
+    COUNT,
+    FIRST_ROW,
+    NUMBERS,
+    REFUSED,
+    WRITTEN,
+    QueryRounds,
+    query_rounds,
+    refill,
+)
+from rankloop.simulate.compiled.whole_run import chunks
 from rankloop.simulate.round import Round
 
 CHUNK = 2**13  # numbers drawn at a time
@@ -38,7 +39,7 @@ UNUSED = np.random.default_rng(0)
 def can_be_compiled(learner: AnyLearner, stream: Stream, people: FeedbackModel) -> bool:
     """Whether `compiled_rounds` plays exactly as these do: classes that derive from the known ones may not."""
     shuffles = type(stream) in STREAMS or (type(stream) is Letor and stream.candidates is None)
-    own_kernel = "many_queries" in vars(type(learner)) and learner.compiled  # type: ignore[attr-defined]
+    own_kernel = "many_rounds" in vars(type(learner)) and learner.compiled is QueryRounds  # type: ignore[attr-defined]
     return shuffles and own_kernel and type(people) in PEOPLE
 
 
@@ -48,19 +49,18 @@ def compiled_rounds(
     """The rounds of `play`, from the whole-run kernel of the learner."""
     of_stream, _, of_learner, _ = generators(seed)
     dataset = stream.dataset(of_stream)
-    pool, done, refused = pool_of(dataset, CHUNK, people.depth, keeps=True), 0, 0
-    while done < horizon:
-        refill(pool, of_stream, of_learner, horizon - done)
-        after = learner.many_queries(state, pool)
-        played = Played(learner, people, dataset, pool, (state, after), refused)
+    empty, done, refused = query_rounds(dataset, CHUNK, people.depth, history=True), 0, 0
+    draw = partial(refill, empty, of_stream, of_learner)
+    for before, after, rounds in chunks(learner, state, draw, horizon):
+        played = Played(learner, people, dataset, rounds, (before, after), refused)
         yield from played.rounds(done)
-        state, done, refused = played.last_state, done + played.n_rounds, played.refused
+        done, refused = done + played.n_rounds, played.refused
 
 
 class PlayedRound(Round):
     """A round of `Played`, which makes its parts."""
 
-    __slots__ = ("__dict__", "_place", "_played")
+    __slots__ = ("__dict__", "_played", "_position")
 
     def __init__(self, t: int, played: Played, position: int) -> None:
         self.t, self._played, self._position = t, played, position
@@ -80,30 +80,32 @@ class _Part:
 
 
 class Played:
-    """The rounds of one call of `many_queries` on a pool that keeps a history."""
+    """The rounds of one call of `many_rounds`, from their history."""
 
     def __init__(
-        self, learner: Any, people: FeedbackModel, dataset: Dataset, pool: Pool, states: tuple[Any, Any], refused: int
+        self,
+        learner: Any,
+        people: FeedbackModel,
+        dataset: Dataset,
+        rounds: QueryRounds,
+        states: tuple[Any, Any],
+        refused: int,
     ) -> None:
-        self.n_rounds, n_entries = int(pool.counts[ROUNDS]), int(pool.counts[WRITTEN])
+        self.n_rounds, n_entries = rounds.n_rounds, int(rounds.counts[WRITTEN])
         self._learner, self._people, self._dataset, self._refused = learner, people, dataset, refused
-        items = pool.order, pool.rankings, pool.familiar
+        items = rounds.order, rounds.rankings, rounds.familiar
         self._order, self._rankings, self._familiar = (array[:n_entries].copy() for array in items)
-        self._grades = pool.grades[:n_entries].copy()
+        self._grades = rounds.grades[:n_entries].copy()
         self._depth = n_entries if people.depth is None else people.depth
-        self._ends = pool.ends[: self.n_rounds + 1].tolist()
-        self._numbers = pool.history[: self.n_rounds + 1, :NUMBERS].tolist()
-        self._weights = pool.history[: self.n_rounds + 1, NUMBERS:].copy()
-        self._states: dict[int, Any] = {0: states[0], self.n_rounds: states[1]}
+        self._ends = rounds.ends[: self.n_rounds + 1].tolist()
+        self._numbers = rounds.history[: self.n_rounds + 1, :NUMBERS].tolist()
+        self._weights = rounds.history[: self.n_rounds + 1, NUMBERS:].copy()
+        self._states: dict[int, Any] = {self._last_change(self.n_rounds): states[1], 0: states[0]}
 
     def rounds(self, t: int) -> Iterator[Round]:
         """All of them, the first being round t."""
         for position in range(self.n_rounds):
             yield PlayedRound(t + position, self, position)
-
-    @property
-    def last_state(self) -> Any:
-        return self._state(self.n_rounds)
 
     @property
     def refused(self) -> int:
@@ -127,8 +129,8 @@ class Played:
     def decision_of(self, round: Round, position: int) -> Decision[Any]:
         start, end = self._ends[position], self._ends[position + 1]
         familiar = self._familiar[start : min(end, start + self._depth)]
-        made: Decision[Any] = self._learner.kept_decision(self._rankings[start:end], self._numbers[position], familiar)
-        return made
+        shown, numbers = self._rankings[start:end], self._numbers[position]
+        return self._learner.recorded_decision(shown, numbers, familiar)  # type: ignore[no-any-return]
 
     def feedback_of(self, round: Round, position: int) -> Feedback:
         return self._people.observe(round.decision.ranking, round.relevance, UNUSED)
@@ -140,13 +142,17 @@ class Played:
         return self._refused + int(self._numbers[position + 1][REFUSED])
 
     def _state(self, position: int) -> Any:
-        """The state before the round at `place`; rounds that change nothing share theirs."""
-        while position and self._numbers[position][COUNT] == self._numbers[position - 1][COUNT]:
-            position -= 1
+        """The state before the round at `position`; rounds that change nothing share theirs."""
+        position = self._last_change(position)
         if position not in self._states:
             count = int(self._numbers[position][COUNT])
             self._states[position] = type(self._states[0])(self._weights[position], count, *self._states[0][2:])
         return self._states[position]
+
+    def _last_change(self, position: int) -> int:
+        while position and self._numbers[position][COUNT] == self._numbers[position - 1][COUNT]:
+            position -= 1
+        return position
 
 
 for _name in ("query", "relevance", "state", "decision", "arrived", "learned", "feedback", "refused"):

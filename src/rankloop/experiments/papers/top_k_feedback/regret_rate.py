@@ -17,7 +17,7 @@ from rankloop.experiments.papers.registry import Setting, reproduction
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.task_cache import cached_map
-from rankloop.simulate.compiled.fixed_set import whole_run
+from rankloop.simulate.compiled.whole_run import whole_run
 
 STREAM = {"kind": "flipped_relevance", "n_items": 20, "n_relevant": 5, "flip": 0.05}
 N_ITEMS, N_FIRST = 20, 5

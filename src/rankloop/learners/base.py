@@ -1,0 +1,131 @@
+"""What learners are written with: the common part of linear ones, layers of wrappers, checks of what comes back."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.random import Generator
+
+# the core's part of what 0.1 offered in one module is offered here too: one import is enough to write a learner
+from rankloop.core.checks import check_finite as check_finite
+from rankloop.core.checks import check_horizon as check_horizon
+from rankloop.core.checks import check_positive as check_positive
+from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
+from rankloop.core.kernels import kernel
+from rankloop.core.rankings import ALL as ALL
+from rankloop.core.rankings import best_ranking as best_ranking
+from rankloop.core.rankings import point_log_prob as point_log_prob
+from rankloop.core.rankings import seen_count as seen_count
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
+
+K = TypeVar("K", bound=Feedback)
+
+
+class LinearState(NamedTuple):
+    """The weights, and how many positions are seen."""
+
+    weights: Floats
+    shown: int
+
+
+class LinearLearner:
+    """Sorts by features · weights. A learner that explores has a `rank` and a `log_prob` of its own.
+
+    `start` is the last parameter of each: the first weights, zeros when it is empty.
+    """
+
+    start: tuple[float, ...]
+    reports: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_finite("start", self.start)
+
+    def predict(self, state: Any, query: Query) -> Ints:
+        return best_ranking(query.features, state.weights)
+
+    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        return point_log_prob(best_ranking(query.features, state.weights), ranking, state.shown)
+
+
+class GreedyLearner(LinearLearner):
+    """A linear learner that always shows the best ranking it knows."""
+
+    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        return Decision(best_ranking(query.features, state.weights), 0.0, ())
+
+
+@kernel
+def project(weights: Floats, radius: float) -> None:
+    """Scale `weights` in place so that their Euclidean norm is at most `radius` (infinite: leave them)."""
+    if radius == np.inf or len(weights) == 0:
+        return
+    largest = np.abs(weights).max()
+    if largest == 0.0:
+        return
+    total = 0.0
+    for value in weights:
+        total += (value / largest) ** 2
+    norm = largest * np.sqrt(total)
+    if norm > radius:
+        weights *= radius / norm
+
+
+def shown_or_all(problem: Problem) -> int:
+    """`problem.shown` as a number for a state: −1 when every position is seen."""
+    return ALL if problem.shown is None else problem.shown
+
+
+def start_weights(start: tuple[float, ...], n_features: int) -> Floats:
+    """The first weights of a linear learner: zeros when `start` is empty."""
+    if start and len(start) != n_features:
+        raise InvalidInput(f"start has {len(start)} weights, the problem has {n_features} features: give one for each")
+    return np.array(start, dtype=np.float64) if start else np.zeros(n_features)
+
+
+def expect(feedback: Feedback, kind: type[K]) -> K:
+    """`feedback`, known to be of this kind; the session has already refused others."""
+    if not isinstance(feedback, kind):
+        raise IncompatibleFeedback(f"this learner learns from {kind.__name__}, got {type(feedback).__name__}")
+    return feedback
+
+
+def check_receipt(fits: bool) -> None:
+    """Refuse a receipt that cannot be of this decision: it may have travelled far, and kernels do not check bounds."""
+    if not fits:
+        raise IncompatibleFeedback("the decision's receipt is not one that this learner gave for this query")
+
+
+def finite(value: float) -> float:
+    """`value`, or `UnstableUpdate`: what `require_finite` is for arrays."""
+    if not math.isfinite(value):
+        raise UnstableUpdate(f"the step would leave {value} in the state; it is refused, the old state stands")
+    return value
+
+
+def layers_of(thing: Any) -> Iterator[Any]:
+    """A learner or a state, then what it wraps in `inner`, and so on."""
+    yield thing
+    while hasattr(thing, "inner"):
+        thing = thing.inner
+        yield thing
+
+
+def from_layers(thing: Any, name: str, default: Any = None) -> Any:
+    """The attribute `name` of the outermost layer that has one."""
+    return next((getattr(layer, name) for layer in layers_of(thing) if hasattr(layer, name)), default)
+
+
+def with_in_layers(thing: Any, name: str, value: Any) -> Any:
+    """The same learner or state with another `name` in every layer that has one."""
+    changes = {name: value} if hasattr(thing, name) else {}
+    if hasattr(thing, "inner"):
+        changes["inner"] = with_in_layers(thing.inner, name, value)
+    if not changes:
+        return thing
+    if isinstance(thing, tuple):
+        return thing._replace(**changes)  # type: ignore[attr-defined]  # states are named tuples
+    return dataclasses.replace(thing, **changes)

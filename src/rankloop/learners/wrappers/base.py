@@ -1,0 +1,63 @@
+"""What wrappers share: they do as the learner in `inner` does, but for one thing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.random import Generator
+
+from rankloop.core.protocols import AnyLearner
+from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, R
+
+
+class Wrapper:
+    """Passes everything on to `inner`, whose state is also its own."""
+
+    inner: AnyLearner
+
+    @property
+    def accepts(self) -> tuple[type, ...]:
+        return self.inner.accepts
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        return self.inner.reports
+
+    def init(self, problem: Problem) -> Any:
+        return self.inner.init(problem)
+
+    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
+        return self.inner.rank(state, query, rng)
+
+    def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
+        return self.inner.learn(state, query, decision, feedback)
+
+    def predict(self, state: Any, query: Query) -> Ints:
+        return self.inner.predict(state, query)
+
+    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        return self.inner.log_prob(state, query, ranking)
+
+
+class FeatureMap(Wrapper):
+    """Shows `inner` other features of the items; the state holds that of `inner` beside what the map needs."""
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        return tuple(f"inner.{path}" for path in self.inner.reports)
+
+    def mapped(self, state: Any, query: Query) -> Query:
+        """The query with the features that `inner` sees."""
+        raise NotImplementedError
+
+    def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
+        return self.inner.rank(state.inner, self.mapped(state, query), rng)
+
+    def learn(self, state: Any, query: Query, decision: Decision[R], feedback: Feedback) -> Any:
+        return state._replace(inner=self.inner.learn(state.inner, self.mapped(state, query), decision, feedback))
+
+    def predict(self, state: Any, query: Query) -> Ints:
+        return self.inner.predict(state.inner, self.mapped(state, query))
+
+    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        return self.inner.log_prob(state.inner, self.mapped(state, query), ranking)
