@@ -133,15 +133,15 @@ class AUCPolicy:
         if problem.n_items is None or problem.n_context == 0:
             raise InvalidInput("auc_policy chooses among a fixed set (n_items) by the context (n_context above 0)")
         n_ads, n_context = problem.n_items, problem.n_context
-        samples = np.zeros((n_ads, self.buffer, n_context))
+        kept = np.zeros((n_ads, self.buffer, n_context))
         counts = np.zeros(n_ads, np.int64)
-        start = np.zeros((n_ads, n_context)), np.zeros(n_ads), samples, samples.copy(), counts, counts.copy()
+        start = np.zeros((n_ads, n_context)), np.zeros(n_ads), kept, kept.copy(), counts, counts.copy()
         return State(*start, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        first, sampled = rng.random(2)
+        first, kept = rng.random(2)
         ranking, log_propensity = drawn_ranking(_scores(state, query), self.epsilon, self.temperature or 0.0, first)
-        return Decision(ranking, log_propensity, Receipt(float(sampled)))
+        return Decision(ranking, log_propensity, Receipt(float(kept)))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         hit = expect(feedback, Reward).value > 0
