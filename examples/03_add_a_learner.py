@@ -7,10 +7,9 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop import Decision, InvalidInput, Problem, Query, Relevances, build, parse_measure, play, register
-from rankloop.core.kernels import require_finite
-from rankloop.core.rankings import ranking_of
+from rankloop.core.kernels import ranking_of
+from rankloop.core.learner import check_positive, expect, point_log_prob, require_finite, shown_or_all
 from rankloop.core.types import Feedback, Floats, Ints
-from rankloop.learners.base import check_positive, expect, point_log_prob, shown_or_all
 
 
 class State(NamedTuple):

@@ -4,7 +4,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from rankloop.aliases import find_moved_modules
+from rankloop.aliases import keep_moved_modules
 from rankloop.core import registry
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ __all__ = [
     "spec_of",
 ]
 
-find_moved_modules()
+keep_moved_modules()
 registry.load_from(
     [
         f"rankloop.{package}"

@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 MOVED = {
     "ads": "bandits",
+    "ads.auc_loss": "bandits.auc_loss",
+    "ads.auc_policy": "bandits.auc_policy",
+    "ads.auc_ranker": "bandits.auc_ranker",
+    "ads.bandit_data": "bandits.campaigns.labelled_logs",
     "ads.baselines": "bandits.campaigns.baselines",
     "ads.campaign": "bandits.campaigns.campaign",
     "ads.click_log": "click_logs.reader",
     "ads.click_weights": "click_logs.ips_weights",
     "ads.context_columns": "logs.context_columns",
     "ads.contexts": "logs.context",
+    "ads.estimator": "core.estimator",
+    "ads.first_item": "bandits.first_item",
     "ads.judging": "bandits",
+    "ads.linear_ucb": "bandits.linear_ucb",
+    "ads.plot": "bandits",
+    "ads.policies": "bandits.policies",
     "ads.position_bias": "click_logs.position_bias",
+    "ads.reward_model": "bandits.reward_model",
+    "ads.saved_policy": "bandits.saved_policy",
     "ads.streaming": "bandits.stream_ranker",
+    "ads.thresholds": "bandits.thresholds",
     "ads.training": "bandits.train",
     "batch.risk": "batch.risks.base",
     "batch.training": "batch.solution_path",
     "choices": "advice",
     "core.feedback_checks": "core.session",
+    "core.learning": "core.learner",
+    "core.rankings": "core.kernels",
     "core.restoring": "core.saved_session",
     "core.saving": "core.saved_session",
     "core.source": "core.files",
+    "core.specs": "core.registry.specs",
     "core.wire": "core.plain",
     "data.fetch": "data.download",
     "data.fixed_items": "data.streams.fixed_items",
@@ -42,6 +55,7 @@ MOVED = {
     "data.text": "data.readers.text",
     "data.topics": "data.streams.topics",
     "data.web_search": "data.streams.web_search",
+    "data.whole_pool": "learners._shared.compiled_rounds",
     "evaluation.exploration": "evaluation.ranking.exploration",
     "evaluation.impressions": "logs.impressions",
     "evaluation.log_columns": "logs.columns",
@@ -65,43 +79,36 @@ MOVED = {
     "experiments.running": "experiments.run.runner",
     "experiments.small_multiples": "experiments.report.charts",
     "experiments.summary": "experiments.analysis.summary",
+    "learners.perturbation": "learners._shared.perturbation",
+    "learners.plackett_luce": "learners._shared.plackett_luce",
     "shown": "impression",
     "simulate.rounds": "simulate.round",
     "simulate.warm": "simulate.compiled.warm_up",
-    "simulate.whole_queries": "simulate.compiled.queries",
-    "simulate.whole_run": "simulate.compiled.fixed_set",
+    "simulate.whole_queries": "simulate.compiled.whole_run",
+    "simulate.whole_run": "simulate.compiled.whole_run",
     "surrogates.calibrated_squared": "surrogates.calibrated_squared_loss",
     "surrogates.squared": "surrogates.squared_loss",
 }
 
 
-class MovedModules(MetaPathFinder, Loader):
-    """Finds a module of 0.1 where it stands now: `import rankloop.ads` is `import rankloop.bandits`."""
+class MovedModule(ModuleType):
+    """A module under its name in 0.1; the one that took its place is imported when something of it is asked for."""
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        package, _, name = fullname.partition(".")
-        new = MOVED.get(name) if package == "rankloop" else None
-        if new is None and name.startswith("ads."):
-            new = f"bandits.{name.removeprefix('ads.')}"
-        return ModuleSpec(fullname, self, origin=f"rankloop.{new}", is_package=True) if new else None
+    def __init__(self, old: str, new: str) -> None:
+        super().__init__(f"rankloop.{old}", f"Moved to `rankloop.{new}`.")
+        self._new = f"rankloop.{new}"
+        self.__path__: list[str] = []  # what moved out of a package is in the table too
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = import_module(str(spec.origin))
-        spec.loader_state = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """It has run already, under its own name, which it gets back."""
-        if module.__spec__ is not None:
-            module.__spec__ = module.__spec__.loader_state
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # tools that look at every module need not import this one
+            raise AttributeError(name)
+        return getattr(import_module(self._new), name)
 
 
-def find_moved_modules() -> None:
-    """Let `import` know the modules of 0.1; again changes nothing."""
-    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
-        sys.meta_path.insert(0, MovedModules())  # first: a moved package would find its own files a second time
+def keep_moved_modules() -> None:
+    """Let `import` find the modules of 0.1; nothing is loaded before it is used."""
+    for old, new in MOVED.items():
+        sys.modules.setdefault(f"rankloop.{old}", MovedModule(old, new))
 
 
 def renamed(**old: str) -> Callable[[F], F]:

@@ -19,15 +19,15 @@ from rankloop.core.adapter import (
     plain_ids,
 )
 from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import is_permutation
+from rankloop.core.learner import from_layers
 from rankloop.core.plain import check_finite_receipt, receipt_type, with_receipt
 from rankloop.core.protocols import AnyLearner
-from rankloop.core.rankings import is_permutation
 from rankloop.core.registry import Spec, build, entry_of
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query
 from rankloop.impression import Impression
-from rankloop.learners.base import from_layers
 from rankloop.logs.context import Encoding
 
 

@@ -19,7 +19,7 @@ from rankloop.bounds.fixed_items import (
     useful_from,
 )
 from rankloop.core.errors import InvalidInput
-from rankloop.core.rankings import discounts
+from rankloop.core.kernels import discounts
 from rankloop.measures import parse_measure
 
 

@@ -15,7 +15,7 @@ from numpy.random import default_rng
 from tests.contracts.cases import Case, assert_finite, cases_of, leaves, with_leaf
 
 from rankloop.core.errors import RankloopError
-from rankloop.core.rankings import is_permutation
+from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import entries
 from rankloop.core.session import Session
 from rankloop.core.types import Query

@@ -18,7 +18,7 @@ from numpy.random import default_rng
 from tests.contracts.cases import Case, accepts, assert_finite, cases_of, leaves, play_past, with_leaf
 
 from rankloop.core.errors import InvalidInput, RankloopError
-from rankloop.core.rankings import is_permutation
+from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import Entry, entries
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session

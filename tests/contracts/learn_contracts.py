@@ -13,8 +13,8 @@ from numpy.random import default_rng
 from tests.contracts.cases import Case, assert_finite, leaves, play_past, same
 
 from rankloop.core.errors import IncompatibleFeedback, RankloopError
+from rankloop.core.kernels import is_permutation
 from rankloop.core.plain import decision_from_plain, decision_to_plain
-from rankloop.core.rankings import is_permutation
 from rankloop.core.registry import build, spec_of
 from rankloop.core.saved_session import load, save
 from rankloop.core.session import Session

@@ -12,10 +12,9 @@ from tests.contracts import learn_contracts as learning
 from tests.contracts import rank_contracts as showing
 from tests.contracts.cases import Case
 
-from rankloop.core.kernels import require_finite, scores_of, weighted_rows
-from rankloop.core.rankings import best_ranking, point_log_prob, ranking_of, seen_count
+from rankloop.core.kernels import ranking_of, scores_of, seen_count, weighted_rows
+from rankloop.core.learner import best_ranking, point_log_prob, require_finite, shown_or_all
 from rankloop.core.types import Decision, Floats, Relevances
-from rankloop.learners.base import shown_or_all
 
 SHARED = np.zeros(3)
 

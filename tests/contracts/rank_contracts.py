@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import PCG64, Generator, default_rng
 from tests.contracts.cases import Case, assert_finite, play_past, same
 
-from rankloop.core.rankings import is_permutation
+from rankloop.core.kernels import is_permutation
 from rankloop.core.types import Query
 
 SURE = 5.0  # standard errors

@@ -8,7 +8,7 @@ import pytest
 from numpy.random import default_rng
 from tests.contracts.cases import examples_of
 
-from rankloop.core.rankings import ranking_of
+from rankloop.core.kernels import ranking_of
 from rankloop.core.registry import Entry, entries
 
 measures = pytest.mark.parametrize("entry", entries("measure"), ids=lambda entry: entry.kind)

@@ -13,11 +13,12 @@ from hypothesis.extra.numpy import arrays
 
 from rankloop.core import files as source
 from rankloop.core.errors import UnstableUpdate
-from rankloop.core.kernels import all_finite, require_finite, scores_of, weighted_rows
+from rankloop.core.kernels import scores_of, weighted_rows
+from rankloop.core.learner import all_finite, require_finite
 
 TRY = """
 import numpy as np
-from rankloop.core.rankings import best_ranking
+from rankloop.core.learner import best_ranking
 print(best_ranking(np.array([[1.0], [2.0], [3.0]]), np.array([1.0])).tolist())
 """
 

@@ -1,4 +1,4 @@
-"""What learners share in rankloop.learners.base."""
+"""What learners share in rankloop.core.learner."""
 
 import math
 from itertools import pairwise
@@ -11,19 +11,21 @@ from hypothesis.extra.numpy import arrays
 
 from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.rankings import best_ranking, point_log_prob, seen_count
-from rankloop.core.registry import build
-from rankloop.core.types import Clicks, Problem, Relevances, Reward
-from rankloop.learners.base import (
+from rankloop.core.kernels import seen_count
+from rankloop.core.learner import (
+    best_ranking,
     expect,
     finite,
     from_layers,
     layers_of,
+    point_log_prob,
     project,
     shown_or_all,
     start_weights,
     with_in_layers,
 )
+from rankloop.core.registry import build
+from rankloop.core.types import Clicks, Problem, Relevances, Reward
 
 numbers = st.floats(-1e6, 1e6, width=32)
 features = arrays(np.float64, st.tuples(st.integers(1, 60), st.integers(0, 4)), elements=numbers)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rankloop.core.rankings import (
+from rankloop.core.kernels import (
     discount,
     discounts,
     exponential_gain,

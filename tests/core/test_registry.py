@@ -9,7 +9,7 @@ import rankloop
 from rankloop import Conflict, InvalidInput, NotFound, build, register, spec_of
 from rankloop.core.protocols import FeedbackModel
 from rankloop.core.registry import catalogue, categories, entries, entry_of, unregister
-from rankloop.core.specs import nearest, parse_spec
+from rankloop.core.registry.specs import nearest, parse_spec
 
 
 @dataclass(frozen=True, kw_only=True)

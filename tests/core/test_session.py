@@ -19,7 +19,7 @@ from rankloop import (
     UnstableUpdate,
     build,
 )
-from rankloop.core.kernels import require_finite
+from rankloop.core.learner import require_finite
 from rankloop.core.session import generators
 
 

@@ -10,7 +10,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.rankings import random_ranking
+from rankloop.core.kernels import random_ranking
 from rankloop.core.registry import build, spec_of
 from rankloop.core.session import generators
 from rankloop.games import Game, theorem_32, twins

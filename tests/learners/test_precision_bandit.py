@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.rankings import ranking_of
+from rankloop.core.kernels import ranking_of
 from rankloop.core.types import Floats, Problem, Query, relevances
 from rankloop.learners._shared.item_sets import drawn_first, inclusion_probabilities, shuffle
 from rankloop.learners.precision_bandit import PrecisionBandit

@@ -11,8 +11,8 @@ from tests.measures.cases import CLASSES, measures
 from tests.measures.plain_measures import GRADES, twin
 
 from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
-from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import build, entry_of, spec_of
 from rankloop.measures import parse_measure
 from rankloop.measures.base import RankedMeasure

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.measures.plain_measures import GRADES
 
-from rankloop.core.rankings import COUNTED as MANY
+from rankloop.core.kernels import COUNTED as MANY
 from rankloop.measures.base import EVERYWHERE
 from rankloop.measures.lists import FEW, descending, rankings_of
 

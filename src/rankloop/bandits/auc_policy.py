@@ -15,11 +15,10 @@ from rankloop.bandits.stream_ranker import NOT_SAMPLED, position_for, stepped
 from rankloop.bandits.thresholds import CLICK_RATE, CRITERIA, sampled_threshold
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, require_finite, scores_of
-from rankloop.core.rankings import ranking_of
+from rankloop.core.kernels import kernel, ranking_of, scores_of
+from rankloop.core.learner import check_receipt, expect, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Reward
-from rankloop.learners.base import check_receipt, expect, shown_or_all
 
 
 class State(NamedTuple):

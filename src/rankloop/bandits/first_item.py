@@ -7,8 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import ranking_of, seen_count
+from rankloop.core.kernels import kernel, ranking_of, seen_count
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints, Reward
 

@@ -10,12 +10,11 @@ from numpy.random import Generator
 from rankloop.bandits.first_item import drawn_ranking, first_log_prob
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, require_finite, scores_of
-from rankloop.core.rankings import ranking_of
+from rankloop.core.kernels import kernel, ranking_of, scores_of
+from rankloop.core.learner import expect, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Reward
 from rankloop.learners._shared.fixed_set import size_of_fixed_set
-from rankloop.learners.base import expect, shown_or_all
 
 
 class State(NamedTuple):

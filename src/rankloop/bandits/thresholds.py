@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import ranking_of
-from rankloop.core.specs import nearest
+from rankloop.core.kernels import kernel, ranking_of
+from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, finite_floats, real_numbers
 
 Criterion = Literal["f1", "accuracy", "midpoint", "click_rate", "precision", "recall"]

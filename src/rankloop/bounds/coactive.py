@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import scores_of
-from rankloop.core.rankings import discount, discounts, ranking_of
+from rankloop.core.kernels import discount, discounts, ranking_of, scores_of
 from rankloop.core.types import Floats, Ints, Query
 
 FIRST_DROP = discount(0) - discount(1)  # γ₁ − γ₂ of the paper, which is also 1 − γ₂ / γ₁ as γ₁ = 1

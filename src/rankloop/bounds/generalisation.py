@@ -17,7 +17,7 @@ import numpy as np
 
 from rankloop.bounds.arguments import checked
 from rankloop.core.errors import InvalidInput
-from rankloop.core.rankings import exponential_gain
+from rankloop.core.kernels import exponential_gain
 from rankloop.core.types import Floats
 
 SMALLEST, GRID = 9.0, 20_001  # the entropy integral: from B·10⁻⁹ to B, in so many points

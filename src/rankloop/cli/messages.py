@@ -8,7 +8,7 @@ from typing import Any
 from rankloop.cli.app import command_names
 from rankloop.core.errors import RankloopError
 from rankloop.core.registry import UnknownKind
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 
 FRAGMENTS = {
     r"Value error, ": "",

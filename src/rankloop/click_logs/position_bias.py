@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.aliases import renamed
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import ranking_of
+from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.types import Arrival, Clicks, Floats, Ints, finite_floats, item_indices
 
 MIN_EXAMINATION = 1e-6

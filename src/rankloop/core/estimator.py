@@ -6,7 +6,7 @@ import inspect
 from typing import Any, TypeVar
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 
 E = TypeVar("E", bound="Estimator")
 

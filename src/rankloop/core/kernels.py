@@ -1,4 +1,4 @@
-"""Compiled arithmetic: one decorator that sets numba's flags once, and the one place where scores come from."""
+"""Compiled arithmetic: the decorator, scores and rankings, and the gains and discounts that measures share."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numpy.random import Generator
 
-from rankloop.core.errors import UnstableUpdate
 from rankloop.core.files import kernel_folder
-from rankloop.core.types import Floats
+from rankloop.core.types import Floats, Ints
 
+ALL = -1  # how a state writes "every position is seen"
+COUNTED = 400  # up to this many items, counting who stands above whom beats sorting
 F = TypeVar("F", bound=Callable[..., Any])
 settings: Any = numba.config
 if not settings.CACHE_DIR:
@@ -66,20 +68,93 @@ def weighted_rows(features: Floats, row_weights: Floats) -> Floats:
 
 
 @kernel
-def all_finite(values: Floats) -> bool:
-    for value in values.flat:
-        if not np.isfinite(value):
+def ranking_of(scores: Floats) -> Ints:
+    """Items by descending score; ties by item number, so that a ranking is a function of its scores."""
+    n_items = len(scores)
+    if n_items > COUNTED or not _finite(scores):
+        return np.argsort(-scores, kind="mergesort")
+    positions = np.zeros(n_items, np.int64)
+    for item in range(n_items):
+        score, n_above = scores[item], np.int64(0)
+        for earlier in range(item):  # no branches, so it runs in vectors
+            above = np.int64(scores[earlier] >= score)
+            n_above += above
+            positions[earlier] += 1 - above
+        positions[item] = n_above
+    ranking = np.empty(n_items, np.int64)
+    for item in range(n_items):
+        ranking[positions[item]] = item
+    return ranking
+
+
+@kernel
+def _finite(scores: Floats) -> bool:
+    total = 0.0
+    for score in scores:
+        total += 0.0 * score
+    return total == 0.0
+
+
+@kernel
+def seen_count(shown: int, n_items: int) -> int:
+    """How many of n_items positions are seen; a negative `shown` means all."""
+    if shown < 0 or shown > n_items:
+        return n_items
+    return shown
+
+
+@kernel
+def positions_of(ranking: Ints) -> Ints:
+    """The inverse permutation: where each item stands."""
+    positions = np.empty(len(ranking), np.int64)
+    for position in range(len(ranking)):
+        positions[ranking[position]] = position
+    return positions
+
+
+@kernel
+def is_permutation(ranking: Ints, n_items: int) -> bool:
+    if len(ranking) != n_items:
+        return False
+    seen = np.zeros(n_items, np.bool_)
+    for item in ranking:
+        if item < 0 or item >= n_items or seen[item]:
             return False
+        seen[item] = True
     return True
 
 
-def require_finite(values: Floats) -> Floats:
-    """`values`, or `UnstableUpdate` when one of them is not finite: the last thing before a new state."""
-    if not all_finite(values):
-        raise UnstableUpdate(
-            "the step would leave a non-finite number in the state; it is refused, the old state stands"
-        )
+def random_ranking(n_items: int, rng: Generator) -> Ints:
+    """A uniform ranking from exactly n_items doubles."""
+    return ranking_of(rng.random(n_items))
+
+
+@kernel
+def discount(position: int) -> float:
+    """1 / log₂(position + 2), the DCG discount; positions count from 0."""
+    value: float = 1.0 / np.log2(position + 2.0)
+    return value
+
+
+@kernel
+def exponential_gain(grade: float) -> float:
+    """2^grade − 1."""
+    gain: float = 2.0**grade - 1.0
+    return gain
+
+
+def discounts(n_positions: int, cutoff: int | None = None) -> Floats:
+    """The DCG discounts of the first n_positions positions, 0 from the cutoff on."""
+    values: Floats = 1.0 / np.log2(np.arange(n_positions) + 2.0)
+    if cutoff is not None:
+        values[cutoff:] = 0.0
     return values
 
 
-stable = require_finite  # its name in 0.1, which learners of others import
+def __getattr__(name: str) -> Any:
+    """`stable` is the name in 0.1 of `require_finite`, which learners of others import from here."""
+    if name == "stable":
+        from rankloop.core.learner import require_finite
+
+        return require_finite
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import kernel
+from rankloop.core.kernels import is_permutation, kernel
 from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner
-from rankloop.core.rankings import is_permutation
 from rankloop.core.types import (
     Clicks,
     Decision,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.files import cache_folder
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 from rankloop.data.cache import checksum
 
 TIMEOUT_SECONDS = 30

@@ -10,8 +10,7 @@ from scipy.special import ndtri
 
 from rankloop.core.checks import check_positions
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import ranking_of
+from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.feedback.click_model import clicks_at, seen_positions

@@ -13,14 +13,13 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_horizon
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, require_finite
+from rankloop.core.kernels import kernel, seen_count
+from rankloop.core.learner import check_receipt, expect, require_finite, shown_or_all
 from rankloop.core.protocols import Measure
-from rankloop.core.rankings import seen_count
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.games.game import Game
 from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
-from rankloop.learners.base import check_receipt, expect, shown_or_all
 from rankloop.measures.dcg import DCG
 
 MAX_ITEMS = 5

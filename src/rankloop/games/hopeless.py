@@ -12,8 +12,8 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import random_ranking
 from rankloop.core.protocols import Measure
-from rankloop.core.rankings import random_ranking
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.games.analysis import analyse

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.rankings import is_permutation
+from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import build as build_any
 from rankloop.core.registry import category
 from rankloop.core.session import checked_feedback

@@ -7,7 +7,7 @@ from numpy.random import Generator
 from scipy.optimize import linprog
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.rankings import positions_of
+from rankloop.core.kernels import positions_of
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.interleaving.base import Mixed, require_two

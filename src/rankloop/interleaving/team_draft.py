@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import positions_of, ranking_of
+from rankloop.core.kernels import kernel, positions_of, ranking_of
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.interleaving.base import Mixed

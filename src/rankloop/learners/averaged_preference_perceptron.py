@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rankloop.core.kernels import require_finite
+from rankloop.core.learner import require_finite, shown_or_all, start_weights
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Problem, Query
 from rankloop.learners._shared.joint_features import AveragedState as State
 from rankloop.learners._shared.joint_features import corrected
-from rankloop.learners.base import shown_or_all, start_weights
 from rankloop.learners.preference_perceptron import PreferenceLearner, Receipt
 
 

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import point_log_prob, ranking_of, seen_count
+from rankloop.core.kernels import kernel, ranking_of, seen_count
+from rankloop.core.learner import expect, point_log_prob, shown_or_all
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.fixed_set import size_of_fixed_set
-from rankloop.learners.base import expect, shown_or_all
 
 
 class State(NamedTuple):

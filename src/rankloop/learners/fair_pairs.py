@@ -9,13 +9,13 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive, check_rounds
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, require_finite, scores_of
+from rankloop.core.kernels import kernel, scores_of
+from rankloop.core.learner import LinearLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import AveragedState as State
 from rankloop.learners._shared.joint_features import clicked_weights, corrected
 from rankloop.learners._shared.perturbation import PERTURBATIONS, log_prob_of, present
-from rankloop.learners.base import LinearLearner, check_receipt, expect, shown_or_all, start_weights
 
 PAIRS = PERTURBATIONS["pairs"]
 

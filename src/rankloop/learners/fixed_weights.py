@@ -9,10 +9,10 @@ import numpy as np
 
 from rankloop.core.checks import check_finite
 from rankloop.core.errors import InvalidInput
+from rankloop.core.learner import GreedyLearner, shown_or_all
+from rankloop.core.learner import LinearState as State
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Preferred, Problem, Query, Relevances, Reward
-from rankloop.learners.base import GreedyLearner, shown_or_all
-from rankloop.learners.base import LinearState as State
 
 
 @register("fixed_weights")

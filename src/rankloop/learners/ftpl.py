@@ -10,9 +10,9 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
-from rankloop.core.kernels import kernel, require_finite
+from rankloop.core.kernels import kernel, ranking_of
+from rankloop.core.learner import require_finite
 from rankloop.core.protocols import Measure
-from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
 from rankloop.learners._shared.compiled_rounds import FixedSetRounds

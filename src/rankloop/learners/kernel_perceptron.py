@@ -9,13 +9,12 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, reassociated, require_finite
+from rankloop.core.kernels import kernel, ranking_of, reassociated
+from rankloop.core.learner import expect, point_log_prob, require_finite, shown_or_all
 from rankloop.core.protocols import Measure
-from rankloop.core.rankings import point_log_prob, ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.perceptron_step import cutoff_and_kind, is_mistake, slam_slope
-from rankloop.learners.base import expect, shown_or_all
 from rankloop.measures.dcg import NDCG
 
 

@@ -8,13 +8,12 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, require_finite, scores_of
-from rankloop.core.rankings import ranking_of, seen_count
+from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
+from rankloop.core.learner import LinearLearner, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.data.streams.draws import normals
 from rankloop.learners._shared.joint_features import clicked_weights
-from rankloop.learners.base import LinearLearner, expect, shown_or_all, start_weights
 
 MIN_DEVIATION, MAX_DEVIATION = 1e-150, 1e150  # deviations: their squares are numbers too
 FLAT = 1e-12  # a pivot below this share of its diagonal is rounding error

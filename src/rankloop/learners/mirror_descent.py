@@ -10,16 +10,15 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
-from rankloop.core.kernels import kernel, require_finite
+from rankloop.core.kernels import kernel, ranking_of, seen_count
+from rankloop.core.learner import require_finite, shown_or_all
 from rankloop.core.protocols import Measure
-from rankloop.core.rankings import ranking_of, seen_count
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
 from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners._shared.fixed_set import SummedGains, require_all_grades, size_of_fixed_set
 from rankloop.learners._shared.linear_measure import gain_of, largest_gain, worth_of_positions
 from rankloop.learners._shared.permutahedron import drawn_order, exchanges, log_prob_of_order, nearest_mean
-from rankloop.learners.base import shown_or_all
 from rankloop.measures.dcg import DCG
 
 

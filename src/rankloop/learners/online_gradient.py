@@ -9,11 +9,11 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from rankloop.core.checks import check_positive
-from rankloop.core.kernels import kernel, require_finite, scores_of, weighted_rows
+from rankloop.core.kernels import kernel, scores_of, weighted_rows
+from rankloop.core.learner import GreedyLearner, expect, finite, project, require_finite, shown_or_all, start_weights
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners.base import GreedyLearner, expect, finite, project, shown_or_all, start_weights
 from rankloop.surrogates.list_net import ListNet
 
 

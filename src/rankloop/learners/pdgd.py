@@ -9,13 +9,12 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, require_finite, scores_of, weighted_rows
-from rankloop.core.rankings import ranking_of, seen_count
+from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count, weighted_rows
+from rankloop.core.learner import LinearLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
 from rankloop.learners._shared.joint_features import clicked_weights
 from rankloop.learners._shared.plackett_luce import draw, limited_swap_odds, log_prob_of, strengths_of, swap_odds
-from rankloop.learners.base import LinearLearner, check_receipt, expect, shown_or_all, start_weights
 
 FREE = Limit()
 

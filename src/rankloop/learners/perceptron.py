@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rankloop.core.checks import check_positive
-from rankloop.core.kernels import kernel, require_finite, scores_of
+from rankloop.core.kernels import kernel, scores_of
+from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.perceptron_step import State
-from rankloop.learners.base import GreedyLearner, expect, shown_or_all, start_weights
 
 
 @kernel

@@ -12,15 +12,14 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, require_finite
-from rankloop.core.rankings import ranking_of
+from rankloop.core.kernels import kernel, ranking_of
+from rankloop.core.learner import check_receipt, expect, require_finite
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners._shared.fixed_set import AnytimeLearner, graded_depth, size_of_fixed_set
 from rankloop.learners._shared.item_sets import drawn_first, inclusion_probabilities
 from rankloop.learners._shared.linear_measure import CAPPED, gain_of
-from rankloop.learners.base import check_receipt, expect
 
 
 @kernel

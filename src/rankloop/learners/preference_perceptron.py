@@ -6,8 +6,17 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel, require_finite, weighted_rows
-from rankloop.core.rankings import best_ranking
+from rankloop.core.kernels import kernel, weighted_rows
+from rankloop.core.learner import (
+    LinearLearner,
+    best_ranking,
+    check_receipt,
+    expect,
+    require_finite,
+    shown_or_all,
+    start_weights,
+)
+from rankloop.core.learner import LinearState as State
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
 from rankloop.learners._shared.joint_features import (
@@ -17,8 +26,6 @@ from rankloop.learners._shared.joint_features import (
     pair_correction,
     swapped_to_first,
 )
-from rankloop.learners.base import LinearLearner, check_receipt, expect, shown_or_all, start_weights
-from rankloop.learners.base import LinearState as State
 
 
 class Receipt(NamedTuple):

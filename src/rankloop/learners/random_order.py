@@ -9,10 +9,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.rankings import random_ranking, seen_count
+from rankloop.core.kernels import random_ranking, seen_count
+from rankloop.core.learner import shown_or_all
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Ints, Preferred, Problem, Query, Relevances, Reward
-from rankloop.learners.base import shown_or_all
 
 
 class State(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rankloop.core.kernels import all_finite, kernel, scores_of
-from rankloop.core.rankings import ranking_of, seen_count
+from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
+from rankloop.core.learner import all_finite
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints
 from rankloop.learners._shared.compiled_rounds import QueryRounds, more_rounds, next_query, write_history, write_round

@@ -13,9 +13,10 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_horizon
 from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import ALL, ranking_of, seen_count
+from rankloop.core.learner import check_receipt, expect, shown_or_all
 from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner, Measure
-from rankloop.core.rankings import ALL, ranking_of, seen_count
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.blocks import (
@@ -36,7 +37,6 @@ from rankloop.learners._shared.blocks import (
 from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
 from rankloop.learners._shared.linear_measure import Gain, gain_for, grades_with
-from rankloop.learners.base import check_receipt, expect, shown_or_all
 from rankloop.learners.ftpl import FTPL
 from rankloop.measures.dcg import DCG
 

@@ -6,13 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from rankloop.core.kernels import kernel, require_finite, weighted_rows
-from rankloop.core.rankings import ranking_of
+from rankloop.core.kernels import kernel, ranking_of, weighted_rows
+from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import LinearState as State
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.joint_features import correction
-from rankloop.learners.base import GreedyLearner, expect, shown_or_all, start_weights
-from rankloop.learners.base import LinearState as State
 
 
 @kernel

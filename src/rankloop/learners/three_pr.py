@@ -8,9 +8,18 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_finite, check_rounds
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, require_finite
+from rankloop.core.kernels import kernel
+from rankloop.core.learner import (
+    LinearLearner,
+    check_receipt,
+    expect,
+    finite,
+    require_finite,
+    shown_or_all,
+    start_weights,
+)
 from rankloop.core.registry import Spec, register
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import (
     clicked_weights,
@@ -20,7 +29,6 @@ from rankloop.learners._shared.joint_features import (
     pair_correction,
 )
 from rankloop.learners._shared.perturbation import DYNAMIC, PERTURBATIONS, log_prob_of, present
-from rankloop.learners.base import LinearLearner, check_receipt, expect, finite, shown_or_all, start_weights
 
 TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top
 

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_horizon
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import seen_count
+from rankloop.core.kernels import kernel, seen_count
+from rankloop.core.learner import check_receipt, expect, shown_or_all
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.fixed_set import size_of_fixed_set
-from rankloop.learners.base import check_receipt, expect, shown_or_all
 
 SCALE = 4 * math.sqrt(2 / math.pi) / math.erf(math.sqrt(2))  # the constant c of the paper, 3.34
 

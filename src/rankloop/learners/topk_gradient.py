@@ -9,9 +9,18 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_not_negative, check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import all_finite, kernel, require_finite, scores_of
+from rankloop.core.kernels import ALL, kernel, scores_of, seen_count
+from rankloop.core.learner import (
+    LinearLearner,
+    all_finite,
+    best_ranking,
+    check_receipt,
+    expect,
+    require_finite,
+    shown_or_all,
+    start_weights,
+)
 from rankloop.core.protocols import Surrogate
-from rankloop.core.rankings import ALL, best_ranking, seen_count
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.compiled_rounds import (
@@ -35,7 +44,6 @@ from rankloop.learners._shared.topk_estimate import (
     sharpened,
     step_on_all,
 )
-from rankloop.learners.base import LinearLearner, check_receipt, expect, shown_or_all, start_weights
 from rankloop.surrogates.squared_loss import Squared
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 
 # Usual names by role; of two columns for one thing (click, clicked) the name that stands first is taken.
 CLICKS = ("reward", "click", "clicked", "clicks", "is_click")

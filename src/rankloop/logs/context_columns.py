@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
 from rankloop.logs.context import POSITION, Encoding
 from rankloop.logs.table import LogPiece, are_times

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import ranking_of
 from rankloop.core.protocols import Measure
-from rankloop.core.rankings import ranking_of
 from rankloop.core.registry import build, entry_of
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices, real_numbers
 from rankloop.measures.lists import checked_grades, checked_offsets, rankings_of

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import discount, exponential_gain
+from rankloop.core.kernels import discount, exponential_gain, kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
 from rankloop.measures.base import EMPTY_SUMS, Kernels, RankedMeasure

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import exponential_gain
+from rankloop.core.kernels import exponential_gain, kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
 from rankloop.measures.base import Kernels, RankedMeasure

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import ranking_of
+from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices
 
 FEW = 32  # up to this cutoff, selecting the top of a list twelve times as long beats sorting everything

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import discount, exponential_gain
+from rankloop.core.kernels import discount, exponential_gain, kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats
 from rankloop.surrogates.base import ListwiseSurrogate

@@ -9,8 +9,7 @@ import numpy as np
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import discount, exponential_gain
+from rankloop.core.kernels import discount, exponential_gain, kernel
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
 from rankloop.surrogates.base import ListwiseSurrogate

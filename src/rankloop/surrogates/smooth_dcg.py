@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.core.checks import check_positive
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import exponential_gain
+from rankloop.core.kernels import exponential_gain, kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints
 

@@ -6,7 +6,7 @@ from typing import Protocol, cast, runtime_checkable
 
 from rankloop.core import registry
 from rankloop.core.errors import InvalidInput
-from rankloop.core.specs import nearest, parse_spec
+from rankloop.core.registry.specs import nearest, parse_spec
 from rankloop.core.types import Floats, Ints
 
 NICKNAMES = {"p": "precision", "rank_svm": "ordinal"}  # measures, by which people name losses, and their risks

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rankloop.batch.risks.structured_loss import PositionLoss
-from rankloop.core.rankings import discounts
+from rankloop.core.kernels import discounts
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from rankloop.batch.risks.assignment import assign
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import positions_of, ranking_of
+from rankloop.core.kernels import kernel, positions_of, ranking_of
 from rankloop.core.types import Floats, Ints
 from rankloop.surrogates.grade_levels import levels_of
 

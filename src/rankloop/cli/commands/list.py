@@ -24,7 +24,7 @@ def list_all(
     One line each; with --json also the parameters and their defaults.
     """
     from rankloop.core.registry import catalogue
-    from rankloop.core.specs import nearest
+    from rankloop.core.registry.specs import nearest
     from rankloop.experiments.papers.registry import everything
 
     families = catalogue()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.compression import BROKEN, read_all
 from rankloop.data.folder import data_path

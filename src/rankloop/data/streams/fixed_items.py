@@ -10,7 +10,7 @@ from numpy.random import Generator
 from scipy.special import ndtr
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.rankings import random_ranking
+from rankloop.core.kernels import random_ranking
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.streams.parameters import check_at_least, check_deviation

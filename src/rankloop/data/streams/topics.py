@@ -12,7 +12,7 @@ from numpy.random import Generator
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT
 from rankloop.data.folder import data_path

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, whole_number
 from rankloop.evaluation.off_policy.intervals import RANGED, Bound, check_bound, margins
 from rankloop.evaluation.off_policy.overlap import Overlap, overlap_of, warnings_of

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.off_policy.sums import BOTTOM, REWARD, TOP, Sums
 

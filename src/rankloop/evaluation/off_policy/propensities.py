@@ -11,11 +11,11 @@ import numpy as np
 
 from rankloop.aliases import renamed
 from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import ALL, seen_count
+from rankloop.core.learner import from_layers, with_in_layers
 from rankloop.core.protocols import AnyLearner
-from rankloop.core.rankings import ALL, seen_count
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Feedback, Floats, Ints, Preferred, Query, Relevances
-from rankloop.learners.base import from_layers, with_in_layers
 from rankloop.logs.rows import Rows, rows_of
 
 MAX_PREFIXES = 20_000  # examined before a distribution counts as too wide to be written down

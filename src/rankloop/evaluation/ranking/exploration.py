@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.core.kernels import scores_of
+from rankloop.core.kernels import discounts, scores_of
 from rankloop.core.protocols import Measure
-from rankloop.core.rankings import discounts
 from rankloop.core.types import Floats, Ints, Query
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rankloop.core.errors import Conflict, NotFound, RankloopError
 from rankloop.core.files import atomic_write
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 from rankloop.engine import Engine
 from rankloop.experiments import papers
 from rankloop.experiments.analysis.summary import finding_of

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import discounts
 from rankloop.core.protocols import Measure
-from rankloop.core.rankings import discounts
 from rankloop.core.types import Floats, Ints, Problem
 from rankloop.measures.auc import AUC, AUCLoss
 from rankloop.measures.dcg import DCG, NDCG

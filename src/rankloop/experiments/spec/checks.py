@@ -9,7 +9,7 @@ from typing import Any
 import rankloop  # noqa: F401  (names the packages in which kinds are registered)
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import UnknownKind, build
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 from rankloop.experiments.run.regret import BRUTE_FORCE_UP_TO
 from rankloop.experiments.run.tasks import checkpoint_rounds, measure_name, seeds_of, with_horizon, without_regret
 from rankloop.experiments.spec.claims import Claim, Exponent

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, get_args
 
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 from rankloop.experiments.spec.claims import PREDICATES, Quantity
 from rankloop.experiments.spec.model import Arm, Experiment, Figures, Quick
 

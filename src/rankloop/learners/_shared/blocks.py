@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, require_finite
-from rankloop.core.rankings import ranking_of
+from rankloop.core.kernels import kernel, ranking_of
+from rankloop.core.learner import require_finite
 from rankloop.core.types import Floats, Ints, Relevances
 from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners._shared.linear_measure import Gain, gain_of, with_gains

@@ -10,8 +10,7 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import ALL
+from rankloop.core.kernels import ALL, kernel
 from rankloop.core.types import Floats, Ints, Problem
 from rankloop.data.dataset import Dataset
 

@@ -8,12 +8,19 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
-from rankloop.core.kernels import kernel, require_finite, scores_of
-from rankloop.core.rankings import is_permutation, ranking_of
+from rankloop.core.kernels import is_permutation, kernel, ranking_of, scores_of
+from rankloop.core.learner import (
+    LinearLearner,
+    LinearState,
+    check_receipt,
+    expect,
+    require_finite,
+    shown_or_all,
+    start_weights,
+)
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.data.streams.draws import normals
 from rankloop.interleaving.base import Interleaving, Mixed
-from rankloop.learners.base import LinearLearner, LinearState, check_receipt, expect, shown_or_all, start_weights
 
 
 class Receipt(NamedTuple):

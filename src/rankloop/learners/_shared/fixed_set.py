@@ -10,13 +10,12 @@ import numpy as np
 
 from rankloop.core.checks import check_horizon
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import require_finite
+from rankloop.core.kernels import ranking_of
+from rankloop.core.learner import expect, require_finite
 from rankloop.core.protocols import Measure
-from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners._shared.linear_measure import Gain, gain_for, with_gains
-from rankloop.learners.base import expect
 
 
 def size_of_fixed_set(problem: Problem) -> int:

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import discount, discounts
+from rankloop.core.kernels import discount, discounts, kernel
 from rankloop.core.types import Floats, Ints
 
 DROPS = -np.diff(discounts(257))  # from each position to the next; a logarithm per pair would dominate a short ranking

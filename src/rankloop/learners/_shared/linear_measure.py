@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
+from rankloop.core.kernels import discounts, exponential_gain, kernel
 from rankloop.core.protocols import Measure
-from rankloop.core.rankings import discounts, exponential_gain
 from rankloop.core.types import Floats, Ints, Problem
 from rankloop.measures.dcg import DCG
 from rankloop.measures.precision import Precision

@@ -10,11 +10,10 @@ import numpy as np
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, require_finite, scores_of
+from rankloop.core.kernels import kernel, ranking_of, scores_of
+from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.protocols import Measure
-from rankloop.core.rankings import ranking_of
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners.base import GreedyLearner, expect, shown_or_all, start_weights
 from rankloop.measures.average_precision import AveragePrecision
 from rankloop.measures.base import EVERYWHERE
 from rankloop.measures.dcg import NDCG

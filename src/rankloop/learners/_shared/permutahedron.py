@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import positions_of
+from rankloop.core.kernels import kernel, positions_of
 from rankloop.core.types import Floats, Ints
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.core.kernels import kernel, scores_of
-from rankloop.core.rankings import ranking_of, seen_count
+from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
 from rankloop.core.types import Floats, Ints
 from rankloop.learners._shared.joint_features import pair_weight
 

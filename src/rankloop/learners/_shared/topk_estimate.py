@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.core.kernels import kernel, scores_of
+from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
+from rankloop.core.learner import project
 from rankloop.core.protocols import Surrogate
-from rankloop.core.rankings import ranking_of, seen_count
 from rankloop.core.types import Floats, Ints
 from rankloop.learners._shared.perceptron_step import moved
-from rankloop.learners.base import project
 from rankloop.surrogates.kl import KL, kl_term
 from rankloop.surrogates.rank_svm import RankSVM, rank_svm_terms
 from rankloop.surrogates.squared_loss import Squared, squared_term

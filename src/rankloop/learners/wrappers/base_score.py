@@ -7,10 +7,10 @@ from typing import Any, ClassVar, cast
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
+from rankloop.core.learner import from_layers, layers_of, with_in_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Problem
-from rankloop.learners.base import from_layers, layers_of, with_in_layers
 from rankloop.learners.wrappers.base import Wrapper
 
 

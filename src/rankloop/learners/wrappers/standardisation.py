@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from rankloop.core.kernels import kernel, require_finite
+from rankloop.core.kernels import kernel
+from rankloop.core.learner import require_finite
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Problem, Query, R

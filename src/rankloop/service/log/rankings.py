@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.specs import nearest
+from rankloop.core.registry.specs import nearest
 from rankloop.evaluation.off_policy.propensities import RankingPolicy, positions_seen
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
 from rankloop.service.log.archive import whole

@@ -9,8 +9,8 @@ import numpy as np
 
 from rankloop.core.adapter import QueryRequest
 from rankloop.core.errors import NotFound, Rejected
+from rankloop.core.learner import best_ranking
 from rankloop.core.plain import to_plain
-from rankloop.core.rankings import best_ranking
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints, Query
 from rankloop.interleaving import interleave

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rankloop.learners.base import from_layers
+from rankloop.core.learner import from_layers
 from rankloop.service.log.projection import Counters
 from rankloop.service.ranker.config import RankerConfig
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.random import PCG64
 
 from rankloop.core.adapter import QueryRequest
+from rankloop.core.kernels import discounts, ranking_of
 from rankloop.core.plain import decision_to_plain, to_plain
-from rankloop.core.rankings import discounts, ranking_of
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Ints

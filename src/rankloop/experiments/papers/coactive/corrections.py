@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from rankloop.core.rankings import discount
+from rankloop.core.kernels import discount
 from rankloop.experiments.analysis.curves import number
 from rankloop.experiments.analysis.verdicts import Verdict, refutable
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.rankings import discount
+from rankloop.core.kernels import discount
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.experiments.analysis.curves import estimate, number

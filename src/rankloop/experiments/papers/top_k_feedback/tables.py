@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankloop.core.rankings import ranking_of
+from rankloop.core.kernels import ranking_of
 from rankloop.core.types import Floats
 from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.papers.registry import Setting, reproduction

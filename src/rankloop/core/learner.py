@@ -15,14 +15,27 @@ from rankloop.core.checks import check_finite as check_finite
 from rankloop.core.checks import check_horizon as check_horizon
 from rankloop.core.checks import check_positive as check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import kernel
-from rankloop.core.rankings import ALL as ALL
-from rankloop.core.rankings import best_ranking as best_ranking
-from rankloop.core.rankings import point_log_prob as point_log_prob
-from rankloop.core.rankings import seen_count as seen_count
+from rankloop.core.kernels import ALL as ALL
+from rankloop.core.kernels import kernel, ranking_of, scores_of
+from rankloop.core.kernels import seen_count as seen_count
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
 
 K = TypeVar("K", bound=Feedback)
+
+
+@kernel
+def best_ranking(features: Floats, weights: Floats) -> Ints:
+    """Items by descending features · weights: scores and sort in one call."""
+    return ranking_of(scores_of(features, weights))
+
+
+@kernel
+def point_log_prob(best: Ints, ranking: Ints, shown: int) -> float:
+    """0 when the seen part of `ranking` is that of `best`, the only one ever shown; else −infinity."""
+    for position in range(seen_count(shown, len(best))):
+        if best[position] != ranking[position]:
+            return -np.inf
+    return 0.0
 
 
 class LinearState(NamedTuple):
@@ -97,6 +110,23 @@ def check_receipt(fits: bool) -> None:
     """Refuse a receipt that cannot be of this decision: it may have travelled far, and kernels do not check bounds."""
     if not fits:
         raise IncompatibleFeedback("the decision's receipt is not one that this learner gave for this query")
+
+
+@kernel
+def all_finite(values: Floats) -> bool:
+    for value in values.flat:
+        if not np.isfinite(value):
+            return False
+    return True
+
+
+def require_finite(values: Floats) -> Floats:
+    """`values`, or `UnstableUpdate` when one of them is not finite: the last thing before a new state."""
+    if not all_finite(values):
+        raise UnstableUpdate(
+            "the step would leave a non-finite number in the state; it is refused, the old state stands"
+        )
+    return values
 
 
 def finite(value: float) -> float:

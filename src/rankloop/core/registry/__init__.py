@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, get_origin
 
 from rankloop.core import protocols
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
-from rankloop.core.specs import check_arguments, nearest, parse_spec
+from rankloop.core.registry.specs import check_arguments, nearest, parse_spec
 
 T = TypeVar("T")
 Spec = Mapping[str, Any]
