@@ -6,17 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from rankloop.aliases import keep_moved_modules
 from rankloop.core import registry
+from rankloop.core.errors import Conflict, IncompatibleFeedback, InvalidInput, NotFound, RankloopError, UnstableUpdate
+from rankloop.core.registry import build, register, spec_of
 
 if TYPE_CHECKING:
-    from rankloop.core.errors import (
-        Conflict,
-        IncompatibleFeedback,
-        InvalidInput,
-        NotFound,
-        RankloopError,
-        UnstableUpdate,
-    )
-    from rankloop.core.registry import build, register, spec_of
     from rankloop.core.saved_session import load, load_session, save
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
@@ -27,76 +20,26 @@ if TYPE_CHECKING:
 
 # Imported when first used: numba alone takes longer to import than the rest of a short command.
 _HOMES = {
-    "rankloop.core.errors": (
-        "Conflict",
-        "IncompatibleFeedback",
-        "InvalidInput",
-        "NotFound",
-        "RankloopError",
-        "UnstableUpdate",
-    ),
-    "rankloop.core.registry": ("build", "register", "spec_of"),
     "rankloop.core.saved_session": ("load", "load_session", "save"),
     "rankloop.core.session": ("Session",),
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
+    "rankloop.impression": ("Impression", "Shown"),
     "rankloop.measures.base": ("parse_measure",),
     "rankloop.ranker": ("Ranker",),
-    "rankloop.impression": ("Impression", "Shown"),
     "rankloop.simulate.play": ("Round", "play"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __version__ = version("rankloop")
-__all__ = [
-    "Clicks",
-    "Conflict",
-    "Decision",
-    "Impression",
-    "IncompatibleFeedback",
-    "InvalidInput",
-    "NotFound",
-    "Preferred",
-    "Problem",
-    "Query",
-    "Ranker",
-    "RankloopError",
-    "Relevances",
-    "Reward",
-    "Round",
-    "Session",
-    "Shown",
-    "UnstableUpdate",
-    "build",
-    "load",
-    "load_session",
-    "parse_measure",
-    "play",
-    "register",
-    "save",
-    "spec_of",
-]
+__all__ = ["Clicks", "Conflict", "Decision", "Impression", "IncompatibleFeedback", "InvalidInput", "NotFound"]
+__all__ += ["Preferred", "Problem", "Query", "Ranker", "RankloopError", "Relevances", "Reward", "Round", "Session"]
+__all__ += ["Shown", "UnstableUpdate", "build", "load", "load_session", "parse_measure", "play", "register", "save"]
+__all__ += ["spec_of"]
 
 keep_moved_modules()
-registry.load_from(
-    [
-        f"rankloop.{package}"
-        for package in (
-            "measures",
-            "surrogates",
-            "feedback",
-            "data.streams",
-            "interleaving",
-            "learners",
-            "learners.wrappers",
-            "simulate",
-            "games",
-            "batch",
-            "batch.risks",
-            "bandits",
-            "bandits.campaigns",
-        )
-    ]
-)
+REGISTERING = "measures surrogates feedback data.streams interleaving learners learners.wrappers simulate games"
+REGISTERING += " batch batch.risks bandits bandits.campaigns"
+registry.load_from([f"rankloop.{package}" for package in REGISTERING.split()])
 
 
 def __getattr__(name: str) -> Any:

@@ -6,8 +6,6 @@ with Client("http://127.0.0.1:8080") as client:
     client.feedback("shop", shown, clicks=["b"], final=True)
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets
@@ -180,7 +178,7 @@ class Client:
         self._http = httpx.Client(**settings_of(address, key, timeout, patience))
         self._address, self._patience = address, patience
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> "Client":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -255,7 +253,7 @@ class AsyncClient:
         self._http = httpx.AsyncClient(**settings_of(address, key, timeout, patience))
         self._address, self._patience = address, patience
 
-    async def __aenter__(self) -> AsyncClient:
+    async def __aenter__(self) -> "AsyncClient":
         return self
 
     async def __aexit__(self, *error: object) -> None:

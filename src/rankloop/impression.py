@@ -1,7 +1,5 @@
 """An impression: a ranking that was shown, whether in this process or by a service."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,7 +66,7 @@ class Impression:
         return json.dumps(plain, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Impression:
+    def from_json(cls, text: str | bytes) -> "Impression":
         """What `to_json` wrote, in this process or another, checked anew: these lines may come from anywhere."""
         try:
             plain = json.loads(text)

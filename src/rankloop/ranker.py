@@ -1,7 +1,5 @@
 """The front door: items, features and clicks with names, over a `Session`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -71,7 +69,7 @@ class Ranker:
         self._open(Session(build(learner, "learner"), problem, seed), items, context)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Ranker:
+    def load(cls, path: str | os.PathLike[str]) -> "Ranker":
         """The ranker that was saved; it goes on exactly as if it had not stopped."""
         session, notes = load_with_notes(path)
         ranker = cls.__new__(cls)

@@ -137,14 +137,14 @@ def test_a_rollback_restores_the_state_but_not_the_generator(location: Location)
         learn(client, 5)
         until(lambda: client.get("/rankers/shop/snapshots").json()["snapshots"])
         runtime = inside(client).ranker("shop")
-        then, drawn = digest(runtime.serving.state), runtime.projection.locations[0]
+        then, drawn = digest(runtime.serving.state), runtime.projection.generators[0]
         learn(client, 4)
-        later = runtime.projection.locations[0]
+        later = runtime.projection.generators[0]
         answer = client.post("/rankers/shop/rollback", json={"state": 5}).json()
         assert answer == {"rolled_back_to": 5, "state": 10}
         assert digest(runtime.serving.state) == then
         rank(client)
-        assert runtime.projection.locations[0] not in (drawn, later)
+        assert runtime.projection.generators[0] not in (drawn, later)
         learn(client, 3)
         client.post("/rankers/shop/rollback", json={"state": 0})
         learn(client, 2)

@@ -25,33 +25,8 @@ teach, judge = train_policy, evaluate_policies
 Taught, trained_policy = TrainedPolicy, TrainedPolicy.policy
 plot_judgement = plot_report
 
-__all__ = [
-    "AUCPolicy",
-    "AUCRanker",
-    "AdLog",
-    "Campaign",
-    "EpsilonGreedy",
-    "LinearScorer",
-    "Softmax",
-    "StreamingAUCRanker",
-    "Thompson",
-    "TrainedPolicy",
-    "Uniform",
-    "ad_log",
-    "evaluate_policies",
-    "evaluate_saved_policy",
-    "fit_cost_sensitive",
-    "fit_forest",
-    "fit_logistic",
-    "fit_rankers",
-    "fit_resampled",
-    "fit_thresholds",
-    "judge",
-    "load_policy",
-    "save_policy",
-    "teach",
-    "threshold",
-    "train_policy",
-    "verdict",
-    "verdicts",
-]
+__all__ = ["AUCPolicy", "AUCRanker", "AdLog", "Campaign", "EpsilonGreedy", "LinearScorer", "Softmax"]
+__all__ += ["StreamingAUCRanker", "Thompson", "TrainedPolicy", "Uniform", "ad_log", "evaluate_policies"]
+__all__ += ["evaluate_saved_policy", "fit_cost_sensitive", "fit_forest", "fit_logistic", "fit_rankers"]
+__all__ += ["fit_resampled", "fit_thresholds", "judge", "load_policy", "save_policy", "teach", "threshold"]
+__all__ += ["train_policy", "verdict", "verdicts"]

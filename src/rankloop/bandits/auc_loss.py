@@ -1,7 +1,5 @@
 """The AUC loss over all pairs of a clicked and an unclicked example, and its slope, without visiting the pairs."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The ranker policy as a learner: chooses one of a fixed set of ads by who visits, and learns from rare clicks."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple

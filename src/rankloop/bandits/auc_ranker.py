@@ -1,7 +1,5 @@
 """A linear ranker that puts the people who click above those who do not, however few they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -40,7 +38,7 @@ class AUCRanker(Estimator):
     scale: bool = True
     seed: int = 0
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> AUCRanker:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> "AUCRanker":
         """Learn from rows of features and whether each was clicked; both kinds are needed."""
         features, clicked = self._checked(X, y)
         centre, spread = _moments(features)

@@ -1,7 +1,5 @@
 """Exploration of the first item: it is drawn, the others follow by score."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

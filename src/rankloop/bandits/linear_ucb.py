@@ -1,7 +1,5 @@
 """A linear bandit over a fixed set: shows what may be the best for this visitor, as far as is known."""
 
-from __future__ import annotations
-
 from typing import ClassVar, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From scores of ads to the probabilities with which they are shown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """What policies would earn, from a log of shown ads that another one made."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from typing import Any

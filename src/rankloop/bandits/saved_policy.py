@@ -1,7 +1,5 @@
 """A trained ad policy as a session that can be served and goes on learning, and the way back."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Mapping

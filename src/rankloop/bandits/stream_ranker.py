@@ -1,7 +1,5 @@
 """The AUC ranker for logs that never end: every example meets a sample of the other kind, and is perhaps kept."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -101,7 +99,7 @@ class StreamingAUCRanker(Estimator):
         self._counts: Floats = np.zeros(2)
         self._rng: Generator = default_rng(self.seed)
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> StreamingAUCRanker:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> "StreamingAUCRanker":
         """Take in the next batch."""
         features, clicked = finite_floats(X, 2, "X"), finite_floats(y, 1, "y")
         if len(features) != len(clicked):

@@ -1,7 +1,5 @@
 """The score from which on an ad is worth showing, learned per ad so that rankers can be compared."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Literal, get_args
 

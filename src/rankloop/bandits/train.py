@@ -1,7 +1,5 @@
 """From a log of shown ads and clicks to a policy: a ranker and a threshold per ad."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
@@ -38,7 +36,7 @@ class AdLog(NamedTuple):
     propensities: Floats  # with which the ad was shown
     n_ads: int
 
-    def take(self, rows: ArrayLike) -> AdLog:
+    def take(self, rows: ArrayLike) -> "AdLog":
         """The log of these rows (a mask or numbers)."""
         chosen = np.asarray(rows)
         shown = self.contexts[chosen], self.ads[chosen]

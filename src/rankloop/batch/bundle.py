@@ -1,7 +1,5 @@
 """A bundle method that knows no loss: minimises λ/2 ‖w‖² + risk(w) for any convex risk that is never negative."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What the bundle method knows of a risk: planes below it, and where their maximum is least, by a QP on the simplex."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What scikit-learn expects of an estimator, without needing scikit-learn."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Data sets in parts for training, choosing and judging."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import NamedTuple

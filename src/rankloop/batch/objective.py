@@ -1,7 +1,5 @@
 """The mean loss over the queries of a data set as a function of the weights, computed wherever an engine says."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -68,7 +66,7 @@ class Objective:
             slope = slope + self._shift
         return value, slope
 
-    def shifted(self, weights: Floats) -> Objective:
+    def shifted(self, weights: Floats) -> "Objective":
         """The convex bound on the tighter loss that touches it at these weights.
 
         max_π F(π), which the tighter loss subtracts, is bounded from below by the F of the ranking that these weights

@@ -1,7 +1,5 @@
 """Linear rankers trained on graded queries."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -57,7 +55,7 @@ class RankBundle(LinearRanker):
         self.n_jobs = n_jobs
         self.measure = measure
 
-    def fit(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> RankBundle:
+    def fit(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> "RankBundle":
         """Train on rows with grades `y`, each belonging to the query `qid`."""
         dataset = as_dataset(X, y, qid)
         settings = Settings(self.tolerance, self.max_iterations, _threads(self.n_jobs))
@@ -69,7 +67,7 @@ class RankBundle(LinearRanker):
         warn_about(found, self.loss, self.tight, self.tolerance)
         return self
 
-    def fit_pairs(self, X: ArrayLike, pairs: ArrayLike, costs: ArrayLike | None = None) -> RankBundle:
+    def fit_pairs(self, X: ArrayLike, pairs: ArrayLike, costs: ArrayLike | None = None) -> "RankBundle":
         """Train on preferences: for each (i, j) of `pairs`, row j of X should stand above row i."""
         if self.loss != "preferences":
             raise InvalidInput(f'pairs are for loss="preferences", this one is {self.loss!r}')

@@ -1,7 +1,5 @@
 """Two ways from a stream or a sample to weights with a guarantee: averaging an online learner, and RERM."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -85,7 +83,7 @@ class RERM(LinearRanker):
         self.tolerance = tolerance
         self.measure = measure
 
-    def fit(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> RERM:
+    def fit(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> "RERM":
         """Train on rows with grades `y`, each belonging to the query `qid`."""
         if not (self.radius > 0.0 and self.lipschitz > 0.0):
             raise InvalidInput(f"radius and lipschitz must be above 0, got {self.radius} and {self.lipschitz}")

@@ -1,7 +1,5 @@
 """Weights that minimise a risk on a data set: one solution, a path of them, and the tighter, non-convex form."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 

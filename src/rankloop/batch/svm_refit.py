@@ -1,7 +1,5 @@
 """A batch ranking SVM behind an online list: fitted again from time to time to all feedback collected so far."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The regularisation chosen on held-out queries, fold by fold, and what it is worth on others."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Numbers that a bound cannot mean anything for, refused by the name of the argument."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable

@@ -8,8 +8,6 @@ statements are corrected here: in Corollary 4 and Proposition 5 the radius stand
 6 the last term stands under the outer root with a factor 2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Regret is summed and against the best fixed ranking of all `horizon` rounds, in 
 n), for any sequence of grades fixed in advance. A bound is vacuous when no learner at all could do worse.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

@@ -7,8 +7,6 @@ chance to fail.
 Reference: Chaudhuri (2016), Learning to Rank, chapter IV and appendix C; what is corrected is said where it is.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Every bound of the theory on one data set: which apply, what they say, and from how many queries on they say it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

@@ -6,8 +6,6 @@ norm = 1 / γ and comparator_loss = 0: the corollaries 2, 7 and 11.
 Reference: Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import NamedTuple

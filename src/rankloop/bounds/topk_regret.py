@@ -4,8 +4,6 @@
 Reference: Chaudhuri and Tewari (2017), Online Learning to Rank with Top-k Feedback.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Typer and not plain click: one annotation declares an option, and this help and 
 click just the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 

@@ -1,7 +1,5 @@
 """`rankloop evaluate --log`: what a policy would earn, from a log that another one made."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The help of the commands as plain text: what they do, arguments, options, examples to copy as they were called."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import shlex

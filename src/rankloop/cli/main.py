@@ -1,7 +1,5 @@
 """From arguments to an exit code: 0 done, 2 wrong input in one line, 130 interrupted, 1 a defect of rankloop itself."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import pkgutil

@@ -1,7 +1,5 @@
 """Errors in one line each; those of the parser in our words, because its own change with its version."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

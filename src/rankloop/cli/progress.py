@@ -1,7 +1,5 @@
 """A progress bar for what takes longer than a second, on a terminal only."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`rankloop train --log`: a ranker from a log of lists and their clicks, a policy from a log of shown ads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple

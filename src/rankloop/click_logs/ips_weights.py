@@ -1,7 +1,5 @@
 """Learning from yesterday's clicks: each counts as much as its position was unlikely to be examined."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import NamedTuple
 

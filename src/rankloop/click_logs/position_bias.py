@@ -1,7 +1,5 @@
 """How likely each position is to be examined, learned from clicks: what propensity weights are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

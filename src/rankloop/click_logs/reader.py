@@ -1,7 +1,5 @@
 """Logs of shown lists and their clicks as arrays, for learning from yesterday's clicks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote

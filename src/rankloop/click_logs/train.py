@@ -1,7 +1,5 @@
 """A linear ranker from yesterday's clicks, weighted by how unlikely their positions were examined."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple

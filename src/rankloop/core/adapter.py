@@ -1,7 +1,5 @@
 """The one adapter from people's words to ours: candidates by id and name as arrays, feedback by id as `Feedback`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """Checks of parameters: each refuses what makes no sense with an `InvalidInput` that names it."""
 
-from __future__ import annotations
-
 import math
 import sys
 
@@ -49,3 +47,17 @@ def check_positions(name: str, value: int | None) -> None:
     """Refuse a number of positions or clicks below 1; None is all of them."""
     if value is not None and value < 1:
         raise InvalidInput(f"{name} = {value}: there must be at least 1")
+
+
+def check_at_least(least: int, **numbers: int) -> None:
+    """Refuse numbers below `least`."""
+    for name, number in numbers.items():
+        if number < least:
+            raise InvalidInput(f"{name} must be at least {least}, got {number}")
+
+
+def check_deviation(**deviations: float) -> None:
+    """Refuse what cannot be a standard deviation."""
+    for name, deviation in deviations.items():
+        if not 0.0 <= deviation < math.inf:
+            raise InvalidInput(f"{name} is a standard deviation, finite and at least 0, got {deviation}")

@@ -1,7 +1,5 @@
 """scikit-learn's conventions without scikit-learn: parameters that can be read and set by name."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Compiled arithmetic: the decorator, scores and rankings, and the gains and discounts that measures share."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar

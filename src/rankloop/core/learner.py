@@ -1,7 +1,5 @@
 """What learners are written with: the common part of linear ones, layers of wrappers, checks of what comes back."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator

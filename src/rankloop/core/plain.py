@@ -1,7 +1,5 @@
 """Values as plain data: NamedTuples of arrays and numbers to tables of lists and numbers, and back."""
 
-from __future__ import annotations
-
 import functools
 import types
 from collections.abc import Mapping

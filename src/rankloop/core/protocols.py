@@ -1,7 +1,5 @@
 """The contracts that learners, people, measures, surrogates and streams keep."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar, runtime_checkable
 

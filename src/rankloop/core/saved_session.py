@@ -1,7 +1,5 @@
 """A session in one file: a zip of a JSON header and plain arrays. No pickle; nothing in it is executed."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """A learner in use: the one mutable object."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from threading import Lock
 from typing import Any, get_origin, get_type_hints

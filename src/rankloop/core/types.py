@@ -1,7 +1,5 @@
 """The words of rankloop as values: what is asked, shown and revealed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -36,7 +34,7 @@ class Query(NamedTuple):
     context: Floats  # (n_context,)
 
     @classmethod
-    def of(cls, features: ArrayLike, context: ArrayLike = (), id: str = "") -> Query:
+    def of(cls, features: ArrayLike, context: ArrayLike = (), id: str = "") -> "Query":
         """Check and copy what comes from outside: the border behind which nobody checks again."""
         return cls(id, finite_floats(features, 2, "features"), finite_floats(context, 1, "context"))
 

@@ -7,17 +7,5 @@ from rankloop.data.readers.letor.file import read_letor, stream_letor
 from rankloop.data.readers.multiclass import LabelledSet, read_labelled
 from rankloop.data.readers.text import Corpus, read_corpus, tf_idf
 
-__all__ = [
-    "Corpus",
-    "Dataset",
-    "LabelledSet",
-    "concatenate",
-    "data_folder",
-    "fetch",
-    "normalise_queries",
-    "read_corpus",
-    "read_labelled",
-    "read_letor",
-    "stream_letor",
-    "tf_idf",
-]
+__all__ = ["Corpus", "Dataset", "LabelledSet", "concatenate", "data_folder", "fetch", "normalise_queries"]
+__all__ += ["read_corpus", "read_labelled", "read_letor", "stream_letor", "tf_idf"]

@@ -1,7 +1,5 @@
 """Parsed data sets kept on disk, found again by the checksum of the file they came from."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Text files, compressed or not, as blocks of whole lines."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Queries with their items, features and grades, in four arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -26,7 +24,7 @@ class Dataset(NamedTuple):
     @classmethod
     def of(
         cls, features: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, query_ids: Sequence[str] | None = None
-    ) -> Dataset:
+    ) -> "Dataset":
         """Check and copy what comes from outside; queries are named "0", "1", … unless given."""
         bounds = item_indices(offsets, "offsets")
         if len(bounds) == 0:
@@ -36,7 +34,7 @@ class Dataset(NamedTuple):
         return cls(table, grades, bounds, names).checked()
 
     @classmethod
-    def of_rows(cls, features: ArrayLike, relevance: ArrayLike, qid: Sequence[object] | ArrayLike) -> Dataset:
+    def of_rows(cls, features: ArrayLike, relevance: ArrayLike, qid: Sequence[object] | ArrayLike) -> "Dataset":
         """From one query id per row: rows of one query are gathered, queries stand by first appearance."""
         if isinstance(qid, str) or not isinstance(qid, Iterable) or getattr(qid, "ndim", 1) != 1:
             raise InvalidInput(f"qid must be a list with one query id per row, got {qid!r:.80}")
@@ -68,7 +66,7 @@ class Dataset(NamedTuple):
         rows = slice(self.offsets[index], self.offsets[index + 1])
         return Query(self.query_ids[index], self.features[rows].copy(), NO_CONTEXT), self.relevance[rows].copy()
 
-    def subset(self, indices: Iterable[int]) -> Dataset:
+    def subset(self, indices: Iterable[int]) -> "Dataset":
         """These queries only, in the order given."""
         chosen = [int(index) for index in indices]
         for index in chosen:
@@ -79,7 +77,7 @@ class Dataset(NamedTuple):
         offsets = np.concatenate(([0], np.cumsum([len(span) for span in spans]))).astype(np.int64)
         return Dataset(self.features[rows], self.relevance[rows], offsets, tuple(self.query_ids[q] for q in chosen))
 
-    def checked(self) -> Dataset:
+    def checked(self) -> "Dataset":
         """Itself, when its parts fit together."""
         n_rows = len(self.features)
         if len(self.relevance) != n_rows:

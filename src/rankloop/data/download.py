@@ -1,7 +1,5 @@
 """Public data sets from the network, each checked against the checksum of what was meant."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any, NamedTuple

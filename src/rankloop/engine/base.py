@@ -1,7 +1,5 @@
 """What every engine promises, and what all of them share."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """Tasks and sums on a Ray cluster, or on a small one that is started on this machine."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

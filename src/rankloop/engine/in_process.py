@@ -1,7 +1,5 @@
 """Tasks and sums in this process: one after another, or in threads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Tasks and sums in several processes of this machine."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A worker process of this machine: our end of the pipe to it, and what it does at its own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """What a log says of policies, in numbers, sentences and a picture, the policy that made it beside the others."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The experiment of `rankloop demo`: searches, and learners that see all grades, a few, or only clicks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

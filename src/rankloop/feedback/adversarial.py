@@ -1,7 +1,5 @@
 """People of whom some mean the opposite of what they reveal."""
 
-from __future__ import annotations
-
 from numpy.random import Generator
 
 from rankloop.core.checks import check_probability

@@ -1,7 +1,5 @@
 """The cascade model: people read from the top until their first click."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rankloop.core.registry import register

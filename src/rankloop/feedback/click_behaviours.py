@@ -6,8 +6,6 @@ grades); Oosterhuis and de Rijke (2018), Differentiable Unbiased Online Learning
 published code (three grades).
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 import numpy as np

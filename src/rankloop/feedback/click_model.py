@@ -1,7 +1,5 @@
 """What people who click have in common: how far they see, and clicks out of a mask."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rankloop.core.kernels import kernel

@@ -1,7 +1,5 @@
 """The dependent click model: after a click, people may go on."""
 
-from __future__ import annotations
-
 from rankloop.core.registry import register
 from rankloop.feedback.click_behaviours import Behaviour, TopDownReader
 

@@ -1,7 +1,5 @@
 """People who click the first item that they take for relevant, and stop."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """People who grade every item."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """People who compare what they see, with noise, and click the best of it."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """People who read from the top and click what they take for relevant."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The position-based model: whether people look at a place depends on the place alone."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.random import Generator
 

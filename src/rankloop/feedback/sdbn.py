@@ -1,7 +1,5 @@
 """The dynamic Bayesian network model, simplified unless people lose patience."""
 
-from __future__ import annotations
-
 from rankloop.core.checks import check_probability
 from rankloop.core.registry import register
 from rankloop.feedback.click_behaviours import Behaviour, TopDownReader

@@ -1,7 +1,5 @@
 """People who grade the first items of the ranking."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

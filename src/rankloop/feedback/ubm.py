@@ -1,7 +1,5 @@
 """The user browsing model: whether people look at a place depends on how far back their last click is."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.random import Generator
 

@@ -6,15 +6,5 @@ from rankloop.games.game import Game
 from rankloop.games.hopeless import Twins, theorem_32, twins
 from rankloop.games.learnability import Advice, advise
 
-__all__ = [
-    "Advice",
-    "Analysis",
-    "Game",
-    "Twins",
-    "advise",
-    "analyse",
-    "analyse_depths",
-    "objection",
-    "theorem_32",
-    "twins",
-]
+__all__ = ["Advice", "Analysis", "Game", "Twins", "advise", "analyse", "analyse_depths", "objection", "theorem_32"]
+__all__ += ["twins"]

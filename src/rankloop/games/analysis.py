@@ -1,7 +1,5 @@
 """What can be learned at all: the verdict on a measure when only the first grades of a ranking come back."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from functools import lru_cache

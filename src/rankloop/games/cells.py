@@ -1,7 +1,5 @@
 """Cells, Pareto-optimal actions, neighbours and neighbourhood action sets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

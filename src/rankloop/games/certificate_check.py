@@ -4,8 +4,6 @@ Nothing here is shared with the search: losses come straight from the measure, w
 squares over the feedback of the rankings, differences of functions by plain alternating sums.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """A certificate in words, and the matrices of a game as text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple

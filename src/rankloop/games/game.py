@@ -1,7 +1,5 @@
 """A measure seen as a game: every ranking against every relevance, and what feedback tells them apart."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -1,7 +1,5 @@
 """The generic forecaster of partial monitoring: exponential weights on all rankings. A reference for small sets."""
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Two distributions over relevances that look the same to every learner, though no ranking is best for both."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass

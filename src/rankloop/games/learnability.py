@@ -1,7 +1,5 @@
 """Three plain lines: can this be learned from this feedback, how fast, and with which learner."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput

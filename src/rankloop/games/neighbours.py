@@ -6,8 +6,6 @@ needed: some p makes D[c]·p = 0 and all others positive (a witness). Otherwise 
 y ≥ 0 and a factor w > 0 with Σ y[i]·D[i] ≤ w·D[c] in every relevance (a combination), by Farkas' lemma.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Balanced interleaving: both rankings advance side by side."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.random import Generator
 

@@ -1,7 +1,5 @@
 """Showing two or more rankings as one, and reading from the clicks which of them people prefer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 

@@ -1,7 +1,5 @@
 """Wins, ties and losses of one ranker against another, and whether they can be chance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Optimised interleaving: the fairest and most telling distribution over the lists that both rankers could agree to."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.random import Generator
 from scipy.optimize import linprog

@@ -1,7 +1,5 @@
 """Probabilistic interleaving and multileaving: every list is possible, and credit is shared by probability."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray

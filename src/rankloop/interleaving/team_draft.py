@@ -1,7 +1,5 @@
 """Team-draft interleaving and multileaving: the rankers pick items like captains pick players."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.random import Generator
 

@@ -1,7 +1,5 @@
 """The preference perceptron that shows the list sorted by the mean of its weights."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from rankloop.core.learner import require_finite, shown_or_all, start_weights

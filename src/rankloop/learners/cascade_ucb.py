@@ -1,7 +1,5 @@
 """CascadeUCB: for a fixed set of items, shows those that may yet be the most attractive."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar, NamedTuple
 

@@ -1,7 +1,5 @@
 """DBGD: compares itself with one random neighbour at a time."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from rankloop.core.registry import Spec, register

@@ -1,7 +1,5 @@
 """Fair pairs: 3PR's safe swaps, with a logistic step and the known swap probabilities."""
 
-from __future__ import annotations
-
 from typing import ClassVar, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A linear ranker that never changes: yesterday's model as a learner."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Follow the perturbed leader: sort by what the items gained so far, plus noise."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple

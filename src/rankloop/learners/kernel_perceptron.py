@@ -1,7 +1,5 @@
 """The ranking perceptron with a kernel, in a memory that never grows."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np

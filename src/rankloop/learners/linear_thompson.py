@@ -1,7 +1,5 @@
 """Linear Thompson sampling: ranks by weights drawn from what clicks have left uncertain."""
 
-from __future__ import annotations
-
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -27,7 +25,7 @@ class State(NamedTuple):
     moment: Floats
     shown: int
 
-    def reachable(self, initial: State) -> bool:
+    def reachable(self, initial: "State") -> bool:
         """Precision is only ever added to, so that its diagonal can be divided by."""
         return bool(np.all(np.diag(self.precision) >= np.diag(initial.precision)))
 

@@ -1,7 +1,5 @@
 """The perceptron for ranking whose guarantee does not grow with the list: one pair is corrected per mistake."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

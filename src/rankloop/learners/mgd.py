@@ -1,7 +1,5 @@
 """MGD: compares itself with many random neighbours at once."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from rankloop.core.errors import InvalidInput

@@ -1,7 +1,5 @@
 """Online mirror descent over the permutahedron: the mean position of an item follows its summed gains."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple

@@ -1,7 +1,5 @@
 """Online gradient descent on a surrogate, from the grades of the items."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """PDGD: draws rankings from its own uncertainty and learns from the pairs that clicks reveal, without bias."""
 
-from __future__ import annotations
-
 from typing import ClassVar, NamedTuple
 
 import numpy as np

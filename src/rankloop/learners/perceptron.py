@@ -1,7 +1,5 @@
 """Rosenblatt's perceptron: relevant or not, one item at a time."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from rankloop.core.checks import check_positive

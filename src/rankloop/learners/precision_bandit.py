@@ -1,7 +1,5 @@
 """A bandit for Precision@n: the order inside the first n positions is free, so it is used to find out grades."""
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass
@@ -58,7 +56,7 @@ class State(NamedTuple):
     rate: float  # η; without a horizon, η of the first round
     revealed: int  # positions among the first n that are graded
 
-    def reachable(self, initial: State) -> bool:
+    def reachable(self, initial: "State") -> bool:
         return self.revealed == initial.revealed
 
 

@@ -1,7 +1,5 @@
 """The preference perceptron: learns from a better ranking, or from clicks turned into one."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from numpy.random import Generator

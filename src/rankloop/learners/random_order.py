@@ -1,7 +1,5 @@
 """Rankings drawn uniformly: the baseline that knows nothing."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple

@@ -1,7 +1,5 @@
 """The perceptron for ranking: a step on the SLAM surrogate whenever the measure sees a mistake."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

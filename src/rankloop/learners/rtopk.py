@@ -1,7 +1,5 @@
 """Ranking with top-k feedback: a full-information learner, fed with what a little exploration finds out per block."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

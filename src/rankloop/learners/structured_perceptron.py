@@ -1,7 +1,5 @@
 """The structured perceptron: learns from the best ranking, as an expert would give it."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

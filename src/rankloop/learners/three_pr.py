@@ -1,7 +1,5 @@
 """3PR: the perturbed preference perceptron for ranking, which stays stable under noisy and biased clicks."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal, NamedTuple
 
 from numpy.random import Generator

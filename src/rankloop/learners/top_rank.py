@@ -1,7 +1,5 @@
 """TopRank: for a fixed set of items, sorts them into blocks as soon as clicks prove one better than another."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar, NamedTuple
 
@@ -32,7 +30,7 @@ class State(NamedTuple):
         """How far the items are told apart: 1 at first, at most one block for each."""
         return int(self.block.max()) + 1
 
-    def reachable(self, initial: State) -> bool:
+    def reachable(self, initial: "State") -> bool:
         return bool(np.array_equal(self.block, blocks_of(self.worse)))
 
 

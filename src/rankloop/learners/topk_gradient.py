@@ -1,7 +1,5 @@
 """Gradient steps on a surrogate, estimated without bias from the grades of the first few items."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar, NamedTuple
 

@@ -1,7 +1,5 @@
 """Which column of a log is what: as named, or as usual names suggest."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Which columns of a log tell of the visitor, and how: learned from the whole log before anything else is."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Logged rankings as the service exports them (Parquet, one row per impression), to evaluate by and to learn from."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

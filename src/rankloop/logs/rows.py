@@ -1,7 +1,5 @@
 """A piece of a log as arrays, checked row by row at the border."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

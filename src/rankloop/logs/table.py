@@ -1,7 +1,5 @@
 """Logs as tables (CSV or Parquet) with named columns, read piece by piece."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import re

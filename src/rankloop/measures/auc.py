@@ -1,7 +1,5 @@
 """The area under the ROC curve, as a gain and as the regret papers' loss."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

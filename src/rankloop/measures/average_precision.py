@@ -1,7 +1,5 @@
 """Average precision: precision at each relevant item, averaged over all relevant items."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

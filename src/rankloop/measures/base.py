@@ -1,7 +1,5 @@
 """What every measure shares: names that parse back, the rule for empty queries, one ranking or many queries."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Discounted cumulative gain, plain and normalised."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal

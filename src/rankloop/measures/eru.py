@@ -1,7 +1,5 @@
 """Expected rank utility, plain and normalised."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

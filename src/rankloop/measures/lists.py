@@ -1,7 +1,5 @@
 """Many queries at once: ragged lists by offsets, checked at the border and put into shown order."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

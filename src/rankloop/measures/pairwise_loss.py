@@ -1,7 +1,5 @@
 """The number of pairs of items in the wrong order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Precision: the share of relevant items among the first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

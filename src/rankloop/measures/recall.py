@@ -1,7 +1,5 @@
 """Recall: the share of the relevant items that are found."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

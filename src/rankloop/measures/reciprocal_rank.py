@@ -1,7 +1,5 @@
 """Reciprocal rank: how far down the first relevant item is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The sum of positions, weighted by relevance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

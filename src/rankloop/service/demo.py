@@ -1,7 +1,5 @@
 """`--demo`: a shelf of prints to play with, people who can be let loose on it, and a search box that editors grade."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from pathlib import Path

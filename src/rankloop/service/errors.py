@@ -1,7 +1,5 @@
 """What can go wrong only in a service; each has its HTTP status in `problems`."""
 
-from __future__ import annotations
-
 from rankloop.core.errors import RankloopError
 
 

@@ -1,7 +1,5 @@
 """What `GET /rankers/{name}` says; the page and the event stream say the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

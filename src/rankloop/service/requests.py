@@ -1,7 +1,5 @@
 """Requests and answers, as they travel: unknown fields are refused, so that a typing error is not silently ignored."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """The service: rankers and comparisons over one log. What HTTP asks for is a method here."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import secrets

@@ -1,7 +1,5 @@
 """How a service runs: limits with safe defaults, keys from the environment."""
 
-from __future__ import annotations
-
 import hmac
 import os
 from collections.abc import Iterable

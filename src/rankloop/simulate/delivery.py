@@ -1,7 +1,5 @@
 """How feedback travels: late, lost or twice."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 

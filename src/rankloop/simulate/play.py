@@ -1,7 +1,5 @@
 """The loop: a query, a ranking, people, feedback, a better ranking."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 

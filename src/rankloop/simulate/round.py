@@ -1,7 +1,5 @@
 """One turn of the loop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

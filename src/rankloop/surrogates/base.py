@@ -1,7 +1,5 @@
 """What surrogates share whose gradient needs the grades of the whole list."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import ClassVar
 

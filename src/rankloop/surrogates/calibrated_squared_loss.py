@@ -1,7 +1,5 @@
 """Squared distance to the normalised gains: calibrated for nDCG."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Items grouped by grade in one pass, for the surrogates that compare each grade with all lower ones."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rankloop.core.kernels import kernel

@@ -1,7 +1,5 @@
 """ListNet without its normalisation: a Kullback-Leibler divergence that grades enter one at a time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

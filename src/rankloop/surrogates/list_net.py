@@ -1,7 +1,5 @@
 """ListNet: cross entropy between the softmax of the grades and that of the scores."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

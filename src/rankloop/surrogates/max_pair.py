@@ -1,7 +1,5 @@
 """The hinge of the one pair that is ordered worst."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """RankSVM: a hinge for every pair of items with different grades."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

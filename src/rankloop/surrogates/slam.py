@@ -1,7 +1,5 @@
 """SLAM: a hinge per item against the best item of lower grade, weighted so that it bounds a measure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """SmoothDCG@1: the gain of the first item, with a softmax instead of the maximum."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Squared distance between scores and grades."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

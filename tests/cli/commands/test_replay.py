@@ -24,22 +24,22 @@ def replay(*arguments: str) -> int | str | None:
 
 
 def test_replay_proves_the_log_of_either_store_with_its_archive(
-    position: Location, capsys: pytest.CaptureFixture[str]
+    location: Location, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with running(position) as client:
+    with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
         client.put("/rankers/other", json=SHOP)
         learn(client, 10)
         learn(client, 3, "other")
         until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
-        assert compact(inside(client).store, "ranker/shop", position.data, time.time() + 1) > 0
-    log = position.store or str(position.data)
-    assert replay(log, "--data", str(position.data), "--json") == 0
+        assert compact(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 0
+    log = location.store or str(location.data)
+    assert replay(log, "--data", str(location.data), "--json") == 0
     other, shop = sorted(json.loads(capsys.readouterr().out), key=lambda result: str(result["stream"]))
     assert (shop["stream"], shop["learned"], shop["differing"]) == ("ranker/shop", 10, [])
     assert (other["stream"], other["learned"], other["differing"]) == ("ranker/other", 3, [])
     assert shop["checked"] >= 2
-    assert replay(log, "--data", str(position.data)) == 0
+    assert replay(log, "--data", str(location.data)) == 0
     assert capsys.readouterr().out.count("the same bit for bit") == 2
 
 

@@ -1,7 +1,5 @@
 """What rankers are compared with: logistic regression, random forests, and a cost-sensitive classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Simulated campaigns: people who visit, ads that few of them click."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -13,11 +11,11 @@ from scipy.special import expit
 
 from rankloop.bandits.policies import Policy, choose
 from rankloop.bandits.train import AdLog
+from rankloop.core.checks import check_at_least, check_deviation
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.streams.draws import normals
-from rankloop.data.streams.parameters import check_at_least, check_deviation
 
 # Clicks per impression of the five most shown offers, and their impressions: table 5.2 of the thesis.
 CLICK_RATES = {"hotel": (0.081, 0.082, 0.078, 0.077, 0.055), "bank": (0.0017, 0.0040, 0.0045, 0.0030, 0.0023)}

@@ -1,7 +1,5 @@
 """Logs of shown ads made from labelled sets, and what people do to such logs before they learn from them."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike

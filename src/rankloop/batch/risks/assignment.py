@@ -1,7 +1,5 @@
 """The best ranking for a structured loss: a linear assignment of items to the first positions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rankloop.core.kernels import kernel

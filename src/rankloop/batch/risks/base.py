@@ -1,7 +1,5 @@
 """What the bundle method minimises: a loss summed over many queries, with its slope in every score."""
 
-from __future__ import annotations
-
 from typing import Protocol, cast, runtime_checkable
 
 from rankloop.core import registry

@@ -1,7 +1,5 @@
 """Bounds on the expected rank utility that is lost."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Scores that predict grades."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

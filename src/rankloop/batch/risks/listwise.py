@@ -1,7 +1,5 @@
 """The convex surrogates of online learning as risks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import ClassVar, Literal

@@ -1,7 +1,5 @@
 """A bound on 1 − nDCG."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

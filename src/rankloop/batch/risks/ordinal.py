@@ -1,7 +1,5 @@
 """Pairs of items of different grade, all of them, without looking at pairs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

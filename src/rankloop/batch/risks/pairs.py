@@ -1,7 +1,5 @@
 """Preferences: any list of pairs, from grades or from elsewhere."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

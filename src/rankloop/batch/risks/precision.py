@@ -1,7 +1,5 @@
 """A bound on the precision that is lost."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Losses that bound a measure of the form Σ over positions of discount × gain, by the worst ranking."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar

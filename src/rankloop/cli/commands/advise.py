@@ -1,7 +1,5 @@
 """`rankloop advise`: which learner for this feedback, why, how to start; and whether it can be learned at all."""
 
-from __future__ import annotations
-
 from textwrap import indent
 from typing import Annotated
 

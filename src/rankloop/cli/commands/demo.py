@@ -1,7 +1,5 @@
 """`rankloop demo`: the whole loop in half a minute."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`rankloop list`: everything that has a name."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer

@@ -1,7 +1,5 @@
 """`rankloop replay`: learn everything in a log again, and compare."""
 
-from __future__ import annotations
-
 from itertools import chain
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`rankloop serve`: rankers behind HTTP."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`rankloop version`: what to name in a bug report."""
 
-from __future__ import annotations
-
 import platform
 from importlib import metadata
 

@@ -1,7 +1,5 @@
 """One way to build things: a kind and its parameters, the same in Python, TOML, JSON and on the command line."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import pkgutil

@@ -1,7 +1,5 @@
 """Specs as text, and constructors that take them: conversion and checks by the annotations of a dataclass."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import functools

@@ -1,7 +1,5 @@
 """Sets of labelled vectors (UCI): what classifiers learn from, and simulated advertisements are chosen by."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from pathlib import Path

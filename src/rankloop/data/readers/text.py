@@ -1,7 +1,5 @@
 """Collections of documents with topics, and their words as numbers."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

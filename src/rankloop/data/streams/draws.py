@@ -1,7 +1,5 @@
 """Random numbers of the streams: all of them are made from `rng.random` doubles."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtri

@@ -1,7 +1,5 @@
 """Streams that change while the learner learns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -9,10 +7,10 @@ from typing import ClassVar, Literal
 
 from numpy.random import Generator
 
+from rankloop.core.checks import check_at_least
 from rankloop.core.protocols import Relevance, Stream
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints, Problem, Query
-from rankloop.data.streams.parameters import check_at_least
 
 
 @register("drift")

@@ -1,7 +1,5 @@
 """Fixed sets of items without features, whose grades vary from person to person."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,11 +7,11 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtr
 
+from rankloop.core.checks import check_at_least, check_deviation
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import random_ranking
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
-from rankloop.data.streams.parameters import check_at_least, check_deviation
 
 BLOCK = 256  # rounds drawn at a time
 

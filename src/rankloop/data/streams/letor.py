@@ -1,7 +1,5 @@
 """Streams over LETOR files."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
@@ -17,7 +16,6 @@ from rankloop.data.dataset import Dataset, concatenate, normalise_queries
 from rankloop.data.folder import data_path
 from rankloop.data.readers.letor.file import read_letor
 from rankloop.data.readers.letor.queries import SIDE_SUFFIXES
-from rankloop.data.streams.parameters import check_at_least
 from rankloop.data.streams.pool import shuffled_rounds
 
 NOT_DATA = (*SIDE_SUFFIXES, ".json", ".csv", ".md", ".sha256")

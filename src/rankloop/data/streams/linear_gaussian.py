@@ -1,16 +1,14 @@
 """Queries with normal features whose grades follow a linear function and noise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from numpy.random import Generator
 
+from rankloop.core.checks import check_deviation
 from rankloop.core.kernels import scores_of
 from rankloop.core.registry import register
 from rankloop.data.dataset import Dataset
 from rankloop.data.streams.draws import grades_by_share, normals, unit_vector
-from rankloop.data.streams.parameters import check_deviation
 from rankloop.data.streams.pool import SimulatedQueries, dataset_of_equal
 
 SHARES = (0.5, 0.25, 0.15, 0.07, 0.03)

@@ -1,7 +1,5 @@
 """An adversary against every learner: pairs of items of which the one ranked first turns out to be the worse."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT
-from rankloop.data.streams.parameters import check_at_least
 
 MAX_RATIO = 2**31  # radius / margin; its square is a number of features
 

@@ -1,18 +1,16 @@
 """Endless rounds over a data set: a random query each time, its items shuffled; and data sets drawn for that."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT, Dataset
-from rankloop.data.streams.parameters import check_at_least
 
 N_GRADES = 5  # of simulated queries
 

@@ -1,7 +1,5 @@
 """Queries that a linear function ranks perfectly, with a margin."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """People who want documents of one topic, out of a collection."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
@@ -17,7 +16,6 @@ from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT
 from rankloop.data.folder import data_path
 from rankloop.data.readers.text import Corpus, Words, read_corpus, tf_idf
-from rankloop.data.streams.parameters import check_at_least
 
 
 @register("topics")

@@ -1,18 +1,16 @@
 """Queries that resemble those of a web search engine: many features, few very good answers, nothing quite linear."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.checks import check_deviation
 from rankloop.core.kernels import scores_of
 from rankloop.core.registry import register
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
 from rankloop.data.streams.draws import grades_by_share, normals
-from rankloop.data.streams.parameters import check_deviation
 from rankloop.data.streams.pool import SimulatedQueries, dataset_of_equal
 
 SHARES = (0.26, 0.36, 0.28, 0.08, 0.02)

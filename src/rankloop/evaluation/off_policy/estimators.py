@@ -1,7 +1,5 @@
 """What a policy would earn, estimated from a log that another policy made, with bounds and doubts."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterable

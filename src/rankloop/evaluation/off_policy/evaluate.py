@@ -1,7 +1,5 @@
 """One policy on a log, beside the one that made it: by a column of the log, or a ranker on logged rankings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np

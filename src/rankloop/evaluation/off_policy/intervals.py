@@ -1,7 +1,5 @@
 """How far a mean may be from the truth: one-sided bounds by Student's t, empirical Bernstein, Hoeffding, bootstrap."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal, NamedTuple, get_args
 

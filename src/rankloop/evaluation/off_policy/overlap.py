@@ -1,7 +1,5 @@
 """Whether a log can answer the question at all: how far the target policy's choices are among the logged ones."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

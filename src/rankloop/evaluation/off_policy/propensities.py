@@ -1,7 +1,5 @@
 """With which probability a learner puts items at positions: what estimators of whole rankings need of a log."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """Logged rankings with the policies that drew them, as summands of the estimators for rankings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

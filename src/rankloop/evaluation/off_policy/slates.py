@@ -1,7 +1,5 @@
 """Estimators for whole rankings: what they would earn, from logged rankings and the clicks on their positions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

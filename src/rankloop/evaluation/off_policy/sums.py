@@ -1,7 +1,5 @@
 """A log of any length in constant memory: what an estimate and its bounds need of it, added up piece by piece."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +23,7 @@ class Extremes(NamedTuple):
     largest: float = 0.0
     heaviest: float = 0.0
 
-    def joined(self, other: Extremes) -> Extremes:
+    def joined(self, other: "Extremes") -> "Extremes":
         return Extremes(min(self.least, other.least), *map(max, self[1:], other[1:]))
 
 
@@ -101,7 +99,7 @@ class Sums:
         self.extremes = self.extremes.joined(series.extremes)
         self.least_propensity = min(self.least_propensity, series.least_propensity)
 
-    def checked(self) -> Sums:
+    def checked(self) -> "Sums":
         """Itself, or why nothing can be estimated."""
         if self.n == 0:
             raise InvalidInput("the log has no rows; an estimate needs at least one")

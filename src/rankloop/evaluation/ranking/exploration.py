@@ -1,7 +1,5 @@
 """What exploration costs: how much worse the shown ranking is than the predicted one."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

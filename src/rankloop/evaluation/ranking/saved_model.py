@@ -1,7 +1,5 @@
 """Saved rankers, scored on features as they learned them: as they are, or scaled inside each query."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Judge rankings with any measures: a saved session on a data set, or scores in arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Whether a learner settles: how much of the top of its rankings stays the same while it learns on."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple

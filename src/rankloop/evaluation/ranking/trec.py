@@ -1,7 +1,5 @@
 """TREC files: judgments (qrels) and runs, read with errors by line number and scored as trec_eval scores them."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator, Mapping

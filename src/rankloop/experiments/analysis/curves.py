@@ -1,7 +1,5 @@
 """The numbers of an experiment's runs, arranged by arm: seeds down, checkpoints across."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Arms against each other, seed by seed: the same seed is the same queries and the same people."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """From the runs of an experiment to what they say: charts, the table of arms, comparisons, verdicts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

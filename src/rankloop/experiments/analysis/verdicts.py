@@ -1,7 +1,5 @@
 """Whether a claim holds is computed from the results, with the numbers that decide it."""
 
-from __future__ import annotations
-
 import math
 from functools import singledispatch
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Learners compared on several streams: an experiment for each, played together, under one finding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rankloop.experiments.analysis.curves import Curves

@@ -1,7 +1,5 @@
 """What the papers print and cannot hold: each statement with the number that refutes it and the argument."""
 
-from __future__ import annotations
-
 from rankloop.experiments.papers.coactive import corrections as coactive
 from rankloop.experiments.papers.registry import Setting, reproduction
 from rankloop.experiments.papers.thesis import bound_corrections, learner_corrections

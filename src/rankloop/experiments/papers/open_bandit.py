@@ -1,7 +1,5 @@
 """The random policy's click rate, estimated from the log of Thompson sampling and compared with its own log."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import NamedTuple

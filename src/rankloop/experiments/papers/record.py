@@ -1,7 +1,5 @@
 """What a reproduction leaves in its folder: how long it took and what it found, for summaries of many of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What can be reproduced: the experiments of the catalogue, and functions that compute a table or a figure."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import time

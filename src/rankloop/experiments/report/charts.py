@@ -1,7 +1,5 @@
 """Curves with bands, small multiples of them, and dots with bars, drawn once for light pages, dark pages and paper."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence

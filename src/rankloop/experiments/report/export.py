@@ -1,7 +1,5 @@
 """Results for other tools: one row per run, measure, quantity and checkpoint, as Parquet."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A report as one HTML page: a first page that sums up where there are several findings, then each of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """What an experiment or a reproduction found out, ready to be read: charts, tables, claims with their verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -42,7 +40,7 @@ class Finding(NamedTuple):
     missing: tuple[str, ...] = ()  # data that this machine lacks, and what was done without it
     seconds: float | None = None  # how long it took, all sittings together
 
-    def joined(self, name: str, part: Finding) -> Finding:
+    def joined(self, name: str, part: "Finding") -> "Finding":
         """With the claims, charts and tables of a part, each under its name; the last part's facts are the whole's."""
         return self._replace(
             claims=self.claims + tuple(claim._replace(text=f"{name}: {claim.text}") for claim in part.claims),

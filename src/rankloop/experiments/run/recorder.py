@@ -1,7 +1,5 @@
 """What a run writes down: every round is judged by the measures, the checkpoints are kept."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -123,7 +121,7 @@ class _Rounds:
         self.rankings.append(ranking)
         self.relevance.append(relevance)
 
-    def judge(self, regrets: list[_Regret] | tuple[()] = ()) -> None:
+    def judge(self, regrets: "list[_Regret] | tuple[()]" = ()) -> None:
         """Every held round by every judge; a ranking becomes scores that fall with the position."""
         if not self.rankings:
             return

@@ -5,8 +5,6 @@ form, and by the rearrangement inequality the best ranking stands in the order o
 all rankings of a few items are tried.
 """
 
-from __future__ import annotations
-
 from functools import singledispatch
 from itertools import permutations
 from typing import NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """Running whole experiments: what is missing is computed, on an engine, and kept as it comes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path

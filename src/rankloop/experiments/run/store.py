@@ -1,7 +1,5 @@
 """Results of an experiment in a folder: one line per finished run, only ever added to."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Results of tasks on disk, written as they come, so that an interrupted reproduction goes on where it stopped."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From an experiment to its runs: which rounds are written down, and what identifies the results."""
 
-from __future__ import annotations
-
 import hashlib
 from importlib import metadata
 from typing import Any, NamedTuple

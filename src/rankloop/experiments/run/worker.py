@@ -1,7 +1,5 @@
 """One run: an arm plays a stream with a seed, and what the checkpoints say is kept."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What a table must satisfy beyond its types, found before anything runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

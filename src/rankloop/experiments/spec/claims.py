@@ -1,7 +1,5 @@
 """What can be claimed of results: a small vocabulary, so that a claim is data and its verdict is computed."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct

@@ -1,7 +1,5 @@
 """What is wrong with a table, and in which line of its file: msgspec's messages, with what would be right."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """From a TOML file to an experiment, or to one line that says which field is wrong."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An experiment is data: the TOML table that says what is played, by whom, how long, and what is claimed of it."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from msgspec import Struct

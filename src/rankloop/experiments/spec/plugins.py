@@ -3,8 +3,6 @@
 Importing runs the module's code, so names come from the owner of the experiment: a file, the command line, Python.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """From which depth on a measure can be learned, and from which depth on fast; with the proofs of both."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Thresholds that are proved for every number of items; the proofs are in docs/theory/games.md."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from decimal import Decimal

@@ -4,8 +4,6 @@ Renaming the items turns every ranking into every other, so that all are best so
 first one (0, 1, 2, …) with its neighbours. The geometry does not depend on the depth: it is done once.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ terms whose items all stand among those `depth`. So a difference of two loss row
 rankings if and only if each of its terms lies inside the top of one of them; no rank computation is needed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

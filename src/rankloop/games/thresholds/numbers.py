@@ -1,7 +1,5 @@
 """Whether a number is 0: doubles with a zone of doubt, fractions as whole numbers, alternating sums in 200 digits."""
 
-from __future__ import annotations
-
 import decimal
 import math
 from collections.abc import Hashable, Sequence

@@ -6,8 +6,6 @@ so that every direction of x occurs). Across such a border the difference of los
 one − gain of the other). Its terms depend only on how many other items they hold: `sizes` lists these numbers.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 In each block every cell is on top once, so that every item is seen, at a random round.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Rounds that a learner plays in one call of compiled code: of a fixed set of items, or over queries of a data set."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What duelling learners share: random candidates, one mixed list, and a step towards those that people prefer."""
 
-from __future__ import annotations
-
 from typing import ClassVar, NamedTuple
 
 import numpy as np

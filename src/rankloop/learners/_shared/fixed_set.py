@@ -1,7 +1,5 @@
 """A fixed set of items: what its learners ask of the problem, and what those with a guarantee share."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Random sets of n items: each item's probability to be in, and a draw with exactly these."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rankloop.core.kernels import kernel

@@ -3,8 +3,6 @@
 Each kernel answers with one weight per item, c, such that φ(x, better) − φ(x, shown) = Σ_i c[i] · features[i].
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

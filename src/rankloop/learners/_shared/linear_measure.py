@@ -3,8 +3,6 @@
 measure(ranking, relevance) = ± Σ_p worth(p) · gain(grade at p), so the best fixed ranking sorts by summed gains.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What the ranking perceptrons share: the test for a mistake, the measures it knows, and one step of the weights."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple

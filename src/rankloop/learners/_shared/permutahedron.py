@@ -1,7 +1,5 @@
 """The permutahedron: all means of random orders of a list of numbers. Nearest points, and orders with a given mean."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rankloop.core.kernels import kernel, positions_of

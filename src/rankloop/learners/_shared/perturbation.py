@@ -1,7 +1,5 @@
 """Swapping neighbours: the perturbation of 3PR, with its exact probabilities."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count

@@ -1,7 +1,5 @@
 """The Plackett–Luce model: rankings drawn place by place with probability ∝ exp(score), within limits if wanted."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rankloop.core.kernels import kernel, positions_of

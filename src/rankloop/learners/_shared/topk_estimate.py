@@ -3,8 +3,6 @@
 For surrogates that need single grades or pairs, estimate and step are one kernel.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

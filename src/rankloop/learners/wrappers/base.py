@@ -1,7 +1,5 @@
 """What wrappers share: they do as the learner in `inner` does, but for one thing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from numpy.random import Generator

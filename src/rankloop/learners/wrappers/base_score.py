@@ -1,7 +1,5 @@
 """Start from today's ranker, whose score is one of the features."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any, ClassVar, cast
 

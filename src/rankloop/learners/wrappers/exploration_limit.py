@@ -1,7 +1,5 @@
 """A limit on how far exploration may move items."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Random cosine features: a linear learner that learns curved things."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 

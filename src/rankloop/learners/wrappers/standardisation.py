@@ -1,7 +1,5 @@
 """Features brought to mean 0 and deviation 1 on the way in, with moments learned as the queries come."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 

@@ -1,7 +1,5 @@
 """The HTTP application: every call of the service, its OpenAPI, its errors."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -41,16 +39,19 @@ def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None,
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service = Service(store if store is not None else await asyncio.to_thread(open_store, settings), settings)
-        await service.open()
-        metrics.watch(service)
-        app.state.service = service
+        opening = store if store is not None else await asyncio.to_thread(open_store, settings)
+        app.state.service = Service(opening, settings)
+        await service().open()
+        metrics.watch(service())
         try:
             if opened is not None:
-                await opened(service)
+                await opened(service())
             yield
         finally:
-            await service.close()
+            await service().close()
+
+    def service() -> Service:
+        return app.state.service  # type: ignore[no-any-return]
 
     app = FastAPI(title="rankloop", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.settings = settings
@@ -59,9 +60,9 @@ def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None,
     add_errors(app)
     add_ranking(app)
     describe(app)
-    add_rankers(app)
-    add_comparisons(app)
-    add_monitoring(app, metrics)
+    add_rankers(app, service)
+    add_comparisons(app, service)
+    add_monitoring(app, service, metrics)
     add_pages(app)
     return app
 

@@ -1,7 +1,5 @@
 """Request bodies, read within limits and decoded by msgspec; answers, encoded by it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar, get_args, get_type_hints

@@ -1,7 +1,5 @@
 """The gate before every call: who may, how often, how much; and the headers after it."""
 
-from __future__ import annotations
-
 import logging
 import re
 import time

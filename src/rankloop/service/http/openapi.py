@@ -1,7 +1,5 @@
 """Bodies and answers in the OpenAPI document, from their msgspec types."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -12,19 +10,8 @@ from fastapi.openapi.utils import get_openapi
 
 from rankloop.service import requests as bodies
 
-BODIES = (
-    bodies.CreateBody,
-    bodies.RankBody,
-    bodies.FeedbackBody,
-    bodies.RankBatch,
-    bodies.FeedbackBatch,
-    bodies.RollbackBody,
-    bodies.CloneBody,
-    bodies.FreezeBody,
-    bodies.ExperimentBody,
-    bodies.RankAnswer,
-    bodies.FeedbackAnswer,
-)
+PARTS = (bodies.Strict, bodies.ContextBody, bodies.ProblemBody, bodies.BaseBody, bodies.Item, bodies.SideBody)
+BODIES = [body for body in vars(bodies).values() if isinstance(body, type) and issubclass(body, msgspec.Struct)]
 REFERENCE = "#/components/schemas/{name}"
 PROBLEM = {
     "type": "object",
@@ -70,7 +57,9 @@ def gives(answer: type | None = None) -> dict[str, Any]:
 
 def describe(app: FastAPI) -> None:
     """Make `app.openapi()` name the msgspec types."""
-    _, components = msgspec.json.schema_components(BODIES, ref_template=REFERENCE)
+    _, components = msgspec.json.schema_components(
+        [body for body in BODIES if body not in PARTS], ref_template=REFERENCE
+    )
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -1,7 +1,5 @@
 """Errors as problem documents (RFC 9457): what was wrong, in which field, and what would be right."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

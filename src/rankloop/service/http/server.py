@@ -1,7 +1,5 @@
 """A running server: logs as JSON lines, a graceful stop."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import json

@@ -1,7 +1,5 @@
 """The archive: old events in Parquet files beside the database, and the whole log out of both."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Sequence
 from heapq import merge

@@ -1,7 +1,5 @@
 """The log: everything that a state depends on, in the order in which it counts."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import msgspec

@@ -1,7 +1,5 @@
 """The event log for other tools: JSON lines as it happened, Parquet with one row per shown item."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -4,8 +4,6 @@ The service folds records as they become durable, a restart folds them from the 
 all: the same code, so the same state. No clock is read here: deadlines are the service's business.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

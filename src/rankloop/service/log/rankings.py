@@ -1,7 +1,5 @@
 """The log of a service as rankings with the states that drew them, learned again on the way: to evaluate others."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A ranker from its log: the last snapshot, then what came after it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator, Mapping

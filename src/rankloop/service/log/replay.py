@@ -1,7 +1,5 @@
 """The proof that the state is the log: fold everything again, and compare with what the service wrote down."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, NamedTuple

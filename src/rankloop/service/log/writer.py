@@ -1,7 +1,5 @@
 """Group commit: many requests wait for one transaction, and everyone sees the log in its one order."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

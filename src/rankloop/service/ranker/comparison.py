@@ -1,7 +1,5 @@
 """Experiments: two rankers, or a ranker and fixed weights, shown as one list."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What a ranker is: its learner, its problem and its names, checked once, when it is created."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple

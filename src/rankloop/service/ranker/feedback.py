@@ -1,7 +1,5 @@
 """From what people revealed to feedback: checked when it comes, merged over several calls, learned once."""
 
-from __future__ import annotations
-
 import math
 
 from rankloop.core.adapter import KINDS, feedback_of, named_values, one_kind

@@ -1,7 +1,5 @@
 """Is a ranker well? Numbers out of its counts and its state."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

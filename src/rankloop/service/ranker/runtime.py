@@ -1,7 +1,5 @@
 """A ranker in service: rankings from the newest published state, lessons on a thread of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +21,7 @@ from rankloop.service.log.projection import TEAM_DRAFT, Projection
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.writer import entry_of
 from rankloop.service.ranker.config import RankerConfig
+from rankloop.service.requests import CreateBody
 from rankloop.service.ranker.trainer import LoggedDecision, PublishedState, Step, Trainer, digest
 
 
@@ -34,7 +33,6 @@ class RankerRuntime:
     ) -> None:
         self.entity = entity
         self.config = config
-        self.body = config.body
         self.store = store
         self.slot = slot
         self.projection = Projection(config)
@@ -53,6 +51,11 @@ class RankerRuntime:
         self._lottery = np.random.default_rng([config.body.seed, time.time_ns()])
         self._discounts = discounts(1000)
         self.start_serving()
+
+    @property
+    def body(self) -> CreateBody:
+        """What it was created with."""
+        return self.config.body
 
     def start_serving(self) -> None:
         """Take up the newest state, and the generator where the last logged decision left it."""

@@ -1,7 +1,5 @@
 """How much memory a learner begins with, found without taking much more of it than is allowed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from io import BytesIO

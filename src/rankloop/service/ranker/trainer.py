@@ -1,7 +1,5 @@
 """The learning half of a ranker: lessons in log order, through `Session.learn`."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Callable

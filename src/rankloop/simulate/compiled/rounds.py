@@ -1,7 +1,5 @@
 """Rounds of `play` that compiled code has played, many at a time: their parts are made when they are looked at."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -62,7 +60,7 @@ class PlayedRound(Round):
 
     __slots__ = ("__dict__", "_played", "_position")
 
-    def __init__(self, t: int, played: Played, position: int) -> None:
+    def __init__(self, t: int, played: "Played", position: int) -> None:
         self.t, self._played, self._position = t, played, position
 
 

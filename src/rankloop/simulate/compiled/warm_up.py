@@ -1,7 +1,5 @@
 """Compiles every kernel that the loop needs, so that the first round is as quick as the rest: part of `make setup`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """Whole runs in compiled code, for long horizons: the very same rankings as `play` with the same seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice

@@ -1,7 +1,5 @@
 """Files of queries with features and grades, in the format of LETOR, MSLR, Yahoo, Yandex and svmlight."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

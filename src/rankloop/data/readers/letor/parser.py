@@ -3,8 +3,6 @@
 The query of a line is named behind `qid:`, or as the number in its comment.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

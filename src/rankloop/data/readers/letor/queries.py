@@ -1,7 +1,5 @@
 """Which query a row of a LETOR file belongs to."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rows of a LETOR file: parsed piece by piece, and collected into one table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -49,7 +47,7 @@ class Scratch(NamedTuple):
     rows_seen: Ints
 
     @classmethod
-    def of_width(cls, width: int) -> Scratch:
+    def of_width(cls, width: int) -> "Scratch":
         n_rows = max(1, SCRATCH_BYTES // (8 * width))
         hard = np.empty((HARD_ROOM + width + 1, 4), np.int64)
         queries, rows_seen = np.empty((n_rows, 4), np.int64), np.empty(width, np.int64)

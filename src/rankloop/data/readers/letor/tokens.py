@@ -1,7 +1,5 @@
 """Words of a line in a byte buffer: where they end, and numbers, read exactly as Python's float() reads them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rankloop.core.kernels import kernel

@@ -1,7 +1,5 @@
 """Where learners from clicks are compared: streams with the people who use them, those that this machine has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple

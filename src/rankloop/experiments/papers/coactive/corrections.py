@@ -4,8 +4,6 @@ Each function takes what is printed as its default, so that a corrected version 
 section 4.2 has an experiment of its own, `coactive-toy`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Figures 4 and 7 and table 1 of the paper on stable coactive learning, on the data sets that this machine has."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

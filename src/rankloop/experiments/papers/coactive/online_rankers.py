@@ -1,7 +1,5 @@
 """The online rankers of the field on the same streams, under the same people: one table and one figure."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rankloop.experiments.analysis.curves import Curves, estimate

@@ -1,7 +1,5 @@
 """Figures 5 and 6 of the paper on stable coactive learning: how often 3PR should swap, and when."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

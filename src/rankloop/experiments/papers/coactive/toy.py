@@ -1,7 +1,5 @@
 """The toy on which the preference perceptron oscillates, with the numbers that the paper prints beside ours."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Figures 1 to 3 of the paper on stable coactive learning: its user study, with simulated people."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple

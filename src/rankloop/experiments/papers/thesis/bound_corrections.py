@@ -3,8 +3,6 @@
 Each function takes what is printed as its default, so that a corrected version can be tried in its place.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Table 4.1 with numbers: the bounds of chapter IV on data sets, and which of them mean anything there."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

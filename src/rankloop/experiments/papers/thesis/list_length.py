@@ -1,7 +1,5 @@
 """Does the length of the lists matter? The excess risk on new queries, for lists of 10 to 1000 items."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Figures 2.1, 2.2, 3.4 and 3.5 of Chaudhuri (2016), "Learning to rank": queries with features, full or top-k."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import msgspec

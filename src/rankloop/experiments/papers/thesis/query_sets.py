@@ -1,7 +1,5 @@
 """The data sets of queries with features on which the figures are made again: those that this machine has."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from rankloop.core.errors import NotFound

@@ -1,7 +1,5 @@
 """Step sizes chosen on another part of the stream, for every learner alike, before anything is compared."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figure 5.2: policies for ads that few people click, trained on a targeted log, judged on a random one (simulated)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 

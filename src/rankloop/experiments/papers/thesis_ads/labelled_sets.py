@@ -1,7 +1,5 @@
 """Rankers and classifiers as policies, on five UCI sets turned into logs: figure 5.1 and table 5.1 of the thesis."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

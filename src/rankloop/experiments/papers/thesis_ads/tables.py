@@ -1,7 +1,5 @@
 """What the ad policies learn from: tables 5.1 and 5.2 of the thesis."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """How regret grows with the horizon, from 10³ to 10⁷ rounds, beside the proved bounds."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The printed tables of the top-1 game with three items, computed from the measures themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rankloop.core.kernels import ranking_of

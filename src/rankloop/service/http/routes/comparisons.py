@@ -1,6 +1,6 @@
 """The calls of comparisons, which the address calls experiments: two rankers, or a ranker and fixed weights."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response
@@ -14,12 +14,9 @@ from rankloop.service.service import Service
 _body = decoder(ExperimentBody)
 
 
-def add_comparisons(app: FastAPI) -> None:
+def add_comparisons(app: FastAPI, service: Callable[[], Service]) -> None:
     """Create a comparison, and see how it stands."""
     max_body = app.state.settings.max_body
-
-    def service() -> Service:
-        return app.state.service  # type: ignore[no-any-return]
 
     @app.put("/experiments/{name}", openapi_extra=takes(ExperimentBody), tags=["experiments"])
     async def create_experiment(name: str, request: Request) -> Response:

@@ -1,10 +1,8 @@
 """The calls of those who watch: events as they come, the log as a file, health, metrics."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 
 import msgspec
@@ -28,11 +26,8 @@ KINDS = ("ranker", "experiment")
 FAILING = "the log cannot be written now"
 
 
-def add_monitoring(app: FastAPI, metrics: Metrics) -> None:
+def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metrics) -> None:
     """Events, exports, health."""
-
-    def service() -> Service:
-        return app.state.service  # type: ignore[no-any-return]
 
     @app.get("/events", openapi_extra=gives(), tags=["health"])
     async def events(ranker: str | None = None) -> Response:

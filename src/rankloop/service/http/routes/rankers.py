@@ -1,8 +1,7 @@
 """The calls of the people who run rankers: create, look, freeze, go back, copy."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response
@@ -18,12 +17,9 @@ _create = decoder(CreateBody)
 _rollback, _clone, _freeze = decoder(RollbackBody), decoder(CloneBody), decoder(FreezeBody)
 
 
-def add_rankers(app: FastAPI) -> None:
+def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
     """Create, look, freeze, go back, copy."""
     max_body = app.state.settings.max_body
-
-    def service() -> Service:
-        return app.state.service  # type: ignore[no-any-return]
 
     @app.put("/rankers/{name}", openapi_extra=takes(CreateBody), tags=["rankers"])
     async def create(name: str, request: Request) -> Response:

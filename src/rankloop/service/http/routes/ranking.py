@@ -1,7 +1,5 @@
 """The calls that come with every page view: rank and feedback, one or many, of rankers and comparisons."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The port: what a service needs of a database."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 

@@ -1,7 +1,5 @@
 """Logs to read only, of a service that may still be running: a SQLite file or a PostgreSQL database."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager

@@ -1,7 +1,5 @@
 """The log in PostgreSQL, for several workers: appends one after the other, one learner by lease, news by NOTIFY."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Sequence

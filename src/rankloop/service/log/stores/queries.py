@@ -1,7 +1,5 @@
 """What is asked of a log, in SQL that both databases understand; an adapter says how a query is put."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar

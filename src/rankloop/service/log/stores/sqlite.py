@@ -1,7 +1,5 @@
 """The log in one SQLite file: write-ahead, synchronous, one writer, checkpoints on a thread of their own."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sqlite3
