@@ -1,19 +1,18 @@
 """Kernels are the matrix products that they stand for, and compiled ones belong to the source that made them."""
 
-
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
 from rankloop.core import files as source
 from rankloop.core.errors import UnstableUpdate
-from rankloop.core.kernels import scores_of, weighted_rows
-from rankloop.core.learner import all_finite, require_finite
 from rankloop.core.kernels import (
     discount,
     discounts,
@@ -22,8 +21,10 @@ from rankloop.core.kernels import (
     positions_of,
     random_ranking,
     ranking_of,
+    scores_of,
+    weighted_rows,
 )
-
+from rankloop.core.learner import all_finite, require_finite
 
 TRY = """
 import numpy as np

@@ -5,24 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import combinations, permutations
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankloop.core.registry import build
 from rankloop.core.types import Floats, Relevances
 from rankloop.learners._shared.blocks import (
     OpenBlock,
-    cell_first,
-    cell_to_explore,
-    cells_left,
-    exploration_probability,
-    open_block,
-    with_round,
-)
-from rankloop.learners._shared.linear_measure import GRADE, Gain
-from itertools import permutations
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from rankloop.core.registry import build
-from rankloop.learners._shared.blocks import (
     block_length,
     cell_first,
     cell_to_explore,
@@ -30,10 +22,12 @@ from rankloop.learners._shared.blocks import (
     exploration_probability,
     is_on_top,
     log_prob_of_exploring,
+    open_block,
+    with_round,
 )
+from rankloop.learners._shared.linear_measure import GRADE, Gain
 from rankloop.learners.rtopk import RTopK
 from rankloop.simulate.play import play
-
 
 ORDERS = {(0, 1, 2): 0.6, (2, 1, 0): 0.3, (1, 2, 0): 0.1}  # how the inner learner might rank in this block
 

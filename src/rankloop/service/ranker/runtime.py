@@ -21,8 +21,8 @@ from rankloop.service.log.projection import TEAM_DRAFT, Projection
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.writer import entry_of
 from rankloop.service.ranker.config import RankerConfig
-from rankloop.service.requests import CreateBody
 from rankloop.service.ranker.trainer import LoggedDecision, PublishedState, Step, Trainer, digest
+from rankloop.service.requests import CreateBody
 
 
 class RankerRuntime:
