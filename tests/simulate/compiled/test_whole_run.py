@@ -15,7 +15,6 @@ from rankloop.core.types import Problem, Query
 from rankloop.data.dataset import Dataset
 from rankloop.data.streams.pool import shuffled_rounds
 from rankloop.learners._shared.compiled_rounds import FixedSetRounds
-from rankloop.measures import parse_measure
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.compiled import whole_run as module
 from rankloop.simulate.compiled.whole_run import whole_queries, whole_run
