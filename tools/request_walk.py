@@ -20,6 +20,7 @@ from rankloop.service.http.app import make_app
 from rankloop.service.settings import Settings
 
 PACKAGE = Path(rankloop.__file__).parent
+JOBS = str(PACKAGE / "service" / "jobs")  # they run beside requests, not for them
 PROBLEM = {"feature_names": ["title_match", "age_days"]}
 ITEMS = [{"id": f"item {i}", "features": {"title_match": i / 7, "age_days": i}} for i in range(8)]
 
@@ -42,8 +43,8 @@ class Recorder:
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         if self.on and event == "call":
             path = frame.f_code.co_filename
-            if path.startswith(str(PACKAGE)):
-                self.entered.append(str(Path(path).relative_to(PACKAGE)))
+            if path.startswith(str(PACKAGE)) and not path.startswith(JOBS):
+                self.entered.append(Path(path).relative_to(PACKAGE).as_posix())
 
     def walk(self, call: str) -> Walk:
         changes = sum(one != other for one, other in zip(self.entered, self.entered[1:]))

@@ -1,7 +1,6 @@
 """The ranker policy as a learner: chooses one of a fixed set of ads by who visits, and learns from rare clicks."""
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -81,7 +80,6 @@ def _updated(
 
 
 @register("auc_policy")
-@dataclass(frozen=True, kw_only=True)
 class AUCPolicy:
     """Shows the ad of the largest w_a · x − s_a, x being the visitor's context, and explores on top.
 

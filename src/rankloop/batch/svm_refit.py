@@ -2,7 +2,6 @@
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -50,7 +49,6 @@ def hinge_of_examples(examples: Floats, weights: Floats) -> tuple[float, Floats]
 
 
 @register("refitted_svm")
-@dataclass(frozen=True, kw_only=True)
 class RefittedSVM(GreedyLearner):
     """A ranking SVM that is fitted again whenever the number of rounds has grown by the factor `growth`.
 

@@ -36,8 +36,7 @@ def command_names() -> list[str]:
 
 @app.callback(invoke_without_command=True)
 def rankloop(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
 ) -> None:
     """Rankings that learn while people use them, from the little that they reveal."""
     if version:

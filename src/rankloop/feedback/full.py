@@ -1,6 +1,5 @@
 """People who grade every item."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from numpy.random import Generator
@@ -10,7 +9,6 @@ from rankloop.core.types import Floats, Ints, Relevances
 
 
 @register("full")
-@dataclass(frozen=True, kw_only=True)
 class Full:
     """Grades of all items: the full information against which weaker feedback is judged. Draws nothing."""
 

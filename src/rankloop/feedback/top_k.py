@@ -1,6 +1,5 @@
 """People who grade the first items of the ranking."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from numpy.random import Generator
@@ -11,7 +10,6 @@ from rankloop.core.types import Floats, Ints, Relevances
 
 
 @register("top_k")
-@dataclass(frozen=True, kw_only=True)
 class TopK:
     """Grades of the first `depth` items of the ranking, as they are. Draws nothing.
 

@@ -2,7 +2,6 @@
 
 import functools
 import math
-from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar, NamedTuple
 
@@ -101,7 +100,6 @@ class Receipt(NamedTuple):
 
 
 @register("generic_forecaster")
-@dataclass(frozen=True, kw_only=True)
 class GenericForecaster:
     """The generic forecaster for any learnable measure and depth: weights on all m! rankings, so at most 5 items.
 
@@ -115,7 +113,7 @@ class GenericForecaster:
     """
 
     horizon: int | None = None
-    measure: Measure = DCG()  # noqa: RUF009  frozen
+    measure: Measure = DCG()
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ()

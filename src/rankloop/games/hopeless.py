@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -129,7 +128,6 @@ def _widest(game: Game, depth: int, row: int) -> Twins:
 
 
 @register("hopeless")
-@dataclass(frozen=True, kw_only=True)
 class Hopeless:
     """A fixed set of items whose best ranking cannot be learned from the grades of the first `depth` items.
 
@@ -139,7 +137,7 @@ class Hopeless:
     that of Theorem 32 of Chaudhuri (2016). Items get random names in every run. Refuses what can be learned.
     """
 
-    measure: Measure = NDCG()  # noqa: RUF009  frozen
+    measure: Measure = NDCG()
     n_items: int = 3
     depth: int = 1
     max_grade: int = 1

@@ -1,6 +1,5 @@
 """A linear ranker that never changes: yesterday's model as a learner."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from rankloop.core.types import Clicks, Decision, Feedback, Preferred, Problem, 
 
 
 @register("fixed_weights")
-@dataclass(frozen=True, kw_only=True)
 class FixedWeights(GreedyLearner):
     """Ranks by features · `weights` and learns nothing: a model trained elsewhere, to compare with or to serve.
 

@@ -1,7 +1,6 @@
 """Follow the perturbed leader: sort by what the items gained so far, plus noise."""
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -51,7 +50,6 @@ class State(NamedTuple):
 
 
 @register("ftpl")
-@dataclass(frozen=True, kw_only=True)
 class FTPL(SummedGains):
     """Follow the perturbed leader: sorts by summed gains plus fresh uniform noise, from the grades of all items.
 
@@ -64,7 +62,7 @@ class FTPL(SummedGains):
     """
 
     horizon: int | None = None
-    measure: Measure = DCG()  # noqa: RUF009  frozen
+    measure: Measure = DCG()
     epsilon: float | None = None
 
     tuned: ClassVar[str] = "epsilon"

@@ -1,6 +1,5 @@
 """The perceptron for ranking whose guarantee does not grow with the list: one pair is corrected per mistake."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rankloop.core.registry import Spec, register
@@ -8,7 +7,6 @@ from rankloop.learners._shared.perceptron_step import MistakeDriven
 
 
 @register("max_pair_perceptron")
-@dataclass(frozen=True, kw_only=True)
 class MaxPairPerceptron(MistakeDriven):
     """Algorithm 3 of Chaudhuri (2016): on a mistake w ← w + η · (features[i] − features[j]) for the worst-ordered pair.
 

@@ -1,7 +1,6 @@
 """Online mirror descent over the permutahedron: the mean position of an item follows its summed gains."""
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -73,7 +72,6 @@ class State(NamedTuple):
 
 
 @register("mirror_descent")
-@dataclass(frozen=True, kw_only=True)
 class MirrorDescent(SummedGains):
     """Online mirror descent: shows random orders whose mean worth per item is nearest to η · summed gains.
 
@@ -87,7 +85,7 @@ class MirrorDescent(SummedGains):
     """
 
     horizon: int | None = None
-    measure: Measure = DCG()  # noqa: RUF009  frozen
+    measure: Measure = DCG()
     learning_rate: float | None = None
 
     tuned: ClassVar[str] = "learning_rate"

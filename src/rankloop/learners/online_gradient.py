@@ -1,7 +1,7 @@
 """Online gradient descent on a surrogate, from the grades of the items."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -59,7 +59,6 @@ def _graded(features: Floats, feedback: Relevances) -> tuple[Floats, Ints, Float
 
 
 @register("online_gradient")
-@dataclass(frozen=True, kw_only=True)
 class OnlineGradient(GreedyLearner):
     """Online gradient descent on a surrogate, from the grades of all items.
 

@@ -2,7 +2,6 @@
 
 import functools
 import math
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -67,7 +66,6 @@ class Receipt(NamedTuple):
 
 
 @register("precision_bandit")
-@dataclass(frozen=True, kw_only=True)
 class PrecisionBandit(AnytimeLearner):
     """A bandit for Precision@n: √T regret from the grades of the first k items only, for every k ≥ 1.
 

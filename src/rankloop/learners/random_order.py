@@ -1,7 +1,6 @@
 """Rankings drawn uniformly: the baseline that knows nothing."""
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ class State(NamedTuple):
 
 
 @register("random_order")
-@dataclass(frozen=True, kw_only=True)
 class RandomOrder:
     """A uniformly random ranking each time, whatever comes back: the floor that every learner must beat.
 

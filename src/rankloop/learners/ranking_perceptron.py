@@ -1,6 +1,5 @@
 """The perceptron for ranking: a step on the SLAM surrogate whenever the measure sees a mistake."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
@@ -8,14 +7,7 @@ from rankloop.core.learner import all_finite
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints
 from rankloop.learners._shared.compiled_rounds import QueryRounds, more_rounds, next_query, write_history, write_round
-from rankloop.learners._shared.perceptron_step import (
-    MistakeDriven,
-    Rule,
-    State,
-    is_mistaken_order,
-    moved,
-    slam_slope,
-)
+from rankloop.learners._shared.perceptron_step import MistakeDriven, Rule, State, is_mistaken_order, moved, slam_slope
 
 
 @kernel
@@ -47,7 +39,6 @@ def _many_rounds(weights: Floats, mistakes: int, rounds: QueryRounds, rule: Rule
 
 
 @register("ranking_perceptron")
-@dataclass(frozen=True, kw_only=True)
 class RankingPerceptron(MistakeDriven):
     """Algorithm 2 of Chaudhuri (2016): on a mistake w ← w − η · ∇_w slam(features · w, relevance), else w stays.
 

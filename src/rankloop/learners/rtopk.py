@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -61,7 +60,6 @@ class Receipt(NamedTuple):
 
 
 @register("rtopk")
-@dataclass(frozen=True, kw_only=True)
 class RTopK:
     """Ranking with top-k feedback: explores in a few rounds of each block and follows what they tell in the others.
 
@@ -82,9 +80,9 @@ class RTopK:
 
     horizon: int | None = None
     blocks: int | None = None
-    measure: Measure = DCG()  # noqa: RUF009  frozen
+    measure: Measure = DCG()
     filler: Literal["follow", "random"] = "follow"
-    inner: AnyLearner = FTPL()  # noqa: RUF009  frozen
+    inner: AnyLearner = FTPL()
     estimator: Literal["all", "exploration"] = "all"
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)

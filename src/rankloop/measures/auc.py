@@ -1,7 +1,6 @@
 """The area under the ROC curve, as a gain and as the regret papers' loss."""
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -41,7 +40,6 @@ def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *opti
 
 
 @register("AUC")
-@dataclass(frozen=True, kw_only=True)
 class AUC(BinaryMeasure):
     """Area under the ROC curve: the share of (relevant, other) pairs of items that stand in the right order.
 
@@ -58,7 +56,6 @@ class AUC(BinaryMeasure):
 
 
 @register("AUCLoss")
-@dataclass(frozen=True, kw_only=True)
 class AUCLoss(AUC):
     """The share of (relevant, other) pairs of items in the wrong order: 1 − AUC, the regret papers' "AUC".
 

@@ -1,6 +1,5 @@
 """Average precision: precision at each relevant item, averaged over all relevant items."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +33,6 @@ def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *opti
 
 
 @register("AP")
-@dataclass(frozen=True, kw_only=True)
 class AveragePrecision(BinaryAtCutoff):
     """Average precision: how early the relevant items come; its mean over queries is known as MAP.
 

@@ -67,7 +67,6 @@ class _CumulatedGain(RankedMeasure):
 
 
 @register("DCG")
-@dataclass(frozen=True, kw_only=True)
 class DCG(_CumulatedGain):
     """Discounted cumulative gain: what the items are worth, less the lower they stand.
 
@@ -80,7 +79,6 @@ class DCG(_CumulatedGain):
 
 
 @register("nDCG")
-@dataclass(frozen=True, kw_only=True)
 class NDCG(_CumulatedGain):
     """Normalised discounted cumulative gain: DCG as a share of the best attainable one, between 0 and 1.
 

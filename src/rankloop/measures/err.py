@@ -1,6 +1,5 @@
 """Expected reciprocal rank."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -41,7 +40,6 @@ def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *opti
 
 
 @register("ERR")
-@dataclass(frozen=True, kw_only=True)
 class ERR(RankedMeasure):
     """Expected reciprocal rank: how far down a reader who stops at the first satisfying item has to go.
 

@@ -76,7 +76,6 @@ class _HalfLife(RankedMeasure):
 
 
 @register("ERU")
-@dataclass(frozen=True, kw_only=True)
 class ERU(_HalfLife):
     """Expected rank utility: for readers whose attention halves every few places.
 
@@ -89,7 +88,6 @@ class ERU(_HalfLife):
 
 
 @register("NERU")
-@dataclass(frozen=True, kw_only=True)
 class NERU(_HalfLife):
     """Normalised expected rank utility: ERU as a share of the best attainable one, between 0 and 1.
 

@@ -1,6 +1,5 @@
 """The number of pairs of items in the wrong order."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +32,6 @@ def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *opti
 
 
 @register("PairwiseLoss")
-@dataclass(frozen=True, kw_only=True)
 class PairwiseLoss(RankedMeasure):
     """The number of pairs of items in the wrong order, whatever the distance of their grades.
 

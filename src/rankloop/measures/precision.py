@@ -1,6 +1,5 @@
 """Precision: the share of relevant items among the first."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +33,6 @@ def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *opti
 
 
 @register("P")
-@dataclass(frozen=True, kw_only=True)
 class Precision(BinaryAtCutoff):
     """Precision: the share of relevant items among the first `cutoff`, whatever their order.
 

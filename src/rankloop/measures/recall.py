@@ -1,6 +1,5 @@
 """Recall: the share of the relevant items that are found."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +32,6 @@ def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *opti
 
 
 @register("Recall")
-@dataclass(frozen=True, kw_only=True)
 class Recall(BinaryAtCutoff):
     """Recall: the share of the relevant items that stand among the first `cutoff`.
 

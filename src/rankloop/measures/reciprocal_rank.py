@@ -1,6 +1,5 @@
 """Reciprocal rank: how far down the first relevant item is."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +29,6 @@ def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *opti
 
 
 @register("RR")
-@dataclass(frozen=True, kw_only=True)
 class ReciprocalRank(BinaryAtCutoff):
     """Reciprocal rank: for readers who want one relevant item; its mean over queries is known as MRR.
 

@@ -1,6 +1,5 @@
 """The sum of positions, weighted by relevance."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +29,6 @@ def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *opti
 
 
 @register("SumLoss")
-@dataclass(frozen=True, kw_only=True)
 class SumLoss(RankedMeasure):
     """Position times relevance, summed: a loss that is linear in the relevance.
 

@@ -1,6 +1,5 @@
 """How feedback travels: late, lost or twice."""
 
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from numpy.random import Generator
@@ -21,7 +20,6 @@ category("delivery", Delivery)
 
 
 @register("late")
-@dataclass(frozen=True, kw_only=True)
 class Late:
     """A share of the feedback arrives up to `rounds` rounds after it was given, so out of order too."""
 
@@ -39,7 +37,6 @@ class Late:
 
 
 @register("lost")
-@dataclass(frozen=True, kw_only=True)
 class Lost:
     """A share of the feedback never arrives."""
 
@@ -53,7 +50,6 @@ class Lost:
 
 
 @register("repeated")
-@dataclass(frozen=True, kw_only=True)
 class Repeated:
     """A share of the feedback arrives a second time, one round later."""
 

@@ -1,7 +1,5 @@
 """Squared distance to the normalised gains: calibrated for nDCG."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from rankloop.core.kernels import discount, exponential_gain, kernel
@@ -29,7 +27,6 @@ def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
 
 
 @register("calibrated_squared")
-@dataclass(frozen=True, kw_only=True)
 class CalibratedSquared(ListwiseSurrogate):
     """Squared distance between scores and normalised gains: calibrated for nDCG.
 

@@ -1,6 +1,5 @@
 """ListNet without its normalisation: a Kullback-Leibler divergence that grades enter one at a time."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -37,7 +36,6 @@ def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
 
 
 @register("kl")
-@dataclass(frozen=True, kw_only=True)
 class KL:
     """Un-normalised ListNet: a Kullback-Leibler divergence that learns from single grades.
 

@@ -1,7 +1,5 @@
 """ListNet: cross entropy between the softmax of the grades and that of the scores."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from rankloop.core.kernels import kernel
@@ -30,7 +28,6 @@ def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
 
 
 @register("list_net")
-@dataclass(frozen=True, kw_only=True)
 class ListNet(ListwiseSurrogate):
     """ListNet: the cross entropy between the softmax of the grades and that of the scores.
 

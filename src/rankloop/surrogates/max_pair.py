@@ -1,7 +1,5 @@
 """The hinge of the one pair that is ordered worst."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from rankloop.core.checks import check_positive
@@ -31,7 +29,6 @@ def worst_pair(scores: Floats, relevance: Floats, margin: float) -> tuple[float,
 
 
 @register("max_pair")
-@dataclass(frozen=True, kw_only=True)
 class MaxPair(ListwiseSurrogate):
     """The worst pair: the largest amount by which an item fails to beat one of lower grade by a margin.
 

@@ -1,6 +1,5 @@
 """RankSVM: a hinge for every pair of items with different grades."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -47,7 +46,6 @@ def rank_svm_terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
 
 
 @register("rank_svm")
-@dataclass(frozen=True, kw_only=True)
 class RankSVM:
     """RankSVM: every pair of items with different grades should be a margin of 1 apart.
 

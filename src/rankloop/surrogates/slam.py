@@ -1,6 +1,5 @@
 """SLAM: a hinge per item against the best item of lower grade, weighted so that it bounds a measure."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -77,7 +76,6 @@ def slam_of_ap(scores: Floats, relevance: Floats, margin: float) -> tuple[float,
 
 
 @register("slam")
-@dataclass(frozen=True, kw_only=True)
 class Slam(ListwiseSurrogate):
     """SLAM: each item should beat the best item of lower grade by a margin, weighted as in nDCG or AP.
 

@@ -1,6 +1,5 @@
 """SmoothDCG@1: the gain of the first item, with a softmax instead of the maximum."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -34,7 +33,6 @@ def _terms(scores: Floats, items: Ints, grades: Floats, smoothing: float) -> tup
 
 
 @register("smooth_dcg")
-@dataclass(frozen=True, kw_only=True)
 class SmoothDCG:
     """SmoothDCG@1: minus the gain to expect in the first place when it is drawn by a softmax of the scores.
 

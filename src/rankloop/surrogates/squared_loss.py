@@ -1,6 +1,5 @@
 """Squared distance between scores and grades."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -36,7 +35,6 @@ def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
 
 
 @register("squared")
-@dataclass(frozen=True, kw_only=True)
 class Squared:
     """Squared distance between scores and grades: every item is judged alone.
 

@@ -1,7 +1,6 @@
 """Simulated campaigns: people who visit, ads that few of them click."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Literal
 
@@ -45,7 +44,6 @@ def _offset(rate: float, taste: float) -> float:
 
 
 @register("campaign")
-@dataclass(frozen=True, kw_only=True)
 class Campaign:
     """Visitors x ~ N(0, I) with `n_context` features; ad a is clicked with probability σ(b_a + `taste` · θ_a · x).
 

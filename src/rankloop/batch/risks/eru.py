@@ -39,7 +39,6 @@ class _HalfLife(PositionLoss):
 
 
 @register("eru", category="risk")
-@dataclass(frozen=True, kw_only=True)
 class ERULoss(_HalfLife):
     """The structured bound on (the best expected rank utility) − (that of the ranking), in its own units.
 
@@ -54,7 +53,6 @@ class ERULoss(_HalfLife):
 
 
 @register("neru", category="risk")
-@dataclass(frozen=True, kw_only=True)
 class NERULoss(_HalfLife):
     """The structured bound on 1 − NERU, the normalised expected rank utility.
 

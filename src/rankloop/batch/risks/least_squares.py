@@ -1,7 +1,5 @@
 """Scores that predict grades."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import rankloop.batch.risks.base  # noqa: F401  (declares the category)
@@ -10,7 +8,6 @@ from rankloop.core.types import Floats, Ints
 
 
 @register("least_squares", category="risk")
-@dataclass(frozen=True, kw_only=True)
 class LeastSquares:
     """Least squares: scores that predict the grades, every item judged alone.
 

@@ -1,6 +1,6 @@
 """The convex surrogates of online learning as risks."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import ClassVar, Literal
 
@@ -24,7 +24,6 @@ def sum_over_lists(surrogate: Surrogate, scores: Floats, relevance: Floats, offs
 
 
 @register("list_net", category="risk")
-@dataclass(frozen=True, kw_only=True)
 class ListNetRisk:
     """ListNet: the cross entropy between the softmax of the grades and that of the scores, as a risk.
 
@@ -39,7 +38,6 @@ class ListNetRisk:
 
 
 @register("slam", category="risk")
-@dataclass(frozen=True, kw_only=True)
 class SlamRisk:
     """SLAM: each item should beat the best item of lower grade by a margin, weighted as in nDCG or AP, as a risk.
 

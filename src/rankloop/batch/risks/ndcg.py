@@ -1,6 +1,5 @@
 """A bound on 1 − nDCG."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rankloop.batch.risks.structured_loss import PositionLoss
@@ -10,7 +9,6 @@ from rankloop.core.types import Floats
 
 
 @register("ndcg", category="risk")
-@dataclass(frozen=True, kw_only=True)
 class NDCGLoss(PositionLoss):
     """The structured bound on 1 − nDCG, or on 1 − nDCG@`cutoff`: the ranking that would hurt most, by assignment.
 

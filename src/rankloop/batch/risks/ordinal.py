@@ -1,6 +1,5 @@
 """Pairs of items of different grade, all of them, without looking at pairs."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -62,7 +61,6 @@ def _of_lists(scores: Floats, levels: Ints, offsets: Ints, costs: Floats) -> tup
 
 
 @register("ordinal", category="risk")
-@dataclass(frozen=True, kw_only=True)
 class Ordinal:
     """Ordinal regression: a hinge for every pair of items of different grade, in O(m log m).
 

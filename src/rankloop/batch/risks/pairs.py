@@ -1,7 +1,5 @@
 """Preferences: any list of pairs, from grades or from elsewhere."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import rankloop.batch.risks.base  # noqa: F401  (declares the category)
@@ -53,7 +51,6 @@ def _of_lists(scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, 
 
 
 @register("preferences", category="risk")
-@dataclass(frozen=True, kw_only=True)
 class Preferences:
     """Preferences: a hinge for every listed pair of items, which need not agree with any grades.
 

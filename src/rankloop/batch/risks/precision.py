@@ -1,6 +1,5 @@
 """A bound on the precision that is lost."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +11,6 @@ from rankloop.core.types import Floats
 
 
 @register("precision", category="risk")
-@dataclass(frozen=True, kw_only=True)
 class PrecisionLoss(PositionLoss):
     """The structured bound on 1 − P@`cutoff` / (the best P@`cutoff` that these items allow).
 

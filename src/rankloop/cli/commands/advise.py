@@ -24,8 +24,7 @@ USUAL_ITEMS = 4  # where a fixed set is asked about without its size
 )
 def advise(
     feedback: Annotated[
-        str | None,
-        typer.Option("--feedback", "-f", metavar="NAME", help=f"What comes back: {', '.join(FEEDBACK)}."),
+        str | None, typer.Option("--feedback", "-f", metavar="NAME", help=f"What comes back: {', '.join(FEEDBACK)}.")
     ] = None,
     items: Annotated[
         str | None, typer.Option("--items", metavar="features|fixed|N", help="With features, or a fixed set of N.")

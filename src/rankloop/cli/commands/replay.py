@@ -13,8 +13,7 @@ from rankloop.cli.options import AsJson, Imports
 @command("In use", "rankloop replay shop-data", "rankloop replay postgresql://user:password@host/database")
 def replay(
     log: Annotated[
-        str,
-        typer.Argument(metavar="LOG", help="The log of a service: its folder, its file, or its RANKLOOP_STORE."),
+        str, typer.Argument(metavar="LOG", help="The log of a service: its folder, its file, or its RANKLOOP_STORE.")
     ],
     data: Annotated[
         Path | None,

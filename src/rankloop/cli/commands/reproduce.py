@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 
 @command(
-    "Experiments",
-    "rankloop list experiments",
-    "rankloop reproduce top1-1 --quick",
-    "rankloop reproduce --all --quick",
+    "Experiments", "rankloop list experiments", "rankloop reproduce top1-1 --quick", "rankloop reproduce --all --quick"
 )
 def reproduce(
     ids: Annotated[

@@ -25,8 +25,7 @@ def serve(
         str, typer.Option("--host", metavar="ADDRESS", help="Other than 127.0.0.1 needs keys in RANKLOOP_KEYS.")
     ] = "127.0.0.1",
     workers: Annotated[
-        int,
-        typer.Option("--workers", min=1, metavar="N", help="How many processes; several need a PostgreSQL store."),
+        int, typer.Option("--workers", min=1, metavar="N", help="How many processes; several need a PostgreSQL store.")
     ] = 1,
     keep_days: Annotated[
         float | None,

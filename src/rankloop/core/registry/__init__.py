@@ -6,7 +6,7 @@ import pkgutil
 import types
 from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
-from typing import Any, NamedTuple, TypeVar, get_origin
+from typing import Any, NamedTuple, TypeVar, dataclass_transform, get_origin
 
 from rankloop.core import protocols
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
@@ -58,11 +58,12 @@ category("feedback", protocols.FeedbackModel)
 category("stream", protocols.Stream)
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 def register(kind: str, category: str | None = None) -> Callable[[type[T]], type[T]]:
     """Make a frozen, keyword-only dataclass known by `kind`; the category follows from its methods unless given."""
 
     def enter(cls: type[T]) -> type[T]:
-        if not dataclasses.is_dataclass(cls):
+        if "__dataclass_params__" not in vars(cls):
             cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
         if not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
             raise InvalidInput(f"{cls.__name__} must be a frozen dataclass: recipes do not change")

@@ -1,7 +1,6 @@
 """Streams that change while the learner learns."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, Literal
 
@@ -14,7 +13,6 @@ from rankloop.core.types import Floats, Ints, Problem, Query
 
 
 @register("drift")
-@dataclass(frozen=True, kw_only=True)
 class Drift:
     """The inner stream, whose world changes at round `at` (counted from 0), and every `at` rounds if `repeat`.
 

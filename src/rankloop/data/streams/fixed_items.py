@@ -61,7 +61,6 @@ def _grades(probabilities: Floats, rng: Generator, n: int) -> Floats:
 
 
 @register("flipped_relevance")
-@dataclass(frozen=True, kw_only=True)
 class FlippedRelevance(_BinaryGrades):
     """A fixed set of which `n_relevant` items are relevant; every round each grade is flipped with probability `flip`.
 
@@ -83,7 +82,6 @@ class FlippedRelevance(_BinaryGrades):
 
 
 @register("noisy_relevance")
-@dataclass(frozen=True, kw_only=True)
 class NoisyRelevance(_BinaryGrades):
     """A fixed set with hidden relevance r in {0, 1}; a round's grade is 1 when r + N(0, sd²) exceeds ½, else 0.
 

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,6 @@ NOT_DATA = (*SIDE_SUFFIXES, ".json", ".csv", ".md", ".sha256")
 
 
 @register("letor")
-@dataclass(frozen=True, kw_only=True)
 class Letor:
     """Queries of LETOR files, drawn at random: `path` is a file, a folder of them, or a list of files.
 

@@ -1,7 +1,5 @@
 """Queries with normal features whose grades follow a linear function and noise."""
 
-from dataclasses import dataclass
-
 from numpy.random import Generator
 
 from rankloop.core.checks import check_deviation
@@ -15,7 +13,6 @@ SHARES = (0.5, 0.25, 0.15, 0.07, 0.03)
 
 
 @register("linear_gaussian")
-@dataclass(frozen=True, kw_only=True)
 class LinearGaussian(SimulatedQueries):
     """Normal features, and five grades that cut w·x + noise·N(0, 1) at the shares .50 / .25 / .15 / .07 / .03.
 

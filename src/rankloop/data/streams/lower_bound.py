@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +16,6 @@ MAX_RATIO = 2**31  # radius / margin; its square is a number of features
 
 
 @register("lower_bound")
-@dataclass(frozen=True, kw_only=True)
 class LowerBound:
     """Query i has the two items ±`radius` · e_i; whichever is ranked first the first time is irrelevant from then on.
 

@@ -1,7 +1,5 @@
 """Queries that a linear function ranks perfectly, with a margin."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtr, ndtri
@@ -16,7 +14,6 @@ from rankloop.data.streams.pool import N_GRADES, SimulatedQueries, dataset_of_eq
 
 
 @register("separable")
-@dataclass(frozen=True, kw_only=True)
 class Separable(SimulatedQueries):
     """Items of grade g are N(g·w, I) with w·x kept within ±(1 − margin)/2 of g: w ranks every query perfectly.
 

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
@@ -19,7 +18,6 @@ from rankloop.data.readers.text import Corpus, Words, read_corpus, tf_idf
 
 
 @register("topics")
-@dataclass(frozen=True, kw_only=True)
 class Topics:
     """Random documents of a collection as candidates; those of the person's topic have grade 1, all others 0.
 

@@ -1,7 +1,5 @@
 """Queries that resemble those of a web search engine: many features, few very good answers, nothing quite linear."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.random import Generator
 
@@ -18,7 +16,6 @@ NONLINEAR = 0.5
 
 
 @register("web_search")
-@dataclass(frozen=True, kw_only=True)
 class WebSearch(SimulatedQueries):
     """Features in [0, 1], five grades that cut linear + ½·nonlinear + noise·N(0, 1) at .26 / .36 / .28 / .08 / .02.
 

@@ -78,8 +78,5 @@ def _evaluate_rows(log: Iterable[Rows], name: str, method: str, options: Options
     for rows in log:
         current.add(series_of(rows._replace(target=rows.propensity), "ips", options.limit))
         target.add(series_of(rows, known, options.limit))
-    estimates = {
-        CURRENT: concluded(current, "ips", options),
-        name: concluded(target, method, options, SPANS[known]),
-    }
+    estimates = {CURRENT: concluded(current, "ips", options), name: concluded(target, method, options, SPANS[known])}
     return Report(current.n, 0, current.rewarded, 0, estimates, unit_of(current))

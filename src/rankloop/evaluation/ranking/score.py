@@ -39,11 +39,7 @@ class Scores(NamedTuple):
 
 
 def score_session(
-    session: Session,
-    dataset: Dataset,
-    measures: Measures,
-    *,
-    watch: Callable[[range], Iterable[int]] = iter,
+    session: Session, dataset: Dataset, measures: Measures, *, watch: Callable[[range], Iterable[int]] = iter
 ) -> Scores:
     """What a session would show without exploring, judged query by query; `watch` may draw a progress bar."""
     if dataset.n_queries == 0:

@@ -1,6 +1,5 @@
 """Random cosine features: a linear learner that learns curved things."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -40,7 +39,6 @@ def cosines(features: Floats, directions: Floats, phases: Floats) -> Floats:
 
 
 @register("random_features")
-@dataclass(frozen=True, kw_only=True)
 class RandomFeatures(FeatureMap):
     """The `inner` learner on random cosine features: a linear learner learns curved things.
 

@@ -1,6 +1,5 @@
 """Features brought to mean 0 and deviation 1 on the way in, with moments learned as the queries come."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -54,7 +53,6 @@ def scale_rows(n_rows: int, mean: Floats, squares: Floats, features: Floats) -> 
 
 
 @register("standardised")
-@dataclass(frozen=True, kw_only=True)
 class Standardised(FeatureMap):
     """The `inner` learner on features brought to mean 0 and deviation 1.
 

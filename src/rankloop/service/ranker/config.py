@@ -127,10 +127,7 @@ def _problem(body: ProblemBody, encoding: Encoding | None) -> tuple[Problem, int
         if value is not None and not least <= value <= MAX_FEATURES:
             raise Rejected(f"problem.{name}", f"must be from {least} to {MAX_FEATURES}, got {value}")
     n_items = None if items is None else len(items)
-    return (
-        Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names),
-        n_features,
-    )
+    return (Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names), n_features)
 
 
 def _base(base: BaseBody | None, problem: Problem, given: int) -> tuple[int | None, Floats | None]:

@@ -1,0 +1,27 @@
+"""A request walks through few files, which a stranger can follow: counted by the script that developers use."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tools.request_walk import Walk, walks
+
+MAX_FILES = 14
+
+
+@pytest.fixture(scope="module")
+def walked() -> dict[str, Walk]:
+    return {walk.call: walk for walk in asyncio.run(walks())}
+
+
+@pytest.mark.parametrize("call", ["rank", "feedback"])
+def test_a_request_enters_few_files(walked: dict[str, Walk], call: str) -> None:
+    assert len(walked[call].files) <= MAX_FILES, walked[call].files
+
+
+def test_the_walks_are_those_of_the_design_page(walked: dict[str, Walk]) -> None:
+    """They begin and end where the pictures say."""
+    for call, last in (("rank", "service/log/projection.py"), ("feedback", "core/learner.py")):
+        assert walked[call].files[0] == "service/http/middleware.py"
+        assert walked[call].files[-1] == last
