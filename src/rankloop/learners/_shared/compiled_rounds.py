@@ -13,9 +13,7 @@ from rankloop.core.types import Floats, Ints, Problem
 from rankloop.data.dataset import Dataset
 
 ROUNDS, DRAWN, OWN, WRITTEN, LIMIT = 0, 1, 2, 3, 4  # the entries of QueryRounds.counts
-FIRST_ROW, COUNT, REFUSED, LOG_PROPENSITY, EXPLORATION, NUMBERS = range(
-    6
-)  # the entries of a row of QueryRounds.history
+FIRST_ROW, COUNT, REFUSED, LOG_PROPENSITY, EXPLORATION, NUMBERS = range(6)  # the entries of a row of its history
 LINE = 8  # numbers in a line of the processor's cache
 AHEAD = 2**11  # numbers fetched ahead; of longer queries the processor itself foresees the rest
 
