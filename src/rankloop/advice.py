@@ -21,7 +21,7 @@ FEEDBACK = {
     "reward": "a click, or none, on the one thing shown",
     "files": "files of queries with grades",
     "log": "a log of lists and clicks",
-    "ad_log": "a log of ads, each with its chance to be shown",
+    "ad_log": "a log of ads, each with its probability to be shown",
 }
 ITEMS = {"features": "with features", "fixed": "a fixed set"}
 ANSWERS = {

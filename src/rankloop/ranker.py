@@ -39,7 +39,7 @@ class Ranker:
     ['b', 'a']
 
     `learner` is a kind (`"3pr"`), a whole spec (`{"kind": "3pr", "swap": 0.3}`) or a learner. Items with features are
-    given to `rank` each time; a fixed set without features is named once, as `items`. `shown` is how many places
+    given to `rank` each time; a fixed set without features is named once, as `items`. `shown` is how many positions
     people see and `depth` how many grades come back; None means all.
     """
 

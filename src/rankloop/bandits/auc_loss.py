@@ -1,4 +1,4 @@
-"""The AUC loss over all pairs of a clicked and an unclicked example, and its slope, without visiting the pairs."""
+"""The AUC loss over pairs of a clicked and an unclicked example: its slope without visiting them, steps by samples."""
 
 from typing import Literal
 

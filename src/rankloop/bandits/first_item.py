@@ -1,4 +1,4 @@
-"""Exploration of the first item: it is drawn, the others follow by score."""
+"""The first item: drawn to explore, the others following by score; and people who reward it alone."""
 
 from typing import ClassVar
 

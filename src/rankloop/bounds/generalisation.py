@@ -3,7 +3,7 @@
 G `lipschitz` is the largest sum of absolute slopes of the loss in the scores, H `smoothness` that of its curvature, W
 `radius` the bound on the weights, R `longest` that on the rows of the features (‖·‖₂ where ‖w‖₂ ≤ W, ‖·‖_∞ where
 ‖w‖₁ ≤ W), n `n_queries`, m `n_items` the longest list, d `n_features`, B `largest` the largest loss, δ `delta` the
-chance to fail.
+probability to fail.
 Reference: Chaudhuri (2016), Learning to Rank, chapter IV and appendix C; what is corrected is said where it is.
 """
 

@@ -104,7 +104,7 @@ def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path
     typer.echo(clicks.described)
     rows = [(regularisation, f"{gain:.4f}") for regularisation, gain in curve.items()]
     show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))
-    typer.echo(f"chance to be looked at, first places: {', '.join(f'{one:.2f}' for one in ranker.examined[:10])}")
+    typer.echo(f"examination probability, first positions: {', '.join(f'{one:.2f}' for one in ranker.examined[:10])}")
     typer.echo(f"chosen: {best:g}\nmodel: {model}")
 
 

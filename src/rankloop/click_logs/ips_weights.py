@@ -1,4 +1,4 @@
-"""Learning from yesterday's clicks: each counts as much as its position was unlikely to be examined."""
+"""Clicks as grades and as pairs, each counting as much as its position was unlikely to be examined."""
 
 from itertools import pairwise
 from typing import NamedTuple

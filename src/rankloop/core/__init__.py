@@ -1,1 +1,1 @@
-"""The core: types, contracts, the session, the registry and the arithmetic everything shares."""
+"""The core: types, protocols, the session and its file, the adapter, the registry, kernels, what learners share."""

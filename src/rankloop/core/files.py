@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Files that are either whole or not there, and the folders of caches."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""The contracts that learners, people, measures, surrogates and streams keep."""
+"""The protocols that learners, people, measures, surrogates and streams keep."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -39,7 +39,7 @@ class Learner(Protocol[S, R]):
         """The best ranking it knows, without exploration."""
 
     def log_prob(self, state: S, query: Query, ranking: Ints) -> float:
-        """Log-probability that `rank` shows these items in these places in the seen part; nan without closed form."""
+        """Log-probability that `rank` shows these items at these positions of the seen part; nan: no closed form."""
 
 
 @runtime_checkable

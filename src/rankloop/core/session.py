@@ -1,4 +1,4 @@
-"""A learner in use: the one mutable object."""
+"""A learner in use: the one mutable object, and the checks of queries and feedback at its border."""
 
 from collections.abc import Iterator
 from threading import Lock
@@ -224,7 +224,7 @@ def fault_in(ranking: Ints, n_items: int, seen: int, items: Ints, values: Floats
 
 
 def checked_feedback(feedback: Feedback, ranking: Ints, n_items: int, limit: int | None) -> Feedback:
-    """The feedback with arrays as kernels want them; `limit` is how many places could be seen (None: all)."""
+    """The feedback with arrays as kernels want them; `limit` is how many positions could be seen (None: all)."""
     seen = n_items if limit is None or limit > n_items else limit
     kind = type(feedback)
     if isinstance(feedback, Clicks | Relevances):

@@ -1,4 +1,4 @@
-"""The words of rankloop as values: what is asked, shown and revealed."""
+"""The words of rankloop as values: what is asked, shown and revealed; and numbers from outside, checked."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -87,7 +87,7 @@ class Arrival(NamedTuple):
 class Limit(NamedTuple):
     """How far a sequential learner may move items away from its best ranking."""
 
-    positions: int = -1  # no item moves more places than this, up or down; -1: no limit
+    positions: int = -1  # no item moves more positions than this, up or down; -1: no limit
     keep_first: bool = False
 
 
@@ -143,7 +143,7 @@ def real_numbers(values: Any, name: str) -> Floats:
 
 
 def finite_floats(values: ArrayLike, ndim: int, name: str) -> Floats:
-    """A writable C-contiguous float64 copy, refusing wrong shapes, NaN and infinity by place."""
+    """A writable C-contiguous float64 copy, refusing wrong shapes, NaN and infinity by position."""
     array = real_numbers(values, name)
     if array.ndim != ndim:
         raise InvalidInput(f"{name} must have {ndim} dimension(s), got shape {array.shape}")

@@ -11,10 +11,10 @@ ALWAYS = np.ones(1)
 
 @register("cascade")
 class Cascade(TopDownReader):
-    """Looks at the items from the top, clicks the first that attracts, and stops: at most one click.
+    """Examines the items from the top, clicks the first that attracts, and stops: at most one click.
 
-    P(click | looked at, grade) is that of the `behaviour` on the scale 0 … `max_grade` (1, 2 or 4).
-    Draws three doubles per place. Use it for searches that one item satisfies.
+    P(click | examined, grade) is that of the `behaviour` on the scale 0 … `max_grade` (1, 2 or 4).
+    Draws three doubles per position. Use it for searches that one item satisfies.
     Reference: Craswell, Zoeter, Taylor and Ramsey (2008), An Experimental Comparison of Click Position-Bias Models.
     """
 

@@ -26,7 +26,7 @@ def _first(ranking: Ints, relevance: Floats, accuracy: float, draws: Floats) -> 
 class FirstRelevant:
     """Reads from the top, clicks the first item judged relevant (a grade above 0), and stops.
 
-    Each judgment is right with probability `accuracy`. Draws one double per place that could be read.
+    Each judgment is right with probability `accuracy`. Draws one double per position that could be read.
     Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 4.2.
     """
 

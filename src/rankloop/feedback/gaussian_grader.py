@@ -29,7 +29,7 @@ def _best_of_seen(ranking: Ints, relevance: Floats, sd: float, max_clicks: int, 
 class GaussianGrader:
     """Adds N(0, `sd`²) to the grades of the first `shown` items and clicks the `max_clicks` that then seem best.
 
-    Draws one double per place that is seen. They always click: what they reveal is which items seem better.
+    Draws one double per position that is seen. They always click: what they reveal is which items seem better.
     Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 8.
     """
 

@@ -28,7 +28,7 @@ def _read(ranking: Ints, relevance: Floats, noise: float, max_clicks: int, draws
 class NoisyReader:
     """Reads the first `shown` items and clicks up to `max_clicks` of them that seem relevant (a grade above 0).
 
-    Each judgment is wrong with probability `noise`. Draws one double per place that is read.
+    Each judgment is wrong with probability `noise`. Draws one double per position that is read.
     Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, section 8.
     """
 

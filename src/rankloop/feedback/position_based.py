@@ -1,4 +1,4 @@
-"""The position-based model: whether people look at a place depends on the place alone."""
+"""The position-based model: whether people examine a position depends on the position alone."""
 
 import numpy as np
 from numpy.random import Generator
@@ -24,10 +24,10 @@ def _examine_and_click(
 
 @register("position_based")
 class PositionBased(GradedClicks):
-    """P(click at place p) = (1 / (p + 1))^`severity` · P(click | looked at, grade), each place for itself.
+    """P(click at position p) = (1 / (p + 1))^`severity` · P(click | examined, grade), each position for itself.
 
     The second factor is that of the `behaviour` on the scale 0 … `max_grade` (1, 2 or 4). `severity` = 0 is no
-    position bias. Draws one double per place. Use it where `propensities` must be known, as for inverse weighting.
+    position bias. Draws one double per position. Use it where `propensities` must be known, as for inverse weighting.
     References: Richardson, Dominowska and Ragno (2007), Predicting Clicks; Joachims, Swaminathan and Schnabel (2017),
     Unbiased Learning-to-Rank with Biased Feedback.
     """
@@ -47,7 +47,7 @@ class PositionBased(GradedClicks):
         return Clicks(*_examine_and_click(ranking, relevance, self._click, self.severity, draws))
 
     def propensities(self, n_items: int) -> Floats:
-        """The probability that each place is looked at."""
+        """The probability that each position is examined."""
         examined = np.power(1.0 / np.arange(1.0, n_items + 1.0), self.severity, dtype=np.float64)
         examined[seen_positions(self.shown, n_items) :] = 0.0
         return examined

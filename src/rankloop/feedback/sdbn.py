@@ -11,7 +11,7 @@ class Sdbn(TopDownReader):
 
     Attraction and satisfaction by grade are those of the `behaviour` on the scale 0 … `max_grade` (1, 2 or 4).
     With `persistence` = 1 it is the simplified model, which then coincides with `dcm`; below 1 it is the full one.
-    Draws three doubles per place.
+    Draws three doubles per position.
     Reference: Chapelle and Zhang (2009), A Dynamic Bayesian Network Click Model for Web Search Ranking.
     """
 

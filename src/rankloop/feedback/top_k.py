@@ -13,7 +13,7 @@ from rankloop.core.types import Floats, Ints, Relevances
 class TopK:
     """Grades of the first `depth` items of the ranking, as they are. Draws nothing.
 
-    Use it for raters who judge a few items: the learner must show an item near the top to hear about it.
+    Use it for raters who judge a few items: the learner must show an item near the top to learn about it.
     Reference: Chaudhuri and Tewari (2015), Online Ranking with Top-1 Feedback.
     """
 
@@ -25,6 +25,6 @@ class TopK:
             raise InvalidInput(f"depth = {self.depth}: at least the first item has to be graded (depth = 1)")
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Relevances:
-        """The grades of the items in the first `depth` places."""
+        """The grades of the items in the first `depth` positions."""
         items = ranking[: self.depth].copy()
         return Relevances(items, relevance[items])

@@ -1,4 +1,4 @@
-"""The user browsing model: whether people look at a place depends on how far back their last click is."""
+"""The user browsing model: whether people examine a position depends on how far back their last click is."""
 
 import numpy as np
 from numpy.random import Generator
@@ -9,8 +9,8 @@ from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.feedback.click_behaviours import Behaviour, GradedClicks, of_grade
 from rankloop.feedback.click_model import clicks_at, seen_positions
 
-# Row p, column d − 1: the probability of looking at place p when the last click was d places above;
-# the diagonal: when there was none. As published for the first ten places.
+# Row p, column d − 1: the probability of examining position p when the last click was d positions above;
+# the diagonal: when there was none. As published for the first ten positions.
 EXAMINED = np.zeros((10, 10))
 for _position, _row in enumerate(
     (
@@ -31,7 +31,7 @@ for _position, _row in enumerate(
 
 @kernel
 def examination_probability(table: Floats, position: int, last_click: int) -> float:
-    """From the table; places below it count as its last, longer ways back as its longest."""
+    """From the table; positions below it count as its last, longer ways back as its longest."""
     row = min(position, len(table) - 1)
     if last_click < 0:
         return float(table[row, row])
@@ -54,10 +54,10 @@ def _browse(ranking: Ints, relevance: Floats, click: Floats, table: Floats, draw
 
 @register("ubm")
 class Ubm(GradedClicks):
-    """P(click at place p) = P(looked at | p, distance to the last click above) · P(click | looked at, grade).
+    """P(click at position p) = P(examined | p, distance to the last click above) · P(click | examined, grade).
 
     The first factor is the published table, the second that of the `behaviour` on the scale 0 … `max_grade` (1, 2 or
-    4). Draws one double per place. Use it for people who skip: a click makes the next places more likely to be seen.
+    4). Draws one double per position. Use it for people who skip: a click makes the next positions likelier to be seen.
     Reference: Dupret and Piwowarski (2008), A User Browsing Model to Predict Search Engine Click Data from Past
     Observations.
     """

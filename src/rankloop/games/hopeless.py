@@ -38,7 +38,7 @@ class Twins(NamedTuple):
 def twins(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) -> Twins:
     """The pair with the widest gap between the best rankings 0, 1, 2, … of `first` and a swap or the reverse of it.
 
-    A linear program over both distributions: maximise gap subject to equal chances of all grades on all sets of `depth`
+    A linear program over both distributions: maximise gap subject to equal probabilities of all grades on every `depth`
     items, and (loss of ranking − loss of 0, 1, 2, …)·first + (loss of ranking − loss of the other)·second ≥ gap for
     every ranking. `InvalidInput` when the game is not hopeless: then there is no such pair.
     """
@@ -131,7 +131,7 @@ def _widest(game: Game, depth: int, row: int) -> Twins:
 class Hopeless:
     """A fixed set of items whose best ranking cannot be learned from the grades of the first `depth` items.
 
-    There are two distributions of relevances with the same chances of all grades on every `depth` items, but without a
+    There are two distributions of relevances with the same probabilities of all grades on every `depth` items, but no
     common best ranking by the measure; `which` of them is played. On at least one of the two, the regret of any learner
     grows linearly, by half the `gap` of the pair per round. `pair` is the widest one that a linear program finds, or
     that of Theorem 32 of Chaudhuri (2016). Items get random names in every run. Refuses what can be learned.

@@ -20,7 +20,7 @@ class Mixed(NamedTuple):
 
     ranking: Ints  # to be shown
     rankings: Ints  # (n_rankers, n_items): what it was made of
-    teams: Ints  # which ranker gave each place, −1 where the method does not say
+    teams: Ints  # which ranker gave each position, −1 where the method does not say
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ UNFAIR = 1e3  # what a unit of unfairness costs beside a sensitivity of at most 
 
 
 def allowed_lists(a: Ints, b: Ints, length: int) -> Ints:
-    """All lists of this length in which each place holds the best item left of a or of b."""
+    """All lists of this length in which each position holds the best item left of a or of b."""
     lists: list[list[int]] = [[]]
     for _ in range(length):
         lists = [[*begun, item] for begun in lists for item in _next_items(a, b, begun)]
@@ -33,7 +33,7 @@ def item_credit(rankings: Ints) -> Floats:
 
 
 def sensitivity(credits: Floats) -> Floats:
-    """How open the winner of each list is under a click at place p with probability ∝ 1 / (p + 1)."""
+    """How open the winner of each list is under a click at position p with probability ∝ 1 / (p + 1)."""
     by_position = 1.0 / (np.arange(credits.shape[1]) + 1.0)
     by_position /= by_position.sum()
     for_a, for_b = (credits > 0) @ by_position, (credits < 0) @ by_position
@@ -64,11 +64,11 @@ def list_probabilities(credits: Floats) -> Floats:
 
 @register("optimised")
 class Optimised:
-    """Draws among the lists whose every place holds the best item left of either ranker, by a linear programme.
+    """Draws among the lists whose every position holds the best item left of either ranker, by a linear programme.
 
     A click on item d earns the first ranker 1 / rank_a(d) − 1 / rank_b(d), if positive, and the second the opposite.
     The probabilities of the lists are such that clicks without looking prefer nobody, and the winner of a looking
-    person is as open as possible. Only the first `length` places are mixed, there being 2^length lists at most.
+    person is as open as possible. Only the first `length` positions are mixed, there being 2^length lists at most.
     Draws one double. Milliseconds per list, so for experiments rather than for every page.
     Reference: Radlinski and Craswell (2013), Optimized Interleaving for Online Retrieval Evaluation.
     """

@@ -27,7 +27,7 @@ def rank_weights(rankings: Ints, decay: float) -> Floats:
 
 @kernel
 def draw_mixed(rankings: Ints, decay: float, draws: Floats) -> Ints:
-    """Place by place an item by the mean of the rankers' softmaxes over what is left, by inverse distribution."""
+    """Position by position an item by the mean of the rankers' softmaxes over what is left, by inverse distribution."""
     weights = rank_weights(rankings, decay)
     n_rankers, n_items = rankings.shape
     mixed, taken = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
@@ -93,7 +93,7 @@ def _log_probability(ranking: Ints, taken: Bools, decay: float, item: int) -> fl
 
 @kernel
 def _relative_probabilities(rankings: Ints, taken: Bools, decay: float, item: int) -> Floats:
-    """The rankers' chances of an item, all too small for numbers, as shares of the largest."""
+    """The rankers' probabilities of an item, all too small for numbers, as shares of the largest."""
     logs = np.empty(len(rankings))
     for ranker in range(len(rankings)):
         logs[ranker] = _log_probability(rankings[ranker], taken, decay, item)
@@ -103,10 +103,10 @@ def _relative_probabilities(rankings: Ints, taken: Bools, decay: float, item: in
 
 @register("probabilistic")
 class Probabilistic:
-    """Each place goes to a random ranker, who draws an item with probability ∝ 1 / rank^`decay` among those left.
+    """Each position goes to a random ranker, who draws an item with probability ∝ 1 / rank^`decay` among those left.
 
     A click is shared among the rankers by the probability that they gave the item, so that one list compares them
-    all: less noise than counting picks. Draws one double per place. Works for two rankers and many (multileaving).
+    all: less noise than counting picks. Draws one double per position. Works for two rankers and many (multileaving).
     References: Hofmann, Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks;
     Schuth et al. (2015), Probabilistic Multileave for Online Retrieval Evaluation.
     """

@@ -11,7 +11,7 @@ from rankloop.interleaving.base import Mixed
 
 @kernel
 def draft(rankings: Ints, draws: Floats) -> tuple[Ints, Ints]:
-    """The mixed list and who picked each place; row r of the draws gives the order of picking in round r."""
+    """The mixed list and who picked each position; row r of the draws gives the order of picking in round r."""
     n_rankers, n_items = rankings.shape
     mixed, teams = np.empty(n_items, np.int64), np.empty(n_items, np.int64)
     taken, following = np.zeros(n_items, np.bool_), np.zeros(n_rankers, np.int64)

@@ -15,7 +15,7 @@ from rankloop.learners._shared.fixed_set import size_of_fixed_set
 
 
 class State(NamedTuple):
-    """How often each item was looked at and clicked, and the number of rounds learned."""
+    """How often each item was examined and clicked, and the number of rounds learned."""
 
     looks: Floats
     clicks: Floats
@@ -60,7 +60,7 @@ def _after_clicks(
 class CascadeUcb:
     """Ranks a fixed set of items by clicks / looks + √(`exploration` · log t / looks), people being a cascade.
 
-    They look from the top until their first click: the items down to it were looked at, that one was clicked.
+    They look from the top until their first click: the items down to it were examined, that one was clicked.
 
     Use it for one list of items without features, such as the teasers of a start page; `top_rank` assumes less about
     how people click, `3pr` and `pdgd` use features.

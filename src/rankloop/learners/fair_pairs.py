@@ -67,15 +67,15 @@ def _learned(
 class FairPairs(LinearLearner):
     """Safe swaps of neighbours as in `3pr`, and an unbiased logistic step for each pair that clicks decide.
 
-    Neighbouring places are paired, beginning at the first or the second with probability ½, and each pair is swapped
-    with probability `swap`: no item moves more than one place. When the lower item of a pair was clicked and the upper
+    Neighbouring positions are paired, beginning at the first or the second with probability ½, and each pair is swapped
+    with probability `swap`: no item moves more than one position. When a pair's lower item was clicked and the upper
     was not, w ← w + `learning_rate` · ½ / P(this order) · σ(w · (upper − lower)) · (lower − upper), P being `swap` or
-    1 − `swap` and σ the logistic function: pairs that are known already teach little, and whichever way a pair was
+    1 − `swap` and σ the logistic function: pairs that are known already count little, and whichever way a pair was
     shown it counts the same. The list is sorted by the mean of all w so far, which from round `memory` on forgets what
     is older than about so many rounds: a larger one averages more noise away, a smaller one follows changes faster.
 
     Use it behind a search box: what it shows while it learns is better than with `3pr` and mostly than with `pdgd`,
-    though no item moves by more than one place. Its parameters were chosen on MQ2007 and MQ2008.
+    though no item moves by more than one position. Its parameters were chosen on MQ2007 and MQ2008.
     References: Radlinski and Joachims (2006), Minimally Invasive Randomization for Collecting Unbiased Preferences from
     Clickthrough Logs; Raman et al. (2013), Stable Coactive Learning via Perturbation; Polyak and Juditsky (1992),
     Acceleration of Stochastic Approximation by Averaging.

@@ -82,7 +82,7 @@ def _updated(
     items: Ints,
     weights: Floats,
 ) -> tuple[Floats, Floats, Floats]:
-    """Least squares of click or no click on the features, over the items that were looked at."""
+    """Least squares of click or no click on the features, over the items that were examined."""
     clicked, seen = clicked_weights(len(ranking), items, weights), seen_count(shown, len(ranking))
     last = seen - 1
     while last > 0 and clicked[ranking[last]] == 0.0:
@@ -103,7 +103,7 @@ def _updated(
 class LinearThompson(LinearLearner):
     """Ranks by features · θ with θ drawn from the normal belief of a linear regression of clicks on features.
 
-    Looked at are the items down to the last click, or all that were shown when there is none. Each of them adds x xᵀ /
+    Examined are the items down to the last click, or all that were shown when there is none. Each of them adds x xᵀ /
     `noise`² to the precision, which starts at 1 / `prior`², and click · x / `noise`² to precision · mean, the mean
     being `start` at first (zeros unless given). The mean click rate is part of it: give the items a constant feature.
 

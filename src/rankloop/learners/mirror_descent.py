@@ -77,9 +77,9 @@ class MirrorDescent(SummedGains):
 
     x_t = argmin over means x of random orders of ½‖x − η·Σ_{s<t} gain(grades_s)‖², then an order is drawn with exactly
     that mean worth for every item (m − 1 random exchanges); O(m log m) a round. Unless `learning_rate` is given,
-    η = 2·‖w − mean w‖ / (g·√(m·horizon)), w the worth of the places under the `measure` and g its largest gain; without
+    η = 2·‖w − mean w‖ / (g·√(m·horizon)), w the worth of positions under the `measure` and g its largest gain; without
     a horizon it falls as √(2)·‖w − mean w‖ / (g·√(m·t)). Use it as `ftpl`: it needs the grades of all items every
-    round, its regret bound is smaller by √m, and its `log_prob` is exact when all places are seen (else nan).
+    round, its regret bound is smaller by √m, and its `log_prob` is exact when all positions are seen (else nan).
     Ailon (2014), "Improved bounds for online learning over the permutahedron and other ranking polytopes"; here with
     the Euclidean regulariser in its lazy form.
     """

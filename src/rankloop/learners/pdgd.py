@@ -18,7 +18,7 @@ FREE = Limit()
 
 
 class State(NamedTuple):
-    """The weights, how many places are seen, and the number of rounds learned."""
+    """The weights, how many positions are seen, and the number of rounds learned."""
 
     weights: Floats
     shown: int
@@ -55,7 +55,7 @@ def _log_prob(features: Floats, weights: Floats, ranking: Ints, shown: int, posi
 def pair_weights(
     scores: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool, clicked: Floats
 ) -> Floats:
-    """The gradient by scores: each clicked item against each unclicked one down to the place after the last click."""
+    """The gradient by scores: clicked items against unclicked ones down to the position after the last click."""
     strengths, best = strengths_of(scores), ranking_of(scores)
     row_weights, seen, last = np.zeros(len(ranking)), seen_count(shown, len(ranking)), -1
     for position in range(seen):
@@ -103,10 +103,10 @@ def _learned(
 class Pdgd(LinearLearner):
     """Pairwise differentiable gradient descent: random rankings, and the pairs that clicks reveal without bias.
 
-    It draws the ranking R place by place with probability ∝ exp(w · φ(x, d)) (Plackett–Luce), and learns by
+    It draws the ranking R position by position with probability ∝ exp(w · φ(x, d)) (Plackett–Luce), and learns by
     w ← w + η_t Σ ρ(k, l) · σ(k, l) · (φ(x, d_k) − φ(x, d_l)) over clicked items k and unclicked l that were seen (above
     the last click, and the next one below it), σ = P(k before l) · P(l before k), and ρ = P(R′) / (P(R) + P(R′)), R′
-    being R with k and l swapped, which removes the bias of the places. η_t = `learning_rate` · `decay`^t.
+    being R with k and l swapped, which removes the bias of the positions. η_t = `learning_rate` · `decay`^t.
 
     Use it when exploration may move any item; within limits put `explore_at_most` around it, or take `3pr`.
     Reference: Oosterhuis and de Rijke (2018), Differentiable Unbiased Online Learning to Rank.

@@ -69,12 +69,12 @@ class Receipt(NamedTuple):
 class PrecisionBandit(AnytimeLearner):
     """A bandit for Precision@n: √T regret from the grades of the first k items only, for every k ≥ 1.
 
-    x_i = min(1, c·exp(−η·L_i)) with Σ x = n, a set of n items drawn with exactly these chances and shown first in
+    x_i = min(1, c·exp(−η·L_i)) with Σ x = n, a set of n items drawn with exactly these probabilities and shown first in
     random order; then L_i += (1 − R_i)·n / (k·x_i) for each revealed item, R_i = [grade ≥ relevant_from], which is
     unbiased (k at most n here). Unless `learning_rate` is given η = √(2·k·ln(m/n) / (m·horizon)), and
     √(k·ln(m/n) / (m·t)) without a horizon. Regret in Precision@n, times n, is at most n·√(2·m·T·ln(m/n) / k) for any
-    sequence of grades; O(m log m) a round. Use it when n places are shown, all count the same, and few are graded:
-    `rtopk` has only T^{2/3}. `log_prob` is nan (systematic sampling); the chances of single items are exact.
+    sequence of grades; O(m log m) a round. Use it when n positions are shown, all count the same, and few are graded:
+    `rtopk` has only T^{2/3}. `log_prob` is nan (systematic sampling); the probabilities of single items are exact.
     Entropic regularisation over sets as in Koolen, Warmuth and Kivinen (2010), "Hedging structured concepts".
     """
 

@@ -70,8 +70,8 @@ class PreferencePerceptron(PreferenceLearner):
     """w ← w + φ(x, better) − φ(x, shown), with φ(x, y) = Σ_p φ(x, y[p]) / log₂(p + 2).
 
     The better ranking is given (`Preferred`) or made from clicks: `clicks_to` = "top" moves the clicked items to the
-    top, "swap_first" exchanges the uppermost clicked item and the first, "pairs" pairs neighbouring places, beginning
-    at the first or the second with probability ½, and turns a pair round whose lower item alone was clicked.
+    top, "swap_first" exchanges the uppermost clicked item and the first, "pairs" pairs neighbouring positions,
+    beginning at the first or the second with probability ½, and turns a pair round whose lower item alone was clicked.
 
     Use it when people give better rankings and mean them. With noisy clicks it oscillates: take `3pr`.
     Reference: Shivaswamy and Joachims (2012), Online Structured Prediction via Coactive Learning.

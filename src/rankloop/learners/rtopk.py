@@ -1,4 +1,4 @@
-"""Ranking with top-k feedback: a full-information learner, fed with what a little exploration finds out per block."""
+"""Ranking with top-k feedback: a full-information learner, given what a little exploration finds out per block."""
 
 import dataclasses
 import functools

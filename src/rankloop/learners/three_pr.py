@@ -85,11 +85,11 @@ def _learned(
 class ThreePR(LinearLearner):
     """Sorts by w · φ(x, d), swaps neighbouring items at random, and corrects w by the pairs that clicks contradict.
 
-    Neighbouring places are paired, beginning at the first or the second with probability ½, and each pair is swapped
-    with probability `swap`: no item moves more than one place. When the lower item of a pair was clicked and the upper
+    Neighbouring positions are paired, beginning at the first or the second with probability ½, and each pair is swapped
+    with probability `swap`: no item moves more than one position. When a pair's lower item was clicked and the upper
     was not, w ← w + (γ_j − γ_(j+1)) · (φ(x, lower) − φ(x, upper)), γ_j = 1 / log₂(j + 2); `weighting` = "flat" counts
     each such pair as 1, `averaged` scores by the mean of all w so far. `perturb` = "top_two" pairs the first two
-    places alone. In the first `warm` rounds nothing is swapped and the clicked items move to the top.
+    positions alone. In the first `warm` rounds nothing is swapped and the clicked items move to the top.
 
     `swap` = "dynamic" takes p_t = clip((`budget` · t − R_t) / D_t, 0, 1) in round t, R_t being the affirmativeness so
     far (by how much the corrections agreed with the scores) and D_t what swapping all pairs would cost.
@@ -150,7 +150,7 @@ class ThreePR(LinearLearner):
         return log_prob_of(query.features, state.weights, ranking, *self._how(state))
 
     def _how(self, state: State) -> tuple[int, Floats, bool, float, float]:
-        """What decides the perturbation in this state: seen places, pairings, weighting, swap and its allowance."""
+        """What decides the perturbation in this state: seen positions, pairings, weighting, swap and its allowance."""
         allowance = self.budget * (state.rounds + 1) - state.affirmativeness
         swap = DYNAMIC if self.swap == "dynamic" else self.swap
         if state.rounds < self.warm:

@@ -52,7 +52,7 @@ def blocks_of(worse: Ints) -> Ints:
                 if left[j] and worse[i, j]:
                     free[i] = False
         if not free.any():
-            free = left  # proofs that contradict each other, of which there is a small chance
+            free = left  # proofs that contradict each other, of which there is a small probability
         block[free] = number
         number += 1
     return block
@@ -65,7 +65,7 @@ def _shuffled_blocks(block: Ints, draws: Floats) -> Ints:
 
 @kernel
 def _log_prob(block: Ints, ranking: Ints, seen: int) -> float:
-    """Uniform within the blocks: at each place one of the items of the best block that is left."""
+    """Uniform within the blocks: at each position one of the items of the best block that is left."""
     left = np.bincount(block)
     current, total = 0, 0.0
     for position in range(seen):

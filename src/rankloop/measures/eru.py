@@ -77,7 +77,7 @@ class _HalfLife(RankedMeasure):
 
 @register("ERU")
 class ERU(_HalfLife):
-    """Expected rank utility: for readers whose attention halves every few places.
+    """Expected rank utility: for readers whose attention halves every few positions.
 
     Σ_p 2^{−p / (half_life − 1)} · max(grade at p − neutral, 0), over positions p = 0, 1, … before the cutoff: the
     `half_life`-th item is seen half as often as the first, and a grade up to `neutral` is worth nothing. Breese,

@@ -27,7 +27,7 @@ def rankings_of(scores: Floats, offsets: Ints, cutoff: int) -> Ints:
 
 @kernel
 def _select(scores: Floats, ranking: Ints, cutoff: int) -> None:
-    """The first `cutoff` places of `ranking_of(scores)`, then the other items by number."""
+    """The first `cutoff` positions of `ranking_of(scores)`, then the other items by number."""
     chosen = np.zeros(len(scores), np.bool_)
     for item in range(len(scores)):
         position = min(item, cutoff)

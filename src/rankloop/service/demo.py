@@ -48,7 +48,7 @@ class Print(msgspec.Struct):
 
 
 class People(msgspec.Struct):
-    """What simulated people like, how many prints each is shown, and how many places they look at."""
+    """What simulated people like, how many prints each is shown, and how many positions they look at."""
 
     likes: dict[str, float]
     prints: int
@@ -137,7 +137,7 @@ class Demo:
         self._start(self._use(service, self.progress))
 
     async def visit(self, service: Service, compared: bool) -> None:
-        """Somebody looks at some of the prints from the first place on, and clicks the first that attracts."""
+        """Somebody looks at some of the prints from the first position on, and clicks the first that attracts."""
         chosen = np.argsort(self._people_rng.random(len(self.shelf.prints)))[: self.shelf.people.prints]
         prints = [self.shelf.prints[i] for i in chosen]
         body = RankBody([Item(entry.id, entry.features) for entry in prints])

@@ -1,4 +1,4 @@
-"""What `GET /rankers/{name}` says; the page and the event stream say the same."""
+"""What `GET /rankers/{name}` and `GET /experiments/{name}` say; the page and the event stream say the same."""
 
 from typing import Any
 

@@ -53,7 +53,7 @@ class CreateBody(Strict):
     snapshot_every: int = 1000  # updates
     base: BaseBody | None = None
     shadow: bool = False  # rank and learn, but show the base order
-    evaluation_share: float = 0.0  # of the rankings, mixed with the base order to compare the two; they teach nobody
+    evaluation_share: float = 0.0  # of the rankings, mixed with the base order to compare the two; not learned from
     guard: bool = False  # freeze and go back when that comparison is lost
 
 

@@ -21,7 +21,7 @@ def _softmax(scores: Floats, smoothing: float) -> Floats:
 
 @kernel
 def _terms(scores: Floats, items: Ints, grades: Floats, smoothing: float) -> tuple[float, Floats]:
-    """Minus the expected gain of the first place over these items, and its gradient over all scores."""
+    """Minus the expected gain of the first position over these items, and its gradient over all scores."""
     probabilities = _softmax(scores, smoothing)
     expected = 0.0
     for position in range(len(items)):
@@ -34,7 +34,7 @@ def _terms(scores: Floats, items: Ints, grades: Floats, smoothing: float) -> tup
 
 @register("smooth_dcg")
 class SmoothDCG:
-    """SmoothDCG@1: minus the gain to expect in the first place when it is drawn by a softmax of the scores.
+    """SmoothDCG@1: minus the gain to expect in the first position when it is drawn by a softmax of the scores.
 
     −Σ_i (2^relevance[i] − 1) · softmax(scores / `smoothing`)[i].
     Closer to DCG@1 as `smoothing` falls, but flatter: its steps depend on learning_rate / smoothing² only, keep that

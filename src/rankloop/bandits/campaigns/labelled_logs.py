@@ -67,7 +67,7 @@ def most_shown(ads: Ints, n: int = 5) -> Ints:
 
 
 def only_ads(log: AdLog, ads: Ints) -> AdLog:
-    """The rows that showed one of these ads, renumbered by their place in `ads`; propensities stay as logged."""
+    """The rows that showed one of these ads, renumbered by their position in `ads`; propensities stay as logged."""
     position = np.full(log.n_ads, -1)
     position[ads] = np.arange(len(ads))
     own = position[log.ads] >= 0

@@ -75,7 +75,7 @@ def estimate(pieces: Iterable[Rows], method: str = "ips", options: Options | Non
 def ips(reward: ArrayLike, propensity: ArrayLike, target: ArrayLike, **options: Any) -> Estimate:
     """Inverse propensity scoring: (1/n) Σ reward · target / propensity.
 
-    Unbiased when whatever the target policy shows had a chance in the log; noisy when that chance was small.
+    Unbiased when whatever the target policy shows had a probability above 0 in the log; noisy when that was small.
     Keywords are those of `Options`. References: Horvitz and Thompson (1952); Theocharous, Thomas and Ghavamzadeh
     (2015), Personalized Ad Recommendation Systems for Life-Time Value Optimization with Guarantees.
     """

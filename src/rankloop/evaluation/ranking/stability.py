@@ -35,7 +35,7 @@ def overlaps(
     """The overlap of the top lists predicted by the models of rounds t and t + `apart`, every `every` rounds.
 
     `states` are those after round 1, 2, …, as `play` gives them in `round.learned`; `queries` probe the models and
-    teach nobody. A learner that oscillates shows a small overlap however long it has learned.
+    are not learned from. A learner that oscillates shows a small overlap however long it has learned.
     Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, figure 2.
     """
     if apart < 1 or every < 1 or top < 1:

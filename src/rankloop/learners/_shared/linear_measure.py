@@ -71,7 +71,7 @@ def gain_for(measure: Measure) -> Gain:
 
 
 def worth_of_positions(measure: Measure, n_items: int) -> Floats:
-    """What one unit of gain is worth at each place, descending; losses count with a minus sign."""
+    """What one unit of gain is worth at each position, descending; losses count with a minus sign."""
     gain_for(measure)
     if isinstance(measure, SumLoss):
         return -np.arange(1.0, n_items + 1.0)

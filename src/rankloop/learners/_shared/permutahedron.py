@@ -35,7 +35,7 @@ def nearest_mean(pulls: Floats, worth: Floats) -> Floats:
 
 @kernel
 def exchanges(point: Floats, worth: Floats) -> tuple[Ints, Floats]:
-    """Random exchanges of places that make `worth` equal `point` on average: rows (settled, other), and chances.
+    """Random exchanges of positions that make `worth` equal `point` on average: (settled, other), probabilities.
 
     Hardy, Littlewood and Pólya's proof that a majorised vector is reached by m − 1 averagings of two entries: an
     entry with too much gives to the next one with too little, until one of the two is settled for good.
@@ -78,7 +78,7 @@ def drawn_order(order: Ints, pairs: Ints, probabilities: Floats, uniforms: Float
 
 @kernel
 def log_prob_of_order(order: Ints, pairs: Ints, probabilities: Floats, ranking: Ints) -> float:
-    """Every exchange settles one entry, so its final place tells whether the exchange was made."""
+    """Every exchange settles one entry, so its final position tells whether the exchange was made."""
     wanted, positions, total = positions_of(ranking)[order], np.arange(len(order)), 0.0
     for i in range(len(probabilities)):
         settled, other = pairs[i]

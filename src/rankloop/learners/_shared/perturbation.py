@@ -6,8 +6,8 @@ from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
 from rankloop.core.types import Floats, Ints
 from rankloop.learners._shared.joint_features import pair_weight
 
-# How the places may be paired, one row each: its probability, the first pair's upper place, and the place before
-# which the pairs end (0: the end of the list). Another perturbation is another entry.
+# How the positions may be paired, one row each: its probability, the first pair's upper position, and the position
+# before which the pairs end (0: the end of the list). Another perturbation is another entry.
 PERTURBATIONS = {"pairs": np.array([[0.5, 0, 0], [0.5, 1, 0]]), "top_two": np.array([[1.0, 0, 2]])}
 DYNAMIC = -1.0  # in place of a swap probability: it follows the allowance
 

@@ -1,4 +1,4 @@
-"""The Plackett–Luce model: rankings drawn place by place with probability ∝ exp(score), within limits if wanted."""
+"""The Plackett–Luce model: rankings drawn position by position with probability ∝ exp(score), perhaps within limits."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def strengths_of(scores: Floats) -> Floats:
 
 @kernel
 def due_item(best: Ints, position: int, positions: int, keep_first: bool, taken: Ints) -> int:
-    """The item that must stand at `place`: the kept first, or the one that may not fall further; else −1."""
+    """The item that must stand at `position`: the kept first, or the one that may not fall further; else −1."""
     if keep_first and position == 0:
         return int(best[0])
     if positions >= 0 and position >= positions and taken[best[position - positions]] == 0:
@@ -31,7 +31,7 @@ def due_item(best: Ints, position: int, positions: int, keep_first: bool, taken:
 
 @kernel
 def draw(strengths: Floats, best: Ints, positions: int, keep_first: bool, draws: Floats) -> Ints:
-    """A ranking by one double per place; no item stands more than `places` from its place in `best` (−1: no limit)."""
+    """A ranking, one double per position; no item is more than `positions` from where `best` has it (−1: no limit)."""
     n_items = len(best)
     positions = min(positions, n_items)  # more are no limit either, and would overflow
     at, taken, ranking = positions_of(best), np.zeros(n_items, np.int64), np.empty(n_items, np.int64)
@@ -53,7 +53,7 @@ def draw(strengths: Floats, best: Ints, positions: int, keep_first: bool, draws:
 
 @kernel
 def log_prob_of(strengths: Floats, best: Ints, ranking: Ints, seen: int, positions: int, keep_first: bool) -> float:
-    """The log-probability with which `draw` gives the first `seen` places of `ranking`."""
+    """The log-probability with which `draw` gives the first `seen` positions of `ranking`."""
     positions = min(positions, len(best))
     at, taken, total = positions_of(best), np.zeros(len(best), np.int64), 0.0
     for position in range(seen):
@@ -79,7 +79,7 @@ def _total(strengths: Floats, at: Ints, taken: Ints, highest: int) -> float:
 
 @kernel
 def swap_odds(strengths: Floats, ranking: Ints, upper: int, lower: int) -> float:
-    """P(ranking with these two places swapped) / P(ranking), without limit: only the places between them differ."""
+    """P(ranking with these two positions swapped) / P(ranking), without limit: only those between them differ."""
     of_upper, odds, others = strengths[ranking[upper]], 1.0, 0.0
     of_lower = strengths[ranking[lower]]
     for position in range(lower + 1, len(ranking)):

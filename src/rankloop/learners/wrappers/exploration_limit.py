@@ -14,11 +14,11 @@ from rankloop.learners.wrappers.base import Wrapper
 
 @register("explore_at_most")
 class ExploreAtMost(Wrapper):
-    """`inner`, but no item stands more than `places` from its place in the predicted ranking, up or down.
+    """`inner`, but no item stands more than `places` from its position in the predicted ranking, up or down.
 
-    With `keep_first` the predicted first item stays first. Place by place, an item that may not fall further is placed;
+    With `keep_first` the predicted first item stays first. At each position an item that may not fall further is taken;
     else `inner` draws among those that may rise this far. `log_prob` stays exact, and `inner` learns from the limited
-    probabilities. `inner` has to draw its ranking place by place, as `pdgd` does.
+    probabilities. `inner` has to draw its ranking position by position, as `pdgd` does.
 
     Use it where a page may be tried out but must never look foolish.
     """

@@ -1,4 +1,4 @@
-"""The HTTP application: every call of the service, its OpenAPI, its errors."""
+"""The HTTP application: the routes put together, errors as problem documents, the page and the reference."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -68,7 +68,7 @@ def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None,
 
 
 def add_errors(app: FastAPI) -> None:
-    """Every error that is foreseen is a problem document; the others meet the gate."""
+    """Every error that is foreseen is a problem document; the others meet the middleware."""
 
     async def refused(request: Request, error: Exception) -> Response:
         return response_of(problem_of(error))

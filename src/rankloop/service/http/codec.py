@@ -1,4 +1,4 @@
-"""Request bodies, read within limits and decoded by msgspec; answers, encoded by it."""
+"""Request bodies, read within limits and decoded by msgspec; answers, encoded by it; names, checked."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The gate before every call: who may, how often, how much; and the headers after it."""
+"""The middleware around every call: who may, how often, how much; and the headers, metrics and log after it."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""Bodies and answers in the OpenAPI document, from their msgspec types."""
+"""Bodies and answers in the OpenAPI document, from their msgspec types; and the reference as a page."""
 
 from collections.abc import Mapping
 from html import escape

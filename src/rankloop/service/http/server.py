@@ -1,4 +1,4 @@
-"""A running server: logs as JSON lines, a graceful stop."""
+"""A running server: its socket, one process or several workers, logs as JSON lines, a graceful stop."""
 
 import errno
 import gc
@@ -51,7 +51,7 @@ def address_of(settings: Settings, bound: socket.socket) -> str:
     return f"http://{host}:{bound.getsockname()[1]}"
 
 
-PAUSE = 0.2  # seconds between looks at the workers
+PAUSE = 0.2  # seconds between two checks of the workers
 PATIENCE = 30  # seconds for a worker to finish
 WAITING = 1024  # calls that may wait while the workers start
 

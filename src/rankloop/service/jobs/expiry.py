@@ -1,4 +1,4 @@
-"""The end of feedback windows: logged as soon as a window is over, by the process that leads."""
+"""The end of feedback windows: logged as soon as a window is over, by the leader."""
 
 from __future__ import annotations
 
@@ -20,16 +20,14 @@ RETRY = 1.0  # seconds, while the log cannot be written
 
 
 async def close_windows(service: Service) -> None:
-    """Log the end of every window, as soon as it is over; the process that leads does it for all."""
+    """Log the end of every window, as soon as it is over; the leader does it for all."""
     while True:
         await asyncio.sleep(CHECK_EVERY)
         if not service.is_leader:
             continue
         for runtime in service.rankers.values():
             if runtime.body.guard:
-                guard(
-                    service, runtime
-                )  # it may have been about to speak when the process that led before came to its end
+                guard(service, runtime)  # it may have been about to speak when the leader before came to its end
         projections = {each.entity: each.projection for each in service.rankers.values()}
         projections |= {each.entity: each.projection for each in service.comparisons.values()}
         for entity, projection in projections.items():

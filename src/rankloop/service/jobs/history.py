@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rankloop.service.ranker.runtime import RankerRuntime
     from rankloop.service.service import Service
 
-EVERY = 1.0  # seconds between two looks at a ranker
+EVERY = 1.0  # seconds between two samples of a ranker
 MAX_POINTS = 240  # points kept in memory; then every second one goes, and new ones come half as often
 SNAPSHOTS = 60  # points read from the log, of the time before the service started
 WEIGHTS = 12
@@ -59,7 +59,7 @@ class Curve:
 
 
 async def sample(service: Service) -> None:
-    """Look at every ranker now and then."""
+    """Take a sample of every ranker now and then."""
     while True:
         now = time.time()
         for runtime in service.rankers.values():

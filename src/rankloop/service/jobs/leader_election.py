@@ -1,4 +1,4 @@
-"""Several workers on one log: who learns, and how the others hear of it."""
+"""Several workers on one log: who is the leader and learns, and how the others receive its states."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class LeaderElection:
             self._follow_leader()
 
     async def _lead(self) -> None:
-        """Fold the log up to now once more, learning this time; steps that come meanwhile wait for it."""
+        """Apply the log up to now once more, learning this time; steps that come meanwhile wait for it."""
         try:
             await self.service.log.append(None)
             self.service.is_leader = True
@@ -79,7 +79,7 @@ class LeaderElection:
                 runtime.lead(fresh.trainer)
                 fresh.stop()
         except Unavailable:
-            self._follow_leader()  # the lease is tried again at the next look
+            self._follow_leader()  # the lease is tried again at the next turn
 
     def _follow_leader(self) -> None:
         self.service.is_leader = False

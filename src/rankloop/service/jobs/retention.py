@@ -50,7 +50,7 @@ async def move_old(service: Service, before: float) -> int:
 
 
 async def keep_counts(service: Service, runtime: ComparisonRuntime) -> None:
-    """A snapshot of an experiment: nothing is learned there, so it is what was counted."""
+    """A snapshot of a comparison: nothing is learned there, so it is what was counted."""
     last, number = service.log.last, runtime.projection.counters.closed
     kept = Snapshot(
         runtime.entity, number, last, b"", runtime.projection.saved(), 0, runtime.projection.oldest_open(last)

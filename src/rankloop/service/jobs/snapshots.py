@@ -26,7 +26,7 @@ async def write_last_snapshot(service: Service, runtime: RankerRuntime) -> None:
         with suppress(Unavailable):
             await service.log.append(service.due.get_nowait())
     await runtime.drained()
-    runtime.trainer.seq = service.log.last  # everything up to here is folded and learned, at this very moment
+    runtime.trainer.seq = service.log.last  # everything up to here is applied and learned, at this very moment
     projection = runtime.projection
     with suppress(Unavailable):
         await service.log.append(runtime.snapshot(projection.saved(), projection.oldest_open(service.log.last)))

@@ -29,13 +29,13 @@ SCHEMA = pa.schema(
 
 
 class Readable(Protocol):
-    """A log that can be read from a place on."""
+    """A log that can be read from an event on."""
 
     def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]: ...
 
 
 def whole(log: Readable, entity: str, data: Path, until: int | None = None) -> Iterator[Record]:
-    """Every record of a stream, moved or not, each once and in order.
+    """Every record of an entity, moved or not, each once and in order.
 
     An event leaves the database only after it is in a file. So the database is asked first and the files are looked
     for afterwards, page by page: nothing slips through while events are being moved.
@@ -53,7 +53,7 @@ def whole(log: Readable, entity: str, data: Path, until: int | None = None) -> I
 
 
 def archived(data: Path, entity: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
-    """The archived records of a stream after one and up to another; files that overlap give each record once."""
+    """The archived records of an entity after one and up to another; files that overlap give each record once."""
     files = [file for file in _files(data, entity) if _last_in(file) > after]
     return _read(files, after, until)
 

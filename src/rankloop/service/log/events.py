@@ -1,4 +1,4 @@
-"""The log: everything that a state depends on, in the order in which it counts."""
+"""The events of the log: everything that a state depends on, in the order in which it counts; and its snapshots."""
 
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ class Created(Event, tag="created"):
 
 
 class ComparisonCreated(Event, tag="experiment"):
-    """An experiment begins."""
+    """A comparison begins."""
 
     body: ExperimentBody
 
@@ -122,7 +122,7 @@ class Snapshot(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What is to be written: an event of a stream, and perhaps a snapshot with it."""
+    """What is to be written: an event of an entity, and perhaps a snapshot with it."""
 
     entity: str
     event: AnyEvent

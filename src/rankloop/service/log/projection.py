@@ -1,7 +1,7 @@
-"""The fold of a log: which impressions are open, what is counted, and what there is to learn, in which order.
+"""The projection of a log: which impressions are open, what is counted, and what there is to learn, in which order.
 
-The service folds records as they become durable, a restart folds them from the last snapshot on, a replay folds them
-all: the same code, so the same state. No clock is read here: deadlines are the service's business.
+The service applies records as they become durable, a restart from the last snapshot on, a replay from the first: the
+same code, so the same state. No clock is read here: deadlines are the service's business.
 """
 
 import math
@@ -36,7 +36,7 @@ FAST, SLOW = 1 / 100, 1 / 1000  # how quickly the two running click rates forget
 
 
 class Counters(msgspec.Struct):
-    """Counts of one ranker or experiment."""
+    """Counts of one ranker or comparison."""
 
     impressions: int = 0
     closed: int = 0
@@ -93,7 +93,7 @@ class Counters(msgspec.Struct):
         position = {item: i for i, item in enumerate(ranked.order)}
         relevance = np.zeros(len(ranked.order))
         for item, grade in zip(feedback.items, feedback.values):
-            relevance[position[item]] = min(grade, MAX_EXPONENT)  # what is in the log must always fold
+            relevance[position[item]] = min(grade, MAX_EXPONENT)  # what is in the log must always be applicable
         self.ndcg += float(parse_measure("nDCG@10")(np.arange(len(relevance)), relevance))
         self.graded += 1
 
@@ -131,7 +131,7 @@ class Outcome(NamedTuple):
 
 
 class SavedProjection(msgspec.Struct):
-    """What a snapshot keeps of a view, beside the open impressions, which are read again from the log."""
+    """What a snapshot keeps of a projection, beside the open impressions, which are read again from the log."""
 
     counters: Counters = msgspec.field(name="tally")
     frozen: bool
@@ -142,12 +142,12 @@ class SavedProjection(msgspec.Struct):
 
 
 def saved_counters(content: bytes) -> Counters:
-    """The counts in what `View.saved` gave."""
+    """The counts in what `Projection.saved` gave."""
     return msgspec.msgpack.decode(content, type=SavedProjection).counters
 
 
 class Projection:
-    """Everything about a ranker or an experiment except what is learned."""
+    """Everything about a ranker or a comparison except what is learned."""
 
     def __init__(self, config: RankerConfig | None, method: Any = TEAM_DRAFT) -> None:
         self.config = config
@@ -182,7 +182,7 @@ class Projection:
         return Outcome("done")
 
     def reopen(self, record: Record) -> None:
-        """Fold a record that is in the snapshot already: only the open impressions are built again."""
+        """Apply a record that is in the snapshot already: only the open impressions are built again."""
         event = record.event
         if isinstance(event, Ranked):
             self.open.setdefault(event.impression, OpenImpression(event, record.seq))

@@ -1,4 +1,4 @@
-"""A ranker from its log: the last snapshot, then what came after it."""
+"""Rankers and comparisons from their log: the last snapshot, then what came after it."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from rankloop.service.ranker.runtime import RankerRuntime
 
 
 def first_record(store: Store, entity: str) -> Record:
-    """How a stream began."""
+    """How an entity began."""
     return next(store.read(entity))
 
 

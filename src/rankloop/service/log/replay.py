@@ -1,4 +1,4 @@
-"""The proof that the state is the log: fold everything again, and compare with what the service wrote down."""
+"""The proof that the state is the log: apply everything again, and compare with what the service wrote down."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ class ReplayResult(NamedTuple):
 
 
 class Replay:
-    """The fold of one ranker's records, from the first."""
+    """One ranker's records, applied from the first."""
 
     def __init__(self, first: Record) -> None:
         if not isinstance(first.event, Created):

@@ -1,1 +1,1 @@
-"""One ranker in service: its configuration, its rankings, its lessons."""
+"""One ranker in service: configuration, rankings, lessons, feedback, health; and two of them compared."""

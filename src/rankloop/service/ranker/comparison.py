@@ -1,4 +1,4 @@
-"""Experiments: two rankers, or a ranker and fixed weights, shown as one list."""
+"""Comparisons: two rankers, or a ranker and fixed weights, shown as one list."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ class Side(NamedTuple):
 
 
 class ComparisonRuntime:
-    """An experiment in service. It shows what both sides predict, and neither learns from it."""
+    """A comparison in service. It shows what both sides predict, and neither learns from it."""
 
     def __init__(self, entity: str, body: ExperimentBody, rankers: Mapping[str, RankerRuntime]) -> None:
         self.entity = entity
@@ -64,7 +64,7 @@ class ComparisonRuntime:
 
 
 def check_comparison(body: ExperimentBody) -> None:
-    """What a new experiment is not allowed; those that are in a log begin again, whatever is refused today."""
+    """What a new comparison is not allowed; those that are in a log begin again, whatever is refused today."""
     check_seed_and_window(body.seed, body.window)
 
 

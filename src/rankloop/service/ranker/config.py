@@ -158,7 +158,7 @@ def _check_numbers(body: CreateBody) -> None:
 
 
 def check_seed_and_window(seed: int, window: float) -> None:
-    """Of a ranker or an experiment."""
+    """Of a ranker or a comparison."""
     if not 0 <= seed < 2**63:
         raise Rejected("seed", f"must be a whole number from 0 and of at most 63 bits, got {seed!r:.80}")
     if not 0 < window <= MAX_WINDOW:
@@ -185,7 +185,7 @@ def check_weights(weights: list[float], n_features: int, field: str) -> Floats:
 def check_new(config: RankerConfig) -> None:
     """Refuse a learner that cannot begin with this problem, and what only a new ranker is not allowed.
 
-    Here and not in `plan_of`: rankers that are in a log begin again, whatever is refused today.
+    Here and not in `config_of`: rankers that are in a log begin again, whatever is refused today.
     """
     if config.problem.max_grade > MAX_EXPONENT:
         raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {config.problem.max_grade}")

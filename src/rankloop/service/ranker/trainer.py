@@ -1,4 +1,4 @@
-"""The learning half of a ranker: lessons in log order, through `Session.learn`."""
+"""The learning half of a ranker: lessons and rollbacks in log order, through `Session.learn`."""
 
 import hashlib
 import logging
@@ -28,7 +28,7 @@ class LoggedDecision(NamedTuple):
 
 
 class SnapshotMark(NamedTuple):
-    """A snapshot is due after this step; with it goes what the view held at this very event."""
+    """A snapshot is due after this step; with it goes what the projection held at this very event."""
 
     projection: bytes
     oldest_open: int
@@ -68,7 +68,7 @@ class PublishedState(NamedTuple):
 
 
 class Trainer:
-    """Folds lessons into a state. Nothing else changes it, so the same lessons give the same bits."""
+    """Turns lessons into a state. Nothing else changes it, so the same lessons give the same bits."""
 
     def __init__(self, config: RankerConfig, start: bytes = b"") -> None:
         self.config = config
@@ -87,7 +87,7 @@ class Trainer:
         self.number, self.rejected, self.seq = number, rejected, seq
 
     def learn(self, step: Step, find_state: FindState) -> None:
-        """One step of the fold; what cannot be learned is counted, not raised."""
+        """One step; what cannot be learned is counted, not raised."""
         self.seq = step.seq
         if isinstance(step, Rollback):
             self._roll_back(step, find_state)

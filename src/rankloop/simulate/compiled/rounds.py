@@ -1,4 +1,4 @@
-"""Rounds of `play` that compiled code has played, many at a time: their parts are made when they are looked at."""
+"""Rounds of `play` that compiled code has played, many at a time: their parts are made when they are asked for."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -65,7 +65,7 @@ class PlayedRound(Round):
 
 
 class _Part:
-    """A part of a `PlayedRound`: made when it is first looked at, then found in the dictionary of the round."""
+    """A part of a `PlayedRound`: made when it is first asked for, then found in the dictionary of the round."""
 
     def __init__(self, name: str) -> None:
         self.name, self.make = name, getattr(Played, f"{name}_of")

@@ -43,7 +43,7 @@ def radius_under_root(last_term: Callable[[float], float] = lambda radius: math.
 
 
 def feedback(shown: list[int], clicked: set[int], pairs: list[tuple[int, int]]) -> list[int]:
-    """GET-FEEDBACK of Algorithm 3: a pair changes places when its lower item was clicked and its upper one was not."""
+    """GET-FEEDBACK of Algorithm 3: a pair is swapped when its lower item was clicked and its upper one was not."""
     better = list(shown)
     for upper, lower in pairs:
         if shown[lower] in clicked and shown[upper] not in clicked:

@@ -53,7 +53,7 @@ def baseline_weights(seed: int) -> tuple[float, ...]:
 
 @cache
 def study(name: str, seed: int, visits: int) -> Study:
-    """Teach with every even visit, compare in every odd one."""
+    """Learn from every even visit, compare in every odd one."""
     start = baseline_weights(seed)
     learner = build(LEARNERS[name] | {"start": start}, "learner")
     baseline = build({"kind": "fixed_weights", "weights": start}, "learner")

@@ -135,7 +135,7 @@ def perturbation(power: int = 2) -> Verdict:
 
 
 def _probabilities(n_items: int, exploration: float) -> Floats:
-    """The chance of each item to be first, item 0 having the highest score."""
+    """The probability of each item to be first, item 0 having the highest score."""
     probabilities = np.full(n_items, exploration / n_items)
     probabilities[0] += 1.0 - exploration
     return probabilities

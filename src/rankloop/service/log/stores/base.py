@@ -9,7 +9,7 @@ LOG, MISSED = "log", ""  # news: there are events; anything may have happened wh
 
 
 class Written(NamedTuple):
-    """The log after a known place, this batch included, and the numbers of the batch's own events."""
+    """The log after a known event, this batch included, and the numbers of the batch's own events."""
 
     records: list[Record]
     own: list[int]
@@ -48,7 +48,7 @@ class Store(Protocol):
         """The snapshot of this state, or the newest."""
 
     def forget(self, entity: str, after: int, until: int) -> None:
-        """Delete the events of a stream after one and up to another."""
+        """Delete the events of an entity after one and up to another."""
 
     def close(self) -> None: ...
 
@@ -63,4 +63,4 @@ class SharedStore(Store, Protocol):
     def publish(self, publication: Publication) -> None: ...
     def publication(self, entity: str) -> Publication | None: ...
     def listen(self, received: Callable[[str], None]) -> None:
-        """Call `heard`, on a thread, with `LOG`, with `MISSED`, or with a stream when it has a new state."""
+        """Call `received`, on a thread, with `LOG`, with `MISSED`, or with an entity when it has a new state."""

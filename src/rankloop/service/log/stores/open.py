@@ -1,4 +1,4 @@
-"""Logs to read only, of a service that may still be running: a SQLite file or a PostgreSQL database."""
+"""Opening a log, in SQLite or PostgreSQL: to write, by the settings; to read only, though a service may be running."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence

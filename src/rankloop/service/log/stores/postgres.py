@@ -51,7 +51,7 @@ class Connections:
             connection.close()
 
     def listen(self, received: Callable[[str], None]) -> None:
-        """Call `heard`, on a thread, with the words of every notice, and with `MISSED` when it begins to listen."""
+        """Call `received`, on a thread, with the words of every notice, and with `MISSED` when it begins to listen."""
         self._listener = Thread(target=self._listening, args=(received,), name="listen", daemon=True)
         self._listener.start()
 
