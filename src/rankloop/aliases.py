@@ -1,10 +1,9 @@
 """Names of 0.1 that go on working beside the ones that took their place: modules that moved, keywords that changed."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -17,33 +16,18 @@ class MovedModule(ModuleType):
     """A module under its name in 0.1; the one that took its place is imported when something of it is asked for."""
 
     def __init__(self, old: str, new: str) -> None:
-        super().__init__(old, f"Moved to `{new}`.")
-        self._new = new
+        super().__init__(f"rankloop.{old}", f"Moved to `rankloop.{new}`.")
+        self._new = f"rankloop.{new}"
+        self.__path__: list[str] = []  # what moved out of a package is in the table too
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__all__":  # tools that look at every module need not import this one
             raise AttributeError(name)
-        return getattr(import_module(self._new), name)
+        found = sys.modules.get(f"{self.__name__}.{name}")
+        return found if found is not None else getattr(import_module(self._new), name)
 
     def __dir__(self) -> list[str]:
         return dir(import_module(self._new))
-
-
-class MovedModules:
-    """Finds the modules of 0.1, after everything else has been asked; nothing is loaded before it is used."""
-
-    def __init__(self, moved: dict[str, str]) -> None:
-        self.moved = {f"rankloop.{old}": f"rankloop.{new}" for old, new in moved.items()}
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        # what moved out of a package is in the table too: each may be one
-        return ModuleSpec(name, self, is_package=True) if name in self.moved else None  # type: ignore[arg-type]
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return MovedModule(spec.name, self.moved[spec.name])
-
-    def exec_module(self, module: ModuleType) -> None:
-        """There is nothing to run."""
 
 
 def moved_modules() -> dict[str, str]:
@@ -53,8 +37,21 @@ def moved_modules() -> dict[str, str]:
 
 
 def keep_moved_modules() -> None:
-    """Let `import` find the modules of 0.1."""
-    sys.meta_path.append(MovedModules(moved_modules()))
+    """Let `import` find the modules of 0.1, without a finder that every other import would have to ask."""
+    for old, new in moved_modules().items():
+        sys.modules.setdefault(f"rankloop.{old}", MovedModule(old, new))
+
+
+def moved_from(package: str) -> Callable[[str], ModuleType]:
+    """The `__getattr__` of a package that modules moved out of, for those who write `rankloop.data.pool.…`."""
+
+    def attribute(name: str) -> ModuleType:
+        found = sys.modules.get(f"{package}.{name}")
+        if found is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return found
+
+    return attribute
 
 
 def renamed(**old: str) -> Callable[[F], F]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rankloop.aliases import moved_from
 from rankloop.evaluation.off_policy.estimators import (
     ALIASES,
     Estimate,
@@ -49,6 +50,4 @@ __all__ += ["shown_parts", "slate_weight", "snips", "switch_dr", "verdicts", "wh
 
 def __getattr__(name: str) -> Any:
     new = "position_probabilities" if name == "place_probabilities" else ALIASES.get(name)
-    if new is None:
-        raise AttributeError(f"module 'rankloop.evaluation' has no attribute {name!r}")
-    return globals()[new]
+    return moved_from(__name__)(name) if new is None else globals()[new]

@@ -1,1 +1,5 @@
 """Playing the loop against simulated people."""
+
+from rankloop.aliases import moved_from
+
+__getattr__ = moved_from(__name__)
