@@ -61,8 +61,8 @@ def _impossible(records: Sequence[Record]) -> Iterable[str]:
     for record in records:
         for verdict in _verdicts(record):
             if verdict.word == "cannot hold":
-                said = f"**{verdict.text}** ({verdict.paper}). {verdict.argument}"
-                yield f"- {said} Here: {verdict.because}. (`{record.id}`)"
+                said = f"**{verdict.text}** ({verdict.paper}). {verdict.argument} Here: {verdict.because}."
+                yield f"- {said} (`{record.id}`)".replace("][", "]&#91;")  # a list's entry is no link
 
 
 def _verdicts(record: Record) -> list[Verdict]:

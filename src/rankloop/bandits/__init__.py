@@ -21,7 +21,8 @@ from rankloop.bandits.train import (
 from rankloop.evaluation.report import plot_report, verdict, verdicts
 
 # What these were called in 0.1.
-teach, judge = train_policy, evaluate_policies
+teach = train_policy
+judge = evaluate_policies
 Taught, trained_policy = TrainedPolicy, TrainedPolicy.policy
 plot_judgement = plot_report
 
