@@ -1,11 +1,17 @@
-"""The modules of 0.1 under their old names, in every way in which a program may import them."""
+"""The names of 0.1: modules in every way in which a program may import them, arguments and fields."""
 
 import subprocess
 import sys
 from importlib import import_module
-from types import ModuleType
+from inspect import ismodule
 
+import numpy as np
 import pytest
+from rankloop.ads import Campaign
+from rankloop.ads.click_log import ClickLog
+from rankloop.ads.judging import judge, teach, trained_policy, verdicts
+from rankloop.ads.saved_policy import save_policy
+from rankloop.evaluation.log_table import LogTable
 
 from rankloop.aliases import moved_modules
 
@@ -13,7 +19,7 @@ from rankloop.aliases import moved_modules
 @pytest.mark.parametrize("old", moved_modules())
 def test_a_moved_module_is_found_under_its_old_name(old):
     new = import_module(f"rankloop.{moved_modules()[old]}")
-    names = [name for name, value in vars(new).items() if name[0] != "_" and not isinstance(value, ModuleType)]
+    names = [name for name, value in vars(new).items() if not name.startswith("_") and not ismodule(value)]
     assert all(getattr(import_module(f"rankloop.{old}"), name) is getattr(new, name) for name in names)
 
 
@@ -36,3 +42,23 @@ def test_an_old_name_is_imported_as_any_module(program):
 def test_nothing_is_loaded_before_it_is_used():
     program = "import sys, rankloop.ads.training; assert 'rankloop.bandits' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_words_of_0_1_still_name_arguments_and_fields(tmp_path):
+    log = tmp_path / "ads.csv"
+    rows = [f"{i % 40 + 20},{'ab'[i % 2]},{int(i % 5 == 0)},0.5" for i in range(400)]
+    log.write_text("age,ad,click,propensity\n" + "\n".join(rows))
+    table = LogTable(log)
+    taught = teach(table, seed=0)
+    policies = {"trained": trained_policy(taught=taught, epsilon=0.1)}
+    judgement = judge(table, taught.encoding, policies, seed=0)
+    assert 0 < judgement.n_taught == judgement.n_training < 400
+    assert verdicts(judgement=judgement) == verdicts(judgement)
+    save_policy(taught=taught, epsilon=0.1, path=tmp_path / "ads.rankloop")
+
+    clicks = ClickLog(np.zeros((2, 1)), np.array([0, 2]), np.arange(2), np.ones(2), np.arange(2), np.zeros(2, int))
+    assert clicks.relevance(looked_at=np.array([1.0, 0.5])).tolist() == [1.0, 2.0]
+    assert clicks.place.tolist() == clicks.impressions().place.tolist() == [0, 1]
+
+    campaign, contexts = Campaign(), np.zeros((1, Campaign().n_context))
+    assert np.array_equal(campaign.chances(contexts), campaign.click_probabilities(contexts))

@@ -33,6 +33,11 @@ class Impressions(NamedTuple):
     position: Ints
     clicked: Floats
 
+    @property
+    def place(self) -> Ints:
+        """What `position` was called in 0.1."""
+        return self.position
+
 
 @renamed(place="position")
 def impressions(pair: ArrayLike, position: ArrayLike, clicked: ArrayLike) -> Impressions:

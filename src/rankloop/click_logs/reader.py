@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankloop.aliases import renamed
 from rankloop.click_logs.ips_weights import weighted_relevance
 from rankloop.click_logs.position_bias import Bias, Impressions, any_moved, bias_by_em
 from rankloop.core.errors import InvalidInput
@@ -34,6 +35,11 @@ class ClickLog(NamedTuple):
     set_aside: tuple[str, ...] = ()  # columns named like a time, or like the click, the item … that another one is
 
     @property
+    def place(self) -> Ints:
+        """What `position` was called in 0.1."""
+        return self.position
+
+    @property
     def described(self) -> str:
         """One line: which columns are features, and which are not."""
         unused = f"; left out as ids: {', '.join(self.left_out)}" if self.left_out else ""
@@ -56,6 +62,7 @@ class ClickLog(NamedTuple):
             )
         return bias_by_em(seen)
 
+    @renamed(looked_at="examined")
     def relevance(self, examined: Floats, clip: float = 10.0) -> Floats:
         """The weight of each click, 0 elsewhere; no click weighs more than `clip`."""
         if not clip > 0.0:

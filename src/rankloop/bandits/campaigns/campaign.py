@@ -103,6 +103,8 @@ class Campaign:
         found: Floats = expit(self.offsets + contexts @ self.tastes.T)
         return found
 
+    chances = click_probabilities  # its name in 0.1
+
     def log(self, policy: Policy, n: int, rng: Generator) -> AdLog:
         """What a policy would log with `n` visitors."""
         contexts = normals(rng, n, self.n_context)
