@@ -12,7 +12,7 @@ from rankloop.core.errors import Rejected
 from rankloop.service.errors import TooLarge, WrongMedia
 from rankloop.service.requests import NAME_PATTERN
 
-_UNKNOWN = re.compile(r"(?P<said>Object contains unknown field `.*?`)(?P<rest> - at `\$(?P<place>[^`]*)`)?", re.DOTALL)
+_UNKNOWN = re.compile(r"(?P<said>Object contains unknown field `.*?`)(?P<rest> - at `\$(?P<field>[^`]*)`)?", re.DOTALL)
 _PART = re.compile(r"\.(\w+)")
 
 
@@ -22,7 +22,7 @@ def with_known_fields(message: str, body: Any) -> str:
     if found is None:
         return message
     struct = _struct_in(body)
-    for name in _PART.findall(found["place"] or ""):
+    for name in _PART.findall(found["field"] or ""):
         struct = _struct_in(get_type_hints(struct).get(name)) if struct else None
     if struct is None:
         return message

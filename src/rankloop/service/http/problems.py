@@ -36,7 +36,7 @@ STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (
     (UnstableUpdate, 422, "unstable-update"),
     (InvalidInput, 422, "invalid-input"),
 )
-_POSITION = re.compile(r"^(?P<reason>.*?)(?: - at `\$(?P<place>.*)`)?$", re.DOTALL)
+_WHERE = re.compile(r"^(?P<reason>.*?)(?: - at `\$(?P<field>.*)`)?$", re.DOTALL)
 
 
 def problem(status: int, kind: str, detail: str, field: str = "") -> dict[str, Any]:
@@ -55,9 +55,9 @@ def problem(status: int, kind: str, detail: str, field: str = "") -> dict[str, A
 def problem_of(error: Exception) -> dict[str, Any]:
     """The document for an error; what nobody foresaw is 500, without a word about the inside."""
     if isinstance(error, msgspec.ValidationError):
-        found = _POSITION.match(str(error))
-        position = (found["place"] or "").lstrip(".") if found else ""
-        return problem(422, "invalid-input", found["reason"] if found else str(error), position or "body")
+        found = _WHERE.match(str(error))
+        field = (found["field"] or "").lstrip(".") if found else ""
+        return problem(422, "invalid-input", found["reason"] if found else str(error), field or "body")
     if isinstance(error, msgspec.DecodeError | RecursionError | UnicodeDecodeError):
         return problem(400, "malformed-json", f"the body is not JSON that can be read: {error}", "body")
     for kind, status, name in STATUS:

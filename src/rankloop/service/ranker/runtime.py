@@ -70,8 +70,8 @@ class RankerRuntime:
         self.publish(self.trainer.published(), generator)
 
     def publish(self, published: PublishedState, generator: dict[str, Any] | None = None) -> None:
-        position = self.serving.snapshot()[1] if generator is None else generator
-        self.serving.restore(published.state, position, published.learned, published.refused)
+        generator = self.serving.snapshot()[1] if generator is None else generator
+        self.serving.restore(published.state, generator, published.learned, published.refused)
         self.published = published
 
     def rank(self, request: QueryRequest, impression: str) -> Ranked:
