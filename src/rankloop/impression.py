@@ -30,6 +30,19 @@ class Impression:
     impression: str = ""  # its name in the log of a service
     state: int = 0  # the number of the state that ranked
 
+    def __post_init__(self) -> None:
+        """Lists and tables, as JSON has them, become arrays, checked: they may come from anywhere."""
+        if isinstance(self.decision, Decision):
+            return
+        for name in ("items", "features", "context"):
+            if not isinstance(getattr(self, name), list):
+                raise InvalidInput(f"{name} must be a list")
+        rows = np.empty((len(self.features), 0))
+        rows = finite_floats(self.features, 2, "features") if any(self.features) else rows
+        object.__setattr__(self, "features", rows)
+        object.__setattr__(self, "context", finite_floats(self.context, 1, "context"))
+        object.__setattr__(self, "decision", decision_from_plain(self.decision))
+
     @property
     def ids(self) -> list[Id]:
         """The items' ids, best first."""
@@ -67,18 +80,10 @@ class Impression:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Impression":
-        """What `to_json` wrote, in this process or another, checked anew: these lines may come from anywhere."""
+        """What `to_json` wrote, in this process or another."""
         try:
-            plain = json.loads(text)
-            for name in ("items", "features", "context"):
-                if not isinstance(plain[name], list):
-                    raise InvalidInput(f"{name} must be a list")
-            rows = plain["features"]
-            plain["features"] = finite_floats(rows, 2, "features") if any(rows) else np.empty((len(rows), 0))
-            plain["context"] = finite_floats(plain["context"], 1, "context")
-            plain["decision"] = decision_from_plain(plain["decision"])
-            return cls(**plain)
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            return cls(**json.loads(text))
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidInput(f"this is not a shown ranking: {error}") from None
 
     def __eq__(self, other: object) -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from rankloop.core.adapter import (
+    Adapter,
     Candidates,
     Id,
     candidates_of,
     feedback_of,
-    named_row,
     named_values,
     one_kind,
     plain_ids,
@@ -24,7 +24,7 @@ from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, build, entry_of
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.core.session import Session
-from rankloop.core.types import Problem, Query
+from rankloop.core.types import Problem
 from rankloop.impression import Impression
 from rankloop.logs.context import Encoding
 
@@ -93,6 +93,10 @@ class Ranker:
         self.items = list(items)
         self.context = list(context)
         self.encoding = encoding  # of a policy that was trained on a log
+        names, columns = tuple(self.features), tuple(self.context)
+        self.adapter = Adapter(
+            names, len(names), tuple(self.items), problem.n_context, columns, encoding, key=lambda id: id
+        )
         self.missing = missing  # features that were not given, in all that was ranked
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -115,19 +119,20 @@ class Ranker:
         that is not given counts as 0; one that nobody announced is refused. A policy that was trained on a log takes
         the `context` as the columns of the log have it, {"age": 41, "job": "student"}.
         """
-        table = self._table(candidates, ids)
-        row, missing = self._row({} if context is None else context)
-        asked = Query.of(table.features, row, query)
-        decision = self.session.rank(asked)
+        empty = Candidates([], np.empty((0, len(self.features))))
+        table = empty if candidates is None else candidates_of(candidates, self.features, ids)
+        request = self.adapter.query(table.ids, table.features, {} if context is None else context, query)
+        decision = self.session.rank(request.query)
         check_finite_receipt(decision.receipt)
-        self.missing += table.missing + missing
+        missing = table.missing + request.missing
+        self.missing += missing
         return Impression(
-            items=table.ids,
+            items=request.ids,
             decision=decision,
-            features=asked.features,
-            context=asked.context,
+            features=request.features,
+            context=request.query.context,
             query_id=query,
-            missing=table.missing + missing,
+            missing=missing,
         )
 
     def learn(
@@ -160,28 +165,6 @@ class Ranker:
         if len(weights) != len(self.features) or not self.features:
             raise InvalidInput("this learner has no weight per feature")
         return dict(zip(self.features, map(float, weights)))
-
-    def _row(self, context: Mapping[str, Any]) -> tuple[list[float], int]:
-        if self.encoding is not None:
-            return self.encoding.row_of(context), 0
-        return named_row(context, self.context, "context")
-
-    def _table(self, candidates: Any, ids: Sequence[Id]) -> Candidates:
-        if candidates is not None:
-            return _in_order(candidates_of(candidates, self.features, ids), self.items)
-        if not self.items:
-            raise InvalidInput("there is nothing to rank: give candidates, or name a fixed set of items at the start")
-        return Candidates(list(self.items), np.zeros((len(self.items), len(self.features))), 0)
-
-
-def _in_order(table: Candidates, items: Sequence[Id]) -> Candidates:
-    """The items of a fixed set are told apart by their number: always in the order in which they were named."""
-    if not items or table.ids == items:
-        return table
-    if set(table.ids) != set(items):
-        raise InvalidInput(f"the candidates are not the items of the fixed set, {items!r:.80}")
-    position = {id: row for row, id in enumerate(table.ids)}
-    return table._replace(ids=list(items), features=table.features[[position[id] for id in items]])
 
 
 def _distinct(names: Any, what: str) -> list[Any]:

@@ -17,6 +17,7 @@ from rankloop.core.types import (
     Query,
     Relevances,
     Reward,
+    finite_floats,
     real_numbers,
 )
 
@@ -53,6 +54,7 @@ class QueryRequest(NamedTuple):
     pinned: list[int]
     hidden: set[int]  # ranked with the others, as a fixed set demands, but not shown
     fixed: bool  # whether the items are a fixed set
+    missing: int  # features and columns that were not given and counted as 0
 
     def shown_order(self, ranking: Ints) -> list[int]:
         """What people see: the pinned, then the ranked, without the hidden."""
@@ -82,67 +84,83 @@ class Adapter(NamedTuple):
     n_features: int
     items: tuple[Id, ...] = ()  # of a fixed set
     n_context: int = 0
+    context_names: tuple[str, ...] = ()
     encoding: ContextEncoding | None = None  # of a context by names
+    key: Callable[[Id], Any] = str  # what tells ids apart: in JSON a table names them by their text
 
     def query(
         self,
         ids: list[Id],
-        rows: Sequence[Any],
+        rows: Sequence[Any] | Floats,
         context: Any = (),
         query_id: str = "",
         pinned: Sequence[Id] = (),
         excluded: Sequence[Id] = (),
     ) -> QueryRequest:
         """The query of a request whose numbers are numbers, or `Rejected` with the field that is wrong."""
-        if len(query_id) > MAX_ID_LENGTH:
-            raise Rejected("query_id", f"longer than {MAX_ID_LENGTH} characters")
-        ids, features = self._candidates(ids, rows)
-        number = {str(id): i for i, id in enumerate(ids)}
-        left_out = set(_numbers(excluded, number, "excluded"))
-        first = _numbers(pinned, number, "pinned")
+        table = self._candidates(ids, rows)
+        row, missing = self._context(context)
+        number = {self.key(id): i for i, id in enumerate(table.ids)}
+        left_out = set(self._numbers(excluded, number, "excluded"))
+        first = self._numbers(pinned, number, "pinned")
         if left_out.intersection(first):
             raise Rejected("pinned", "an item is both pinned and excluded")
         fixed, away = bool(self.items), left_out.union(first)
-        candidates = None if fixed or not away else [i for i in range(len(ids)) if i not in away]
-        if len(away) == len(ids):
+        candidates = None if fixed or not away else [i for i in range(len(number)) if i not in away]
+        if len(away) == len(number):
             raise Rejected("items", "nothing is left to rank after pins and exclusions")
+        features = table.features
         asked = features if candidates is None else np.ascontiguousarray(features[candidates])
-        query = Query(query_id, asked, self._context(context))
-        return QueryRequest(ids, features, query, candidates, first, left_out if fixed else set(), fixed)
+        hidden, missing = left_out if fixed else set(), missing + table.missing
+        return QueryRequest(table.ids, features, Query(query_id, asked, row), candidates, first, hidden, fixed, missing)
 
-    def _candidates(self, ids: list[Id], rows: Sequence[Any]) -> tuple[list[Id], Floats]:
+    def _candidates(self, ids: list[Id], rows: Sequence[Any] | Floats) -> Candidates:
         if not ids:
             if not self.items:
-                raise Rejected("items", "there are no items to rank; give at least one")
-            return list(self.items), np.zeros((len(self.items), self.n_features))
-        names = {str(id) for id in ids}
-        if len(names) != len(ids):
-            raise Rejected("items", f"the item {Counter(map(str, ids)).most_common(1)[0][0]!r} is given twice")
-        if not all(map(is_valid_id, ids)):
-            raise Rejected("items", INVALID_ID)
-        if self.items:
-            if names != {str(id) for id in self.items}:
-                raise Rejected("items", "this ranker has a fixed set of items; give all of them, or none")
-            by_id = {str(id): row for id, row in zip(ids, rows)}
-            ids, rows = list(self.items), [by_id[str(id)] for id in self.items]
+                raise Rejected(
+                    "items",
+                    "there are no items to rank; give at least one: there is nothing to rank by itself",
+                )
+            return Candidates(list(self.items), np.zeros((len(self.items), self.n_features)))
+        keys = list(map(self.key, ids))
+        if len(set(keys)) != len(keys):
+            raise Rejected("items", f"the item {Counter(keys).most_common(1)[0][0]!r} is given twice")
+        if self.items and ids != list(self.items):
+            if set(keys) != set(map(self.key, self.items)):
+                raise Rejected("items", "these are not the items of the fixed set: give all of them, or none")
+            row_of = dict(zip(keys, rows))
+            ids, rows = list(self.items), [row_of[self.key(id)] for id in self.items]
         try:
-            return ids, feature_rows(ids, rows, self.feature_names, self.n_features).features
+            return feature_rows(ids, rows, self.feature_names, self.n_features)
         except InvalidInput as error:
             raise Rejected("items", str(error)) from None
 
-    def _context(self, given: Any) -> Floats:
-        if isinstance(given, Mapping):
-            if self.encoding is None:
-                raise Rejected("context", "columns by name need a context in the ranker's problem; give numbers")
-            try:
+    def _context(self, given: Any) -> tuple[Floats, int]:
+        """The numbers of the asker, and how many columns were missing."""
+        by_name, missing = isinstance(given, Mapping), 0
+        try:
+            if by_name and self.encoding is not None:
                 given = self.encoding.row_of(given)
-            except InvalidInput as error:
-                raise Rejected("context", str(error).removeprefix("context: ")) from None
-        context = np.array(given, dtype=np.float64)
-        if len(context) != self.n_context or not np.isfinite(context).all():
+            elif self.context_names or (by_name and not self.n_context):
+                given, missing = named_row(given, self.context_names, "context")
+            elif by_name:
+                raise InvalidInput("columns by name need a context in the ranker's problem; give numbers")
+            context = np.array(given, dtype=np.float64)
+        except (InvalidInput, TypeError, ValueError) as error:
+            raise Rejected("context", str(error).removeprefix("context: ")) from None
+        if context.shape != (self.n_context,) or not np.isfinite(context).all():
             wanted = f"{self.n_context} finite numbers"
             raise Rejected("context", f"{self.encoding.wanted}, or {wanted}" if self.encoding else f"must be {wanted}")
-        return context
+        return context, missing
+
+    def _numbers(self, ids: Sequence[Id], number: Mapping[Any, int], field: str) -> list[int]:
+        unknown = [id for id in ids if self.key(id) not in number]
+        if unknown:
+            raise Rejected(field, f"{unknown[0]!r} is not among the items")
+        found = [number[self.key(id)] for id in ids]
+        if len(set(found)) != len(found):
+            raise Rejected(field, "an item is named twice")
+        return found
 
 
 def is_valid_id(id: Id) -> bool:
@@ -164,10 +182,10 @@ def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ())
     return _from_array(candidates, names, ids)
 
 
-def feature_rows(ids: list[Id], rows: Sequence[Any], names: Sequence[str], width: int) -> Candidates:
+def feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[str], width: int) -> Candidates:
     """One row per item, given by position or by name; numbers are known to be numbers."""
     missing, listed = 0, []
-    for id, row in zip(ids, rows):
+    for id, row in zip(ids, () if isinstance(rows, np.ndarray) else rows):
         if isinstance(row, Mapping):
             _check_names(row, names, f"item {id!r}")
             missing += width - len(row)
@@ -175,7 +193,7 @@ def feature_rows(ids: list[Id], rows: Sequence[Any], names: Sequence[str], width
         if len(row) != width:
             raise InvalidInput(f"item {id!r} has {len(row)} features, this ranker has {width}")
         listed.append(row)
-    features = np.array(listed, dtype=np.float64).reshape(len(ids), width)
+    features = rows if isinstance(rows, np.ndarray) else np.array(listed, dtype=np.float64).reshape(len(ids), width)
     if not np.isfinite(features).all():
         item, column = np.argwhere(~np.isfinite(features))[0]
         raise InvalidInput(f"item {ids[item]!r}: feature {column} must be a finite number")
@@ -252,16 +270,6 @@ def feedback_of(kind: str, items: Sequence[int], values: Sequence[float], rankin
     return Relevances(numbers, amounts) if kind == "relevances" else Clicks(numbers, amounts)
 
 
-def _numbers(ids: Sequence[Id], number: dict[str, int], field: str) -> list[int]:
-    unknown = [id for id in ids if str(id) not in number]
-    if unknown:
-        raise Rejected(field, f"{unknown[0]!r} is not among the items")
-    found = [number[str(id)] for id in ids]
-    if len(set(found)) != len(found):
-        raise Rejected(field, "an item is named twice")
-    return found
-
-
 def _check_names(values: Mapping[Any, Any], names: Sequence[str], where: str) -> None:
     unknown = [name for name in values if name not in names]
     if unknown:
@@ -320,4 +328,4 @@ def _from_array(rows: Any, names: Sequence[str], ids: Sequence[Id]) -> Candidate
     listed = plain_ids(ids) or list(range(len(array)))
     if len(listed) != len(array):
         raise InvalidInput(f"{len(listed)} ids for {len(array)} rows")
-    return Candidates(listed, array)
+    return Candidates(listed, finite_floats(array, 2, "features"))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from rankloop.core.adapter import Id, QueryRequest
+from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Id, QueryRequest, is_valid_id
 from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.saved_session import dumps, loads_with_notes
 from rankloop.service.errors import Late, TooLarge, Unavailable
@@ -138,7 +138,7 @@ class Service:
             if isinstance(runtime, RankerRuntime):
                 runtime.unlogged.pop(impression, None)
         if applied.outcome.verdict == "repeated":  # the same request, twice at the same moment
-            ranked = _same_request(runtime.projection.open[impression].ranked, request)
+            ranked = _same_request(await self._ranked_before(runtime, impression) or ranked, request)
         return _answer(ranked)
 
     async def _ranked_before(self, runtime: Runtime, impression: str) -> Ranked | None:
@@ -345,7 +345,11 @@ def query_request(body: RankBody, config: RankerConfig, max_items: int) -> Query
     """What a request asks of the learner, or `Rejected` with the field that is wrong."""
     if len(body.items) > max_items:
         raise TooLarge(f"items: {len(body.items)} items, the limit is {max_items}")
+    if len(body.query_id) > MAX_ID_LENGTH:
+        raise Rejected("query_id", f"longer than {MAX_ID_LENGTH} characters")
     ids, rows = [item.id for item in body.items], [item.features for item in body.items]
+    if not all(map(is_valid_id, ids)):
+        raise Rejected("items", INVALID_ID)
     request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded)
     if config.base_weights is None:
         return request

@@ -65,7 +65,7 @@ def config_of(body: CreateBody) -> RankerConfig:
     _check_together(body, learner, column)
     normal = msgspec.structs.replace(body, learner=spec_of(build(body.learner, "learner")))
     items, names = tuple(body.problem.items or ()), tuple(body.problem.feature_names or ())
-    adapter = Adapter(names, given, items, problem.n_context, encoding)
+    adapter = Adapter(names, given, items, problem.n_context, encoding=encoding)
     return RankerConfig(normal, learner, problem, adapter, column, weights, encoding)
 
 
