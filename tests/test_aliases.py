@@ -27,6 +27,9 @@ def test_a_moved_module_is_found_under_its_old_name(old):
     "program",
     [
         "import rankloop.data.letor; rankloop.data.letor.read_letor",
+        "from rankloop.evaluation.off_policy import ips; from rankloop.games.thresholds import Thresholds",
+        "from rankloop.experiments.spec import Experiment; from rankloop.experiments.run import run_one",
+        "import rankloop.games.advice; rankloop.games.advice.advise",
         "import rankloop.ads.training; rankloop.ads.training.fit_rankers",
         "import rankloop.evaluation.log_table as table; table.LogTable",
         "from rankloop.evaluation import log_table; log_table.LogTable",

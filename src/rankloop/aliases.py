@@ -42,11 +42,13 @@ def keep_moved_modules() -> None:
         sys.modules.setdefault(f"rankloop.{old}", MovedModule(old, new))
 
 
-def moved_from(package: str) -> Callable[[str], ModuleType]:
-    """The `__getattr__` of a package that modules moved out of, for those who write `rankloop.data.pool.…`."""
+def moved_from(package: str, module: str = "") -> Callable[[str], Any]:
+    """The `__getattr__` of a package that modules moved out of, or that was a module: then `module` has its names."""
 
-    def attribute(name: str) -> ModuleType:
+    def attribute(name: str) -> Any:
         found = sys.modules.get(f"{package}.{name}")
+        if found is None and module and not name.startswith("_"):
+            found = getattr(import_module(f"{package}.{module}"), name, None)
         if found is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return found
