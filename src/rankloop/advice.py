@@ -1,7 +1,5 @@
 """Which learner for which feedback: the one table behind `rankloop advise` and a page of the documentation."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from functools import cache
@@ -101,7 +99,7 @@ def start(choice: Choice, size: Size = USUAL) -> str:
     )
 
 
-def start_of_advice(advice: Advice) -> str | None:
+def start_of_advice(advice: "Advice") -> str | None:
     """The first program with the learner of a verdict on a measure; None where nothing can be learned."""
     if advice.learner is None:
         return None

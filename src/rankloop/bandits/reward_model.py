@@ -1,7 +1,5 @@
 """A reward model for the estimators that need one: least squares of the reward on the context, per ad."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,7 +23,7 @@ class RewardModel(NamedTuple):
         return np.clip(self.base + contexts @ self.weights.T, self.least, self.most)
 
 
-def fit_reward_model(log: AdLog, ridge: float = 10.0) -> RewardModel:
+def fit_reward_model(log: "AdLog", ridge: float = 10.0) -> RewardModel:
     """Ridge regression around each ad's own mean, which is itself drawn to the mean of all ads."""
     overall, n_context = float(log.rewards.mean()), log.contexts.shape[1]
     centre = log.contexts.mean(axis=0)

@@ -1,17 +1,12 @@
 """Options that several commands share, described once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from rankloop.engine import Engine
 
 
 class EngineName(StrEnum):
@@ -63,11 +58,12 @@ def log_option(name: str | tuple[str, ...], metavar: str, help: str, **limits: f
     return typer.Option(*names, metavar=metavar, help=help, rich_help_panel="From a log", **limits)  # type: ignore[arg-type]
 
 
-def engine_of(name: EngineName, workers: int | None) -> Engine:
-    from rankloop.engine import Cluster, Here, LocalProcesses
+def engine_of(name: EngineName, workers: int | None, threads: bool = False) -> Any:
+    """The engine of this name; `here` may use the threads of this process."""
+    from rankloop.engine import Cluster, Here, LocalProcesses, Threads
 
     if name is EngineName.here:
-        return Here()
+        return Threads(workers=workers) if threads else Here()
     return LocalProcesses(workers=workers) if name is EngineName.local else Cluster(workers=workers)
 
 

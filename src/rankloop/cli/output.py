@@ -1,7 +1,5 @@
 """Tables and verdicts on a terminal, JSON for programs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +19,7 @@ def print_json(answer: Any) -> None:
     typer.echo(msgspec.json.encode(answer).decode())
 
 
-def show_table(table: Table) -> None:
+def show_table(table: "Table") -> None:
     """A table with its title above and its note below; plain text where the output is no terminal."""
     from rich import box
     from rich.console import Console
@@ -41,7 +39,7 @@ def show_table(table: Table) -> None:
     console.print(grid)
 
 
-def show_claims(claims: Iterable[Verdict]) -> None:
+def show_claims(claims: "Iterable[Verdict]") -> None:
     from rich.console import Console
     from rich.text import Text
 

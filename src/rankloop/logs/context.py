@@ -1,7 +1,5 @@
 """A visitor as numbers: columns with names as people have them, encoded as the policy learned them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -75,7 +73,7 @@ class Encoding(NamedTuple):
             row += [float(_text(value, name) == one) for one in values] or [_number(value, name, mean)]
         return [*row, 1.0]
 
-    def ads_of(self, piece: LogPiece, where: str) -> Ints:
+    def ads_of(self, piece: "LogPiece", where: str) -> Ints:
         """The number of each shown ad."""
         numbers = {label: number for number, label in enumerate(self.ads)}
         found = np.array([numbers.get(label, -1) for label in piece.action], dtype=np.int64)
@@ -86,7 +84,7 @@ class Encoding(NamedTuple):
             raise InvalidInput(f"{where}, row {piece.first_row + row}: the ad {said}")
         return found
 
-    def contexts_of(self, piece: LogPiece) -> Floats:
+    def contexts_of(self, piece: "LogPiece") -> Floats:
         """(n_rows, n_context)."""
         parts = [
             _one_hot(_column(piece, name), values, name) if values else _filled(_column(piece, name), mean, name)
@@ -99,7 +97,7 @@ class Encoding(NamedTuple):
         return self._asdict()
 
     @classmethod
-    def from_plain(cls, plain: Any) -> Encoding:
+    def from_plain(cls, plain: Any) -> "Encoding":
         """What `to_plain` gave, after a journey as JSON."""
         try:
             values = tuple(tuple(map(str, part)) for part in plain["values"])
@@ -144,7 +142,7 @@ def _text(value: Any, name: str) -> str | None:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _column(piece: LogPiece, name: str) -> Any:
+def _column(piece: "LogPiece", name: str) -> Any:
     if name == POSITION and piece.position is not None:
         return piece.position
     if name not in piece.context:

@@ -1,7 +1,5 @@
 """`rankloop analyse`: what can be learned at all from the grades of the first items."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -85,7 +83,7 @@ def _waiting(title: str, quiet: bool) -> Any:
     return Console(stderr=True, quiet=quiet).status(title)
 
 
-def _print_table(found: list[Analysis]) -> None:
+def _print_table(found: "list[Analysis]") -> None:
     from rankloop.cli.output import show_table
     from rankloop.experiments.report.model import Table
     from rankloop.games.certificate_text import reason
@@ -100,7 +98,7 @@ def _print_table(found: list[Analysis]) -> None:
         typer.echo(f"{one.verdict} at depth {one.depth}: {reason(one)}")
 
 
-def _print_matrices(game: Game, depth: int, neighbourhoods: dict[str, list[int]]) -> None:
+def _print_matrices(game: "Game", depth: int, neighbourhoods: dict[str, list[int]]) -> None:
     from rankloop.cli.output import show_table
     from rankloop.experiments.report.model import Table
     from rankloop.games.certificate_text import feedback_grid, loss_grid, ranks_of, signal_grid

@@ -1,7 +1,5 @@
 """`rankloop evaluate`: how good these rankings are."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -132,7 +130,7 @@ def evaluate(
         typer.echo(_as_text(scores, per_query))
 
 
-def _of_model(model: Path, data: Path, measures: list[str], normalise: bool) -> Scores:
+def _of_model(model: Path, data: Path, measures: list[str], normalise: bool) -> "Scores":
     from rankloop.evaluation.ranking.saved_model import score_model, was_normalised
 
     if not normalise and was_normalised(model):
@@ -151,7 +149,7 @@ def _watched(queries: range) -> Iterable[int]:
     return track(queries, "ranking", console=console, transient=True, disable=not console.is_terminal)
 
 
-def _of_run(run: Path, qrels: Path, measures: list[str], every_query: bool) -> Scores:
+def _of_run(run: Path, qrels: Path, measures: list[str], every_query: bool) -> "Scores":
     from rankloop.evaluation.ranking.score import measures_of
     from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
 
@@ -159,7 +157,7 @@ def _of_run(run: Path, qrels: Path, measures: list[str], every_query: bool) -> S
     return score_run(read_run(run), read_qrels(qrels), parsed, every_query=every_query)
 
 
-def _as_text(scores: Scores, per_query: bool) -> str:
+def _as_text(scores: "Scores", per_query: bool) -> str:
     width = max(map(len, ("all", *scores.query_ids)))
     columns = [max(len(name), 6) for name in scores.measures]
 
@@ -173,7 +171,7 @@ def _as_text(scores: Scores, per_query: bool) -> str:
     return "\n".join(lines) + f"\n{_counted(scores)}"
 
 
-def _counted(scores: Scores) -> str:
+def _counted(scores: "Scores") -> str:
     """The last line: over how many queries the means are."""
     total = len(scores.query_ids)
     fewer = {name: n for name, n in scores.counted.items() if n < total}
@@ -181,7 +179,7 @@ def _counted(scores: Scores) -> str:
     return f"{total} {'query' if total == 1 else 'queries'}{skipped}"
 
 
-def _print_json(scores: Scores, per_query: bool) -> None:
+def _print_json(scores: "Scores", per_query: bool) -> None:
     from rankloop.cli.output import print_json
 
     answer: dict[str, object] = {

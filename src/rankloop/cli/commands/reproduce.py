@@ -1,7 +1,5 @@
 """`rankloop reproduce`: figures and tables of the papers, computed again, in one report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,7 +50,7 @@ def reproduce(
         _print(findings, report)
 
 
-def _print(findings: list[Finding], report: Path) -> None:
+def _print(findings: "list[Finding]", report: Path) -> None:
     from rankloop.cli.output import show_claims
     from rankloop.experiments.report.html import counts_text, duration
 
@@ -67,7 +65,7 @@ def _print(findings: list[Finding], report: Path) -> None:
     typer.echo(f"report: {report}")
 
 
-def _print_json(findings: list[Finding], report: Path) -> None:
+def _print_json(findings: "list[Finding]", report: Path) -> None:
     from rankloop.cli.output import print_json
 
     tables = [

@@ -1,7 +1,5 @@
 """`rankloop run`: an experiment from its TOML file to a report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -75,7 +73,7 @@ def run(
     _print(finding, report)
 
 
-def _print(finding: Finding, report: Path) -> None:
+def _print(finding: "Finding", report: Path) -> None:
     from rankloop.cli.output import show_claims, show_table
 
     for table in finding.tables:

@@ -1,19 +1,16 @@
 """`rankloop train`: a linear ranker from a data set with grades or from clicks, or a policy from a log of ads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, EngineName, Imports, interruptible, log_option
+from rankloop.cli.options import AsJson, EngineName, Imports, engine_of, interruptible, log_option
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rankloop.batch.validation import Validated
-    from rankloop.engine import SummingEngine
 
 REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
 
@@ -126,7 +123,7 @@ def train(
     from rankloop.data.dataset import normalise_queries
     from rankloop.data.folder import given_path
 
-    risk, path, where = risk_of(loss), _path(regularisation), _engine(engine, workers)
+    risk, path, where = risk_of(loss), _path(regularisation), engine_of(engine, workers, threads=True)
     parts = read_folds(given_path(str(data)), folds, seed)
     if normalise:
         parts = [Fold(fold.name, *map(normalise_queries, fold[1:])) for fold in parts]
@@ -165,15 +162,7 @@ def _path(text: str) -> tuple[float, ...]:
         raise InvalidInput(f"--regularisation {text!r} is neither `path` nor numbers with commas between") from None
 
 
-def _engine(name: EngineName, workers: int | None) -> SummingEngine:
-    from rankloop.engine import Cluster, LocalProcesses, Threads
-
-    if name is EngineName.here:
-        return Threads(workers=workers)
-    return LocalProcesses(workers=workers) if name is EngineName.local else Cluster(workers=workers)
-
-
-def _save(result: Validated, out: Path, loss: str, tight: bool, normalise: bool) -> Path:
+def _save(result: "Validated", out: Path, loss: str, tight: bool, normalise: bool) -> Path:
     from rankloop.batch.estimator import NORMALISED, session_of
     from rankloop.batch.validation import validation_curve
     from rankloop.core.files import atomic_write
@@ -186,7 +175,7 @@ def _save(result: Validated, out: Path, loss: str, tight: bool, normalise: bool)
     return out / "model.rankloop"
 
 
-def _print(result: Validated, model: Path) -> None:
+def _print(result: "Validated", model: Path) -> None:
     from rankloop.cli.output import show_table
     from rankloop.experiments.report.model import Table
 
@@ -199,7 +188,7 @@ def _print(result: Validated, model: Path) -> None:
     typer.echo(f"model: {model}\nvalidation curve: {model.with_name('validation.png')}")
 
 
-def _print_json(result: Validated, model: Path) -> None:
+def _print_json(result: "Validated", model: Path) -> None:
     from rankloop.cli.output import print_json
 
     folds = [

@@ -1,7 +1,5 @@
 """Numbers for Prometheus: the middleware counts calls as they come, everything else is read when asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +23,7 @@ class Metrics:
             "rankloop_seconds", "Seconds per HTTP call", ["call", "worker"], buckets=BUCKETS, registry=self.registry
         )
 
-    def watch(self, service: Service) -> None:
+    def watch(self, service: "Service") -> None:
         self.worker = str(service.slot)
         self.registry.register(_Counts(service))
 
@@ -34,7 +32,7 @@ class Metrics:
 
 
 class _Counts:
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: "Service") -> None:
         self.service = service
 
     def collect(self) -> Iterator[Any]:

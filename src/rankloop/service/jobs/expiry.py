@@ -1,7 +1,5 @@
 """The end of feedback windows: logged as soon as a window is over, by the leader."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import TYPE_CHECKING
@@ -19,7 +17,7 @@ MAX_BATCH = 500
 RETRY = 1.0  # seconds, while the log cannot be written
 
 
-async def close_windows(service: Service) -> None:
+async def close_windows(service: "Service") -> None:
     """Log the end of every window, as soon as it is over; the leader does it for all."""
     while True:
         await asyncio.sleep(CHECK_EVERY)

@@ -1,7 +1,5 @@
 """The past of a ranker in a few hundred points: what the curves of the page show from before it was opened."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,7 +37,7 @@ class Curve:
         self._seen = (-1, -1, -1)
         self._still = 0.0  # when it was last seen unchanged
 
-    def look(self, runtime: RankerRuntime, at: float) -> None:
+    def look(self, runtime: "RankerRuntime", at: float) -> None:
         """Add a point if something has happened since the last one."""
         counters, published = runtime.projection.counters, runtime.published
         seen = (counters.impressions, counters.closed, published.number)
@@ -58,7 +56,7 @@ class Curve:
             self.points, self._gap = self.points[::2], 2 * self._gap
 
 
-async def sample(service: Service) -> None:
+async def sample(service: "Service") -> None:
     """Take a sample of every ranker now and then."""
     while True:
         now = time.time()
@@ -67,7 +65,7 @@ async def sample(service: Service) -> None:
         await asyncio.sleep(EVERY)
 
 
-def history_of(runtime: RankerRuntime) -> list[Point]:
+def history_of(runtime: "RankerRuntime") -> list[Point]:
     """Points from the first snapshot until now; reads the store."""
     since = runtime.curve.points[0].at if runtime.curve.points else time.time()
     known = [row for row in runtime.store.snapshots(runtime.entity) if row[2] < since]
@@ -76,14 +74,14 @@ def history_of(runtime: RankerRuntime) -> list[Point]:
     return [*sorted(filter(None, past), key=lambda point: point.at), *runtime.curve.points]
 
 
-def point_of(at: float, runtime: RankerRuntime, counters: Counters, state: Any, learned: int, refused: int) -> Point:
+def point_of(at: float, runtime: "RankerRuntime", counters: Counters, state: Any, learned: int, refused: int) -> Point:
     """What is worth a curve."""
     health = health_of(counters, runtime.config, state, refused)
     kept = {name: health[name] for name in KEPT if name in health}
     return Point(at, {"learned": learned}, kept, weights_of(runtime.config, state, WEIGHTS))
 
 
-def _at_snapshot(runtime: RankerRuntime, number: int, at: float) -> Point | None:
+def _at_snapshot(runtime: "RankerRuntime", number: int, at: float) -> Point | None:
     found = runtime.store.snapshot(runtime.entity, number)
     if found is None:
         return None

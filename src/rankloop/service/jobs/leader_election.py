@@ -1,7 +1,5 @@
 """Several workers on one log: who is the leader and learns, and how the others receive its states."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -25,7 +23,7 @@ PUBLISH_EVERY = 0.05
 class LeaderElection:
     """Takes the lease when it is free, publishes states while it is held, and follows those of others otherwise."""
 
-    def __init__(self, service: Service, store: SharedStore) -> None:
+    def __init__(self, service: "Service", store: SharedStore) -> None:
         self.service = service
         self.store = store
         self._published: dict[str, int] = {}  # by the last event, not by state: a step that is refused counts too

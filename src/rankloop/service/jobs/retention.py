@@ -1,7 +1,5 @@
 """Retention: old events move from the database to the archive, from where exports and replays still read them."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
@@ -26,7 +24,7 @@ DAY = 86400.0
 logger = logging.getLogger("rankloop.service")
 
 
-async def move_old_events(service: Service, days: float) -> None:
+async def move_old_events(service: "Service", days: float) -> None:
     """Look now and then for events that are old enough to move; what could not be moved is tried again."""
     while True:
         try:
@@ -37,7 +35,7 @@ async def move_old_events(service: Service, days: float) -> None:
         await asyncio.sleep(LOOK_EVERY)
 
 
-async def move_old(service: Service, before: float) -> int:
+async def move_old(service: "Service", before: float) -> int:
     """Move what is older than `before`; how many events were moved."""
     entities = [runtime.entity for runtime in service.rankers.values()]
     for runtime in list(service.comparisons.values()):
@@ -49,7 +47,7 @@ async def move_old(service: Service, before: float) -> int:
     return moved
 
 
-async def keep_counts(service: Service, runtime: ComparisonRuntime) -> None:
+async def keep_counts(service: "Service", runtime: ComparisonRuntime) -> None:
     """A snapshot of a comparison: nothing is learned there, so it is what was counted."""
     last, number = service.log.last, runtime.projection.counters.closed
     kept = Snapshot(

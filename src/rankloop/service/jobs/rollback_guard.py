@@ -1,7 +1,5 @@
 """The guard against a ranker that harms: when the comparison with its base is lost, it goes back and stops learning."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from typing import TYPE_CHECKING
@@ -32,7 +30,7 @@ def is_lost(comparison: Comparison) -> bool:
     return comparison.p_value < LEVEL / (test * (test + 1))
 
 
-def guard(service: Service, runtime: RankerRuntime) -> None:
+def guard(service: "Service", runtime: RankerRuntime) -> None:
     """Freeze and go back where the comparison with the base is lost; that is an event, so a replay does not judge."""
     silent = not service.is_leader or not runtime.config.body.guard or runtime.projection.frozen or runtime.guarding
     if not silent and is_lost(runtime.projection.counters.comparison):
@@ -40,7 +38,7 @@ def guard(service: Service, runtime: RankerRuntime) -> None:
         service.spawn(_protect(service, runtime, RolledBack(runtime.projection.good, LOST, freezes=True)))
 
 
-async def _protect(service: Service, runtime: RankerRuntime, event: RolledBack) -> None:
+async def _protect(service: "Service", runtime: RankerRuntime, event: RolledBack) -> None:
     """One event for both: a crash leaves either all of it or nothing."""
     try:
         while True:

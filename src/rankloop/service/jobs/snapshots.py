@@ -1,7 +1,5 @@
 """Snapshots on their way to the log: as they come from the learners, and one of every ranker at the end."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,7 +10,7 @@ if TYPE_CHECKING:
     from rankloop.service.service import Service
 
 
-async def write_snapshots(service: Service) -> None:
+async def write_snapshots(service: "Service") -> None:
     """Write snapshots to the log as they come from the learners."""
     while True:
         entry = await service.due.get()
@@ -20,7 +18,7 @@ async def write_snapshots(service: Service) -> None:
             await service.log.append(entry)
 
 
-async def write_last_snapshot(service: Service, runtime: RankerRuntime) -> None:
+async def write_last_snapshot(service: "Service", runtime: RankerRuntime) -> None:
     """The snapshot at the end, when nothing more comes."""
     while not service.due.empty():
         with suppress(Unavailable):
