@@ -33,7 +33,9 @@ def cached_map(setting: Setting, tasks: Sequence[T], function: Callable[[T], R])
     missing = [task for task in tasks if _name(task, function) not in found]
     setting.folder.mkdir(parents=True, exist_ok=True)
     setting.progress(len(tasks) - len(missing), len(tasks))
+    torn = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
     with path.open("ab") as file:
+        file.write(b"\n" if torn else b"")  # else the next result would be lost with the torn one
 
         def keep(index: int, result: R) -> None:
             name = _name(missing[index], function)
