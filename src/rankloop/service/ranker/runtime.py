@@ -24,6 +24,8 @@ from rankloop.service.ranker.config import RankerConfig
 from rankloop.service.ranker.trainer import LoggedDecision, PublishedState, Step, Trainer, digest
 from rankloop.service.requests import CreateBody
 
+DISCOUNTS = discounts(1000)  # of every list that is not longer
+
 
 class RankerRuntime:
     """One ranker. All but `_learn_steps` runs on the event loop, so a ranking and its state number belong together."""
@@ -49,7 +51,6 @@ class RankerRuntime:
         self.guarding = False  # true while the guard's word is on its way to the log
         self._due = due  # snapshots, to be written to the log
         self._lottery = np.random.default_rng([config.body.seed, time.time_ns()])
-        self._discounts = discounts(1000)
         self.start_serving()
 
     @property
@@ -112,9 +113,7 @@ class RankerRuntime:
         """The share of the seen positions, by their DCG discount, at which another than the predicted item stands."""
         shown = self.config.problem.shown
         seen = len(ranking) if shown is None else min(shown, len(ranking))
-        if seen > len(self._discounts):
-            self._discounts = discounts(seen)
-        weights = self._discounts[:seen]
+        weights = DISCOUNTS[:seen] if seen <= len(DISCOUNTS) else discounts(seen)
         return float(weights[ranking[:seen] != predicted[:seen]].sum() / weights.sum())
 
     def _compare(self, request: QueryRequest, impression: str) -> Ranked:
