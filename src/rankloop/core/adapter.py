@@ -117,10 +117,8 @@ class Adapter(NamedTuple):
     def _candidates(self, ids: list[Id], rows: Sequence[Any] | Floats) -> Candidates:
         if not ids:
             if not self.items:
-                raise Rejected(
-                    "items",
-                    "there are no items to rank; give at least one: there is nothing to rank by itself",
-                )
+                only = "nothing to rank is enough for a fixed set only"
+                raise Rejected("items", f"there are no items to rank; give at least one ({only})")
             return Candidates(list(self.items), np.zeros((len(self.items), self.n_features)))
         keys = list(map(self.key, ids))
         if len(set(keys)) != len(keys):
