@@ -1,5 +1,6 @@
 """Fixed sets of items without features, whose grades vary from person to person."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -44,8 +45,8 @@ class _BinaryGrades:
         relevant = random_ranking(self.n_items, rng) < self.n_relevant
         return np.where(relevant, 1.0 - self._wrong(), self._wrong())
 
-    def _wrong(self) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def _wrong(self) -> float: ...
 
 
 def _rounds(probabilities: Floats, rng: Generator) -> Iterator[tuple[Query, Floats]]:

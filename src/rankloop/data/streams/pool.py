@@ -1,5 +1,6 @@
 """Endless rounds over a data set: a random query each time, its items shuffled; and data sets drawn for that."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -33,9 +34,9 @@ class SimulatedQueries:
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
         return shuffled_rounds(self.dataset(rng), rng)
 
+    @abstractmethod
     def dataset(self, rng: Generator) -> Dataset:
         """The queries of one run."""
-        raise NotImplementedError
 
 
 def shuffled_rounds(dataset: Dataset, rng: Generator, candidates: int | None = None) -> Iterator[tuple[Query, Floats]]:

@@ -1,5 +1,6 @@
 """What wrappers share: they do as the learner in `inner` does, but for one thing."""
 
+from abc import abstractmethod
 from typing import Any
 
 from numpy.random import Generator
@@ -44,9 +45,9 @@ class FeatureMap(Wrapper):
     def reports(self) -> tuple[str, ...]:
         return tuple(f"inner.{path}" for path in self.inner.reports)
 
+    @abstractmethod
     def mapped(self, state: Any, query: Query) -> Query:
         """The query with the features that `inner` sees."""
-        raise NotImplementedError
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[R]:
         return self.inner.rank(state.inner, self.mapped(state, query), rng)
