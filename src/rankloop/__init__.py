@@ -37,7 +37,9 @@ __all__ += ["Shown", "UnstableUpdate", "build", "load", "load_session", "parse_m
 __all__ += ["spec_of"]
 
 keep_moved_modules()
-REGISTERING = "measures surrogates feedback data.streams interleaving learners learners.wrappers simulate games"
+REGISTERING = (
+    "features measures surrogates feedback data.streams interleaving learners learners.wrappers simulate games"
+)
 REGISTERING += " batch batch.risks bandits bandits.campaigns"
 registry.load_from([f"rankloop.{package}" for package in REGISTERING.split()])
 

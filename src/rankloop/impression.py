@@ -1,12 +1,14 @@
 """An impression: a ranking that was shown, whether in this process or by a service."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import numpy as np
 
-from rankloop.core.adapter import Id
+from rankloop.core.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput
 from rankloop.core.plain import decision_from_plain, decision_to_plain
 from rankloop.core.types import Decision, Floats, Query, finite_floats
@@ -29,9 +31,13 @@ class Impression:
     missing: int = 0  # features that were not given and counted as 0
     impression: str = ""  # its name in the log of a service
     state: int = 0  # the number of the state that ranked
+    values: RawValues | None = None  # where there is a schema: what was asked, in people's own values
+    encoded: Query | None = field(default=None, repr=False)  # what the values become, while this process lives
 
     def __post_init__(self) -> None:
         """Lists and tables, as JSON has them, become arrays, checked: they may come from anywhere."""
+        if isinstance(self.values, dict):
+            object.__setattr__(self, "values", _raw_values(self.values))
         if isinstance(self.decision, Decision):
             return
         for name in ("items", "features", "context"):
@@ -61,6 +67,8 @@ class Impression:
 
     def query(self) -> Query:
         """What was asked."""
+        if self.values is not None:
+            raise InvalidInput("this was asked in values by name: the ranker that made it can encode them")
         if len(self.features) != len(self.items):
             raise InvalidInput(f"there are {len(self.features)} rows of features for {len(self.items)} shown items")
         return Query(self.query_id, self.features, self.context)
@@ -76,7 +84,8 @@ class Impression:
             "missing": self.missing,
         }
         plain |= {"impression": self.impression, "state": self.state} if self.impression else {}
-        return json.dumps(plain, allow_nan=False)
+        plain |= {"values": self.values._asdict()} if self.values is not None else {}
+        return json.dumps(plain, allow_nan=False, default=plain_value)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Impression":
@@ -90,6 +99,33 @@ class Impression:
         return isinstance(other, Impression) and self.to_json() == other.to_json()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def plain_value(value: Any) -> Any:
+    """A value as JSON can carry it, which means the same."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{value!r:.60} cannot be written down")
+
+
+def _raw_values(plain: Any) -> RawValues:
+    """What `to_json` wrote, checked as far as the encoder does not."""
+    try:
+        values = RawValues(**plain)
+        fits = isinstance(values.rows, list) and isinstance(values.context, dict)
+        if fits and all(isinstance(row, dict) for row in values.rows) and type(values.schema) is int:
+            return values._replace(at=float(values.at))
+    except (TypeError, ValueError):
+        pass
+    raise InvalidInput("values are rows, a context, at and the version of the schema")
 
 
 Shown = Impression  # its name in version 0.1

@@ -105,6 +105,7 @@ class AUCPolicy:
     temperature: float | None = None
 
     accepts: ClassVar[tuple[type, ...]] = (Reward,)
+    uses_context: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ()
     examples: ClassVar[tuple[Spec, ...]] = (
         {},

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from rankloop.bandits.auc_loss import Loss, auc_loss, sampled_weights
 from rankloop.core.errors import InvalidInput
-from rankloop.core.estimator import Estimator
 from rankloop.core.kernels import scores_of, weighted_rows
+from rankloop.core.registry.estimator import Estimator
 from rankloop.core.types import Floats, finite_floats, whole_number
 
 FEW_PAIRS = 1_000_000  # so many pairs are visited one and all in less time than a descent takes

@@ -69,6 +69,7 @@ class LinearUCB:
     epsilon: float = 0.02
 
     accepts: ClassVar[tuple[type, ...]] = (Reward,)
+    uses_context: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ()
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"width": 0.0, "epsilon": 0.3}, {"ridge": 5.0, "epsilon": 0.0})
     example_problem: ClassVar[Problem] = Problem(n_features=0, n_items=4, n_context=3)

@@ -132,7 +132,7 @@ class SessionPolicy:
         return found
 
     def _probability(self, query: Query, ad: int, row: int) -> float:
-        others = [other for other in range(len(query.features)) if other != ad]
+        others = [other for other in range(query.n_items) if other != ad]
         log_prob = self.session.log_prob(query, np.array([ad, *others]))
         if np.isnan(log_prob):
             raise InvalidInput(

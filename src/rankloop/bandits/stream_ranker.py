@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from rankloop.bandits.auc_loss import LOSSES, Loss, steepness
 from rankloop.core.errors import InvalidInput, UnstableUpdate
-from rankloop.core.estimator import Estimator
 from rankloop.core.kernels import kernel, reassociated, scores_of
+from rankloop.core.registry.estimator import Estimator
 from rankloop.core.types import Floats, finite_floats, whole_number
 
 NOT_SAMPLED = -1

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.estimator import Estimator
 from rankloop.core.kernels import scores_of
+from rankloop.core.registry.estimator import Estimator
 from rankloop.core.saved_session import save
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Problem, finite_floats, real_numbers

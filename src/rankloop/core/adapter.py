@@ -17,11 +17,13 @@ from rankloop.core.types import (
     Query,
     Relevances,
     Reward,
+    Rows,
     finite_floats,
     real_numbers,
 )
 
 Id = str | int
+NO_FEATURES, NO_CONTEXT = np.empty((0, 0)), np.empty(0)
 KINDS = {"clicks": Clicks, "relevances": Relevances, "preferred": Preferred, "reward": Reward}
 MAX_ID_LENGTH, MIN_ID, MAX_ID = 256, -(2**63), 2**64 - 1
 INVALID_ID = f"an id is longer than {MAX_ID_LENGTH} characters, or a number of more than 64 bits"
@@ -44,17 +46,39 @@ class ContextEncoding(Protocol):
     def row_of(self, columns: Mapping[str, Any]) -> list[float]: ...
 
 
+class RawValues(NamedTuple):
+    """What was asked in people's own values, from which the query is encoded again when it is learned from."""
+
+    rows: list[Mapping[str, Any]]  # of all ids, values by name
+    context: Mapping[str, Any]
+    at: float  # when, in seconds since 1970: dates become ages
+    schema: int  # the version by which it was encoded
+
+
+class RowEncoder(Protocol):
+    """How values by name become `Rows`."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def n_fields(self) -> int: ...
+    def rows(
+        self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any], at: float = ...
+    ) -> Rows: ...
+
+
 class QueryRequest(NamedTuple):
     """A checked request: `query` holds the `candidates` among `ids`; the pinned stand before them."""
 
     ids: list[Id]
-    features: Floats  # of all ids, as given
+    features: Floats  # of all ids, as given; empty where there are raw values
     query: Query
     candidates: list[int] | None  # None: all ids
     pinned: list[int]
     hidden: set[int]  # ranked with the others, as a fixed set demands, but not shown
     fixed: bool  # whether the items are a fixed set
-    missing: int  # features and columns that were not given and counted as 0
+    missing: int  # features and columns that were not given and counted as 0, or as missing where there is a schema
+    values: RawValues | None = None  # where there is a schema
 
     def shown_order(self, ranking: Ints) -> list[int]:
         """What people see: the pinned, then the ranked, without the hidden."""
@@ -87,6 +111,7 @@ class Adapter(NamedTuple):
     context_names: tuple[str, ...] = ()
     encoding: ContextEncoding | None = None  # of a context by names
     key: Callable[[Id], Any] = str  # what tells ids apart: in JSON a table names them by their text
+    encoder: RowEncoder | None = None  # where there is a schema
 
     def query(
         self,
@@ -96,11 +121,29 @@ class Adapter(NamedTuple):
         query_id: str = "",
         pinned: Sequence[Id] = (),
         excluded: Sequence[Id] = (),
+        at: float = 0.0,
     ) -> QueryRequest:
-        """The query of a request whose numbers are numbers, or `Rejected` with the field that is wrong."""
+        """The query of a request whose numbers are numbers, or `Rejected` with the field that is wrong.
+
+        `at` is when it is asked; where there is a schema, dates become ages by it.
+        """
+        if self.encoder is not None:
+            ids, rows = self._distinct_items(ids, rows)
+            chosen = self._chosen(ids, pinned, excluded)
+            return self._encoded(self.encoder, ids, rows, context, query_id, chosen, at)
         table = self._candidates(ids, rows)
         row, missing = self._context(context)
-        number = {self.key(id): i for i, id in enumerate(table.ids)}
+        candidates, first, hidden = self._chosen(table.ids, pinned, excluded)
+        features, fixed = table.features, bool(self.items)
+        asked = features if candidates is None else np.ascontiguousarray(features[candidates])
+        query, missing = Query(query_id, asked, row), missing + table.missing
+        return QueryRequest(table.ids, features, query, candidates, first, hidden, fixed, missing)
+
+    def _chosen(
+        self, ids: list[Id], pinned: Sequence[Id], excluded: Sequence[Id]
+    ) -> tuple[list[int] | None, list[int], set[int]]:
+        """Which items the learner ranks (None: all), which are pinned, and which are ranked but not shown."""
+        number = {self.key(id): i for i, id in enumerate(ids)}
         left_out = set(self._numbers(excluded, number, "excluded"))
         first = self._numbers(pinned, number, "pinned")
         if left_out.intersection(first):
@@ -109,17 +152,42 @@ class Adapter(NamedTuple):
         candidates = None if fixed or not away else [i for i in range(len(number)) if i not in away]
         if len(away) == len(number):
             raise Rejected("items", "nothing is left to rank after pins and exclusions")
-        features = table.features
-        asked = features if candidates is None else np.ascontiguousarray(features[candidates])
-        hidden, missing = left_out if fixed else set(), missing + table.missing
-        return QueryRequest(table.ids, features, Query(query_id, asked, row), candidates, first, hidden, fixed, missing)
+        return candidates, first, left_out if fixed else set()
 
-    def _candidates(self, ids: list[Id], rows: Sequence[Any] | Floats) -> Candidates:
+    def _encoded(
+        self,
+        encoder: RowEncoder,
+        ids: list[Id],
+        rows: Any,
+        context: Any,
+        query_id: str,
+        chosen: tuple[list[int] | None, list[int], set[int]],
+        at: float,
+    ) -> QueryRequest:
+        context = {} if isinstance(context, Sequence) and not len(context) else context
+        if not isinstance(context, Mapping):
+            raise Rejected("context", f"must be values by name, as the schema has them, got {context!r:.60}")
+        candidates, pinned, hidden = chosen
+        try:
+            if candidates is None:
+                features = encoder.rows(ids, rows, context, at)
+            else:
+                features = encoder.rows([ids[i] for i in candidates], [rows[i] for i in candidates], context, at)
+        except InvalidInput as error:
+            where = "context" if str(error).startswith("context") else "items"
+            raise Rejected(where, str(error).removeprefix("context: ")) from None
+        values = RawValues(list(rows), context, at, encoder.version)
+        missing = encoder.n_fields * len(rows) - sum(map(len, rows))
+        query = Query(query_id, features, NO_CONTEXT)
+        return QueryRequest(ids, NO_FEATURES, query, candidates, pinned, hidden, bool(self.items), missing, values)
+
+    def _distinct_items(self, ids: list[Id], rows: Any) -> tuple[list[Id], Any]:
+        """Each item once; those of a fixed set all, and in its order."""
         if not ids:
             if not self.items:
                 only = "nothing to rank is enough for a fixed set only"
                 raise Rejected("items", f"there are no items to rank; give at least one ({only})")
-            return Candidates(list(self.items), np.zeros((len(self.items), self.n_features)))
+            return list(self.items), [{}] * len(self.items)
         keys = list(map(self.key, ids))
         if len(set(keys)) != len(keys):
             raise Rejected("items", f"the item {Counter(keys).most_common(1)[0][0]!r} is given twice")
@@ -128,6 +196,12 @@ class Adapter(NamedTuple):
                 raise Rejected("items", "these are not the items of the fixed set: give all of them, or none")
             row_of = dict(zip(keys, rows))
             ids, rows = list(self.items), [row_of[self.key(id)] for id in self.items]
+        return ids, rows
+
+    def _candidates(self, ids: list[Id], rows: Sequence[Any] | Floats) -> Candidates:
+        if not ids and self.items:
+            return Candidates(list(self.items), np.zeros((len(self.items), self.n_features)))
+        ids, rows = self._distinct_items(ids, rows)
         try:
             return feature_rows(ids, rows, self.feature_names, self.n_features)
         except InvalidInput as error:
@@ -178,6 +252,47 @@ def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ())
     if isinstance(candidates, Sequence) and candidates and isinstance(candidates[0], Mapping):
         return _from_records(candidates, names)
     return _from_array(candidates, names, ids)
+
+
+def raw_candidates(candidates: Any, names: Mapping[str, Any]) -> tuple[list[Id], list[Any]]:
+    """The same as ids and values by name, whatever the values are; in a DataFrame NaN stands for what is missing."""
+    if candidates is None:
+        return [], []
+    if isinstance(candidates, Mapping):
+        return plain_ids(candidates), list(candidates.values())
+    if hasattr(candidates, "to_pydict"):
+        records = candidates.to_pylist()
+        return _raw_records(records if "id" in candidates.column_names else _numbered(records), names)
+    if hasattr(candidates, "columns"):
+        columns = {str(column): list(candidates[column]) for column in candidates.columns}
+        rows = [dict(zip(columns, map(_known, row))) for row in zip(*columns.values())]
+        if "id" in columns and "id" not in names:
+            return _raw_records(rows, names)
+        return plain_ids(getattr(candidates, "index", range(len(rows)))), rows
+    if isinstance(candidates, Sequence) and not isinstance(candidates, str):
+        return _raw_records(candidates, names)
+    raise InvalidInput("candidates are {id: {field: value}}, a list of dicts or a DataFrame, as the schema has fields")
+
+
+def _raw_records(records: Sequence[Any], names: Mapping[str, Any]) -> tuple[list[Id], list[Any]]:
+    if "id" in names:
+        raise InvalidInput("with a field called 'id' give {id: {field: value}}: in a list, id names the item")
+    for i, record in enumerate(records):
+        if not isinstance(record, Mapping) or "id" not in record:
+            raise InvalidInput(f"item {i} of the list lacks its id, as in {{'id': 'a', …}}")
+    rows = [{name: value for name, value in record.items() if name != "id"} for record in records]
+    return plain_ids([record["id"] for record in records]), rows
+
+
+def _numbered(records: Sequence[Any]) -> list[Any]:
+    return [record | {"id": i} for i, record in enumerate(records)]
+
+
+def _known(value: Any) -> Any:
+    """None for what a DataFrame calls NaN, NaT or NA."""
+    if isinstance(value, float) and value != value:
+        return None
+    return None if type(value).__name__ in ("NAType", "NaTType") else value
 
 
 def feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[str], width: int) -> Candidates:

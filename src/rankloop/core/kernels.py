@@ -6,10 +6,12 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.core import types
+from numba.extending import overload
 from numpy.random import Generator
 
 from rankloop.core.files import kernel_folder
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Features, Floats, Ints, Rows
 
 ALL = -1  # how a state writes "every position is seen"
 COUNTED = 400  # up to this many items, counting who stands above whom beats sorting
@@ -35,33 +37,101 @@ def kernel(function: F, *, fastmath: bool | set[str] = False) -> F:
         return numba.njit(function, nogil=True, fastmath=fastmath)  # type: ignore[no-any-return]
 
 
+REASSOCIATED = {"reassoc", "contract", "nsz"}
+
+
 def reassociated(function: F) -> F:
     """A kernel whose sums may be reordered by the compiler (as fast as BLAS); NaN and infinity keep their meaning."""
-    return kernel(function, fastmath={"reassoc", "contract", "nsz"})
+    return kernel(function, fastmath=REASSOCIATED)
+
+
+def is_rows(features: Any) -> bool:
+    """Whether the compiler sees `Rows`, and not an array."""
+    return isinstance(features, types.BaseNamedTuple)
+
+
+def _scores(features: Features, weights: Floats) -> Floats:
+    raise NotImplementedError  # compiled code only: one of the two below
+
+
+@overload(_scores, strict=False, jit_options={"fastmath": REASSOCIATED, "nogil": True})
+def _scores_by_form(features: Any, weights: Any) -> Any:
+    def dense(features: Floats, weights: Floats) -> Floats:
+        n_items, n_features = features.shape
+        scores = np.empty(n_items)
+        for i in range(n_items):
+            total = 0.0
+            for j in range(n_features):
+                total += features[i, j] * weights[j]
+            scores[i] = total
+        return scores
+
+    def sparse(features: Rows, weights: Floats) -> Floats:
+        n_items, n_dense = features.dense.shape
+        n_columns = len(features.columns)
+        scores = np.empty(n_items)
+        for i in range(n_items):
+            total = 0.0
+            for e in range(features.starts[i], features.starts[i + 1]):
+                total += features.values[e] * weights[features.positions[e]]
+            for j in range(n_dense):
+                total += features.dense[i, j] * weights[n_columns + j]
+            scores[i] = total
+        return scores
+
+    return sparse if is_rows(features) else dense
 
 
 @reassociated
-def scores_of(features: Floats, weights: Floats) -> Floats:
+def scores_of(features: Features, weights: Floats) -> Floats:
     """features · weights, row by row: equal rows get equal scores wherever they stand, which BLAS does not promise."""
-    n_items, n_features = features.shape
-    scores = np.empty(n_items)
-    for i in range(n_items):
-        total = 0.0
-        for j in range(n_features):
-            total += features[i, j] * weights[j]
-        scores[i] = total
-    return scores
+    return _scores(features, weights)
+
+
+def add_row(total: Floats, features: Features, row: int, factor: float) -> None:
+    """total += factor · features[row], in place; for kernels."""
+    raise NotImplementedError  # compiled code only: one of the two below
+
+
+@overload(add_row, strict=False, jit_options={"nogil": True})
+def _add_row_by_form(total: Any, features: Any, row: Any, factor: Any) -> Any:
+    def dense(total: Floats, features: Floats, row: int, factor: float) -> None:
+        for j in range(len(total)):
+            total[j] += factor * features[row, j]
+
+    def sparse(total: Floats, features: Rows, row: int, factor: float) -> None:
+        for e in range(features.starts[row], features.starts[row + 1]):
+            total[features.positions[e]] += factor * features.values[e]
+        n_columns = len(features.columns)
+        for j in range(features.dense.shape[1]):
+            total[n_columns + j] += factor * features.dense[row, j]
+
+    return sparse if is_rows(features) else dense
+
+
+def width_of(features: Features) -> int:
+    """How many weights the features have; for kernels."""
+    raise NotImplementedError  # compiled code only: one of the two below
+
+
+@overload(width_of, strict=False, jit_options={"nogil": True})
+def _width_by_form(features: Any) -> Any:
+    def dense(features: Floats) -> Any:
+        return features.shape[1]
+
+    def sparse(features: Rows) -> Any:
+        return len(features.columns) + features.dense.shape[1]
+
+    return sparse if is_rows(features) else dense
 
 
 @kernel
-def weighted_rows(features: Floats, row_weights: Floats) -> Floats:
+def weighted_rows(features: Features, row_weights: Floats) -> Floats:
     """Σ_i row_weights[i] · features[i]: a gradient over scores turned into one over weights."""
-    n_items, n_features = features.shape
-    total = np.zeros(n_features)
-    for i in range(n_items):
+    total = np.zeros(width_of(features))
+    for i in range(len(row_weights)):
         if row_weights[i] != 0.0:
-            for j in range(n_features):
-                total[j] += row_weights[i] * features[i, j]
+            add_row(total, features, i, row_weights[i])
     return total
 
 

@@ -16,13 +16,13 @@ from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpd
 from rankloop.core.kernels import ALL as ALL
 from rankloop.core.kernels import kernel, ranking_of, scores_of
 from rankloop.core.kernels import seen_count as seen_count
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
 
 K = TypeVar("K", bound=Feedback)
 
 
 @kernel
-def best_ranking(features: Floats, weights: Floats) -> Ints:
+def best_ranking(features: Features, weights: Floats) -> Ints:
     """Items by descending features · weights: scores and sort in one call."""
     return ranking_of(scores_of(features, weights))
 
@@ -67,6 +67,20 @@ class GreedyLearner(LinearLearner):
 
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[tuple[()]]:
         return Decision(best_ranking(query.features, state.weights), 0.0, ())
+
+
+class SparseLearner(LinearLearner):
+    """A linear learner that takes `Rows` too: a column that is 0 in every item is neither read nor changed.
+
+    So it may be handed the weights of the columns in sight alone, which is what `hashed` does. What it changed is in
+    `newest` where its state has one, else in `weights`. A state with `evidence`, one number per column that starts at
+    0, brings its own step sizes.
+    """
+
+    def with_weights(self, state: Any, weights: Floats) -> Any:
+        """The same state with these weights."""
+        names = [name for name in ("weights", "newest") if name in state._fields]
+        return state._replace(**dict.fromkeys(names, weights))
 
 
 @kernel
@@ -132,6 +146,16 @@ def finite(value: float) -> float:
     if not math.isfinite(value):
         raise UnstableUpdate(f"the step would leave {value} in the state; it is refused, the old state stands")
     return value
+
+
+def check_uses_context(learner: Any, n_context: int) -> None:
+    """Refuse a context that would be ignored without a word."""
+    if n_context and not from_layers(learner, "uses_context", False):
+        raise InvalidInput(
+            f"{type(learner).__name__} cannot use a context: it would be ignored. Give features by kind and crosses "
+            'with the context, as in features={"brand": "category"}, context={"segment": "category"}, '
+            'crosses=["segment*brand"]; linear_ucb and the ad policies take a context as it is'
+        )
 
 
 def layers_of(thing: Any) -> Iterator[Any]:

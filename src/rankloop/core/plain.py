@@ -7,6 +7,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from rankloop.core.cells import Cells
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Decision
 
@@ -25,6 +26,8 @@ def to_plain(value: Any) -> Any:
         return value.tolist() if value.ndim == 1 else {"shape": list(value.shape), "values": value.ravel().tolist()}
     if isinstance(value, tuple):
         return [to_plain(part) for part in value]
+    if isinstance(value, Cells):
+        return value.digest()  # too much for a table of numbers: files have the columns, this tells two apart
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, float):
         _require_finite(np.array(plain))

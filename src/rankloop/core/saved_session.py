@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from llvmlite import binding
 
+from rankloop.core.cells import Cells, restored_cells
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
 from rankloop.core.protocols import CheckedState
@@ -172,6 +173,8 @@ def _outline(value: Any, arrays: list[Any]) -> Any:
     if isinstance(value, np.ndarray):
         arrays.append(value)
         return {"array": len(arrays) - 1}
+    if isinstance(value, Cells):
+        return {"columns": value.n_columns, "used": [_outline(part, arrays) for part in value.used()]}
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -188,6 +191,8 @@ def restored_state(outline: Any, example: Any, array: Callable[[Any], Any], wher
         return tuple(restored_state(part, like, array, where) for part, like in zip(outline, example, strict=True))
     if isinstance(example, np.ndarray):
         return _array(array(outline["array"]), example, where)
+    if isinstance(example, Cells):
+        return _cells(outline, example, array, where)
     return _number(outline, example, where)
 
 
@@ -211,6 +216,13 @@ def _array(loaded: Any, example: Any, where: str) -> Any:
     if loaded.dtype.kind in "iu":
         _check_counts(loaded, example, where)
     return np.ascontiguousarray(loaded)
+
+
+def _cells(outline: Any, example: Cells, array: Callable[[Any], Any], where: str) -> Cells:
+    if outline["columns"] != example.n_columns:
+        raise InvalidInput(f"{where} has {outline['columns']!r:.60} columns, by the problem it is {example.n_columns}")
+    columns, values = (array(part["array"]) for part in outline["used"])
+    return restored_cells(example.n_columns, columns, values, where)
 
 
 def _number(value: Any, example: Any, where: str) -> Any:

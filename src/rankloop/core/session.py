@@ -22,6 +22,7 @@ from rankloop.core.types import (
     Query,
     Relevances,
     Reward,
+    Rows,
     real_numbers,
 )
 
@@ -88,14 +89,14 @@ class Session:
         """The log-probability with which `rank` would show this now; nan where it has no closed form."""
         self._check_query(query)
         ranking = np.asarray(ranking, dtype=np.int64)
-        if not is_permutation(ranking, len(query.features)):
+        if not is_permutation(ranking, query.n_items):
             raise InvalidInput("the ranking is not a permutation of the query's items")
         return self.learner.log_prob(self._state, query, ranking)
 
     def learn(self, query: Query, decision: Decision[Any], feedback: Feedback) -> Any:
         """Take in what came back for a decision, now or long after it; returns the new state."""
         self._check_query(query)
-        decision, feedback = self._checked(len(query.features), decision, feedback)
+        decision, feedback = self._checked(query.n_items, decision, feedback)
         with self._writing:
             try:
                 self._state = self.learner.learn(self._state, query, decision, feedback)
@@ -142,9 +143,13 @@ class Session:
             self._state, self.learned, self.refused = state, learned, refused
 
     def _check_query(self, query: Query) -> None:
-        n_items, n_features = query.features.shape
-        problem = self.problem
-        if n_features != problem.n_features:
+        problem, n_items = self.problem, query.n_items
+        if type(query.features) is Rows:
+            _check_rows(query.features, problem)
+        elif problem.n_hashed:
+            raise InvalidInput("this problem has hashed columns: its queries hold Rows, as a Schema makes them")
+        elif query.features.shape[1] != problem.n_features:
+            n_features = query.features.shape[1]
             raise InvalidInput(f"the query has {n_features} features per item, the problem {problem.n_features}")
         if n_items == 0:
             raise InvalidInput("the query has no items; there must be at least one")
@@ -152,6 +157,39 @@ class Session:
             raise InvalidInput(f"the query has {n_items} items, the fixed set {problem.n_items}")
         if len(query.context) != problem.n_context:
             raise InvalidInput(f"the query has {len(query.context)} context features, the problem {problem.n_context}")
+
+
+def _check_rows(rows: Rows, problem: Problem) -> None:
+    """Kernels go by these numbers: none may lead outside. The block may be narrower than the problem's, never wider."""
+    n_items, n_dense = rows.dense.shape
+    if not problem.n_hashed:
+        raise InvalidInput("this problem has no hashed columns: its queries hold an array")
+    if n_dense > problem.n_dense:
+        raise InvalidInput(f"the query has {n_dense} numbers per item, the problem {problem.n_dense}")
+    fits = len(rows.starts) == n_items + 1 and len(rows.values) == len(rows.positions)
+    if not fits or not rows_fit(rows, problem.n_hashed):
+        raise InvalidInput("the query's rows do not fit together: an entry or a column is out of range, or not finite")
+
+
+@kernel
+def rows_fit(rows: Rows, n_hashed: int) -> bool:
+    """Whether starts, positions and columns lead nowhere else, and every value is finite."""
+    if rows.starts[0] != 0 or rows.starts[-1] != len(rows.positions):
+        return False
+    for i in range(len(rows.starts) - 1):
+        if rows.starts[i] > rows.starts[i + 1]:
+            return False
+    n_columns, total = len(rows.columns), 0.0
+    for e in range(len(rows.positions)):
+        if rows.positions[e] < 0 or rows.positions[e] >= n_columns:
+            return False
+        total += 0.0 * rows.values[e]
+    for column in rows.columns:
+        if column < 0 or column >= n_hashed:
+            return False
+    for value in rows.dense.flat:
+        total += 0.0 * value
+    return total == 0.0
 
 
 def _receipt_form(learner: AnyLearner) -> tuple[Any, tuple[int, ...]]:
@@ -187,7 +225,7 @@ def _numbers_in(value: Any) -> Iterator[Any]:
 
 def _check(problem: Problem) -> None:
     """A problem has to make sense before anything is built on it."""
-    least = {"n_features": 0, "n_items": 1, "n_context": 0, "shown": 1, "depth": 1, "max_grade": 0}
+    least = {"n_features": 0, "n_items": 1, "n_context": 0, "shown": 1, "depth": 1, "max_grade": 0, "n_hashed": 0}
     for name, smallest in least.items():
         value = getattr(problem, name)
         if value is None and name in MAY_BE_NONE:
@@ -196,6 +234,8 @@ def _check(problem: Problem) -> None:
             raise InvalidInput(f"the problem's {name} must be a whole number from {smallest}, got {value!r}")
     if not all(isinstance(name, str) for name in problem.feature_names):
         raise InvalidInput(f"feature names are texts, got {problem.feature_names!r:.80}")
+    if problem.n_hashed > problem.n_features:
+        raise InvalidInput(f"{problem.n_hashed} hashed columns among {problem.n_features} features")
     if problem.feature_names and len(problem.feature_names) != problem.n_features:
         raise InvalidInput(f"{len(problem.feature_names)} feature names for {problem.n_features} features")
 

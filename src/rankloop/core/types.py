@@ -24,14 +24,62 @@ class Problem(NamedTuple):
     depth: int | None = None
     max_grade: int = 1  # grades are 0..max_grade
     feature_names: tuple[str, ...] = ()
+    n_hashed: int = 0  # so many of the features, the first ones, are columns of a hash table; 0: there is none
+
+    @property
+    def n_dense(self) -> int:
+        """How many features every item has a number for."""
+        return self.n_features - self.n_hashed
+
+
+class Rows(NamedTuple):
+    """The features of a query's items where most of them are 0: what is not, and a block of plain numbers.
+
+    Entry e says that an item has `values[e]` in the hashed column `columns[positions[e]]`; item i owns the entries from
+    `starts[i]` to `starts[i + 1]`. A column stands in `columns` once. The numbers of `dense` come after the hashed
+    columns: weights for these rows are those of `columns`, then those of the block.
+    """
+
+    starts: Ints  # (n_items + 1,)
+    positions: Ints
+    values: Floats
+    columns: Ints
+    dense: Floats  # (n_items, n_dense)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.starts) - 1
+
+    def take(self, items: Ints) -> "Rows":
+        """Some of the items, in this order; the columns in sight stay the same."""
+        entries = [np.arange(self.starts[item], self.starts[item + 1]) for item in items]
+        chosen = np.concatenate([np.empty(0, np.int64), *entries])
+        starts = np.concatenate([[0], np.cumsum([len(part) for part in entries])]).astype(np.int64)
+        return Rows(starts, self.positions[chosen], self.values[chosen], self.columns, self.dense[items])
+
+    def to_array(self) -> Floats:
+        """One column for each in sight, then those of the block: for whoever wants to look, or to check."""
+        array = np.zeros((self.n_items, len(self.columns)))
+        for item in range(self.n_items):
+            own = slice(self.starts[item], self.starts[item + 1])
+            np.add.at(array[item], self.positions[own], self.values[own])
+        return np.hstack([array, self.dense])
+
+
+Features = Floats | Rows
 
 
 class Query(NamedTuple):
     """One request to rank. The relevance is absent: leaking it is a type error."""
 
     id: str
-    features: Floats  # (n_items, n_features)
+    features: Any  # Features: an array (n_items, n_features), or `Rows` where the problem has hashed columns
     context: Floats  # (n_context,)
+
+    @property
+    def n_items(self) -> int:
+        features = self.features
+        return features.n_items if type(features) is Rows else len(features)
 
     @classmethod
     def of(cls, features: ArrayLike, context: ArrayLike = (), id: str = "") -> "Query":

@@ -8,9 +8,9 @@ from numpy.random import Generator
 from rankloop.core.checks import check_positive, check_rounds
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
-from rankloop.core.learner import LinearLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import AveragedState as State
 from rankloop.learners._shared.joint_features import clicked_weights, corrected
 from rankloop.learners._shared.perturbation import PERTURBATIONS, log_prob_of, present
@@ -46,7 +46,7 @@ def pair_gradient(
 
 @kernel
 def _learned(
-    features: Floats,
+    features: Features,
     weights: Floats,
     newest: Floats,
     reach: int,
@@ -64,7 +64,7 @@ def _learned(
 
 
 @register("fair_pairs")
-class FairPairs(LinearLearner):
+class FairPairs(SparseLearner):
     """Safe swaps of neighbours as in `3pr`, and an unbiased logistic step for each pair that clicks decide.
 
     Neighbouring positions are paired, beginning at the first or the second with probability ½, and each pair is swapped
@@ -103,7 +103,7 @@ class FairPairs(LinearLearner):
         return State(weights, weights, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        draws = rng.random(1 + len(query.features) // 2)
+        draws = rng.random(1 + query.n_items // 2)
         ranking, log_propensity, scores, first, _, _, _ = present(
             query.features, state.weights, state.shown, PAIRS, True, self.swap, 0.0, draws
         )

@@ -132,7 +132,7 @@ class KernelPerceptron:
         cutoff, binary = cutoff_and_kind(self.measure)
         if not is_mistake(scores, grades, cutoff, binary):
             return state
-        new = np.zeros(len(query.features))
+        new = np.zeros(query.n_items)
         new[items] = -self.learning_rate * slam_slope(scores, grades, cutoff, binary, self.margin)
         arrays = _stored(*state[:4], query.features, require_finite(new), self.remove == "oldest")
         return State(*arrays, state.mistakes + 1, state.shown)

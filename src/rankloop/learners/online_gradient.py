@@ -8,10 +8,19 @@ import numpy as np
 
 from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel, scores_of, weighted_rows
-from rankloop.core.learner import GreedyLearner, expect, finite, project, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import (
+    GreedyLearner,
+    SparseLearner,
+    expect,
+    finite,
+    project,
+    require_finite,
+    shown_or_all,
+    start_weights,
+)
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances, Rows
 from rankloop.surrogates.list_net import ListNet
 
 
@@ -25,9 +34,9 @@ class State(NamedTuple):
 
 
 @kernel
-def _by_item(features: Floats, weights: Floats, items: Ints, grades: Floats) -> tuple[Floats, Floats]:
+def _by_item(features: Features, weights: Floats, items: Ints, grades: Floats) -> tuple[Floats, Floats]:
     """Scores and grades in item order."""
-    relevance = np.empty(len(features))
+    relevance = np.empty(len(items))
     for position in range(len(items)):
         relevance[items[position]] = grades[position]
     return scores_of(features, weights), relevance
@@ -35,7 +44,7 @@ def _by_item(features: Floats, weights: Floats, items: Ints, grades: Floats) -> 
 
 @kernel
 def _descend(
-    weights: Floats, rows: Floats, grad: Floats, rate: float, adaptive: bool, squares: float, radius: float
+    weights: Floats, rows: Features, grad: Floats, rate: float, adaptive: bool, squares: float, radius: float
 ) -> tuple[Floats, float]:
     """One projected step; the adaptive rate is divided by the root of all squared gradient norms so far."""
     slope = weighted_rows(rows, grad)
@@ -49,17 +58,18 @@ def _descend(
     return slope, squares
 
 
-def _graded(features: Floats, feedback: Relevances) -> tuple[Floats, Ints, Floats]:
+def _graded(query: Query, feedback: Relevances) -> tuple[Features, Ints, Floats]:
     """The list as it was graded: all items, or those with a grade alone."""
-    items, grades = feedback
-    if len(items) == len(features):
+    (items, grades), features = feedback, query.features
+    if len(items) == query.n_items:
         return features, items, grades
     order = np.argsort(items)
-    return features[items[order]], np.arange(len(items)), grades[order]
+    chosen = features.take(items[order]) if isinstance(features, Rows) else features[items[order]]
+    return chosen, np.arange(len(items)), grades[order]
 
 
 @register("online_gradient")
-class OnlineGradient(GreedyLearner):
+class OnlineGradient(GreedyLearner, SparseLearner):
     """Online gradient descent on a surrogate, from the grades of all items.
 
     w ← Π(w − η_t · ∇_w surrogate(features · w, relevance)) with Π the projection onto ‖w‖ ≤ `radius`.
@@ -98,7 +108,7 @@ class OnlineGradient(GreedyLearner):
         return State(start_weights(self.start, problem.n_features), 0, 0.0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        rows, items, grades = _graded(query.features, expect(feedback, Relevances))
+        rows, items, grades = _graded(query, expect(feedback, Relevances))
         scores, relevance = _by_item(rows, state.weights, items, grades)
         _, grad = self.surrogate.value_and_grad(scores, relevance)
         steps = state.steps + 1

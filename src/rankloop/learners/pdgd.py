@@ -8,9 +8,9 @@ from numpy.random import Generator
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count, weighted_rows
-from rankloop.core.learner import LinearLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import register
-from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
+from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Limit, Problem, Query
 from rankloop.learners._shared.joint_features import clicked_weights
 from rankloop.learners._shared.plackett_luce import draw, limited_swap_odds, log_prob_of, strengths_of, swap_odds
 
@@ -35,7 +35,7 @@ class Receipt(NamedTuple):
 
 @kernel
 def _present(
-    features: Floats, weights: Floats, shown: int, positions: int, keep_first: bool, draws: Floats
+    features: Features, weights: Floats, shown: int, positions: int, keep_first: bool, draws: Floats
 ) -> tuple[Ints, float, Floats]:
     scores = scores_of(features, weights)
     best, strengths = ranking_of(scores), strengths_of(scores)
@@ -45,7 +45,9 @@ def _present(
 
 
 @kernel
-def _log_prob(features: Floats, weights: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool) -> float:
+def _log_prob(
+    features: Features, weights: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool
+) -> float:
     scores = scores_of(features, weights)
     seen = seen_count(shown, len(scores))
     return log_prob_of(strengths_of(scores), ranking_of(scores), ranking, seen, positions, keep_first)
@@ -83,7 +85,7 @@ def pair_weights(
 
 @kernel
 def _learned(
-    features: Floats,
+    features: Features,
     weights: Floats,
     rate: float,
     scores: Floats,
@@ -100,7 +102,7 @@ def _learned(
 
 
 @register("pdgd")
-class Pdgd(LinearLearner):
+class Pdgd(SparseLearner):
     """Pairwise differentiable gradient descent: random rankings, and the pairs that clicks reveal without bias.
 
     It draws the ranking R position by position with probability ∝ exp(w · φ(x, d)) (Plackett–Luce), and learns by
@@ -128,7 +130,7 @@ class Pdgd(LinearLearner):
         return State(start_weights(self.start, problem.n_features), shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator, limit: Limit = FREE) -> Decision[Receipt]:
-        draws = rng.random(len(query.features))
+        draws = rng.random(query.n_items)
         ranking, log_propensity, scores = _present(query.features, state.weights, state.shown, *limit, draws)
         return Decision(ranking, log_propensity, Receipt(scores, *limit))
 

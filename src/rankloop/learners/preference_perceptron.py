@@ -5,8 +5,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from numpy.random import Generator
 
 from rankloop.core.kernels import kernel, weighted_rows
+from rankloop.core.learner import LinearState as State
 from rankloop.core.learner import (
-    LinearLearner,
+    SparseLearner,
     best_ranking,
     check_receipt,
     expect,
@@ -14,7 +15,6 @@ from rankloop.core.learner import (
     shown_or_all,
     start_weights,
 )
-from rankloop.core.learner import LinearState as State
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
 from rankloop.learners._shared.joint_features import (
@@ -43,7 +43,7 @@ def _from_clicks(shown: Ints, items: Ints, click_weights: Floats, first: int, cl
     return correction(shown, swapped_to_first(shown, clicked))
 
 
-class PreferenceLearner(LinearLearner):
+class PreferenceLearner(SparseLearner):
     """Shows the best ranking it knows; clicks become a better one, as `clicks_to` says."""
 
     clicks_to: Literal["top", "swap_first", "pairs"]
@@ -53,7 +53,7 @@ class PreferenceLearner(LinearLearner):
     def rank(self, state: Any, query: Query, rng: Generator) -> Decision[Receipt]:
         first = 0
         if self.clicks_to == "pairs":  # as many draws as `3pr` takes, so that one seed gives both the same pairs
-            first = int(rng.random(1 + len(query.features) // 2)[0] >= 0.5)
+            first = int(rng.random(1 + query.n_items // 2)[0] >= 0.5)
         return Decision(best_ranking(query.features, state.weights), 0.0, Receipt(first))
 
     def _row_weights(self, decision: Decision[Receipt], feedback: Feedback) -> Floats:

@@ -32,15 +32,15 @@ class RandomOrder:
         return State(shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
-        ranking = random_ranking(len(query.features), rng)
+        ranking = random_ranking(query.n_items, rng)
         return Decision(ranking, self.log_prob(state, query, ranking), ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         return state
 
     def predict(self, state: State, query: Query) -> Ints:
-        return np.arange(len(query.features))
+        return np.arange(query.n_items)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        n_items = len(query.features)
+        n_items = query.n_items
         return math.lgamma(n_items - seen_count(state.shown, n_items) + 1) - math.lgamma(n_items + 1)

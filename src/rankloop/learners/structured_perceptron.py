@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankloop.core.kernels import kernel, ranking_of, weighted_rows
-from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import GreedyLearner, SparseLearner, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.learner import LinearState as State
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
@@ -22,7 +22,7 @@ def _towards_best(shown: Ints, items: Ints, grades: Floats) -> Floats:
 
 
 @register("structured_perceptron")
-class StructuredPerceptron(GreedyLearner):
+class StructuredPerceptron(GreedyLearner, SparseLearner):
     """w ← w + φ(x, best) − φ(x, shown), with φ(x, y) = Σ_p φ(x, y[p]) / log₂(p + 2) and `best` the order by grade.
 
     Items with equal grades keep the order in which they were shown, and items without a grade stay where they were.

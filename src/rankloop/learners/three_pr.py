@@ -8,7 +8,7 @@ from rankloop.core.checks import check_finite, check_rounds
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.learner import (
-    LinearLearner,
+    SparseLearner,
     check_receipt,
     expect,
     finite,
@@ -18,7 +18,7 @@ from rankloop.core.learner import (
 )
 from rankloop.core.registry import Spec, register
 from rankloop.core.registry.specs import nearest
-from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import (
     clicked_weights,
     corrected,
@@ -55,7 +55,7 @@ class Receipt(NamedTuple):
 
 @kernel
 def _learned(
-    features: Floats,
+    features: Features,
     weights: Floats,
     newest: Floats,
     rounds: int,
@@ -82,7 +82,7 @@ def _learned(
 
 
 @register("3pr")
-class ThreePR(LinearLearner):
+class ThreePR(SparseLearner):
     """Sorts by w · φ(x, d), swaps neighbouring items at random, and corrects w by the pairs that clicks contradict.
 
     Neighbouring positions are paired, beginning at the first or the second with probability ½, and each pair is swapped
@@ -130,7 +130,7 @@ class ThreePR(LinearLearner):
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
         ranking, log_propensity, scores, first, end, cost, swap = present(
-            query.features, state.weights, *self._how(state), rng.random(1 + len(query.features) // 2)
+            query.features, state.weights, *self._how(state), rng.random(1 + query.n_items // 2)
         )
         first = TO_TOP if state.rounds < self.warm else first
         return Decision(ranking, log_propensity, Receipt(scores, first, end, cost, swap))

@@ -9,7 +9,7 @@ from rankloop.core.checks import check_not_negative, check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL, kernel, scores_of, seen_count
 from rankloop.core.learner import (
-    LinearLearner,
+    SparseLearner,
     all_finite,
     best_ranking,
     check_receipt,
@@ -20,7 +20,7 @@ from rankloop.core.learner import (
 )
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, entry_of, register
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.compiled_rounds import (
     EXPLORATION,
     LOG_PROPENSITY,
@@ -74,7 +74,7 @@ class Schedule(NamedTuple):
 
 @kernel
 def _draw(
-    features: Floats, weights: Floats, draws: Floats, gamma: float, depth: int, shown: int
+    features: Features, weights: Floats, draws: Floats, gamma: float, depth: int, shown: int
 ) -> tuple[Ints, Ints, float]:
     """The ranking, the items that would be graded without exploration, and the log-probability of what is seen."""
     ranking, best = draw_ranking(scores_of(features, weights), draws, gamma)
@@ -115,7 +115,7 @@ def _many_rounds(
 
 
 @register("topk_gradient")
-class TopKGradient(LinearLearner):
+class TopKGradient(SparseLearner):
     """Algorithm 5 of Chaudhuri (2016): w ← Π(w − η_t · Σ_i z_i · features[i]), z an estimate of ∇surrogate.
 
     With probability 1 − γ_t the ranking by features · w is shown, else a uniformly random one, and the grades of the
@@ -170,7 +170,7 @@ class TopKGradient(LinearLearner):
         return State(start_weights(self.start, problem.n_features), 0, depth, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        gamma, draws = self._gamma(state), rng.random(self.doubles(len(query.features)))
+        gamma, draws = self._gamma(state), rng.random(self.doubles(query.n_items))
         chosen = _draw(query.features, state.weights, draws, gamma, state.depth, state.shown)
         return Decision(chosen[0], chosen[2], Receipt(chosen[1], gamma))
 

@@ -373,7 +373,7 @@ def _new_impression(key: str | None) -> str:
 def _same_request(before: Ranked, request: QueryRequest) -> Ranked:
     """What was shown before, if the same was asked; else `Conflict`."""
     query, pinned = request.query, request.pinned
-    to_show = sorted(request.shown_order(np.arange(len(query.features))))
+    to_show = sorted(request.shown_order(np.arange(query.n_items)))
     given = (request.ids, request.features.tobytes(), query.id, query.context.tolist(), pinned, to_show)
     pins = before.order[: len(pinned)]
     if given != (before.ids, before.features, before.query_id, before.context, pins, sorted(before.order)):

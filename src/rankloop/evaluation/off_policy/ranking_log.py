@@ -124,7 +124,7 @@ def _weighted(piece: list[LoggedRanking], target: RankingPolicy, first: int) -> 
 
 
 def _slate_weight(entry: LoggedRanking, target: RankingPolicy) -> float:
-    seen, n_items = len(entry.rewards), len(entry.query.features)
+    seen, n_items = len(entry.rewards), entry.query.n_items
     logged, wanted = (shown_parts(policy, entry.query, seen) for policy in (entry.drawn_by, target))
     both = sorted(logged.keys() | wanted.keys())
     of_log, of_target = ([parts.get(shown, 0.0) for shown in both] for parts in (logged, wanted))

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.core.kernels import discount, discounts, kernel
-from rankloop.core.types import Floats, Ints
+from rankloop.core.kernels import add_row, discount, discounts, kernel
+from rankloop.core.types import Features, Floats, Ints
 
 DROPS = -np.diff(discounts(257))  # from each position to the next; a logarithm per pair would dominate a short ranking
 
@@ -99,7 +99,7 @@ def pair_weight(j: int, flat: bool) -> float:
 
 @kernel
 def corrected(
-    features: Floats, weights: Floats, newest: Floats, rounds: int, averaged: bool, row_weights: Floats
+    features: Features, weights: Floats, newest: Floats, rounds: int, averaged: bool, row_weights: Floats
 ) -> tuple[Floats, Floats]:
     """The weights to rank by and the newest ones: the same, or when `averaged` the mean of all newest ones so far.
 
@@ -108,8 +108,7 @@ def corrected(
     new = newest.copy()
     for i in range(len(row_weights)):
         if row_weights[i] != 0.0:
-            for j in range(len(new)):
-                new[j] += row_weights[i] * features[i, j]
+            add_row(new, features, i, row_weights[i])
     if not averaged:
         return new, new
     mean = np.empty_like(new)

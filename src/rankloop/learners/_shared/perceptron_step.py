@@ -8,10 +8,10 @@ import numpy as np
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, ranking_of, scores_of
-from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.kernels import add_row, kernel, ranking_of, scores_of
+from rankloop.core.learner import GreedyLearner, SparseLearner, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.protocols import Measure
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
+from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.measures.average_precision import AveragePrecision
 from rankloop.measures.base import EVERYWHERE
 from rankloop.measures.dcg import NDCG
@@ -73,21 +73,19 @@ def slam_slope(scores: Floats, grades: Floats, cutoff: int, binary: bool, margin
 
 
 @kernel
-def moved(weights: Floats, features: Floats, items: Ints, slope: Floats, rate: float) -> Floats:
+def moved(weights: Floats, features: Features, items: Ints, slope: Floats, rate: float) -> Floats:
     """weights − rate · Σ_p slope[p] · features[items[p]], as a new array."""
     after = weights.copy()
     for position in range(len(items)):
         if slope[position] != 0.0:
-            change, row = rate * slope[position], items[position]
-            for j in range(len(after)):
-                after[j] -= change * features[row, j]
+            add_row(after, features, items[position], -rate * slope[position])
     return after
 
 
 @kernel
 def _stepped(
     weights: Floats,
-    features: Floats,
+    features: Features,
     items: Ints,
     grades: Floats,
     cutoff: int,
@@ -119,7 +117,7 @@ def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MistakeDriven(GreedyLearner):
+class MistakeDriven(GreedyLearner, SparseLearner):
     """Takes a step whenever the measure sees a mistake: along the SLAM surrogate, or along the worst pair alone."""
 
     measure: Measure = NDCG(cutoff=10)  # noqa: RUF009  frozen

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Features, Floats, Ints
 from rankloop.learners._shared.joint_features import pair_weight
 
 # How the positions may be paired, one row each: its probability, the first pair's upper position, and the position
@@ -79,7 +79,7 @@ def _log_prob(
 
 @kernel
 def present(
-    features: Floats,
+    features: Features,
     weights: Floats,
     shown: int,
     pairings: Floats,
@@ -108,7 +108,7 @@ def present(
 
 @kernel
 def log_prob_of(
-    features: Floats,
+    features: Features,
     weights: Floats,
     ranking: Ints,
     shown: int,

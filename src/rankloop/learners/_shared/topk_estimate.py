@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
+from rankloop.core.kernels import add_row, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.learner import project
 from rankloop.core.protocols import Surrogate
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Features, Floats, Ints
 from rankloop.learners._shared.perceptron_step import moved
 from rankloop.surrogates.kl import KL, kl_term
 from rankloop.surrogates.rank_svm import RankSVM, rank_svm_terms
@@ -124,19 +124,21 @@ def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: Seen) -> Floa
 
 
 @kernel
-def sharpened(features: Floats, weights: Floats, sharpness: float) -> Floats:
+def sharpened(features: Features, weights: Floats, sharpness: float) -> Floats:
     return scores_of(features, weights) * sharpness
 
 
 @kernel
-def projected_step(weights: Floats, features: Floats, rows: Ints, slope: Floats, rate: float, radius: float) -> Floats:
+def projected_step(
+    weights: Floats, features: Features, rows: Ints, slope: Floats, rate: float, radius: float
+) -> Floats:
     after = moved(weights, features, rows, slope, rate)
     project(after, radius)
     return after
 
 
 @kernel
-def step_on_all(weights: Floats, features: Floats, slope: Floats, rate: float, radius: float) -> Floats:
+def step_on_all(weights: Floats, features: Features, slope: Floats, rate: float, radius: float) -> Floats:
     """Π(w − rate · Σ_i slope[i] · features[i])."""
     return projected_step(weights, features, np.arange(len(slope)), slope, rate, radius)
 
@@ -161,7 +163,7 @@ def _from_pairs(scores: Floats, seen: Seen) -> Floats:
 @kernel
 def compiled_step(
     weights: Floats,
-    features: Floats,
+    features: Features,
     rows: Ints,
     scores: Floats,
     seen: Seen,
@@ -179,9 +181,7 @@ def compiled_step(
         familiar = n_graded == n_items or holds(seen.familiar, item)
         slope = _term(surrogate, scores[item], seen.grades[position]) / (likely if familiar else unlikely)
         if slope != 0.0:
-            change, row = rate * slope, rows[item]
-            for j in range(len(after)):
-                after[j] -= change * features[row, j]
+            add_row(after, features, rows[item], -rate * slope)
     project(after, radius)
     return after
 
@@ -189,7 +189,7 @@ def compiled_step(
 @kernel
 def compiled_learn(
     weights: Floats,
-    features: Floats,
+    features: Features,
     items: Ints,
     grades: Floats,
     familiar: Ints,
@@ -201,5 +201,5 @@ def compiled_learn(
 ) -> Floats:
     """`compiled_step` on a query; a tuple would cost more to hand over than the step takes."""
     seen = Seen(items, grades, familiar, exploration, floor)
-    scores, rows = scores_of(features, weights), np.arange(len(features))
-    return compiled_step(weights, features, rows, scores, seen, surrogate, rate, radius)
+    scores = scores_of(features, weights)
+    return compiled_step(weights, features, np.arange(len(scores)), scores, seen, surrogate, rate, radius)

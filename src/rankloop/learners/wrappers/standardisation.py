@@ -72,7 +72,7 @@ class Standardised(FeatureMap):
 
     def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
         mean, squares = add_rows(state.n_rows, state.mean, state.squares, query.features)
-        moments = State(state.n_rows + len(query.features), require_finite(mean), require_finite(squares), None)
+        moments = State(state.n_rows + query.n_items, require_finite(mean), require_finite(squares), None)
         return moments._replace(inner=self.inner.learn(state.inner, self.mapped(moments, query), decision, feedback))
 
     def mapped(self, state: State, query: Query) -> Query:

@@ -1,0 +1,242 @@
+"""A large table as a value: two numbers per column, of which a lesson changes a few hundred out of millions."""
+
+import hashlib
+from threading import Lock
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.types import Floats, Ints
+
+MAX_STEPS_BACK = 256  # an older version that is further behind than this gets a table of its own when it is read
+
+
+@kernel
+def _gather(table: Floats, columns: Ints) -> Floats:
+    found = np.empty((len(columns), 2))
+    for i in range(len(columns)):
+        found[i, 0] = table[columns[i], 0]
+        found[i, 1] = table[columns[i], 1]
+    return found
+
+
+@kernel
+def _exchange(table: Floats, columns: Ints, values: Floats) -> Floats:
+    """Write the values, and answer with what stood there."""
+    before = np.empty((len(columns), 2))
+    for i in range(len(columns)):
+        for k in range(2):
+            before[i, k] = table[columns[i], k]
+            table[columns[i], k] = values[i, k]
+    return before
+
+
+@kernel
+def _overlay(found: Floats, columns: Ints, known: Ints, values: Floats) -> None:
+    """Replace what is asked for by what is known of it; `known` is sorted."""
+    for i in range(len(columns)):
+        at = np.searchsorted(known, columns[i])
+        if at < len(known) and known[at] == columns[i]:
+            found[i, 0] = values[at, 0]
+            found[i, 1] = values[at, 1]
+
+
+@kernel
+def _used(table: Floats) -> Ints:
+    count = 0
+    for i in range(len(table)):
+        count += table[i, 0] != 0.0 or table[i, 1] != 0.0
+    columns, count = np.empty(count, np.int64), 0
+    for i in range(len(table)):
+        if table[i, 0] != 0.0 or table[i, 1] != 0.0:
+            columns[count] = i
+            count += 1
+    return columns
+
+
+class _Version:
+    """One version: nothing for the newest of its table, for others what the next one changed, as it was before."""
+
+    __slots__ = ("columns", "in_order", "newer", "values")
+
+    def __init__(self) -> None:
+        self.newer: _Version | None = None
+        self.columns: Any = None
+        self.values: Any = None
+        self.in_order = False
+
+    def ordered(self) -> tuple[Ints, Floats]:
+        if not self.in_order:
+            order = np.argsort(self.columns, kind="stable")
+            self.columns, self.values, self.in_order = self.columns[order], self.values[order], True
+        return self.columns, self.values
+
+
+class _Table:
+    """The array of the newest version, and who still looks at it or at an older one."""
+
+    def __init__(self, array: Floats) -> None:
+        self.array = array
+        self.lock = Lock()
+        self.newest = _Version()
+        self.written = 0  # columns changed since somebody looked for versions that are left behind
+        self.count = 0
+        self.handles: WeakValueDictionary[int, Cells] = WeakValueDictionary()
+
+
+class Cells:
+    """A persistent table of shape `(n_columns, 2)`: `patched` gives the next version and leaves this one as it is.
+
+    The newest version owns the array; an older one holds what was there before, column by column, and finds the rest in
+    the newer ones. Learning from an older version copies the table once. So does an old version that somebody keeps
+    while as many columns as the table has are written: memory is bounded by a copy for each version that is kept.
+    Any number of threads may read and write.
+    """
+
+    __slots__ = ("__weakref__", "_place", "n_columns")
+
+    def __init__(self, n_columns: int) -> None:
+        self._own(np.zeros((n_columns, 2)))
+
+    @classmethod
+    def of(cls, n_columns: int, columns: Ints, values: Floats) -> "Cells":
+        """A table that holds these, and 0 everywhere else."""
+        cells = cls(n_columns)
+        _exchange(cells._place[0].array, columns, values)
+        return cells
+
+    def at(self, columns: Ints) -> Floats:
+        """The two numbers of each of these columns."""
+        table, version = self._place
+        with table.lock:
+            found = _gather(table.array, columns)
+            if version is table.newest:
+                return found
+            behind = _since(version)
+            for older in reversed(behind):
+                _overlay(found, columns, *older.ordered())
+            if len(behind) > MAX_STEPS_BACK:
+                self._own(_rewound(table.array, behind))
+            return found
+
+    def patched(self, columns: Ints, values: Floats) -> "Cells":
+        """The version in which these columns, each named once, hold these numbers."""
+        if not len(columns):
+            return self
+        table, version = self._place
+        with table.lock:
+            if version is table.newest:
+                return self._next(table, version, columns, values)
+        return self._copy(self.n_columns).patched(columns, values)
+
+    def grown(self, n_columns: int) -> "Cells":
+        """The same with more columns, which hold 0."""
+        return self if n_columns == self.n_columns else self._copy(n_columns)
+
+    def used(self) -> tuple[Ints, Floats]:
+        """The columns that hold anything, in order, and what they hold."""
+        table, version = self._place
+        with table.lock:
+            array = table.array if version is table.newest else _rewound(table.array, _since(version))
+            columns = _used(array)
+            return columns, _gather(array, columns)
+
+    def digest(self) -> str:
+        """Equal for tables that are equal bit for bit, and for no others."""
+        columns, values = self.used()
+        content = hashlib.sha256(self.n_columns.to_bytes(8, "little"))
+        content.update(columns.astype("<i8", copy=False).data)
+        content.update(values.astype("<f8", copy=False).data)
+        return content.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cells) and self.n_columns == other.n_columns and self.digest() == other.digest()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Cells: {len(self.used()[0])} of {self.n_columns} columns>"
+
+    def _own(self, array: Floats) -> None:
+        table = _Table(array)
+        table.handles[0] = self
+        self.n_columns = len(array)
+        self._place = table, table.newest
+
+    def _copy(self, n_columns: int) -> "Cells":
+        copy = Cells.__new__(Cells)
+        array = np.zeros((n_columns, 2))
+        table, version = self._place
+        with table.lock:
+            array[: self.n_columns] = table.array
+            behind = _since(version)
+        for older in reversed(behind):
+            array[older.columns] = older.values
+        copy._own(array)
+        return copy
+
+    def _next(self, table: _Table, version: _Version, columns: Ints, values: Floats) -> "Cells":
+        newer = Cells.__new__(Cells)
+        version.values = _exchange(table.array, columns, values)
+        version.columns, version.newer = columns, _Version()
+        table.newest = version.newer
+        newer.n_columns, newer._place = self.n_columns, (table, table.newest)
+        table.count += 1
+        table.handles[table.count] = newer
+        table.written += len(columns)
+        if table.written > self.n_columns:
+            table.written = 0
+            _release(table)
+        return newer
+
+
+def _since(version: _Version) -> list[_Version]:
+    """This version and all newer ones but the newest, oldest first."""
+    found = []
+    while version.newer is not None:
+        found.append(version)
+        version = version.newer
+    return found
+
+
+def _rewound(array: Floats, behind: list[_Version]) -> Floats:
+    old = array.copy()
+    for older in reversed(behind):
+        old[older.columns] = older.values
+    return old
+
+
+def _release(table: _Table) -> None:
+    """Give the oldest version that somebody keeps a table of its own, if what it holds on to is larger than one."""
+    oldest = min(table.handles.keys(), default=0)
+    kept = table.handles.get(oldest)
+    if kept is None or kept._place[0] is not table:
+        return
+    behind = _since(kept._place[1])
+    if sum(len(version.columns) for version in behind) >= len(table.array):
+        kept._own(_rewound(table.array, behind))
+        del table.handles[oldest]
+
+
+def with_columns(state: Any, n_columns: int) -> Any:
+    """A state with its tables grown to so many columns."""
+    if isinstance(state, Cells):
+        return state.grown(n_columns)
+    if hasattr(state, "_fields"):
+        return type(state)(*(with_columns(part, n_columns) for part in state))
+    return state
+
+
+def restored_cells(n_columns: int, columns: Any, values: Any, where: str) -> Cells:
+    """The table that `used` wrote, or `InvalidInput`."""
+    fits = columns.ndim == 1 and columns.dtype == np.int64 and values.dtype == np.float64
+    if not fits or values.shape != (len(columns), 2):
+        raise InvalidInput(f"{where} is not a table of columns and their two numbers")
+    if len(columns) and (columns[0] < 0 or columns[-1] >= n_columns or np.any(np.diff(columns) <= 0)):
+        raise InvalidInput(f"{where} names columns that are not those of a table of {n_columns}")
+    if not np.all(np.isfinite(values)) or np.any(values[:, 1] < 0.0):
+        raise InvalidInput(f"{where} holds a number that is not finite, or evidence below 0")
+    return Cells.of(n_columns, np.ascontiguousarray(columns), np.ascontiguousarray(values))

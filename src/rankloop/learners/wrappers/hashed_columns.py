@@ -1,0 +1,212 @@
+"""Millions of columns, of which a query has a few hundred: a learner on the columns in sight, with AdaGrad's steps."""
+
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.cells import Cells
+from rankloop.core.checks import check_finite, check_positive
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.learner import from_layers, require_finite, start_weights, with_in_layers
+from rankloop.core.protocols import AnyLearner
+from rankloop.core.registry import Spec, entry_of, register
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R, Rows
+from rankloop.features.hashes import hash_of
+from rankloop.learners.wrappers.base import Wrapper
+
+
+class State(NamedTuple):
+    """Weight and Σ gradient² of every column, what else the wrapped learner knows, and how many columns are hashed."""
+
+    cells: Cells
+    inner: Any
+    n_hashed: int
+
+
+@kernel
+def _all_columns(columns: Ints, n_hashed: int, n_dense: int) -> Ints:
+    """The hashed columns in sight, then those of the block."""
+    found, n_columns = np.empty(len(columns) + n_dense, np.int64), len(columns)
+    found[:n_columns] = columns
+    for j in range(n_dense):
+        found[n_columns + j] = n_hashed + j
+    return found
+
+
+@kernel
+def _stepped(
+    columns: Ints,
+    cells: Floats,
+    after: Floats,
+    memory_from: int,
+    n_hashed: int,
+    rate: float,
+    prior: float,
+    memory_rate: float,
+    memory_prior: float,
+    share: float,
+) -> tuple[Ints, Floats]:
+    """The columns that changed and their new numbers: w + rate · g / √(prior + Σ g²), g being the inner step."""
+    count = 0
+    for i in range(len(columns)):
+        count += after[i] != cells[i, 0]
+    changed, values, count = np.empty(count, np.int64), np.empty((count, 2)), 0
+    for i in range(len(columns)):
+        step = after[i] - cells[i, 0]
+        if after[i] == cells[i, 0]:
+            continue
+        in_memory = memory_from <= columns[i] < n_hashed
+        if not in_memory:
+            step *= share
+        squares = cells[i, 1] + step * step
+        scale = memory_rate / np.sqrt(memory_prior + squares) if in_memory else rate / np.sqrt(prior + squares)
+        changed[count] = columns[i]
+        values[count, 0] = cells[i, 0] + scale * step
+        values[count, 1] = squares
+        count += 1
+    return changed, values
+
+
+@kernel
+def _replaced(columns: Ints, cells: Floats, weights: Floats, evidence: Floats) -> tuple[Ints, Floats]:
+    """The columns that changed and their new numbers, both as the inner learner left them."""
+    count = 0
+    for i in range(len(columns)):
+        count += weights[i] != cells[i, 0] or evidence[i] != cells[i, 1]
+    changed, values, count = np.empty(count, np.int64), np.empty((count, 2)), 0
+    for i in range(len(columns)):
+        if weights[i] != cells[i, 0] or evidence[i] != cells[i, 1]:
+            changed[count] = columns[i]
+            values[count, 0], values[count, 1] = weights[i], evidence[i]
+            count += 1
+    return changed, values
+
+
+@register("hashed")
+class Hashed(Wrapper):
+    """The linear `inner` learner on a table of hashed columns, which may be millions: only those in sight are touched.
+
+    For each query the weights of its columns are gathered and handed to `inner`. When it learns, its step g is written
+    as w ← w + `rate` · g / √(`prior` + Σ g²), the sum being over all steps of this column (AdaGrad): what is seen often
+    moves in small steps, what is rare in large ones. A `learning_rate` of `inner` is taken as 1. Columns of ids and of
+    crosses with ids are memory, the upper half of the table; they have `memory_rate` and `memory_prior` when given.
+    `by_query` lets the n-th lesson from a query of the same name move the other weights by 1 / n only, so that these
+    learn from many different queries rather than from a frequent one. `start` is for the numbers of the dense block.
+    An `inner` that keeps evidence of its own per column, such as `diagonal_thompson`, sets its step itself.
+
+    `Ranker` and the service wrap a learner like this where features are given as a schema.
+    References: Duchi, Hazan and Singer (2011), Adaptive Subgradient Methods for Online Learning and Stochastic
+    Optimization; Weinberger et al. (2009), Feature Hashing for Large Scale Multitask Learning.
+    """
+
+    inner: AnyLearner
+    rate: float = 0.3
+    prior: float = 1.0
+    memory_rate: float | None = None
+    memory_prior: float | None = None
+    by_query: bool = False
+    start: tuple[float, ...] = ()
+
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {"inner": "fair_pairs"},
+        {"inner": "pdgd", "rate": 0.1, "prior": 2.0, "by_query": True},
+        {"inner": "online_gradient", "start": (0.0, 0.5, -1.0)},
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "prior", "memory_rate", "memory_prior"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        check_finite("start", self.start)
+        check_takes_rows(self.inner)
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        return tuple(f"inner.{path}" for path in self.inner.reports)
+
+    def init(self, problem: Problem) -> State:
+        small = problem._replace(n_features=0, n_hashed=0, feature_names=())
+        cells = Cells(problem.n_features)
+        if self.start:
+            weights = start_weights(self.start, problem.n_dense)
+            columns = problem.n_hashed + np.arange(problem.n_dense)
+            cells = cells.patched(columns, np.column_stack([weights, np.zeros(len(weights))]))
+        return State(cells, self._inner.init(small), problem.n_hashed)
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[R]:
+        return self._inner.rank(self._in_sight(state, query)[0], query, rng)  # type: ignore[no-any-return]
+
+    def predict(self, state: State, query: Query) -> Ints:
+        return self._inner.predict(self._in_sight(state, query)[0], query)  # type: ignore[no-any-return]
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        return float(self._inner.log_prob(self._in_sight(state, query)[0], query, ranking))
+
+    def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
+        small, columns, cells = self._in_sight(state, query)
+        after = self._inner.learn(small, query, decision, feedback)
+        if hasattr(after, "evidence"):
+            changed, values = _replaced(columns, cells, after.weights, after.evidence)
+        else:
+            share, repeat = self._share(state, query)
+            step = getattr(after, "newest", after.weights)
+            how = self.rate, self.prior, self.memory_rate or self.rate, self.memory_prior or self.prior
+            changed, values = _stepped(columns, cells, step, state.n_hashed // 2, state.n_hashed, *how, share)
+            if repeat is not None and repeat not in changed:
+                changed = np.append(changed, repeat)
+                values = np.append(values, [[0.0, 1.0 / share]], axis=0)
+        nothing = self._with_columns(after, np.empty((0, 2)))
+        return State(state.cells.patched(changed, require_finite(values)), nothing, state.n_hashed)
+
+    @cached_property
+    def _inner(self) -> Any:
+        """The inner learner with steps of size 1 and nothing to start from: both are decided here."""
+        inner = with_in_layers(self.inner, "start", ())
+        return with_in_layers(inner, "learning_rate", 1.0) if from_layers(inner, "learning_rate") is not None else inner
+
+    def _in_sight(self, state: State, query: Query) -> tuple[Any, Ints, Floats]:
+        """What the inner learner knows of this query's columns, which they are, and their cells."""
+        features = query.features
+        if type(features) is Rows:
+            columns = _all_columns(features.columns, state.n_hashed, features.dense.shape[1])
+        else:
+            columns = np.arange(features.shape[1])
+        cells = state.cells.at(columns)
+        return self._with_columns(state.inner, cells), columns, cells
+
+    def _with_columns(self, state: Any, cells: Floats) -> Any:
+        state = self._inner.with_weights(state, np.ascontiguousarray(cells[:, 0]))
+        if hasattr(state, "evidence"):
+            state = state._replace(evidence=np.ascontiguousarray(cells[:, 1]))
+        return state
+
+    def _share(self, state: State, query: Query) -> tuple[float, int | None]:
+        """1 / n for the n-th lesson from this query, and the column in which they are counted."""
+        if not self.by_query or not query.id or state.n_hashed < 2:
+            return 1.0, None
+        half = state.n_hashed // 2
+        column = half + hash_of("query", query.id) % half
+        return 1.0 / (1.0 + state.cells.at(np.array([column]))[0, 1]), column
+
+
+def check_takes_rows(learner: AnyLearner) -> None:
+    """Refuse a learner that needs every column of every item."""
+    if not hasattr(learner, "with_weights"):
+        raise InvalidInput(
+            f"{entry_of(learner).kind} needs a number for every feature of every item, so it cannot learn on hashed "
+            "columns; click_regression, fair_pairs, pdgd, 3pr and preference_perceptron can"
+        )
+    if from_layers(learner, "radius") is not None:
+        raise InvalidInput(
+            "a radius bounds all weights together, which hashed columns do not have in sight: leave it out"
+        )
+
+
+def with_hashed(learner: AnyLearner) -> AnyLearner:
+    """The learner as it is if it has hashed columns already, else wrapped; a base score stays outside."""
+    if from_layers(learner, "by_query") is not None:
+        return learner
+    return Hashed(inner=learner)
