@@ -2,8 +2,10 @@
 
 import base64
 import binascii
+import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import field
 from datetime import UTC, date, datetime
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -101,7 +103,7 @@ class Words(HashedField):
         words = words_of(value)
         if self.stop_words:
             words = [word for word in words if word not in STOP_WORDS]
-        pairs = [f"{first} {second}" for first, second in zip(words, words[1:])] if self.bigrams else []
+        pairs = [f"{first} {second}" for first, second in itertools.pairwise(words)] if self.bigrams else []
         return _spread(words + pairs)
 
 
@@ -185,7 +187,7 @@ class Vector(HashedField):
     They are taken as they are, at most 100 each way; all of them missing count as 0. There are no crosses with it.
     """
 
-    size: int  # type: ignore[misc]  # here a parameter
+    size: int = field()  # type: ignore[misc]  # here a parameter, without a default
 
     examples: ClassVar[tuple[Spec, ...]] = ({"size": 3},)
 

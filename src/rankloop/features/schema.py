@@ -1,5 +1,6 @@
 """A schema: the fields of items and of whoever asks, their kinds, and which of them are crossed."""
 
+import itertools
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -165,7 +166,7 @@ class Schema:
                 slots[name] = end
                 end += kind.size
         taken = sorted((first, self._field(name).size) for name, first in slots.items())
-        if any(first + size > after for (first, size), (after, _) in zip(taken, taken[1:])):
+        if any(first + size > after for (first, size), (after, _) in itertools.pairwise(taken)):
             raise InvalidInput("slots: two fields share a place")
         return slots
 
