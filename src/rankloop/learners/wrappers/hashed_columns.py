@@ -1,5 +1,6 @@
 """Millions of columns, of which a query has a few hundred: a learner on the columns in sight, with AdaGrad's steps."""
 
+import dataclasses
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,6 +17,7 @@ from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R, Rows
 from rankloop.features.hashes import hash_of
 from rankloop.learners.wrappers.base import Wrapper
+from rankloop.learners.wrappers.base_score import BaseScore
 
 
 class State(NamedTuple):
@@ -209,4 +211,6 @@ def with_hashed(learner: AnyLearner) -> AnyLearner:
     """The learner as it is if it has hashed columns already, else wrapped; a base score stays outside."""
     if from_layers(learner, "by_query") is not None:
         return learner
+    if isinstance(learner, BaseScore):
+        return dataclasses.replace(learner, inner=with_hashed(learner.inner))
     return Hashed(inner=learner)
