@@ -1,5 +1,6 @@
 """Fair pairs: 3PR's safe swaps, with a logistic step and the known swap probabilities."""
 
+import functools
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -8,9 +9,25 @@ from numpy.random import Generator
 from rankloop.core.checks import check_positive, check_rounds
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL, kernel, scores_of, seen_count
-from rankloop.core.learner import LinearLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import (
+    LinearLearner,
+    all_finite,
+    check_receipt,
+    expect,
+    require_finite,
+    shown_or_all,
+    start_weights,
+)
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.learners._shared.compiled_rounds import (
+    ClickRounds,
+    more_rounds,
+    next_clicks,
+    next_own,
+    next_query,
+    write_round,
+)
 from rankloop.learners._shared.joint_features import AveragedState as State
 from rankloop.learners._shared.joint_features import clicked_weights, corrected
 from rankloop.learners._shared.perturbation import PERTURBATIONS, log_prob_of, present
@@ -78,6 +95,37 @@ def _learned(
     return corrected(features, weights, newest, reach, True, rate * row_weights)
 
 
+@kernel
+def _many_rounds(
+    weights: Floats,
+    newest: Floats,
+    shown: int,
+    learned: int,
+    rounds: ClickRounds,
+    memory: int,
+    rate: float,
+    swap: float,
+    either: bool,
+) -> tuple[Floats, Floats, int]:
+    """Rounds over queries until the draws are used up, exactly as `play` would go through them."""
+    queries = rounds.queries
+    while more_rounds(queries, True):
+        start, end, entry = next_query(queries)
+        size = end - start
+        features, grades = queries.features[start:end][queries.order[entry : entry + size]], queries.grades[entry:]
+        draws = next_own(queries, 1 + size // 2)
+        ranking, _, scores, first, _, _, _ = present(features, weights, shown, PAIRS, True, swap, 0.0, draws)
+        write_round(queries, ranking)
+        items, clicks = next_clicks(rounds.readers, ranking, grades)
+        reach = min(learned, memory)
+        mean, new = _learned(
+            features, weights, newest, shown, reach, rate, swap, either, ranking, scores, first, items, clicks
+        )
+        if all_finite(mean) and all_finite(new):
+            weights, newest, learned = mean, new, learned + 1
+    return weights, newest, learned
+
+
 @register("fair_pairs")
 class FairPairs(LinearLearner):
     """Safe swaps of neighbours as in `3pr`, and an unbiased logistic step for each pair that clicks decide.
@@ -104,6 +152,7 @@ class FairPairs(LinearLearner):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    compiled: ClassVar[type | None] = ClickRounds
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "learning_rate": 1.0, "memory": 3}, {"either": True})
 
     def __post_init__(self) -> None:
@@ -120,7 +169,7 @@ class FairPairs(LinearLearner):
         return State(weights, weights, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        draws = rng.random(1 + len(query.features) // 2)
+        draws = rng.random(self.doubles(len(query.features)))
         ranking, log_propensity, scores, first, _, _, _ = present(
             query.features, state.weights, state.shown, PAIRS, True, self.swap, 0.0, draws
         )
@@ -132,9 +181,20 @@ class FairPairs(LinearLearner):
         check_receipt(scores.shape == (len(decision.ranking),) and 0 <= first <= 1)
         reach = min(state.rounds, self.memory)
         before = query.features, state.weights, state.newest, state.shown, reach
-        how = self.learning_rate, self.swap, bool(self.either)
-        weights, newest = _learned(*before, *how, decision.ranking, *decision.receipt, items, clicks)
+        weights, newest = _learned(*before, *self._how, decision.ranking, *decision.receipt, items, clicks)
         return State(require_finite(weights), require_finite(newest), state.shown, state.rounds + 1)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return log_prob_of(query.features, state.weights, ranking, state.shown, PAIRS, True, self.swap, 0.0)
+
+    def doubles(self, n_items: int) -> int:
+        return 1 + n_items // 2
+
+    def many_rounds(self, state: State, rounds: ClickRounds) -> State:
+        weights, newest, learned = _many_rounds(*state, rounds, self.memory, *self._how)
+        return State(weights, newest, state.shown, learned)
+
+    @functools.cached_property
+    def _how(self) -> tuple[float, float, bool]:
+        """Learning rate, swap probability, and whether the click on either item counts."""
+        return self.learning_rate, self.swap, bool(self.either)

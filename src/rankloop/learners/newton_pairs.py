@@ -13,6 +13,14 @@ from rankloop.core.kernels import kernel, ranking_of, reassociated, scores_of, s
 from rankloop.core.learner import LinearLearner, check_receipt, expect, finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.learners._shared.compiled_rounds import (
+    ClickRounds,
+    more_rounds,
+    next_clicks,
+    next_own,
+    next_query,
+    write_round,
+)
 from rankloop.learners._shared.joint_features import clicked_weights
 
 MIN_RIDGE, MAX_RIDGE = 1e-150, 1e150  # its inverse is a number too
@@ -346,6 +354,52 @@ def residue(weights: Floats, precision: Floats, covariance: Floats) -> float:
 
 
 @kernel
+def _many_rounds(
+    weights: Floats,
+    precision: Floats,
+    covariance: Floats,
+    shown: int,
+    learned: int,
+    rounds: ClickRounds,
+    alpha: float,
+    floor: float,
+    ridge: float,
+    kept: float,
+    batch: int,
+) -> tuple[Floats, Floats, Floats, int]:
+    """Rounds over queries until the draws are used up, exactly as `play` would go through them."""
+    queries = rounds.queries
+    while more_rounds(queries, True):
+        start, end, entry = next_query(queries)
+        size = end - start
+        features, grades = queries.features[start:end][queries.order[entry : entry + size]], queries.grades[entry:]
+        draws = next_own(queries, 1 + size // 2)
+        ranking, _, order_probabilities, first = present(features, weights, covariance, shown, alpha, floor, draws)
+        write_round(queries, ranking)
+        clicked = next_clicks(rounds.readers, ranking, grades)
+        due = (learned + 1) % batch == 0
+        after = _learned(
+            features,
+            weights,
+            precision,
+            covariance,
+            shown,
+            ridge,
+            kept,
+            due,
+            ranking,
+            order_probabilities,
+            first,
+            clicked[0],
+            clicked[1],
+        )
+        if residue(*after) == 0.0:
+            weights, precision, covariance = after
+            learned += 1
+    return weights, precision, covariance, learned
+
+
+@kernel
 def _are_probabilities(values: Floats) -> bool:
     for value in values:
         if not 0.0 <= value <= 1.0:
@@ -381,6 +435,7 @@ class NewtonPairs(LinearLearner):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    compiled: ClassVar[type | None] = ClickRounds
     examples: ClassVar[tuple[Spec, ...]] = (
         {},
         {"ridge": 0.5, "alpha": 0.5, "floor": 0.0, "memory": 2},
@@ -413,7 +468,7 @@ class NewtonPairs(LinearLearner):
         return State(weights, self.ridge * unit, unit / self.ridge, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        draws = rng.random(1 + len(query.features) // 2)
+        draws = rng.random(self.doubles(len(query.features)))
         ranking, log_propensity, order_probabilities, first = present(
             query.features, state.weights, state.covariance, state.shown, self.alpha, self.floor, draws
         )
@@ -434,3 +489,11 @@ class NewtonPairs(LinearLearner):
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         before = query.features, state.weights, state.covariance
         return log_prob_of(*before, ranking, state.shown, self.alpha, self.floor)
+
+    def doubles(self, n_items: int) -> int:
+        return 1 + n_items // 2
+
+    def many_rounds(self, state: State, rounds: ClickRounds) -> State:
+        how = self.alpha, self.floor, self.ridge, self._kept, self._batch
+        weights, precision, covariance, learned = _many_rounds(*state, rounds, *how)
+        return State(weights, precision, covariance, state.shown, learned)
