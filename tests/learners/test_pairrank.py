@@ -12,7 +12,7 @@ from numpy.random import default_rng
 from rankloop import InvalidInput, Problem, Query, build, parse_measure, play
 from rankloop.core.types import Clicks, Limit, clicks
 from rankloop.data.streams.web_search import WebSearch
-from rankloop.learners.pairrank import PairRank, block_ends, disjoint_pairs
+from rankloop.learners.pairrank import PairRank, block_ends, pairs_of
 
 
 def sigmoid(x):
@@ -115,12 +115,17 @@ def test_the_limit_wrapper_takes_it():
         assert all(abs(position - best.index(item)) <= 1 for position, item in enumerate(ranking))
 
 
-def test_pairs_are_disjoint_and_examined():
+def test_pairs_are_of_examined_items():
     ranking, clicked = np.array([4, 2, 0, 5, 1, 3]), np.array([1.0, 0.0, 0.0, 0.0, 1.0, 0.0])
-    assert disjoint_pairs(ranking, 6, clicked).tolist() == [[4, 2], [0, 5]]  # 1 and 3 were not reached
-    assert disjoint_pairs(ranking, 3, clicked).tolist() == [[4, 2]]
-    assert disjoint_pairs(ranking, 6, np.zeros(6)).tolist() == []
-    assert disjoint_pairs(ranking, 6, np.ones(6)).tolist() == []
+    downwards, upwards = np.arange(6.0)[::-1].copy(), np.arange(6.0)
+    assert pairs_of(ranking, 6, clicked, downwards, True).tolist() == [[4, 2], [0, 5]]  # 1 and 3 were not reached
+    assert pairs_of(ranking, 6, clicked, upwards, True).tolist() == [[0, 5], [4, 2]]
+    assert pairs_of(ranking, 6, clicked, np.array([1.0, 0, 2, 3, 9, 9]), True).tolist() == [[0, 5], [4, 2]]
+    assert pairs_of(ranking, 6, clicked, np.array([3.0, 0, 2, 1, 9, 9]), True).tolist() == [[4, 5], [0, 2]]
+    assert pairs_of(ranking, 6, clicked, downwards, False).tolist() == [[4, 2], [4, 5], [0, 2], [0, 5]]
+    assert pairs_of(ranking, 3, clicked, downwards, False).tolist() == [[4, 2], [0, 2]]
+    assert pairs_of(ranking, 6, np.zeros(6), downwards, False).tolist() == []
+    assert pairs_of(ranking, 6, np.ones(6), downwards, False).tolist() == []
 
 
 def full_estimate(pairs, n_features, ridge):
@@ -133,10 +138,11 @@ def full_estimate(pairs, n_features, ridge):
     return weights
 
 
-def test_the_state_follows_the_formulas():
+@pytest.mark.parametrize("pairs", ["disjoint", "all"])
+def test_the_state_follows_the_formulas(pairs):
     """Both inverses as dense algebra has them, and weights close to a regression of all pairs at once."""
-    learner, rng, truth = PairRank(ridge=2.0), default_rng(2), np.array([1.0, -0.5, 0.3, 0.0])
-    state, weights, pairs = learner.init(Problem(4, shown=5)), np.zeros(4), []
+    learner, rng, truth = PairRank(ridge=2.0, pairs=pairs), default_rng(2), np.array([1.0, -0.5, 0.3, 0.0])
+    state, weights, rows = learner.init(Problem(4, shown=5)), np.zeros(4), []
     information, gram = 2.0 * np.eye(4), 2.0 * np.eye(4)
     for _ in range(400):
         query = Query.of(rng.normal(size=(7, 4)))
@@ -145,18 +151,19 @@ def test_the_state_follows_the_formulas():
         hits = rng.random(5) < sigmoid(query.features[seen] @ truth)
         state = learner.learn(state, query, decision, clicks(seen[hits]))
         last = np.flatnonzero(hits)[-1] if hits.any() else -2
-        winners, losers = seen[hits], [item for item, hit in zip(seen[: last + 2], hits) if not hit]
-        for winner, loser in zip(winners, losers):
+        by_priority = sorted(range(len(seen[: last + 2])), key=lambda p: -decision.receipt.priorities[p])
+        winners, losers = ([seen[p] for p in by_priority if hits[p] == hit] for hit in (True, False))
+        for winner, loser in itertools.product(winners, losers) if pairs == "all" else zip(winners, losers):
             x = query.features[winner] - query.features[loser]
             q = sigmoid(weights @ x)
             information += q * (1 - q) * np.outer(x, x)
             gram += np.outer(x, x)
             weights = weights + (1 - q) * np.linalg.inv(information) @ x
-            pairs.append(x)
+            rows.append(x)
     np.testing.assert_allclose(state.weights, weights, rtol=1e-7)
     np.testing.assert_allclose(state.covariance, np.linalg.inv(information), rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(state.gram_inverse, np.linalg.inv(gram), rtol=1e-7, atol=1e-12)
-    full = full_estimate(pairs, 4, 2.0)
+    full = full_estimate(rows, 4, 2.0)
     assert np.linalg.norm(state.weights - full) < 0.1 * np.linalg.norm(full)
 
 
@@ -176,7 +183,7 @@ def test_it_shows_better_rankings_than_chance():
     for spec in ("pairrank", "random_order"):
         rounds = play(build(spec, "learner"), WebSearch(), people, horizon=2500, seed=1)
         late[spec] = np.mean([ndcg(round.decision.ranking, round.relevance) for round in rounds][-800:])
-    assert late["pairrank"] > late["random_order"] + 0.1
+    assert late["pairrank"] > late["random_order"] + 0.15
 
 
 def test_bad_parameters_are_refused():

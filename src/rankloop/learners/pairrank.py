@@ -1,6 +1,6 @@
 """PairRank: sorts what it is sure of, and shuffles the blocks of items whose order is uncertain."""
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -8,7 +8,7 @@ from numpy.random import Generator
 from rankloop.core.checks import check_not_negative
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, positions_of, ranking_of, scores_of, seen_count
-from rankloop.core.learner import LinearLearner, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import LinearLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
 from rankloop.learners._shared.joint_features import clicked_weights
@@ -16,6 +16,12 @@ from rankloop.learners._shared.plackett_luce import due_item
 from rankloop.learners.newton_pairs import MAX_RIDGE, MIN_RIDGE, dot, sherman_morrison, spread_of, surprise_of, times
 
 FREE = Limit()
+
+
+class Receipt(NamedTuple):
+    """A random number for each position, by which clicked and unclicked items are paired."""
+
+    priorities: Floats
 
 
 class State(NamedTuple):
@@ -136,18 +142,30 @@ def _log_prob(
 
 
 @kernel
-def disjoint_pairs(ranking: Ints, seen: int, clicked: Floats) -> Ints:
-    """Rows of clicked and unclicked item, the first with the first and so on, down to the item after the last click."""
-    last = -1
+def pairs_of(ranking: Ints, seen: int, clicked: Floats, priorities: Floats, disjoint: bool) -> Ints:
+    """Rows of clicked and unclicked items, among those down to the item after the last click.
+
+    All pairs, or when `disjoint` each item in one at most: those of the highest priority with each other, and so on.
+    """
+    winners, losers, last = np.empty(seen, np.int64), np.empty(seen, np.int64), -2
     for position in range(seen):
         if clicked[ranking[position]] > 0.0:
             last = position
-    pairs, counts = np.empty((seen, 2), np.int64), np.zeros(2, np.int64)
-    for position in range(min(last + 2, seen)):
-        side = 0 if clicked[ranking[position]] > 0.0 else 1
-        pairs[counts[side], side] = ranking[position]
-        counts[side] += 1
-    return pairs[: min(counts[0], counts[1])] if last >= 0 else pairs[:0]
+    n_winners, n_losers = 0, 0
+    for item in ranking[ranking_of(priorities[: min(last + 2, seen)])]:
+        if clicked[item] > 0.0:
+            winners[n_winners] = item
+            n_winners += 1
+        else:
+            losers[n_losers] = item
+            n_losers += 1
+    pairs, n_pairs = np.empty((n_winners * n_losers, 2), np.int64), 0
+    for i in range(n_winners):
+        for j in range(n_losers):
+            if i == j or not disjoint:
+                pairs[n_pairs, 0], pairs[n_pairs, 1] = winners[i], losers[j]
+                n_pairs += 1
+    return pairs[:n_pairs]
 
 
 @kernel
@@ -157,14 +175,16 @@ def _learned(
     covariance: Floats,
     gram_inverse: Floats,
     shown: int,
+    disjoint: bool,
     ranking: Ints,
+    priorities: Floats,
     items: Ints,
     click_weights: Floats,
 ) -> tuple[Floats, Floats, Floats]:
     """A Newton step for each pair, one after another."""
     clicked = clicked_weights(len(ranking), items, click_weights)
     new_weights, new_covariance, new_inverse = weights.copy(), covariance.copy(), gram_inverse.copy()
-    for pair in disjoint_pairs(ranking, seen_count(shown, len(ranking)), clicked):
+    for pair in pairs_of(ranking, seen_count(shown, len(ranking)), clicked, priorities, disjoint):
         weight, x = clicked[pair[0]], features[pair[0]] - features[pair[1]]
         surprise, product, of_gram = surprise_of(new_weights, x), times(new_covariance, x), times(new_inverse, x)
         information = weight * surprise * (1.0 - surprise)
@@ -181,22 +201,24 @@ class PairRank(LinearLearner):
 
     With x the difference of two items' features, their order is certain when σ(w · x) − `alpha` · √(xᵀ M⁻¹ x) > ½, M
     being `ridge` · I plus the sum of x xᵀ of all pairs so far. The sorted list is cut where all pairs across are
-    certain; within the blocks between the cuts every order is as probable. Clicked items are paired with unclicked
-    ones, each item in one pair at most, down to the item after the last click. w is the estimate of a logistic
-    regression of these pairs with the penalty `ridge` / 2 · ‖w‖², which here follows the pairs by a Newton step for
-    each, where the paper fits all of them again after each round: so the state keeps its size.
+    certain; within the blocks between the cuts every order is as probable. Clicked items are paired at random with
+    unclicked ones, down to the item after the last click: each item in one pair at most, so that the pairs are
+    independent, or with `pairs` = "all" each with each. w is the estimate of a logistic regression of these pairs with
+    the penalty `ridge` / 2 · ‖w‖², which here follows the pairs by a Newton step for each, where the paper fits all of
+    them again after each round: so the state keeps its size.
 
-    Use it as an anchor: beside `pdgd` it is a published learner that sorts what it is sure of. It is good with people
-    who click much, and takes a click at the top at its word; its ranking costs up to n_items² · n_features².
+    Use it as an anchor: beside `pdgd` it is a published learner, which sorts what it is sure of. Nothing corrects for
+    the bias of positions but the shuffling; ranking costs up to n_items² · n_features².
     Reference: Jia, Wang, Guo and Wang (2021), PairRank: Online Pairwise Learning to Rank by Divide-and-Conquer.
     """
 
     ridge: float = 1.0
     alpha: float = 0.1
+    pairs: Literal["disjoint", "all"] = "disjoint"
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"alpha": 0.0}, {"ridge": 5.0, "alpha": 0.02})
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"alpha": 0.0}, {"ridge": 5.0, "alpha": 0.02, "pairs": "all"})
 
     def __post_init__(self) -> None:
         if not MIN_RIDGE <= self.ridge <= MAX_RIDGE:
@@ -208,12 +230,17 @@ class PairRank(LinearLearner):
         weights, unit = start_weights(self.start, problem.n_features), np.eye(problem.n_features)
         return State(weights, unit / self.ridge, unit / self.ridge, shown_or_all(problem), 0)
 
-    def rank(self, state: State, query: Query, rng: Generator, limit: Limit = FREE) -> Decision[tuple[()]]:
+    def rank(self, state: State, query: Query, rng: Generator, limit: Limit = FREE) -> Decision[Receipt]:
+        n_items, draws = len(query.features), rng.random(2 * len(query.features))
         before = query.features, state.weights, state.gram_inverse, state.shown, self.alpha
-        return Decision(*_present(*before, *limit, rng.random(len(query.features))), ())
+        return Decision(*_present(*before, *limit, draws[:n_items]), Receipt(draws[n_items:]))
 
-    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        after = _learned(query.features, *state[:4], decision.ranking, *expect(feedback, Clicks))
+    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        items, clicks = expect(feedback, Clicks)
+        ranking, _, (priorities,) = decision
+        check_receipt(priorities.shape == ranking.shape)
+        disjoint = self.pairs == "disjoint"
+        after = _learned(query.features, *state[:4], disjoint, ranking, priorities, items, clicks)
         weights, covariance, gram_inverse = (require_finite(array) for array in after)
         return State(weights, covariance, gram_inverse, state.shown, state.rounds + 1)
 
