@@ -308,6 +308,22 @@ def is_decided(ranking: Ints, seen: int, first: int, clicked: Floats) -> bool:
     return False
 
 
+@reassociated
+def residue(weights: Floats, precision: Floats, covariance: Floats) -> float:
+    """0 of finite numbers, else nan: quicker than asking each."""
+    total = 0.0
+    for value in weights:
+        total += 0.0 * value
+    if precision.ndim == 1:
+        for i in range(len(precision)):
+            total += 0.0 * precision[i] + 0.0 * covariance[i]
+    else:
+        for i in range(len(precision)):
+            for j in range(len(precision)):
+                total += 0.0 * precision[i, j] + 0.0 * covariance[i, j]
+    return total
+
+
 @kernel
 def _learned(
     features: Floats,
@@ -323,34 +339,22 @@ def _learned(
     first: int,
     items: Ints,
     click_weights: Floats,
-) -> tuple[Floats, Floats, Floats]:
-    """New weights, precision and inverse; `due`: this round forgets, down to the share `kept`, and rebuilds."""
+) -> tuple[Floats, Floats, Floats, float]:
+    """New weights, precision and inverse, and the `residue` of them.
+
+    `due`: this round forgets, down to the share `kept`, and rebuilds the inverse.
+    """
     clicked, seen = clicked_weights(len(ranking), items, click_weights), seen_count(shown, len(ranking))
     if not due and not is_decided(ranking, seen, first, clicked):
-        return weights, precision, covariance
-    after = weights.copy(), precision.copy(), covariance.copy()
+        return weights, precision, covariance, 0.0
+    new_weights, new_precision, new_covariance = weights.copy(), precision.copy(), covariance.copy()
+    after = new_weights, new_precision, new_covariance
     lost = learn_pairs(features, *after, ranking, seen, order_probabilities, first, clicked)
     if due:
-        forget(after[1], ridge, kept)
+        forget(new_precision, ridge, kept)
     if due or lost:
-        return after[0], after[1], inverse_of(after[1])
-    return after
-
-
-@reassociated
-def residue(weights: Floats, precision: Floats, covariance: Floats) -> float:
-    """0 of finite numbers, else nan: quicker than asking each."""
-    total = 0.0
-    for value in weights:
-        total += 0.0 * value
-    if precision.ndim == 1:
-        for i in range(len(precision)):
-            total += 0.0 * precision[i] + 0.0 * covariance[i]
-    else:
-        for i in range(len(precision)):
-            for j in range(len(precision)):
-                total += 0.0 * precision[i, j] + 0.0 * covariance[i, j]
-    return total
+        new_covariance = inverse_of(new_precision)
+    return new_weights, new_precision, new_covariance, residue(new_weights, new_precision, new_covariance)
 
 
 @kernel
@@ -378,7 +382,7 @@ def _many_rounds(
         write_round(queries, ranking)
         clicked = next_clicks(rounds.readers, ranking, grades)
         due = (learned + 1) % batch == 0
-        after = _learned(
+        new_weights, new_precision, new_covariance, left = _learned(
             features,
             weights,
             precision,
@@ -393,9 +397,8 @@ def _many_rounds(
             clicked[0],
             clicked[1],
         )
-        if residue(*after) == 0.0:
-            weights, precision, covariance = after
-            learned += 1
+        if left == 0.0:
+            weights, precision, covariance, learned = new_weights, new_precision, new_covariance, learned + 1
     return weights, precision, covariance, learned
 
 
@@ -481,9 +484,8 @@ class NewtonPairs(LinearLearner):
         check_receipt(_are_probabilities(order_probabilities))
         rounds = state.rounds + 1
         before = query.features, *state[:4], self.ridge, self._kept, rounds % self._batch == 0
-        weights, precision, covariance = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
-        if covariance is not state.covariance:
-            finite(residue(weights, precision, covariance))
+        weights, precision, covariance, left = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
+        finite(left)
         return State(weights, precision, covariance, state.shown, rounds)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
