@@ -169,11 +169,7 @@ class FairPairs(SparseLearner):
         return State(weights, weights, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-<<<<<<< HEAD
-        draws = rng.random(1 + query.n_items // 2)
-=======
-        draws = rng.random(self.doubles(len(query.features)))
->>>>>>> newton
+        draws = rng.random(self.doubles(query.n_items))
         ranking, log_propensity, scores, first, _, _, _ = present(
             query.features, state.weights, state.shown, PAIRS, True, self.swap, 0.0, draws
         )
