@@ -163,6 +163,9 @@ class Cells:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cells.of, (self.n_columns, *self.used())
+
     def __repr__(self) -> str:
         return f"<Cells: {len(self.used()[0])} of {self.n_columns} columns>"
 

@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import field
 from datetime import UTC, date, datetime
 from functools import cached_property
 from itertools import pairwise
@@ -196,7 +197,7 @@ class Vector(HashedField):
     They are taken as they are, at most 100 each way; all of them missing count as 0. There are no crosses with it.
     """
 
-    size: int  # type: ignore[misc]  # here a parameter
+    size: int = field()  # type: ignore[misc]  # here a parameter, without a default
 
     examples: ClassVar[tuple[Spec, ...]] = ({"size": 3},)
 

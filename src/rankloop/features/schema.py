@@ -73,6 +73,16 @@ class Schema:
         """The problem of a learner on these features."""
         return Problem(self.n_hashed + self.n_dense, n_hashed=self.n_hashed, **known)
 
+    def slot(self, name: str) -> int:
+        """Where the one number of a field stands in the dense block."""
+        if name not in self.features or self.features[name].size != 1:
+            known = [known for known, kind in self.features.items() if kind.size == 1]
+            raise InvalidInput(
+                f"{name!r:.60} must be a number of declared scale, as in "
+                f'{{{name!r:.60}: {{"kind": "number", "scale": "linear"}}}}{nearest(str(name), known)}'
+            )
+        return self.slots[name]
+
     def evolved(
         self,
         *,

@@ -1,5 +1,6 @@
 """Millions of columns, of which a query has a few hundred: a learner on the columns in sight, with AdaGrad's steps."""
 
+import dataclasses
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,6 +17,7 @@ from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R, Rows
 from rankloop.features.hashes import SEPARATOR, hash_of
 from rankloop.learners.wrappers.base import Wrapper
+from rankloop.learners.wrappers.base_score import BaseScore
 
 LESSONS = SEPARATOR + "lessons"  # no field has such a name
 ONE_LESSON = np.array([0.0, 1.0])
@@ -215,4 +217,6 @@ def with_hashed(learner: AnyLearner) -> AnyLearner:
     """The learner as it is if it has hashed columns already, else wrapped."""
     if from_layers(learner, "by_query") is not None:
         return learner
+    if isinstance(learner, BaseScore):
+        return dataclasses.replace(learner, inner=with_hashed(learner.inner))
     return Hashed(inner=learner)

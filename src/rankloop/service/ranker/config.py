@@ -75,7 +75,7 @@ def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
         raise Rejected(
             "state", "this model ranks features that were scaled inside each query, which a service does not"
         )
-    known, items = session.problem._asdict(), notes.get("items")
+    known, items = session.problem.to_plain(), notes.get("items")
     n_items, names = known.pop("n_items"), list(known.pop("feature_names"))
     encoding = Encoding.from_plain(notes["encoding"]).to_plain() if notes.get("encoding") is not None else None
     known["items"] = None if n_items is None else items or list(range(n_items))
