@@ -8,7 +8,6 @@ from rankloop.service.log.projection import Counters
 from rankloop.service.ranker.health import finite, health_of, weights_of
 from rankloop.service.service import Service
 
-
 LATER = ("schema", "catalogue")
 
 

@@ -45,7 +45,21 @@ def test_what_cannot_be_written_is_refused() -> None:
 def test_an_impression_of_fifty_products_is_small() -> None:
     """Ten fields each, of which a title of some words: at most 8 kB, the decision and the ids included."""
     rng = random.Random(0)
-    words = "red blue running light warm classic shoes shirt jacket women men kids pro".split()
+    words = [
+        "red",
+        "blue",
+        "running",
+        "light",
+        "warm",
+        "classic",
+        "shoes",
+        "shirt",
+        "jacket",
+        "women",
+        "men",
+        "kids",
+        "pro",
+    ]
     rows = [
         {
             "price": rng.randrange(500, 20_000) / 100,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import httpx
+import numpy as np
 import pytest
 from tests.service.cases import SHOP, Location, inside, items, learn, rank, running
 from tests.service.shop import NAMED, visit
@@ -33,7 +34,7 @@ def test_contributions_add_up_to_the_score(client: httpx.Client) -> None:
     query: Query = logged_decision(ranked, runtime.config).query
     cells = runtime.serving.state.cells
     columns = [*query.features.columns, runtime.config.schema.n_hashed]
-    weights = cells.at(__import__("numpy").array(columns))[:, 0].copy()
+    weights = cells.at(np.array(columns))[:, 0].copy()
     assert found["score"] == pytest.approx(scores_of(query.features, weights)[0])
     assert found["score"] == pytest.approx(sum(part["contribution"] for part in found["contributions"]))
     assert {part["name"] for part in found["contributions"]} >= {"brand missing", "sku = 7", "score", "new missing"}
