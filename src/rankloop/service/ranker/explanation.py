@@ -1,4 +1,7 @@
-"""Why an item stands where it does, and what counts most: by name, from the values that are in the log."""
+"""Why an item stands where it does, and what counts most: by name, from the values that are in the log.
+
+Encoders are made anew here: this runs on threads, and those of the ranker are busy.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,6 +9,7 @@ from typing import Any
 from rankloop.core.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.learner import from_layers
+from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Contribution, Explanation, explained, named_weights
 from rankloop.service.log.events import Ranked
 from rankloop.service.ranker.health import weights_of
@@ -39,7 +43,7 @@ def recent_weights(runtime: RankerRuntime, recent: Sequence[Ranked], most: int =
         return {"weights": [{"name": name, "weight": weight} for name, weight in weights.items()]}
     version = config.schema.version
     known = [_seen(ranked, runtime) for ranked in recent if ranked.schema == version]
-    named = named_weights(config.encoders[version], from_layers(state, "cells"), known)
+    named = named_weights(Encoder(config.schema), from_layers(state, "cells"), known)
     largest = list(named.items())[:most]
     return {
         "weights": [
@@ -60,7 +64,7 @@ def _explained(runtime: RankerRuntime, ranked: Ranked, item: int) -> Explanation
     config, state, id = runtime.config, runtime.published.state, ranked.ids[item]
     if ranked.schema:
         values = logged_values(ranked, config, runtime.catalogue)
-        encoder = config.encoders[ranked.schema]
+        encoder = Encoder(config.encoders[ranked.schema].schema)
         return explained(encoder, from_layers(state, "cells"), id, values.rows[item], values.context, values.at)
     weights = weights_of(config, state, config.problem.n_features)
     if not weights:

@@ -6,6 +6,7 @@ from typing import Any
 
 from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Id, QueryRequest, RawValues, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
+from rankloop.features.encoder import Encoder
 from rankloop.service.log.catalogue import Catalogue, Changes, merged_rows
 from rankloop.service.log.events import Ranked
 from rankloop.service.log.values import Row, packed, unpacked
@@ -93,6 +94,7 @@ def _check_row(id: str, row: Row) -> None:
 
 
 def _check_readable(rows: Mapping[str, Row], config: RankerConfig) -> None:
-    encoder = config.encoders[max(config.encoders)]
+    """With an encoder of its own: that of the ranker is not held up by thousands of rows."""
+    encoder = Encoder(config.encoders[max(config.encoders)].schema)
     known = merged_rows(list(rows.values()), [{}] * len(rows), encoder.schema.features.keys())
     encoder.rows(list(rows), known, {}, time.time())
