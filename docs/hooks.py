@@ -21,8 +21,9 @@ PAGES = {
     "streams": "stream",
     "deliveries": "delivery",
     "interleaving": "interleaving",
+    "fields": "field",
 }
-PACKAGES = ("data", "measures", "evaluation", "interleaving", "batch", "games", "bandits", "engine")
+PACKAGES = ("features", "data", "measures", "evaluation", "interleaving", "batch", "games", "bandits", "engine")
 BOUNDS = ("fixed_items", "perceptrons", "topk_regret", "coactive", "generalisation", "generalisation_table")
 
 

@@ -81,7 +81,7 @@ def test_first_choices_beat_random_order_in_play():
     ("question", "words"),
     [
         (("click", "features"), "feedback is one of clicks, order"),
-        (("clicks", "both"), "items are 'features'"),
+        (("clicks", "both"), "items are 'features' (numbers)"),
         (("files", "fixed"), "items 'features' only"),
     ],
 )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rankloop.core.saved_session import load, load_session, save
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
+    from rankloop.features.schema import Schema
     from rankloop.impression import Impression, Shown
     from rankloop.measures.base import parse_measure
     from rankloop.ranker import Ranker
@@ -23,6 +24,7 @@ _HOMES = {
     "rankloop.core.saved_session": ("load", "load_session", "save"),
     "rankloop.core.session": ("Session",),
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
+    "rankloop.features.schema": ("Schema",),
     "rankloop.impression": ("Impression", "Shown"),
     "rankloop.measures.base": ("parse_measure",),
     "rankloop.ranker": ("Ranker",),
@@ -32,15 +34,24 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __version__ = version("rankloop")
 __all__ = ["Clicks", "Conflict", "Decision", "Impression", "IncompatibleFeedback", "InvalidInput", "NotFound"]
-__all__ += ["Preferred", "Problem", "Query", "Ranker", "RankloopError", "Relevances", "Reward", "Round", "Session"]
-__all__ += ["Shown", "UnstableUpdate", "build", "load", "load_session", "parse_measure", "play", "register", "save"]
+__all__ += ["Preferred", "Problem", "Query", "Ranker", "RankloopError", "Relevances", "Reward", "Round", "Schema"]
+__all__ += [
+    "Session",
+    "Shown",
+    "UnstableUpdate",
+    "build",
+    "load",
+    "load_session",
+    "parse_measure",
+    "play",
+    "register",
+    "save",
+]
 __all__ += ["spec_of"]
 
 keep_moved_modules()
-REGISTERING = (
-    "features measures surrogates feedback data.streams interleaving learners learners.wrappers simulate games"
-)
-REGISTERING += " batch batch.risks bandits bandits.campaigns"
+REGISTERING = "features measures surrogates feedback data.streams interleaving learners learners.wrappers simulate"
+REGISTERING += " games batch batch.risks bandits bandits.campaigns"
 registry.load_from([f"rankloop.{package}" for package in REGISTERING.split()])
 
 

@@ -21,7 +21,7 @@ FEEDBACK = {
     "log": "a log of lists and clicks",
     "ad_log": "a log of ads, each with its probability to be shown",
 }
-ITEMS = {"features": "with features", "fixed": "a fixed set"}
+ITEMS = {"features": "with features", "fields": "with fields as they are", "fixed": "a fixed set"}
 ANSWERS = {
     "clicks": "clicks=shown.ids[:1]",
     "order": 'preferred=["b", "a"]',
@@ -29,6 +29,8 @@ ANSWERS = {
     "top_grades": "relevances={item: 1 for item in shown.ids[:%d]}",
     "reward": "reward=1.0",
 }
+FIELDS = 'features={"price": "number", "brand": "category"}, context={"segment": "category"}, crosses=["segment*brand"]'
+ASKED = '{"a": {"price": 1999, "brand": "Acme"}, "b": {"price": 700}}, context={"segment": "sport"}'
 
 
 class Size(NamedTuple):
@@ -75,7 +77,8 @@ def choices(feedback: str, items: str | None = None) -> tuple[Choice, ...]:
     rows = [row for row in table() if row.feedback == feedback]
     items = items or rows[0].items
     if items not in ITEMS:
-        raise InvalidInput(f"items are 'features', or 'fixed' or a number for a fixed set; got {items!r}")
+        known = "'features' (numbers), 'fields' (as they are), or 'fixed' or a number for a fixed set"
+        raise InvalidInput(f"items are {known}; got {items!r}")
     found = tuple(row for row in rows if row.items == items)
     if not found:
         raise InvalidInput(f"for {FEEDBACK[feedback]} there is an answer for items {rows[0].items!r} only")
@@ -114,8 +117,10 @@ def _problem(choice: Choice, size: Size) -> tuple[str, str]:
     names = f'[f"item {{i}}" for i in range({size.n_items})]' if size.n_items else '["a", "b", "c", "d"]'
     depth = f", depth={size.depth}" if choice.feedback == "top_grades" else ""
     candidates = '{"a": {"price": 0.3}, "b": {"price": 0.5, "rating": 4.5}}'
+    shown = ", shown=1" if choice.feedback == "reward" else ""
+    if choice.items == "fields":
+        return FIELDS + shown, ASKED
     if choice.items == "features":
-        shown = ", shown=1" if choice.feedback == "reward" else ""
         return f'features=["price", "rating"]{depth}{shown}', candidates
     if choice.feedback == "order":
         return 'features=["a", "b"]', '{"a": {"a": 1}, "b": {"b": 1}}'
@@ -129,5 +134,5 @@ def _answer(choice: Choice, size: Size) -> str:
     """What came back, as an argument of `Ranker.learn`; a reward of items with features is a click on the first."""
     if choice.feedback == "top_grades":
         return ANSWERS["top_grades"] % size.depth
-    click = choice.feedback == "reward" and choice.items == "features"
+    click = choice.feedback == "reward" and choice.items != "fixed"
     return ANSWERS["clicks" if click else choice.feedback]

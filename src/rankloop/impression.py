@@ -36,8 +36,10 @@ class Impression:
 
     def __post_init__(self) -> None:
         """Lists and tables, as JSON has them, become arrays, checked: they may come from anywhere."""
-        if isinstance(self.values, dict):
+        if self.values is not None and not isinstance(self.values, RawValues):
             object.__setattr__(self, "values", _raw_values(self.values))
+        if self.encoded is not None and not isinstance(self.encoded, Query):
+            raise InvalidInput("encoded is made from the values, and cannot be given")
         if isinstance(self.decision, Decision):
             return
         for name in ("items", "features", "context"):

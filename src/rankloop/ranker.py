@@ -35,6 +35,7 @@ from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Contribution, Explanation, explained, named_weights
 from rankloop.features.schema import BITS, Schema
 from rankloop.impression import Impression
+from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.context import Encoding
 
@@ -52,7 +53,8 @@ class Ranker:
 
     `learner` is a kind (`"3pr"`), a whole spec (`{"kind": "3pr", "swap": 0.3}`) or a learner. Items with features are
     given to `rank` each time; a fixed set without features is named once, as `items`. `shown` is how many positions
-    people see and `depth` how many grades come back; None means all.
+    people see and `depth` how many grades come back; None means all. `base` names the feature that is today's score: it
+    begins with today's order.
 
     Features by kind make a schema: prices, brands, titles and ids go in as they are, also those of whoever asks.
 
@@ -78,6 +80,7 @@ class Ranker:
         context: Sequence[str] | Mapping[str, Any] = (),
         crosses: Sequence[str] = (),
         bits: int = BITS,
+        base: str | None = None,
         shown: int | None = None,
         depth: int | None = None,
         max_grade: int = 1,
@@ -85,15 +88,18 @@ class Ranker:
     ) -> None:
         items = _distinct(items, "items")
         known: dict[str, Any] = {"n_items": len(items) or None, "shown": shown, "depth": depth, "max_grade": max_grade}
-        schema = _schema(features, context, crosses, bits)
+        schema, recipe = _schema(features, context, crosses, bits), build(learner, "learner")
         if schema is not None:
-            session = Session(with_hashed(build(learner, "learner")), schema.problem(**known), seed)
-            self._open(session, items, (), schemas=[schema])
+            recipe = with_hashed(recipe if base is None else BaseScore(inner=recipe, feature=schema.slot(base)))
+            self._open(Session(recipe, schema.problem(**known), seed), items, (), schemas=[schema])
             return
         names, columns = _distinct(features, "features"), _distinct(context, "context")
         problem = Problem(len(names), n_context=len(columns), feature_names=tuple(names), **known)
-        recipe = build(learner, "learner")
         check_uses_context(recipe, len(columns))
+        if base is not None:
+            if base not in names:
+                raise InvalidInput(f"base = {base!r:.60} must be one of the features")
+            recipe = BaseScore(inner=recipe, feature=names.index(base))
         self._open(Session(recipe, problem, seed), items, columns)
 
     @classmethod

@@ -96,7 +96,7 @@ def settings_of(session: rankloop.Session) -> dict[str, Any]:
     """What a session was made with."""
     return {
         "learner": rankloop.spec_of(session.learner),
-        "problem": plain(session.problem),
+        "problem": {name: plain(value) for name, value in session.problem.to_plain().items()},
         "seed": session.seed,
     }
 

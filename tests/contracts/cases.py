@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator, default_rng
 
+from rankloop.core.cells import Cells
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import entry_of
 from rankloop.core.types import Arrival, Clicks, Decision, Feedback, Preferred, Problem, Query, Relevances, Reward
@@ -130,6 +131,8 @@ def leaves(value: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
         names = getattr(value, "_fields", range(len(value)))
         for name, part in zip(names, value, strict=True):
             yield from leaves(part, f"{path}.{name}")
+    elif isinstance(value, Cells):
+        yield f"{path}.table", value.at(np.arange(value.n_columns))
     else:
         yield path, value
 
@@ -138,6 +141,8 @@ def with_leaf(value: Any, path: list[str], new: Any) -> Any:
     """The value with the part at this path (as `leaves` names it, without its first word) replaced."""
     if not path:
         return new
+    if isinstance(value, Cells):
+        return Cells.of(value.n_columns, np.arange(value.n_columns), new)
     if hasattr(value, "_fields"):
         return value._replace(**{path[0]: with_leaf(getattr(value, path[0]), path[1:], new)})
     return tuple(with_leaf(part, path[1:], new) if str(i) == path[0] else part for i, part in enumerate(value))

@@ -178,7 +178,7 @@ class Adapter(NamedTuple):
         except InvalidInput as error:
             where = "context" if str(error).startswith("context") else "items"
             raise Rejected(where, str(error).removeprefix("context: ")) from None
-        values = RawValues(list(rows), context, at, encoder.version)
+        values = RawValues(list(rows), dict(context), at, encoder.version)
         missing = encoder.n_fields * len(rows) - sum(map(len, rows))
         query = Query(query_id, features, NO_CONTEXT)
         return QueryRequest(ids, NO_FEATURES, query, candidates, pinned, hidden, bool(self.items), missing, values)
@@ -261,7 +261,8 @@ def raw_candidates(candidates: Any, names: Mapping[str, Any]) -> tuple[list[Id],
     if candidates is None:
         return [], []
     if isinstance(candidates, Mapping):
-        return plain_ids(candidates), list(candidates.values())
+        # copied, as whoever asks may change theirs before the feedback comes
+        return plain_ids(candidates), [dict(row) if isinstance(row, Mapping) else row for row in candidates.values()]
     if hasattr(candidates, "to_pydict"):
         records = candidates.to_pylist()
         return _raw_records(records if "id" in candidates.column_names else _numbered(records), names)

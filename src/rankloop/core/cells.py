@@ -12,6 +12,9 @@ from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 
 MAX_STEPS_BACK = 256  # an older version that is further behind than this gets a table of its own when it is read
+OVERHEAD = 16  # a version takes as much memory as so many columns, beside those that it changed
+
+NOTHING = np.empty(0, np.int64), np.empty((0, 2))
 
 
 @kernel
@@ -60,19 +63,19 @@ def _used(table: Floats) -> Ints:
 class _Version:
     """One version: nothing for the newest of its table, for others what the next one changed, as it was before."""
 
-    __slots__ = ("columns", "in_order", "newer", "values")
+    __slots__ = ("before", "in_order", "newer")
 
     def __init__(self) -> None:
         self.newer: _Version | None = None
-        self.columns: Any = None
-        self.values: Any = None
+        self.before: tuple[Ints, Floats] = NOTHING  # replaced as one: who reads it may not hold the lock
         self.in_order = False
 
     def ordered(self) -> tuple[Ints, Floats]:
         if not self.in_order:
-            order = np.argsort(self.columns, kind="stable")
-            self.columns, self.values, self.in_order = self.columns[order], self.values[order], True
-        return self.columns, self.values
+            columns, values = self.before
+            order = np.argsort(columns, kind="stable")
+            self.before, self.in_order = (columns[order], values[order]), True
+        return self.before
 
 
 class _Table:
@@ -82,7 +85,7 @@ class _Table:
         self.array = array
         self.lock = Lock()
         self.newest = _Version()
-        self.written = 0  # columns changed since somebody looked for versions that are left behind
+        self.written = 0  # columns changed since it was last looked for versions that are left behind
         self.count = 0
         self.handles: WeakValueDictionary[int, Cells] = WeakValueDictionary()
 
@@ -96,7 +99,7 @@ class Cells:
     Any number of threads may read and write.
     """
 
-    __slots__ = ("__weakref__", "_place", "n_columns")
+    __slots__ = ("__weakref__", "_held", "n_columns")
 
     def __init__(self, n_columns: int) -> None:
         self._own(np.zeros((n_columns, 2)))
@@ -105,28 +108,31 @@ class Cells:
     def of(cls, n_columns: int, columns: Ints, values: Floats) -> "Cells":
         """A table that holds these, and 0 everywhere else."""
         cells = cls(n_columns)
-        _exchange(cells._place[0].array, columns, values)
+        _exchange(cells._held[0].array, columns, values)
         return cells
 
     def at(self, columns: Ints) -> Floats:
         """The two numbers of each of these columns."""
-        table, version = self._place
+        table, version = self._held
         with table.lock:
-            found = _gather(table.array, columns)
             if version is table.newest:
-                return found
+                return _gather(table.array, columns)
             behind = _since(version)
-            for older in reversed(behind):
-                _overlay(found, columns, *older.ordered())
-            if len(behind) > MAX_STEPS_BACK:
-                self._own(_rewound(table.array, behind))
+            if len(behind) <= MAX_STEPS_BACK:
+                found = _gather(table.array, columns)
+                for older in reversed(behind):
+                    _overlay(found, columns, *older.ordered())
+                return found
+            own = _rewound(table.array, behind)
+            found = _gather(own, columns)
+            self._own(own)
             return found
 
     def patched(self, columns: Ints, values: Floats) -> "Cells":
-        """The version in which these columns, each named once, hold these numbers."""
+        """The version in which these columns, each named once, hold these numbers; `columns` is kept, not copied."""
         if not len(columns):
             return self
-        table, version = self._place
+        table, version = self._held
         with table.lock:
             if version is table.newest:
                 return self._next(table, version, columns, values)
@@ -138,14 +144,14 @@ class Cells:
 
     def used(self) -> tuple[Ints, Floats]:
         """The columns that hold anything, in order, and what they hold."""
-        table, version = self._place
+        table, version = self._held
         with table.lock:
             array = table.array if version is table.newest else _rewound(table.array, _since(version))
             columns = _used(array)
             return columns, _gather(array, columns)
 
     def digest(self) -> str:
-        """Equal for tables that are equal bit for bit, and for no others."""
+        """Equal for tables that hold the same numbers, and for no others."""
         columns, values = self.used()
         content = hashlib.sha256(self.n_columns.to_bytes(8, "little"))
         content.update(columns.astype("<i8", copy=False).data)
@@ -157,6 +163,9 @@ class Cells:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cells.of, (self.n_columns, *self.used())
+
     def __repr__(self) -> str:
         return f"<Cells: {len(self.used()[0])} of {self.n_columns} columns>"
 
@@ -164,29 +173,28 @@ class Cells:
         table = _Table(array)
         table.handles[0] = self
         self.n_columns = len(array)
-        self._place = table, table.newest
+        self._held = table, table.newest
 
     def _copy(self, n_columns: int) -> "Cells":
         copy = Cells.__new__(Cells)
         array = np.zeros((n_columns, 2))
-        table, version = self._place
+        table, version = self._held
         with table.lock:
             array[: self.n_columns] = table.array
             behind = _since(version)
-        for older in reversed(behind):
-            array[older.columns] = older.values
+        _rewind(array, behind)
         copy._own(array)
         return copy
 
     def _next(self, table: _Table, version: _Version, columns: Ints, values: Floats) -> "Cells":
         newer = Cells.__new__(Cells)
-        version.values = _exchange(table.array, columns, values)
-        version.columns, version.newer = columns, _Version()
+        version.before = columns, _exchange(table.array, columns, values)
+        version.newer = _Version()
         table.newest = version.newer
-        newer.n_columns, newer._place = self.n_columns, (table, table.newest)
+        newer.n_columns, newer._held = self.n_columns, (table, table.newest)
         table.count += 1
         table.handles[table.count] = newer
-        table.written += len(columns)
+        table.written += len(columns) + OVERHEAD
         if table.written > self.n_columns:
             table.written = 0
             _release(table)
@@ -202,23 +210,31 @@ def _since(version: _Version) -> list[_Version]:
     return found
 
 
+def _rewind(array: Floats, behind: list[_Version]) -> None:
+    """Write what the oldest of these versions holds over what the newest does."""
+    for older in reversed(behind):
+        columns, values = older.before
+        array[columns] = values
+
+
 def _rewound(array: Floats, behind: list[_Version]) -> Floats:
     old = array.copy()
-    for older in reversed(behind):
-        old[older.columns] = older.values
+    _rewind(old, behind)
     return old
 
 
 def _release(table: _Table) -> None:
     """Give the oldest version that somebody keeps a table of its own, if what it holds on to is larger than one."""
-    oldest = min(table.handles.keys(), default=0)
-    kept = table.handles.get(oldest)
-    if kept is None or kept._place[0] is not table:
+    for number in sorted(table.handles.keys()):
+        kept = table.handles.get(number)
+        if kept is None or kept._held[0] is not table:  # gone, or it has its own already
+            table.handles.pop(number, None)
+            continue
+        behind = _since(kept._held[1])
+        if sum(len(version.before[0]) + OVERHEAD for version in behind) >= len(table.array):
+            kept._own(_rewound(table.array, behind))
+            del table.handles[number]
         return
-    behind = _since(kept._place[1])
-    if sum(len(version.columns) for version in behind) >= len(table.array):
-        kept._own(_rewound(table.array, behind))
-        del table.handles[oldest]
 
 
 def with_columns(state: Any, n_columns: int) -> Any:
@@ -235,7 +251,8 @@ def restored_cells(n_columns: int, columns: Any, values: Any, where: str) -> Cel
     fits = columns.ndim == 1 and columns.dtype == np.int64 and values.dtype == np.float64
     if not fits or values.shape != (len(columns), 2):
         raise InvalidInput(f"{where} is not a table of columns and their two numbers")
-    if len(columns) and (columns[0] < 0 or columns[-1] >= n_columns or np.any(np.diff(columns) <= 0)):
+    outside = len(columns) and (columns.min() < 0 or columns.max() >= n_columns)
+    if outside or np.any(columns[1:] <= columns[:-1]):
         raise InvalidInput(f"{where} names columns that are not those of a table of {n_columns}")
     if not np.all(np.isfinite(values)) or np.any(values[:, 1] < 0.0):
         raise InvalidInput(f"{where} holds a number that is not finite, or evidence below 0")

@@ -45,41 +45,46 @@ def reassociated(function: F) -> F:
     return kernel(function, fastmath=REASSOCIATED)
 
 
-def is_rows(features: Any) -> bool:
-    """Whether the compiler sees `Rows`, and not an array."""
-    return isinstance(features, types.BaseNamedTuple)
+def by_form(features: Any, dense: Any, sparse: Any) -> Any:
+    """The form for `Rows` or the one for an array, whether the compiler asks or nothing is compiled."""
+    return sparse if isinstance(features, types.BaseNamedTuple | Rows) else dense
 
 
-def _scores(features: Features, weights: Floats) -> Floats:
-    raise NotImplementedError  # compiled code only: one of the two below
+def _dense_scores(features: Floats, weights: Floats) -> Floats:
+    n_items, n_features = features.shape
+    scores = np.empty(n_items)
+    for i in range(n_items):
+        total = 0.0
+        for j in range(n_features):
+            total += features[i, j] * weights[j]
+        scores[i] = total
+    return scores
+
+
+def _sparse_scores(features: Rows, weights: Floats) -> Floats:
+    n_items, n_dense = features.dense.shape
+    starts, positions, values, dense = features.starts, features.positions, features.values, features.dense
+    n_columns = len(features.columns)
+    scores = np.empty(n_items)
+    for i in range(n_items):
+        total = 0.0
+        for e in range(starts[i], starts[i + 1]):
+            total += values[e] * weights[positions[e]]
+        for j in range(n_dense):
+            total += dense[i, j] * weights[n_columns + j]
+        scores[i] = total
+    return scores
+
+
+def _scores(features: Any, weights: Floats) -> Floats:
+    scores: Any = by_form(features, _dense_scores, _sparse_scores)
+    found: Floats = scores(features, weights)
+    return found
 
 
 @overload(_scores, strict=False, jit_options={"fastmath": REASSOCIATED, "nogil": True})
-def _scores_by_form(features: Any, weights: Any) -> Any:
-    def dense(features: Floats, weights: Floats) -> Floats:
-        n_items, n_features = features.shape
-        scores = np.empty(n_items)
-        for i in range(n_items):
-            total = 0.0
-            for j in range(n_features):
-                total += features[i, j] * weights[j]
-            scores[i] = total
-        return scores
-
-    def sparse(features: Rows, weights: Floats) -> Floats:
-        n_items, n_dense = features.dense.shape
-        n_columns = len(features.columns)
-        scores = np.empty(n_items)
-        for i in range(n_items):
-            total = 0.0
-            for e in range(features.starts[i], features.starts[i + 1]):
-                total += features.values[e] * weights[features.positions[e]]
-            for j in range(n_dense):
-                total += features.dense[i, j] * weights[n_columns + j]
-            scores[i] = total
-        return scores
-
-    return sparse if is_rows(features) else dense
+def _compiled_scores(features: Any, weights: Any) -> Any:
+    return by_form(features, _dense_scores, _sparse_scores)
 
 
 @reassociated
@@ -88,41 +93,47 @@ def scores_of(features: Features, weights: Floats) -> Floats:
     return _scores(features, weights)
 
 
-def add_row(total: Floats, features: Features, row: int, factor: float) -> None:
+def _add_dense_row(total: Floats, features: Floats, row: int, factor: float) -> None:
+    for j in range(len(total)):
+        total[j] += factor * features[row, j]
+
+
+def _add_sparse_row(total: Floats, features: Rows, row: int, factor: float) -> None:
+    n_columns = len(features.columns)
+    for e in range(features.starts[row], features.starts[row + 1]):
+        total[features.positions[e]] += factor * features.values[e]
+    for j in range(features.dense.shape[1]):
+        total[n_columns + j] += factor * features.dense[row, j]
+
+
+def add_row(total: Floats, features: Any, row: int, factor: float) -> None:
     """total += factor · features[row], in place; for kernels."""
-    raise NotImplementedError  # compiled code only: one of the two below
+    add: Any = by_form(features, _add_dense_row, _add_sparse_row)
+    add(total, features, row, factor)
 
 
 @overload(add_row, strict=False, jit_options={"nogil": True})
-def _add_row_by_form(total: Any, features: Any, row: Any, factor: Any) -> Any:
-    def dense(total: Floats, features: Floats, row: int, factor: float) -> None:
-        for j in range(len(total)):
-            total[j] += factor * features[row, j]
-
-    def sparse(total: Floats, features: Rows, row: int, factor: float) -> None:
-        for e in range(features.starts[row], features.starts[row + 1]):
-            total[features.positions[e]] += factor * features.values[e]
-        n_columns = len(features.columns)
-        for j in range(features.dense.shape[1]):
-            total[n_columns + j] += factor * features.dense[row, j]
-
-    return sparse if is_rows(features) else dense
+def _compiled_add_row(total: Any, features: Any, row: Any, factor: Any) -> Any:
+    return by_form(features, _add_dense_row, _add_sparse_row)
 
 
-def width_of(features: Features) -> int:
+def _dense_width(features: Floats) -> Any:
+    return features.shape[1]
+
+
+def _sparse_width(features: Rows) -> Any:
+    return len(features.columns) + features.dense.shape[1]
+
+
+def width_of(features: Any) -> int:
     """How many weights the features have; for kernels."""
-    raise NotImplementedError  # compiled code only: one of the two below
+    width: Any = by_form(features, _dense_width, _sparse_width)
+    return int(width(features))
 
 
 @overload(width_of, strict=False, jit_options={"nogil": True})
-def _width_by_form(features: Any) -> Any:
-    def dense(features: Floats) -> Any:
-        return features.shape[1]
-
-    def sparse(features: Rows) -> Any:
-        return len(features.columns) + features.dense.shape[1]
-
-    return sparse if is_rows(features) else dense
+def _compiled_width(features: Any) -> Any:
+    return by_form(features, _dense_width, _sparse_width)
 
 
 @kernel

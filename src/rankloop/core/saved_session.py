@@ -63,7 +63,7 @@ def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
         "format": FORMAT,
         "cpu": binding.get_host_cpu_name(),
         "learner": spec_of(session.learner),
-        "problem": session.problem._asdict(),
+        "problem": session.problem.to_plain(),
         "seed": session.seed,
         "learned": learned,
         "refused": refused,

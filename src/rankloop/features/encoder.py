@@ -1,7 +1,10 @@
 """From values as people have them to `Rows`: hashes are looked up, crosses and columns are made in compiled code."""
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import product
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -12,15 +15,18 @@ from rankloop.core.kernels import kernel
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints, Rows
 from rankloop.features.hashes import MISSING, crossed, hash_of, python_crossed
-from rankloop.features.kinds import DAY, knot_value
+from rankloop.features.kinds import DAY, MAX_MOMENT, NOTHING, ONE, knot_value, told
 from rankloop.features.schema import FIELDS_IN_CROSS, Schema
 
 MAX_ENTRIES = 10_000  # of one item
 MAX_ALL_ENTRIES = 5_000_000  # of a query
 MAX_KNOWN = 10_000  # items whose hashes are kept
+MAX_STORED = 4_000_000  # hashes and numbers of all of them
 MAX_HASHES = 50_000  # of a field that are kept
 MAX_VALUES_KNOWN = 10_000  # of a field whose hashes are kept
-SIMPLE = {str, int, float, bool, tuple, type(None)}
+MAX_LENGTH_KNOWN = 1_000  # of a text or a list among them
+SIMPLE = {str, int, float, bool, tuple, type(None)}  # what nobody can change
+KEPT = {str, int, bool, tuple, type(None)}  # what is likely to come again
 NONE = -1  # in a cross: no third field
 Mask = Any  # np.ndarray of bool
 Hashes = Any  # np.ndarray of uint64
@@ -119,18 +125,18 @@ def _distinct(all_columns: Ints) -> tuple[Ints, Ints]:
     size = 16
     while size < 2 * len(all_columns):
         size *= 2
-    places = np.full(size, -1, np.int32)
+    numbers = np.full(size, -1, np.int32)
     positions, columns, count = np.empty(len(all_columns), np.int64), np.empty(len(all_columns), np.int64), 0
     for e in range(len(all_columns)):
         column = all_columns[e]
-        place = (column * 0x9E3779B1) >> 7 & (size - 1)
-        while places[place] >= 0 and columns[places[place]] != column:
-            place = (place + 1) & (size - 1)
-        if places[place] < 0:
-            places[place] = count
+        slot = (column * 0x9E3779B1) >> 7 & (size - 1)
+        while numbers[slot] >= 0 and columns[numbers[slot]] != column:
+            slot = (slot + 1) & (size - 1)
+        if numbers[slot] < 0:
+            numbers[slot] = count
             columns[count] = column
             count += 1
-        positions[e] = places[place]
+        positions[e] = numbers[slot]
     return positions, columns[:count].copy()
 
 
@@ -148,11 +154,11 @@ class Encoder:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._lock = Lock()
-        self._item_fields = _Fields(schema.features)
-        self._context_fields = _Fields(schema.context)
+        self._item_fields = [_Field(name, kind) for name, kind in schema.features.items()]
+        self._context_fields = [_Field(name, kind) for name, kind in schema.context.items()]
         self._plan = _plan(schema)
         self._known: dict[Any, tuple[Any, int]] = {}
-        self._store = _Store(len(schema.features), schema.n_dense)
+        self._store = self._empty_store()
         self._day = 0.0
         self._stamped = any(kind.stamped for kind in schema.features.values())
 
@@ -169,6 +175,7 @@ class Encoder:
         self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any], at: float = 0.0
     ) -> Rows:
         """The features of these items, each a table of values by name, for whoever asks; `at` is now, for dates."""
+        _check_moment(at)
         with self._lock:
             asked = self._context(context, at)
             chosen = self._items(ids, rows, at)
@@ -177,7 +184,7 @@ class Encoder:
             if len(counts) and counts.max() > MAX_ENTRIES:
                 worst = int(counts.argmax())
                 raise InvalidInput(
-                    f"item {ids[worst]!r:.60} has {counts[worst]} entries, more than {MAX_ENTRIES}: shorten it"
+                    f"item {told(ids[worst])} has {counts[worst]} entries, more than {MAX_ENTRIES}: shorten it"
                 )
             if counts.sum() > MAX_ALL_ENTRIES:
                 raise InvalidInput(f"the items have {counts.sum()} entries in all, more than {MAX_ALL_ENTRIES}")
@@ -186,23 +193,23 @@ class Encoder:
 
     def columns(self, id: Any, row: Mapping[str, Any], context: Mapping[str, Any], at: float = 0.0) -> list[Column]:
         """The hashed columns of one item by name, in the order of its entries in `rows`: slow and plain, to explain."""
-        schema, where = self.schema, f"item {id!r:.60}"
-        named, found = {}, list[Column]()
-        for name, kind in schema.features.items():
-            named[name], main = self._item_fields.named(name, own_value(row, name, kind, id), at, where)
-            found += [self._named(*token, kind.memory) for token in named[name] if main]
-        for name in schema.context:
-            named[name], _ = self._context_fields.named(name, context.get(name), at, "context")
+        _check_moment(at)
+        schema, found = self.schema, list[Column]()
+        named: dict[str, list[_Token]] = {}
+        with self._lock:
+            for field in self._item_fields:
+                tokens, main = field.named(field.value_of(row, id), at)
+                named[field.name] = tokens
+                found += [self._named(*token, field.kind.memory) for token in tokens if main]
+            for field in self._context_fields:
+                named[field.name], _ = field.named(context.get(field.name), at)
         for cross, in_memory in zip(schema.crosses, self._plan.cross_memory):
-            first, *others = cross.split("*")
-            parts = named[first]
-            for name in others:
-                parts = [
-                    (f"{label} × {more}", python_crossed(before, hashed), value * other)
-                    for label, before, value in parts
-                    for more, hashed, other in named[name]
-                ]
-            found += [self._named(*part, bool(in_memory)) for part in parts]
+            names = cross.split("*")
+            for parts in product(*(named[name] for name in sorted(names))):
+                labels = dict(zip(sorted(names), (part.label for part in parts)))
+                hashed = reduce(python_crossed, (part.hashed for part in parts))
+                value = math.prod(part.value for part in parts)
+                found.append(self._named(" × ".join(map(labels.__getitem__, names)), hashed, value, bool(in_memory)))
         return found
 
     def _named(self, label: str, hashed: int, value: float, in_memory: bool) -> Column:
@@ -212,20 +219,22 @@ class Encoder:
     def _context(self, context: Mapping[str, Any], at: float) -> Tokens:
         check_names(context, self.schema.context, "context")
         hashes, values, bounds = list[int](), list[float](), [0]
-        for name in self.schema.context:
-            found, _ = self._context_fields.tokens(name, context.get(name), at, "context")
+        for field in self._context_fields:
+            try:
+                found = field.tokens(context.get(field.name), at)
+            except InvalidInput as error:
+                raise InvalidInput(f"context: {error}") from None
             hashes += found[0]
             values += found[1]
             bounds.append(len(hashes))
         main = np.ones((1, len(bounds) - 1), np.bool_)
-        return Tokens(np.array(hashes, np.uint64), np.array(values, np.float64), np.array([bounds]), main)
+        return Tokens(np.array(hashes, np.uint64), np.array(values, np.float64), np.array([bounds], np.int64), main)
 
     def _items(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> Ints:
         """Where the items stand in the store; those that are new or have changed are added."""
         day = at // DAY if self._stamped else 0.0
         if len(self._known) > MAX_KNOWN or day != self._day or self._store.is_full:
-            self._known, self._day = {}, day
-            self._store = _Store(len(self.schema.features), self.schema.n_dense)
+            self._known, self._day, self._store = {}, day, self._empty_store()
         chosen, known, fresh = np.empty(len(ids), np.int64), self._known, []
         for i, (id, row) in enumerate(zip(ids, rows)):
             before = known.get(id)
@@ -233,107 +242,113 @@ class Encoder:
                 chosen[i] = before[1]
             else:
                 fresh.append(i)
-        try:
-            if fresh:
-                chosen[fresh] = self._add([ids[i] for i in fresh], [rows[i] for i in fresh], at)
-        finally:
-            self._store.write()
-        for i in fresh:  # only now: none of them was refused
-            known[ids[i]] = _copied(rows[i]), int(chosen[i])
+        if fresh:
+            chosen[fresh] = self._added([ids[i] for i in fresh], [rows[i] for i in fresh], at)
+            for i in fresh:
+                known[ids[i]] = _copied(rows[i]), int(chosen[i])
         return chosen
 
-    def _add(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> list[int]:
-        """Take in items, field by field; answers with where they stand."""
-        fields, own, names = self.schema.features, self._item_fields, self.schema.features.keys()
+    def _added(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> Sequence[int]:
+        """Take in items, field by field; answers with where they stand. When one of them is refused, none is taken."""
+        names = self.schema.features.keys()
         for id, row in zip(ids, rows):
             if not isinstance(row, Mapping):
-                raise InvalidInput(f"item {id!r:.60} must be a table of values by name, got {row!r:.60}")
+                raise InvalidInput(f"item {told(id)} must be a table of values by name, got {told(row)}")
             if not row.keys() <= names:
-                check_names(row, fields, f"item {id!r:.60}")
+                check_names(row, self.schema.features, f"item {told(id)}")
         by_field = []
-        for name, kind in fields.items():
-            known, found = own.known[name], []
+        for field in self._item_fields:
+            found = []
             for id, row in zip(ids, rows):
-                value = row.get(name)
-                if value is None and kind.memory:
-                    value = id
-                tokens = known.get(value) if type(value) in SIMPLE else None
-                found.append(tokens or own.tokens(name, value, at, f"item {id!r:.60}"))
+                try:
+                    found.append(field.tokens(field.value_of(row, id), at))
+                except InvalidInput as error:
+                    raise InvalidInput(f"item {told(id)}: {error}") from None
             by_field.append(found)
-        return [self._store.add(tokens, self._numbers(id, row)) for id, row, *tokens in zip(ids, rows, *by_field)]
+        dense = [self._numbers(id, row) for id, row in zip(ids, rows)] if self.schema.slots else []
+        return self._store.add(list(zip(*by_field)), dense)
 
-    def _numbers(self, id: Any, row: Mapping[str, Any]) -> Floats | None:
+    def _numbers(self, id: Any, row: Mapping[str, Any]) -> Floats:
         """What an item has in the dense block."""
-        if not self.schema.slots:
-            return None
-        numbers = np.zeros(self._store.dense.shape[1])
+        numbers = np.zeros(self.schema.n_dense)
         for name, first in self.schema.slots.items():
             kind, value = self.schema.features.get(name), row.get(name)
             if kind is not None and value is not None:
-                numbers[first : first + kind.size] = self._item_fields.numbers(name, value, f"item {id!r:.60}")
+                try:
+                    numbers[first : first + kind.size] = kind.numbers(value)
+                except InvalidInput as error:
+                    raise InvalidInput(f"item {told(id)}: {name} {error}") from None
         return numbers
 
+    def _empty_store(self) -> "_Store":
+        return _Store(len(self.schema.features), self.schema.n_dense)
 
-Found = tuple[tuple[list[int], list[float]], bool]
+
+Found = tuple[Sequence[int], Sequence[float], bool]  # hashes and values, and whether they are columns by themselves
 
 
-class _Fields:
-    """The fields of the items or of the context, with the values and hashes that were needed lately."""
+class _Token(NamedTuple):
+    """A token with its name."""
 
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        self.fields = fields
-        self.hashes: dict[str, dict[str | int, int]] = {name: {} for name in fields}
-        self.known: dict[str, dict[Any, Found]] = {name: {} for name in fields}
+    label: str
+    hashed: int
+    value: float
 
-    def tokens(self, name: str, value: Any, at: float, where: str) -> Found:
-        """Hashes and values, and whether they are columns by themselves."""
-        kind, known = self.fields[name], self.known[name]
-        key = tuple(value) if type(value) is list and not kind.size else value
-        if kind.stamped or type(key) not in SIMPLE:
-            return self._tokens(kind, name, value, at, where)
+
+class _Field:
+    """A field of the items or of the context, with the values and hashes that were needed lately."""
+
+    def __init__(self, name: str, kind: Any) -> None:
+        self.name, self.kind = name, kind
+        self.has_numbers = kind.size > 0
+        self.keeps = not (kind.stamped or kind.memory or self.has_numbers)  # a value is likely to come again
+        self.hashes: dict[str | int, int] = {}
+        self.known: dict[Any, Found] = {}
+
+    def value_of(self, row: Mapping[str, Any], id: Any) -> Any:
+        """An id that is not given is the item's own."""
+        value = row.get(self.name)
+        return id if value is None and self.kind.memory else value
+
+    def tokens(self, value: Any, at: float) -> Found:
+        """What a value becomes."""
+        key = tuple(value) if type(value) is list and len(value) <= MAX_LENGTH_KNOWN else value
+        if not self.keeps or type(key) not in KEPT:
+            return self._tokens(value, at)
         try:
-            found = known.get(key)
+            found = self.known.get(key)
         except TypeError:  # a list of what cannot be hashed
-            return self._tokens(kind, name, value, at, where)
+            return self._tokens(value, at)
         if found is None:
-            found = self._tokens(kind, name, value, at, where)
-            if len(known) >= MAX_VALUES_KNOWN:
-                known.clear()
-            known[key] = found
+            found = self._tokens(value, at)
+            if type(key) not in (str, tuple) or len(key) <= MAX_LENGTH_KNOWN:
+                if len(self.known) >= MAX_VALUES_KNOWN:
+                    self.known.clear()
+                self.known[key] = found
         return found
 
-    def _tokens(self, kind: Any, name: str, value: Any, at: float, where: str) -> Found:
-        hashes = self.hashes[name]
+    def _tokens(self, value: Any, at: float) -> Found:
         try:
-            found = [] if value is None else kind.tokens(value, at)
+            keys, values = NOTHING if value is None else self.kind.tokens(value, at)
         except InvalidInput as error:
-            raise InvalidInput(f"{where}: {name} {error}") from None
-        if not found and (value is None or not kind.size):
-            return ([self._hash(hashes, name, MISSING, where)], [1.0]), True
-        keys = [hashes.get(key) or self._hash(hashes, name, key, where) for key, _ in found]
-        return (keys, [weight for _, weight in found]), not kind.size
+            raise InvalidInput(f"{self.name} {error}") from None
+        known = self.hashes
+        if not keys and (value is None or not self.has_numbers):
+            return [known.get(MISSING) or self._hash(MISSING)], ONE, True
+        return [known.get(key) or self._hash(key) for key in keys], values, not self.has_numbers
 
-    def numbers(self, name: str, value: Any, where: str) -> Sequence[float]:
-        try:
-            return self.fields[name].numbers(value)  # type: ignore[no-any-return]
-        except InvalidInput as error:
-            raise InvalidInput(f"{where}: {name} {error}") from None
+    def _hash(self, key: str | int) -> int:
+        if len(self.hashes) >= MAX_HASHES:
+            self.hashes.clear()
+        self.hashes[key] = hashed = hash_of(self.name, str(key))
+        return hashed
 
-    def named(self, name: str, value: Any, at: float, where: str) -> tuple[list[tuple[str, int, float]], bool]:
+    def named(self, value: Any, at: float) -> tuple[list[_Token], bool]:
         """The same with a name for each token."""
-        tokens, main = self.tokens(name, value, at, where)
-        keys = [key for key, _ in self.fields[name].tokens(value, at)] if value is not None else []
-        labels = [_label(name, key) for key in keys] or [f"{name} missing"]
-        return list(zip(labels, *tokens)), main
-
-    def _hash(self, hashes: dict[str | int, int], name: str, key: str | int, where: str) -> int:
-        if len(hashes) >= MAX_HASHES:
-            hashes.clear()
-        try:
-            hashes[key] = hash_of(name, str(key))
-        except InvalidInput as error:
-            raise InvalidInput(f"{where}: {error}") from None
-        return hashes[key]
+        hashes, values, main = self.tokens(value, at)
+        keys, _ = NOTHING if value is None else self.kind.tokens(value, at)
+        labels = [_label(self.name, key) for key in keys] or [f"{self.name} missing"]
+        return list(map(_Token, labels, hashes, values)), main
 
 
 class _Store:
@@ -346,45 +361,34 @@ class _Store:
         self.main = np.zeros((64, n_fields), np.bool_)
         self.dense = np.zeros((64, n_dense))
         self.n_items = self.n_tokens = 0
-        self._hashes: list[int] = []
-        self._values: list[float] = []
-        self._bounds: list[list[int]] = []
-        self._main: list[list[bool]] = []
-        self._numbers: list[Floats] = []
 
     @property
     def is_full(self) -> bool:
-        return self.n_tokens > MAX_KNOWN * 100
+        return self.n_tokens + self.n_items * (self.bounds.shape[1] + self.dense.shape[1]) > MAX_STORED
 
-    def add(self, fields: Sequence[Found], numbers: Floats | None) -> int:
-        """One more item, which is there after `write`; answers with its number."""
-        begin, bounds = self.n_tokens, [self.n_tokens + len(self._hashes)]
-        for (hashes, values), _ in fields:
-            self._hashes += hashes
-            self._values += values
-            bounds.append(begin + len(self._hashes))
-        self._bounds.append(bounds)
-        self._main.append([main for _, main in fields])
-        if numbers is not None:
-            self._numbers.append(numbers)
-        return self.n_items + len(self._bounds) - 1
-
-    def write(self) -> None:
-        """Take in what was added."""
-        if not self._bounds:
-            return
-        n_items, n_tokens = self.n_items + len(self._bounds), self.n_tokens + len(self._hashes)
+    def add(self, items: Sequence[Sequence[Found]], dense: Sequence[Floats]) -> range:
+        """More items, each by its fields; answers with their numbers."""
+        hashes, values, ends, main = list[int](), list[float](), list[int](), list[bool]()
+        for fields in items:
+            for field_hashes, field_values, field_main in fields:
+                hashes += field_hashes
+                values += field_values
+                ends.append(len(hashes))
+                main.append(field_main)
+        first, begin = self.n_items, self.n_tokens
+        n_items, n_tokens = first + len(items), begin + len(hashes)
         self.hashes, self.values = _room(self.hashes, n_tokens), _room(self.values, n_tokens)
         self.bounds, self.main, self.dense = (_room(part, n_items) for part in (self.bounds, self.main, self.dense))
-        self.hashes[self.n_tokens : n_tokens] = np.array(self._hashes, np.uint64)
-        self.values[self.n_tokens : n_tokens] = self._values
-        self.bounds[self.n_items : n_items] = self._bounds
-        self.main[self.n_items : n_items] = self._main
-        if self._numbers and self.dense.shape[1]:
-            self.dense[self.n_items : n_items] = self._numbers
+        self.hashes[begin:n_tokens] = np.array(hashes, np.uint64)
+        self.values[begin:n_tokens] = values
+        bounds = self.bounds[first:n_items]
+        bounds[:, 1:] = np.array(ends, np.int64).reshape(len(items), -1) + begin
+        bounds[0, 0], bounds[1:, 0] = begin, bounds[:-1, -1]
+        self.main[first:n_items] = np.array(main, np.bool_).reshape(len(items), -1)
+        if dense:
+            self.dense[first:n_items] = dense
         self.n_items, self.n_tokens = n_items, n_tokens
-        for part in (self._hashes, self._values, self._bounds, self._main, self._numbers):
-            part.clear()
+        return range(first, n_items)
 
     def tokens(self) -> Tokens:
         return Tokens(self.hashes, self.values, self.bounds, self.main)
@@ -403,7 +407,7 @@ def _plan(schema: Schema) -> Plan:
     kinds = dict(schema.features) | dict(schema.context)
     crosses = np.full((len(schema.crosses), FIELDS_IN_CROSS), NONE, np.int64)
     for c, cross in enumerate(schema.crosses):
-        names = cross.split("*")
+        names = sorted(cross.split("*"))  # "a*b" is the same as "b*a"
         crosses[c, : len(names)] = [numbers[name] for name in names]
     return Plan(
         np.array([kind.memory for kind in schema.features.values()], np.bool_),
@@ -413,24 +417,23 @@ def _plan(schema: Schema) -> Plan:
     )
 
 
-def own_value(row: Mapping[str, Any], name: str, kind: Any, id: Any) -> Any:
-    """The value of a field; an id that is not given is the item's own."""
-    value = row.get(name)
-    return id if value is None and kind.memory else value
-
-
 def check_names(values: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
     for name in values:
         if name not in fields:
             known = nearest(str(name), fields) or f"; there are {', '.join(fields) or 'none'}"
-            raise InvalidInput(f"{where} has the field {name!r:.60}, which is not in the schema{known:.300}")
+            raise InvalidInput(f"{where} has the field {told(name)}, which is not in the schema{known:.300}")
 
 
 def _same(before: Mapping[str, Any], row: Any) -> bool:
     try:
         return bool(before == row)
-    except ValueError:  # an array among the values
+    except (TypeError, ValueError):  # arrays and the like have no plain answer
         return False
+
+
+def _check_moment(at: Any) -> None:
+    if not isinstance(at, (int, float)) or not abs(at) <= MAX_MOMENT:
+        raise InvalidInput(f"at is when the ranking is made, in seconds since 1970, got {told(at)}")
 
 
 def _copied(row: Mapping[str, Any]) -> dict[str, Any]:

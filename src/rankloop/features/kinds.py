@@ -3,8 +3,13 @@
 import base64
 import binascii
 import math
+import re
+import sys
 from collections.abc import Sequence
+from dataclasses import field
 from datetime import UTC, date, datetime
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,21 +26,28 @@ MAX_COMPONENT = 100.0  # of a vector
 MAX_VECTOR = 4_096
 TENT = 0.5  # octaves between the knots of a number
 DAY = 86_400.0
+MAX_MOMENT = 1e12  # seconds before or after 1970
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 LN2 = 0.6931471805599453
 
-Token = tuple[Any, float]  # which of the field's columns, and the value in it
-NOTHING: list[Token] = []
+REAL = (int, float, np.integer, np.floating, np.bool_)
+SETS = (set, frozenset)
+LISTS = (list, tuple, *SETS)
+
+Tokens = tuple[Sequence[Any], Sequence[float]]  # which of the field's columns, by a text or a number; the value in each
+NOTHING: Tokens = (), ()
+ONE = (1.0,)
 
 
 @runtime_checkable
 class Field(Protocol):
-    """A kind of field. A value is a list of tokens, each of them a hashed column of its own; or numbers; or both.
+    """A kind of field. A value becomes tokens, each of them a hashed column of its own; or numbers; or both.
 
-    An empty list of tokens where there are no numbers says that the value is missing. `at` is when the ranking is made,
-    in seconds since 1970.
+    No tokens where there are no numbers say that the value is missing. `at` is when the ranking is made, in seconds
+    since 1970.
     """
 
-    def tokens(self, value: Any, at: float) -> list[Token]: ...
+    def tokens(self, value: Any, at: float) -> Tokens: ...
     def numbers(self, value: Any) -> Sequence[float]:
         """One for each of `size`."""
 
@@ -58,17 +70,16 @@ class HashedField:
 class Category(HashedField):
     """A text, or a number that names something: brand, colour, country. A list of them counts each, by 1 / √n."""
 
-    def tokens(self, value: Any, at: float) -> list[Token]:
-        if type(value) is str:  # the most frequent case, without detours
-            text = _name(value)
-            return [(text, 1.0)] if text else NOTHING
-        if isinstance(value, list | tuple | set | frozenset | np.ndarray):
+    def tokens(self, value: Any, at: float) -> Tokens:
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
+        if isinstance(value, LISTS):
             if len(value) > MAX_VALUES:
                 raise InvalidInput(f"a list of {len(value)} categories; at most {MAX_VALUES} are taken")
-            names = [_name(part) for part in value]
-            return _spread(sorted(names) if isinstance(value, set | frozenset) else names)
+            names = [name for name in map(_name, value) if name]
+            return _spread(sorted(names) if isinstance(value, SETS) else names)
         text = _name(value)
-        return [(text, 1.0)] if text else NOTHING
+        return ((text,), ONE) if text else NOTHING
 
 
 @register("id")
@@ -93,31 +104,31 @@ class Words(HashedField):
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"stop_words": False, "bigrams": True})
 
-    def tokens(self, value: Any, at: float) -> list[Token]:
+    def tokens(self, value: Any, at: float) -> Tokens:
         if not isinstance(value, str):
-            raise InvalidInput(f"must be a text of words, got {value!r:.60}")
-        if len(value) > MAX_LONG_TEXT:
-            raise InvalidInput(f"a text of {len(value)} characters; at most {MAX_LONG_TEXT} are taken")
+            raise InvalidInput(f"must be a text of words, got {told(value)}")
+        _check_text(value, MAX_LONG_TEXT)
         words = words_of(value)
         if self.stop_words:
             words = [word for word in words if word not in STOP_WORDS]
-        pairs = [f"{first} {second}" for first, second in zip(words, words[1:])] if self.bigrams else []
-        return _spread(words + pairs)
+        if self.bigrams:
+            words += [f"{first} {second}" for first, second in pairwise(words)]
+        return _spread(words)
 
 
 @register("flag")
 class Flag(HashedField):
     """True or false; 1, 0, "yes", "no", "true" and "false" will do."""
 
-    def tokens(self, value: Any, at: float) -> list[Token]:
+    def tokens(self, value: Any, at: float) -> Tokens:
         if isinstance(value, str):
             text = value.strip().lower()
             if not text:
                 return NOTHING
             value = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}.get(text, value)
-        if isinstance(value, str) or value not in (0, 1):
-            raise InvalidInput(f"must be true or false, got {value!r:.60}")
-        return [("1" if value else "0", 1.0)]
+        if not _is_real(value) or value not in (0, 1):
+            raise InvalidInput(f"must be true or false, got {told(value)}")
+        return ("1" if value else "0",), ONE
 
 
 @register("number")
@@ -142,7 +153,7 @@ class Number(HashedField):
                 f"mean = {self.mean} and deviation = {self.deviation} must be finite, the latter above 0"
             )
 
-    @property
+    @cached_property
     def declared(self) -> bool:
         return self.scale is not None or self.mean != 0.0 or self.deviation != 1.0
 
@@ -150,9 +161,9 @@ class Number(HashedField):
     def size(self) -> int:  # type: ignore[override]  # one number where it is declared
         return int(self.declared)
 
-    def tokens(self, value: Any, at: float) -> list[Token]:
+    def tokens(self, value: Any, at: float) -> Tokens:
         number = _finite(value)
-        return [("", self._scaled(number))] if self.declared else tents(number)
+        return (("",), (self._scaled(number),)) if self.declared else tents(number)
 
     def numbers(self, value: Any) -> Sequence[float]:
         return (self._scaled(_finite(value)),) if self.declared else ()
@@ -169,13 +180,14 @@ class Date(HashedField):
 
     stamped: ClassVar[bool] = True
 
-    def tokens(self, value: Any, at: float) -> list[Token]:
+    def tokens(self, value: Any, at: float) -> Tokens:
         if isinstance(value, str) and not value.strip():
             return NOTHING
-        moment = _moment(value)
+        moment = moment_of(value)
         day = math.floor(moment / DAY)
         age, weekday = math.floor(at / DAY) - day, (day + 3) % 7  # 1970 began on a Thursday
-        return [(f"age {knot}", near) for knot, near in tents(float(age))] + [(f"weekday {weekday}", 1.0)]
+        knots, nearness = tents(float(age))
+        return [*(f"age {knot}" for knot in knots), f"weekday {weekday}"], [*nearness, 1.0]
 
 
 @register("vector")
@@ -185,7 +197,7 @@ class Vector(HashedField):
     They are taken as they are, at most 100 each way; all of them missing count as 0. There are no crosses with it.
     """
 
-    size: int  # type: ignore[misc]  # here a parameter
+    size: int = field()  # type: ignore[misc]  # here a parameter, without a default
 
     examples: ClassVar[tuple[Spec, ...]] = ({"size": 3},)
 
@@ -193,13 +205,13 @@ class Vector(HashedField):
         if not 1 <= self.size <= MAX_VECTOR:
             raise InvalidInput(f"size = {self.size} must be from 1 to {MAX_VECTOR}")
 
-    def tokens(self, value: Any, at: float) -> list[Token]:
+    def tokens(self, value: Any, at: float) -> Tokens:
         return NOTHING
 
     def numbers(self, value: Any) -> Sequence[float]:
         vector = _decoded(value) if isinstance(value, str) else _floats(value)
         if vector.shape != (self.size,):
-            raise InvalidInput(f"must be {self.size} numbers, got {vector.size}")
+            raise InvalidInput(f"must be {self.size} numbers, got {' × '.join(map(str, vector.shape)) or 'one'}")
         if not np.isfinite(vector).all():
             raise InvalidInput("every number must be finite")
         return vector.clip(-MAX_COMPONENT, MAX_COMPONENT)  # type: ignore[no-any-return]
@@ -213,48 +225,49 @@ def octaves(number: float) -> float:
     return _line_log(1.0 + number)
 
 
-def tents(number: float) -> list[Token]:
+def tents(number: float) -> Tokens:
     """The knots on both sides of a number, on the scale of asinh, and how near it is to each."""
     size = abs(number)
-    reach = _line_log(size + math.sqrt(size * size + 1.0)) if size < 1e8 else _line_log(size, 1)  # of 2 · size
-    place = math.copysign(reach, number) / TENT
-    knot = math.floor(place)
-    near = place - knot
-    return [(knot, 1.0 - near), (knot + 1, near)] if near else [(knot, 1.0)]
+    reach = _line_log(size + math.sqrt(size * size + 1.0)) if size < 1e8 else _line_log(size, doublings=1)
+    steps = math.copysign(reach, number) / TENT
+    knot = math.floor(steps)
+    near = steps - knot
+    return ((knot, knot + 1), (1.0 - near, near)) if near else ((knot,), ONE)
 
 
 def knot_value(knot: int) -> float:
     """The number that lies on a knot: the inverse of `tents`."""
     reach = abs(knot) * TENT
     whole = math.floor(reach)
-    number = (reach - whole + 1.0) * 2.0**whole
-    return math.copysign((number - 1.0 / number) / 2.0, knot)
+    if whole > sys.float_info.max_exp:  # half an octave beyond the largest number, which this knot is for
+        return math.copysign(sys.float_info.max, knot)
+    half = math.ldexp(reach - whole + 1.0, whole - 1)
+    return math.copysign(half - 0.25 / half, knot)
 
 
-def _line_log(number: float, doubled: int = 0) -> float:
-    """Of a number, or of the number that is doubled so often, which may be beyond what a float can hold."""
+def _line_log(number: float, doublings: int = 0) -> float:
+    """That of number · 2^doublings, which need not be one that can be written down."""
     mantissa, exponent = math.frexp(number)  # number = mantissa · 2^exponent, mantissa from ½ to 1
-    return exponent + doubled + 2.0 * mantissa - 2.0
+    return exponent + doublings + 2.0 * mantissa - 2.0
 
 
-def _spread(texts: list[str]) -> list[Token]:
-    different = dict.fromkeys(filter(None, texts))
-    share = 1.0 / math.sqrt(len(different)) if different else 0.0
-    return [(text, share) for text in different]
+def _spread(texts: list[str]) -> Tokens:
+    """Each different one alike, the sum of squares being 1."""
+    different = list(dict.fromkeys(texts))
+    return (different, [1.0 / math.sqrt(len(different))] * len(different)) if different else NOTHING
 
 
 def _name(value: Any) -> str:
     """A category as text: 1, 1.0, "1" and true are the same."""
-    if isinstance(value, str):
-        if len(value) > MAX_TEXT:
-            raise InvalidInput(f"a text of {len(value)} characters; at most {MAX_TEXT} are taken")
+    if isinstance(value, str):  # the most frequent case
+        _check_text(value, MAX_TEXT)
         return normal_form(value)
     if isinstance(value, np.generic):
         value = value.item()
     if value is None:
         return ""
-    if not isinstance(value, int | float):
-        raise InvalidInput(f"must be a text or a number, or a list of them, got {value!r:.60}")
+    if not isinstance(value, (int, float)):
+        raise InvalidInput(f"must be a text or a number, or a list of them, got {told(value)}")
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidInput(f"must be a text or a finite number, got {value}")
@@ -266,8 +279,8 @@ def _name(value: Any) -> str:
 
 
 def _finite(value: Any) -> float:
-    if isinstance(value, str) or not isinstance(value, int | float | np.number | np.bool_):
-        raise InvalidInput(f"must be a number, got {value!r:.60}")
+    if type(value) is not float and not _is_real(value):
+        raise InvalidInput(f"must be a number, got {told(value)}")
     try:
         number = float(value)
     except OverflowError:
@@ -277,9 +290,32 @@ def _finite(value: Any) -> float:
     return number
 
 
-def _moment(value: Any) -> float:
-    """Seconds since 1970; what has no time zone is in UTC."""
+def _is_real(value: Any) -> bool:
+    """Whether this is one real number; true and false are 1 and 0."""
+    return isinstance(value, REAL) and not isinstance(value, np.timedelta64)
+
+
+def _check_text(text: str, limit: int) -> None:
+    if len(text) > limit:
+        raise InvalidInput(f"a text of {len(text)} characters; at most {limit} are taken")
+    if not text.isascii() and HALF_CHARACTER.search(text):
+        raise InvalidInput(f"{text!r:.60} holds half a character, which cannot be written down")
+
+
+def told(value: Any) -> str:
+    """A value in a message; some numbers are too long to be written."""
     try:
+        return f"{value!r:.60}"
+    except ValueError:
+        return f"a {type(value).__name__} too long to be told"
+
+
+def moment_of(value: Any) -> float:
+    """Seconds since 1970; what has no time zone is in UTC."""
+    given = value
+    try:
+        if isinstance(value, np.datetime64):
+            value = value.astype("datetime64[us]").item()
         if isinstance(value, str):
             value = datetime.fromisoformat(value.strip())
         if isinstance(value, date) and not isinstance(value, datetime):
@@ -287,9 +323,11 @@ def _moment(value: Any) -> float:
         if isinstance(value, datetime):
             value = (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
-        raise InvalidInput(f'must be a date, as in "2026-11-15", or seconds since 1970, got {value!r:.60}') from None
+        value = None
+    if not _is_real(value):
+        raise InvalidInput(f'must be a date, as in "2026-11-15", or seconds since 1970, got {told(given)}')
     moment = _finite(value)
-    if abs(moment) > 1e12:
+    if abs(moment) > MAX_MOMENT:
         raise InvalidInput(f"{moment} seconds since 1970 is no date (are these milliseconds?)")
     return moment
 
@@ -303,6 +341,9 @@ def _decoded(text: str) -> Any:
 
 def _floats(value: Any) -> Any:
     try:
-        return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"must be numbers, got {value!r:.60}") from None
+        given = np.asarray(value)
+    except (TypeError, ValueError):  # rows of different lengths
+        given = np.empty(0, object)
+    if given.dtype.kind not in "biuf":
+        raise InvalidInput(f"must be numbers, got {told(value)}")
+    return given.astype(np.float64)

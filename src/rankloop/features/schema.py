@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ from rankloop.core.registry import build, spec_of
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Problem
 from rankloop.features.hashes import SEPARATOR
+from rankloop.features.kinds import HALF_CHARACTER, told
 
 BITS = 20
 MIN_BITS, MAX_BITS = 4, 26
 MAX_FIELDS, MAX_CROSSES, MAX_NAME = 10_000, 1_000, 128
+MAX_DENSE = 100_000  # numbers of an item, in vectors and on declared scales
 FIELDS_IN_CROSS = 3
+STRANGE = re.compile(rf"[*{SEPARATOR}]|{HALF_CHARACTER.pattern}")  # in a name
 PARTS = ("features", "context", "crosses", "bits")
 
 Fields = Mapping[str, Any]
@@ -51,9 +55,9 @@ class Schema:
         self._check_names()
         self._check_crosses()
         if type(self.bits) is not int or not MIN_BITS <= self.bits <= MAX_BITS:
-            raise InvalidInput(f"bits must be from {MIN_BITS} to {MAX_BITS}, got {self.bits!r:.60}")
+            raise InvalidInput(f"bits must be from {MIN_BITS} to {MAX_BITS}, got {told(self.bits)}")
         if type(self.version) is not int or self.version < 1:
-            raise InvalidInput(f"a schema's version is a whole number from 1, got {self.version!r:.60}")
+            raise InvalidInput(f"a schema's version is a whole number from 1, got {told(self.version)}")
         object.__setattr__(self, "slots", self._slots())
 
     @property
@@ -68,6 +72,16 @@ class Schema:
     def problem(self, **known: Any) -> Problem:
         """The problem of a learner on these features."""
         return Problem(self.n_hashed + self.n_dense, n_hashed=self.n_hashed, **known)
+
+    def slot(self, name: str) -> int:
+        """Where the one number of a field stands in the dense block."""
+        if name not in self.features or self.features[name].size != 1:
+            known = [known for known, kind in self.features.items() if kind.size == 1]
+            raise InvalidInput(
+                f"{name!r:.60} must be a number of declared scale, as in "
+                f'{{{name!r:.60}: {{"kind": "number", "scale": "linear"}}}}{nearest(str(name), known)}'
+            )
+        return self.slots[name]
 
     def evolved(
         self,
@@ -89,13 +103,13 @@ class Schema:
             if name not in gone and kept_crosses.pop(sorted_cross(name), None) is None:
                 known = [*self.features, *self.context, *self.crosses]
                 raise InvalidInput(f"there is no field or cross {name!r} to remove{nearest(name, known)}")
-        for added in (features or {}, context or {}):
-            for name, kind in added.items():
-                self._check_kept(name, kind, gone)
+        added = {"features": _built(features or {}, "features"), "context": _built(context or {}, "context")}
+        for name, kind in [*added["features"].items(), *added["context"].items()]:
+            self._check_kept(name, kind, gone)
         left = [cross for cross in kept_crosses.values() if not gone.intersection(cross.split("*"))]
         retired = dict(self.retired) | {name: self._field(name) for name in gone}
-        new_features = {name: kind for name, kind in self.features.items() if name not in gone} | dict(features or {})
-        new_context = {name: kind for name, kind in self.context.items() if name not in gone} | dict(context or {})
+        new_features = {name: kind for name, kind in self.features.items() if name not in gone} | added["features"]
+        new_context = {name: kind for name, kind in self.context.items() if name not in gone} | added["context"]
         for name in [*new_features, *new_context]:
             retired.pop(name, None)
         new = replace(
@@ -106,7 +120,7 @@ class Schema:
             version=self.version + 1,
             retired=retired,
         )
-        if new.to_plain() | {"version": 0} == self.to_plain() | {"version": 0}:
+        if new == replace(self, version=new.version):
             raise InvalidInput("nothing is added or removed")
         return new
 
@@ -154,19 +168,23 @@ class Schema:
     def _slots(self) -> dict[str, int]:
         """Where the numbers of each field begin: as they were, new ones at the end."""
         slots = {}
-        for name, first in dict(self.slots).items():
+        if not isinstance(self.slots, Mapping):
+            raise InvalidInput(f"slots are a table of whole numbers by name, got {told(self.slots)}")
+        for name, first in self.slots.items():
             known = name in self.features or name in self.retired
-            if not known or type(first) is not int or not 0 <= first <= MAX_FIELDS * 4096:
-                raise InvalidInput(f"slots: {name!r} has no place {first!r:.60}")
+            if not known or type(first) is not int or not 0 <= first < MAX_DENSE:
+                raise InvalidInput(f"slots: {name!r:.60} cannot begin at {told(first)}")
             slots[name] = first
         end = max((first + self._field(name).size for name, first in slots.items()), default=0)
         for name, kind in self.features.items():
             if kind.size and name not in slots:
                 slots[name] = end
                 end += kind.size
+        if end > MAX_DENSE:
+            raise InvalidInput(f"{end} numbers in vectors and on declared scales; at most {MAX_DENSE} are taken")
         taken = sorted((first, self._field(name).size) for name, first in slots.items())
-        if any(first + size > after for (first, size), (after, _) in zip(taken, taken[1:])):
-            raise InvalidInput("slots: two fields share a place")
+        if any(first + size > after for (first, size), (after, _) in pairwise(taken)):
+            raise InvalidInput("slots: two fields share a number")
         return slots
 
     def _check_names(self) -> None:
@@ -176,7 +194,7 @@ class Schema:
         if len(names) > MAX_FIELDS:
             raise InvalidInput(f"{len(names)} fields; at most {MAX_FIELDS} are taken")
         for name in names:
-            if not name or len(name) > MAX_NAME or "*" in name or SEPARATOR in name or name != name.strip():
+            if not name or len(name) > MAX_NAME or STRANGE.search(name) or name != name.strip():
                 raise InvalidInput(f"{name!r:.60} is no name of a field: 1 to {MAX_NAME} characters, none of them *")
         twice = [name for name in self.context if name in self.features]
         if twice:
@@ -224,7 +242,7 @@ class Schema:
             return
         if (name in self.features or name in self.context) and name not in gone:
             raise InvalidInput(f"there is a field {name!r} already; another kind needs another name")
-        if spec_of(known) != spec_of(_kind(name, kind, "features")):
+        if known != kind:
             raise InvalidInput(f"{name!r} was a {spec_of(known)['kind']} before; another kind needs another name")
 
 

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
+from rankloop.core.kernels import kernel, ranking_of, scores_of
 from rankloop.core.learner import LinearLearner, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.data.streams.draws import normals
-from rankloop.learners._shared.joint_features import clicked_weights
+from rankloop.learners._shared.joint_features import clicked_weights, examined_count
 
 MIN_DEVIATION, MAX_DEVIATION = 1e-150, 1e150  # deviations: their squares are numbers too
 FLAT = 1e-12  # a pivot below this share of its diagonal is rounding error
@@ -83,14 +83,9 @@ def _updated(
     weights: Floats,
 ) -> tuple[Floats, Floats, Floats]:
     """Least squares of click or no click on the features, over the items that were examined."""
-    clicked, seen = clicked_weights(len(ranking), items, weights), seen_count(shown, len(ranking))
-    last = seen - 1
-    while last > 0 and clicked[ranking[last]] == 0.0:
-        last -= 1
-    if clicked[ranking[last]] == 0.0:
-        last = seen - 1
+    clicked = clicked_weights(len(ranking), items, weights)
     new_precision, new_moment = precision.copy(), moment.copy()
-    for position in range(last + 1):
+    for position in range(examined_count(ranking, shown, clicked)):
         row = features[ranking[position]]
         for i in range(len(row)):
             new_moment[i] += certainty * clicked[ranking[position]] * row[i]

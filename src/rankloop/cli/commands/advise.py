@@ -27,7 +27,12 @@ def advise(
         str | None, typer.Option("--feedback", "-f", metavar="NAME", help=f"What comes back: {', '.join(FEEDBACK)}.")
     ] = None,
     items: Annotated[
-        str | None, typer.Option("--items", metavar="features|fixed|N", help="With features, or a fixed set of N.")
+        str | None,
+        typer.Option(
+            "--items",
+            metavar="features|fields|fixed|N",
+            help="With numbers, with fields as they are, or a fixed set of N.",
+        ),
     ] = None,
     measure: Annotated[
         str | None,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.core.kernels import add_row, discount, discounts, kernel
+from rankloop.core.kernels import add_row, discount, discounts, kernel, seen_count
 from rankloop.core.types import Features, Floats, Ints
 
 DROPS = -np.diff(discounts(257))  # from each position to the next; a logarithm per pair would dominate a short ranking
@@ -40,6 +40,16 @@ def clicked_weights(n_items: int, items: Ints, weights: Floats) -> Floats:
     for i in range(len(items)):
         clicked[items[i]] = weights[i]
     return clicked
+
+
+@kernel
+def examined_count(ranking: Ints, shown: int, clicked: Floats) -> int:
+    """How many positions were looked at: down to the last click, or all that were shown when there is none."""
+    seen = seen_count(shown, len(ranking))
+    for position in range(seen - 1, -1, -1):
+        if clicked[ranking[position]] > 0.0:
+            return position + 1
+    return seen
 
 
 @kernel

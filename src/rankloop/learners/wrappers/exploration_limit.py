@@ -8,7 +8,7 @@ from numpy.random import Generator
 from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Decision, Ints, Limit, Query, R
+from rankloop.core.types import Decision, Floats, Ints, Limit, Query, R
 from rankloop.learners.wrappers.base import Wrapper
 
 
@@ -45,6 +45,9 @@ class ExploreAtMost(Wrapper):
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
         return float(self._sequential.log_prob(state, query, ranking, self._limit))
+
+    def with_weights(self, state: Any, weights: Floats) -> Any:
+        return self._sequential.with_weights(state, weights)
 
     @property
     def _limit(self) -> Limit:

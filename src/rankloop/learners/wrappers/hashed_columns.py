@@ -1,5 +1,6 @@
 """Millions of columns, of which a query has a few hundred: a learner on the columns in sight, with AdaGrad's steps."""
 
+import dataclasses
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,8 +15,13 @@ from rankloop.core.learner import from_layers, require_finite, start_weights, wi
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R, Rows
-from rankloop.features.hashes import hash_of
+from rankloop.features.hashes import SEPARATOR, hash_of
 from rankloop.learners.wrappers.base import Wrapper
+from rankloop.learners.wrappers.base_score import BaseScore
+
+LESSONS = SEPARATOR + "lessons"  # no field has such a name
+ONE_LESSON = np.array([0.0, 1.0])
+NO_COLUMNS = np.empty(0, np.int64)
 
 
 class State(NamedTuple):
@@ -94,7 +100,8 @@ class Hashed(Wrapper):
     moves in small steps, what is rare in large ones. A `learning_rate` of `inner` is taken as 1. Columns of ids and of
     crosses with ids are memory, the upper half of the table; they have `memory_rate` and `memory_prior` when given.
     `by_query` lets the n-th lesson from a query of the same name move the other weights by 1 / n only, so that these
-    learn from many different queries rather than from a frequent one. `start` is for the numbers of the dense block.
+    learn from many different queries rather than from a frequent one; lessons that change nothing do not count.
+    `start` is for the numbers of the dense block.
     An `inner` that keeps evidence of its own per column, such as `diagonal_thompson`, sets its step itself.
 
     `Ranker` and the service wrap a learner like this where features are given as a schema.
@@ -152,13 +159,15 @@ class Hashed(Wrapper):
         if hasattr(after, "evidence"):
             changed, values = _replaced(columns, cells, after.weights, after.evidence)
         else:
-            share, repeat = self._share(state, query)
+            counter = self._counter(state, query)
+            counted = state.cells.at(counter)
+            share = 1.0 / (1.0 + counted[:, 1].sum())
             step = getattr(after, "newest", after.weights)
             how = self.rate, self.prior, self.memory_rate or self.rate, self.memory_prior or self.prior
             changed, values = _stepped(columns, cells, step, state.n_hashed // 2, state.n_hashed, *how, share)
-            if repeat is not None and repeat not in changed:
-                changed = np.append(changed, repeat)
-                values = np.append(values, [[0.0, 1.0 / share]], axis=0)
+            if len(changed) and not np.isin(counter, changed).any():
+                changed = np.concatenate([changed, counter])
+                values = np.concatenate([values, counted + ONE_LESSON])
         nothing = self._with_columns(after, np.empty((0, 2)))
         return State(state.cells.patched(changed, require_finite(values)), nothing, state.n_hashed)
 
@@ -184,13 +193,12 @@ class Hashed(Wrapper):
             state = state._replace(evidence=np.ascontiguousarray(cells[:, 1]))
         return state
 
-    def _share(self, state: State, query: Query) -> tuple[float, int | None]:
-        """1 / n for the n-th lesson from this query, and the column in which they are counted."""
+    def _counter(self, state: State, query: Query) -> Ints:
+        """The column of memory in which the lessons from this query are counted; none where they are not."""
         if not self.by_query or not query.id or state.n_hashed < 2:
-            return 1.0, None
+            return NO_COLUMNS
         half = state.n_hashed // 2
-        column = half + hash_of("query", query.id) % half
-        return 1.0 / (1.0 + state.cells.at(np.array([column]))[0, 1]), column
+        return np.array([half + hash_of(LESSONS, query.id) % half])
 
 
 def check_takes_rows(learner: AnyLearner) -> None:
@@ -207,7 +215,9 @@ def check_takes_rows(learner: AnyLearner) -> None:
 
 
 def with_hashed(learner: AnyLearner) -> AnyLearner:
-    """The learner as it is if it has hashed columns already, else wrapped; a base score stays outside."""
+    """The learner as it is if it has hashed columns already, else wrapped."""
     if from_layers(learner, "by_query") is not None:
         return learner
+    if isinstance(learner, BaseScore):
+        return dataclasses.replace(learner, inner=with_hashed(learner.inner))
     return Hashed(inner=learner)

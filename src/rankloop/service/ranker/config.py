@@ -170,7 +170,7 @@ def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
         raise Rejected(
             "state", "this model ranks features that were scaled inside each query, which a service does not"
         )
-    known, items = session.problem._asdict(), notes.get("items")
+    known, items = session.problem.to_plain(), notes.get("items")
     n_items, names = known.pop("n_items"), list(known.pop("feature_names"))
     if known.pop("n_hashed"):
         known |= {"n_features": None, "schema": _newest_schema(notes, session.problem)}
