@@ -19,6 +19,7 @@ from rankloop.core.learner import (
     start_weights,
 )
 from rankloop.core.registry import Spec, register
+from rankloop.core.session import n_items_of
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.compiled_rounds import (
     ClickRounds,
@@ -169,7 +170,7 @@ class FairPairs(SparseLearner):
         return State(weights, weights, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        draws = rng.random(self.doubles(query.n_items))
+        draws = rng.random(self.doubles(n_items_of(query.features)))
         ranking, log_propensity, scores, first, _, _, _ = present(
             query.features, state.weights, state.shown, PAIRS, True, self.swap, 0.0, draws
         )
