@@ -172,7 +172,7 @@ class Date(HashedField):
     def tokens(self, value: Any, at: float) -> list[Token]:
         if isinstance(value, str) and not value.strip():
             return NOTHING
-        moment = _moment(value)
+        moment = moment_of(value)
         day = math.floor(moment / DAY)
         age, weekday = math.floor(at / DAY) - day, (day + 3) % 7  # 1970 began on a Thursday
         return [(f"age {knot}", near) for knot, near in tents(float(age))] + [(f"weekday {weekday}", 1.0)]
@@ -276,7 +276,7 @@ def _finite(value: Any) -> float:
     return number
 
 
-def _moment(value: Any) -> float:
+def moment_of(value: Any) -> float:
     """Seconds since 1970; what has no time zone is in UTC."""
     try:
         if isinstance(value, str):
