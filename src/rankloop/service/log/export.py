@@ -1,18 +1,23 @@
 """The event log for other tools: JSON lines as it happened, Parquet with one row per shown item."""
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rankloop.core.adapter import RawValues
+from rankloop.features.schema import Schema
+from rankloop.logs.typed_columns import arrow_fields, notes_of, typed_row
 from rankloop.service.log.events import Closed, ComparisonCreated, Created, FeedbackReceived, Ranked, Record
 from rankloop.service.log.projection import OpenImpression, Projection
 from rankloop.service.ranker.config import RankerConfig, config_of
 
 ROWS = 2000
+ValuesOf = Callable[[Ranked], RawValues]
 SCHEMA = pa.schema(
     [
         ("seq", pa.int64()),
@@ -74,27 +79,43 @@ def plain(record: Record) -> dict[str, Any]:
     return table
 
 
-def parquet(records: Iterator[Record]) -> Iterator[bytes]:
+def parquet(
+    records: Iterator[Record], schemas: Sequence[Schema] = (), values_of: ValuesOf | None = None
+) -> Iterator[bytes]:
     """Closed impressions, one row each: what the learner ranked, in the order shown, and the feedback that counted.
 
-    What it was not asked to rank stands in `pinned`, so that the propensity is that of the ranking.
+    What it was not asked to rank stands in `pinned`, so that the propensity is that of the ranking. The names of the
+    features are in the file's metadata. A ranker with `schemas`, of which these are all versions, has a typed column
+    for each field: a list in the order of `ranking` for a field of the items, a value for one of the context; what was
+    given by name is asked from `values_of`.
     """
+    first = next(records, None)
     sink = _Sink()
-    writer = pq.ParquetWriter(sink, SCHEMA)
+    arrow = pa.schema([*SCHEMA, *(pa.field(*field) for field in arrow_fields(schemas))])
+    arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
+    writer = pq.ParquetWriter(sink, arrow)
     rows: list[dict[str, Any]] = []
-    for row in impression_rows(records):
+    for row in impression_rows(chain([] if first is None else [first], records), schemas, values_of):
         rows.append(row)
         if len(rows) == ROWS:
-            writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
+            writer.write_table(pa.Table.from_pylist(rows, arrow))
             rows.clear()
             yield sink.drain()
     if rows:
-        writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
+        writer.write_table(pa.Table.from_pylist(rows, arrow))
     writer.close()
     yield sink.drain()
 
 
-def impression_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
+def _feature_names(first: Record | None) -> tuple[str, ...]:
+    """What the learner's features are called, the score of a base by its weights among them."""
+    event = None if first is None else first.event
+    return config_of(event.body).problem.feature_names if isinstance(event, Created) else ()
+
+
+def impression_rows(
+    records: Iterator[Record], schemas: Sequence[Schema] = (), values_of: ValuesOf | None = None
+) -> Iterator[dict[str, Any]]:
     """A row for every impression that has closed, with the feedback that counted."""
     projection, config = Projection(None), None
     shown: dict[str, Record] = {}
@@ -107,19 +128,23 @@ def impression_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
         known = projection.open.get(event.impression) if isinstance(event, FeedbackReceived | Closed) else None
         projection.reopen(record)
         if known is not None and known.ranked.impression not in projection.open:
-            yield _row(shown.pop(known.ranked.impression), known, config)
+            row, ranking = _row(shown.pop(known.ranked.impression), known)
+            if values_of is None:
+                yield row | _numbers(known.ranked, ranking, config)
+            else:
+                yield row | _values(values_of(known.ranked), ranking, schemas)
 
 
-def _row(record: Record, impression: OpenImpression, config: RankerConfig | None) -> dict[str, Any]:
+def _row(record: Record, impression: OpenImpression) -> tuple[dict[str, Any], list[int]]:
+    """What every ranker has, and the items that the learner ranked, in the order shown."""
     ranked, feedback = impression.ranked, impression.feedback
     candidates = set(range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates)
     ranking = [i for i in ranked.order if i in candidates]
-    features = ranked.all_features
     revealed = (
         {} if feedback is None else dict(zip(ranking if feedback.kind == "reward" else feedback.items, feedback.values))
     )
     values = {i: value for i, value in revealed.items() if i in candidates}
-    return {
+    row = {
         "seq": record.seq,
         "at": record.at,
         "impression": ranked.impression,
@@ -129,12 +154,21 @@ def _row(record: Record, impression: OpenImpression, config: RankerConfig | None
         "evaluation": ranked.mixed is not None,
         "ranking": _names(ranked, ranking),
         "pinned": _names(ranked, [i for i in ranked.order if i not in candidates]),
-        "features": (features if config is None else config.with_base_score(features))[ranking].tolist(),
-        "context": ranked.context,
         "feedback": None if feedback is None else feedback.kind,
         "items": _names(ranked, values),
         "values": list(values.values()),
     }
+    return row, ranking
+
+
+def _numbers(ranked: Ranked, ranking: list[int], config: RankerConfig | None) -> dict[str, Any]:
+    features = ranked.all_features if config is None else config.with_base_score(ranked.all_features)
+    return {"features": features[ranking].tolist(), "context": ranked.context}
+
+
+def _values(asked: RawValues, ranking: list[int], schemas: Sequence[Schema]) -> dict[str, Any]:
+    """Typed columns; `at` is when the ranking was asked for, which makes ages of dates."""
+    return typed_row(schemas, [asked.rows[i] for i in ranking], asked.context) | {"at": asked.at}
 
 
 def _names(ranked: Ranked, items: Iterable[int]) -> list[str]:
