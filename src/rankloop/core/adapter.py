@@ -79,6 +79,7 @@ class QueryRequest(NamedTuple):
     fixed: bool  # whether the items are a fixed set
     missing: int  # features and columns that were not given and counted as 0, or as missing where there is a schema
     values: RawValues | None = None  # where there is a schema
+    catalogue: int = 0  # the event after which the rest of the values was read from a catalogue
 
     def shown_order(self, ranking: Ints) -> list[int]:
         """What people see: the pinned, then the ranked, without the hidden."""
@@ -172,6 +173,7 @@ class Adapter(NamedTuple):
             if candidates is None:
                 features = encoder.rows(ids, rows, context, at)
             else:
+                encoder.rows(ids, rows, context, at)  # what is pinned or left out is written down too
                 features = encoder.rows([ids[i] for i in candidates], [rows[i] for i in candidates], context, at)
         except InvalidInput as error:
             where = "context" if str(error).startswith("context") else "items"

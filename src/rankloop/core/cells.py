@@ -133,8 +133,8 @@ class Cells:
         return self._copy(self.n_columns).patched(columns, values)
 
     def grown(self, n_columns: int) -> "Cells":
-        """The same with more columns, which hold 0."""
-        return self if n_columns == self.n_columns else self._copy(n_columns)
+        """The same with at least so many columns; new ones hold 0."""
+        return self if n_columns <= self.n_columns else self._copy(n_columns)
 
     def used(self) -> tuple[Ints, Floats]:
         """The columns that hold anything, in order, and what they hold."""
@@ -222,7 +222,7 @@ def _release(table: _Table) -> None:
 
 
 def with_columns(state: Any, n_columns: int) -> Any:
-    """A state with its tables grown to so many columns."""
+    """A state whose tables have at least so many columns."""
     if isinstance(state, Cells):
         return state.grown(n_columns)
     if hasattr(state, "_fields"):

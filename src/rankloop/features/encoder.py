@@ -210,7 +210,7 @@ class Encoder:
         return Column(label, hashed % half + (half if in_memory else 0), value)
 
     def _context(self, context: Mapping[str, Any], at: float) -> Tokens:
-        _check_names(context, self.schema.context, "context")
+        check_names(context, self.schema.context, "context")
         hashes, values, bounds = list[int](), list[float](), [0]
         for name in self.schema.context:
             found, _ = self._context_fields.tokens(name, context.get(name), at, "context")
@@ -249,7 +249,7 @@ class Encoder:
             if not isinstance(row, Mapping):
                 raise InvalidInput(f"item {id!r:.60} must be a table of values by name, got {row!r:.60}")
             if not row.keys() <= names:
-                _check_names(row, fields, f"item {id!r:.60}")
+                check_names(row, fields, f"item {id!r:.60}")
         by_field = []
         for name, kind in fields.items():
             known, found = own.known[name], []
@@ -419,7 +419,7 @@ def own_value(row: Mapping[str, Any], name: str, kind: Any, id: Any) -> Any:
     return id if value is None and kind.memory else value
 
 
-def _check_names(values: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
+def check_names(values: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
     for name in values:
         if name not in fields:
             known = nearest(str(name), fields) or f"; there are {', '.join(fields) or 'none'}"

@@ -13,9 +13,11 @@ def ranker_report(service: Service, name: str) -> dict[str, Any]:
     """Spec, state, counts and health of a ranker."""
     runtime = service.ranker(name)
     counters, published = runtime.projection.counters, runtime.published
+    schema = runtime.config.schema
     return {
         "name": name,
         "spec": whole(runtime.config.body),
+        **({"schema": schema.to_plain() | {"version": schema.version}} if schema is not None else {}),
         "state": published.number,
         "frozen": runtime.projection.frozen,
         "reason": runtime.projection.reason,
@@ -36,6 +38,13 @@ def ranker_report(service: Service, name: str) -> dict[str, Any]:
         "comparison": _standing(counters),
         "weights": weights_of(runtime.config, published.state),
     }
+
+
+def catalogue_report(service: Service, name: str) -> dict[str, Any]:
+    """How many rows there are, the event that changed them last, and the rankers that use them."""
+    catalogue = service.catalogues[name]
+    users = [ranker for ranker, runtime in service.rankers.items() if runtime.catalogue is catalogue]
+    return {"name": name, "rows": len(catalogue), "version": catalogue.version, "rankers": sorted(users)}
 
 
 def comparison_report(service: Service, name: str) -> dict[str, Any]:

@@ -20,7 +20,8 @@ class BaseScore(Wrapper):
     That feature starts with `weight`, the others with 0. Before the first update the rankings are today's; afterwards
     the learner corrects them, and may come to trust the base score more or less, as any other feature. `feature` is the
     column of the base score, counted from the end when negative (the last by default). A larger `weight` makes the
-    learner slower to leave today's order. `inner` is a learner with `start` weights, or a wrapper such as
+    learner slower to leave today's order. Where there are hashed columns, columns are counted in the dense block: those
+    of declared numbers. `inner` is a learner with `start` weights, or a wrapper such as
     `standardised` around one.
     """
 
@@ -38,7 +39,7 @@ class BaseScore(Wrapper):
         started_at(self.inner, ())
 
     def init(self, problem: Problem) -> Any:
-        n_features = problem.n_features
+        n_features = problem.n_dense  # of hashed columns none can be the score
         if not -n_features <= self.feature < n_features:
             raise InvalidInput(f"feature = {self.feature} is to be the base score, but there are {n_features} features")
         start = [0.0] * n_features

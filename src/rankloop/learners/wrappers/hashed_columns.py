@@ -131,7 +131,8 @@ class Hashed(Wrapper):
         small = problem._replace(n_features=0, n_hashed=0, feature_names=())
         cells = Cells(problem.n_features)
         if self.start:
-            weights = start_weights(self.start, problem.n_dense)
+            later = (0.0,) * (problem.n_dense - len(self.start))  # of fields that a live schema has got since
+            weights = start_weights(self.start + later, problem.n_dense)
             columns = problem.n_hashed + np.arange(problem.n_dense)
             cells = cells.patched(columns, np.column_stack([weights, np.zeros(len(weights))]))
         return State(cells, self._inner.init(small), problem.n_hashed)

@@ -73,7 +73,8 @@ class LeaderElection:
             for runtime in taken:
                 await runtime.drained()
                 due: asyncio.Queue[Entry] = asyncio.Queue()  # what it finds due was written by the learner before
-                fresh = await asyncio.to_thread(restored_runtime, runtime.entity, self.store, due, until, runtime.slot)
+                how = runtime.entity, self.store, due, until, runtime.slot, self.service.catalogues
+                fresh = await asyncio.to_thread(restored_runtime, *how)
                 runtime.lead(fresh.trainer)
                 fresh.stop()
         except Unavailable:

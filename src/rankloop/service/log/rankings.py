@@ -10,11 +10,12 @@ from rankloop.core.registry.specs import nearest
 from rankloop.evaluation.off_policy.propensities import RankingPolicy, positions_seen
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
 from rankloop.service.log.archive import whole
-from rankloop.service.log.events import Closed, Created, FeedbackReceived, Ranked, Record
+from rankloop.service.log.catalogue import catalogue_of
+from rankloop.service.log.events import Closed, Created, FeedbackReceived, Ranked, Record, catalogue_entity
 from rankloop.service.log.replay import REMEMBERED, Replay
-from rankloop.service.log.stores.open import POSTGRES, log_at
+from rankloop.service.log.stores.open import POSTGRES, Log, log_at
 from rankloop.service.ranker.feedback import learner_feedback
-from rankloop.service.ranker.trainer import logged_decision
+from rankloop.service.ranker.trainer import fitted, logged_decision
 
 
 class ClosedImpression(NamedTuple):
@@ -42,15 +43,15 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
     """Every closed impression of a ranker; left out are those whose positions were not all the learner's choice."""
     with log_at(where) as opened:
         records = whole(opened, _entity(opened.entities(), ranker, where), opened.folder)
-        replay = Replay(next(records))
+        replay = _replay(next(records), opened)
         config = replay.trainer.config
         if config.body.shadow:
             raise InvalidInput("this ranker only shadows today's order, so its log cannot judge any other")
         for closed in _closed(replay, records):
             if not closed.ranked.trainable or closed.ranked.decision is None:
                 continue
-            query, decision = logged_decision(closed.ranked, config)
-            policy = RankingPolicy(config.learner, closed.state)
+            query, decision = logged_decision(closed.ranked, replay.trainer.config, replay.trainer.catalogue)
+            policy = RankingPolicy(config.learner, fitted(closed.state, replay.trainer.config))
             received = closed.feedback or FeedbackReceived(closed.ranked.impression, "clicks")  # shown, not clicked
             feedback = learner_feedback(received, closed.ranked, decision, config.problem, shadow=False)
             rewards = rewards_by_position(decision.ranking, feedback, positions_seen(policy, len(decision.ranking)))
@@ -62,6 +63,12 @@ def feature_names_in(where: str, ranker: str = "") -> tuple[str, ...]:
     with log_at(where) as opened:
         first = next(whole(opened, _entity(opened.entities(), ranker, where), opened.folder))
     return Replay(first).trainer.config.problem.feature_names
+
+
+def _replay(first: Record, log: Log) -> Replay:
+    """A replay of one ranker, with its catalogue."""
+    name = first.event.body.problem.catalogue if isinstance(first.event, Created) else None
+    return Replay(first, {name: catalogue_of(log.read(catalogue_entity(name)))} if name else None)
 
 
 def _closed(replay: Replay, records: Iterator[Record]) -> Iterator[ClosedImpression]:
