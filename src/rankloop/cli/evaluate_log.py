@@ -26,7 +26,7 @@ from rankloop.evaluation import (
 )
 from rankloop.evaluation.off_policy.estimators import ALIASES
 from rankloop.evaluation.off_policy.overlap import is_off_balance
-from rankloop.evaluation.off_policy.ranking_log import BY_POSITION
+from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA
 from rankloop.evaluation.off_policy.sums import NeverShown
 from rankloop.evaluation.ranking.saved_model import load_with_schema
 from rankloop.evaluation.report import PER_PAGE, Report, plot_report, verdicts
@@ -41,7 +41,7 @@ from rankloop.logs.impressions import (
 )
 from rankloop.logs.shown_lists import lists_of, read_raw_table
 from rankloop.logs.typed_columns import fields_of
-from rankloop.service.log.rankings import feature_names_in, is_service_log, logged_rankings
+from rankloop.service.log.rankings import feature_names_in, is_service_log, logged_rankings, schemas_in
 
 PICTURES = (".png", ".svg", ".pdf")
 TRAINED = "trained policy"
@@ -126,8 +126,8 @@ def _on_export(path: Path, asked: LogOptions) -> Report:
             _check_fields(schema, known, model.name, path.name)
             return evaluate_on_lists(session, schema, read_shown_lists(path), *rest)
         if schema is not None or known:
-            values, numbers = (model.name, path.name) if schema is not None else (path.name, model.name)
-            raise InvalidInput(f"{values} has values by a schema and {numbers} plain numbers: they do not go together")
+            learned, given = (BY_SCHEMA, BY_NUMBERS) if schema is not None else (BY_NUMBERS, BY_SCHEMA)
+            raise InvalidInput(f"{model.name} learned from {learned}; {path.name} has {given}")
         names = exported_names(path)
         return evaluate_on_impressions(session, read_impressions(path), *rest, feature_names=names)
 
@@ -155,6 +155,9 @@ def _on_service(log: str, asked: LogOptions) -> Report:
     """A saved ranker on the log of a service, by the probabilities of positions or of whole rankings."""
     model = _named_model(asked, log)
     session, schema = load_with_schema(model)
+    known = [] if schema is None else schemas_in(log, asked.ranker)
+    if schema is not None and known:
+        _check_fields(schema, known, model.name, log)
     by_position = ALIASES.get(asked.method, asked.method) in BY_POSITION
     with _way_on("" if by_position else "try --method position_wise, which weighs places instead of whole rankings"):
         return evaluate_on_rankings(

@@ -148,7 +148,7 @@ def _kind_of_numbers(column: _Column, n_items: int, n_lists: int) -> tuple[Any, 
 def _kind_of_texts(column: _Column, query: str, n_items: int, n_lists: int) -> tuple[Any, str]:
     texts = [str(value) for value in column.known]
     different = set(texts)
-    n_words = sum(len(words_of(text)) for text in different) / len(different)
+    n_words = sum(_n_words(text) for text in different) / len(different)
     cases = n_lists if column.of_context else (n_items or len(texts))
     often = len(different) >= OFTEN * cases or len(different) > 10 * MANY or (column.unique_in_lists and not n_items)
     if n_words >= MIN_WORDS and (often or column.name == query):
@@ -157,6 +157,11 @@ def _kind_of_texts(column: _Column, query: str, n_items: int, n_lists: int) -> t
     if len(different) <= MANY and not named_id:
         return "category", f"{len(different)} different texts"
     return _kind_of_names(column, named_id, n_items, n_lists)
+
+
+def _n_words(text: str) -> int:
+    """Parts of one name, as in r2-17, are no words; scripts without spaces are read character by character."""
+    return len(words_of(text)) if " " in text.strip() or not text.isascii() else 1
 
 
 def _kind_of_names(column: _Column, named_id: bool, n_items: int, n_lists: int) -> tuple[Any, str]:

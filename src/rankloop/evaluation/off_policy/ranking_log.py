@@ -32,6 +32,7 @@ from rankloop.logs.rows import Rows, rows_of
 from rankloop.logs.shown_lists import AskedValues
 
 PIECE = 1024
+BY_SCHEMA, BY_NUMBERS = "values by a schema", "plain numbers"
 SUMMED = ("cascade_ips", "position_wise")  # over positions, each with a weight of its own
 BY_POSITION = (*SUMMED, "pseudo_inverse")  # these need to know which policy drew a ranking
 
@@ -171,7 +172,11 @@ def checked_first(
     entries = iter(log)
     for first in entries:
         query, problem = query_of(first), session.problem
-        if not problem.n_hashed and type(query.features) is not SparseRows:
+        by_schema = type(query.features) is SparseRows
+        if by_schema != bool(problem.n_hashed):
+            learned, given = (BY_SCHEMA, BY_NUMBERS) if problem.n_hashed else (BY_NUMBERS, BY_SCHEMA)
+            raise InvalidInput(f"{model} learned from {learned}; the log has {given}")
+        if not by_schema:
             _check_names(query.features.shape[1], problem, names_in_log(), model)
         session.log_prob(query, np.arange(query.n_items))  # checks all of it, as the learner itself does not
         return chain((first,), entries)

@@ -1,7 +1,7 @@
 """The event log for other tools: JSON lines as it happened, Parquet with one row per shown item."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -9,15 +9,15 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankloop.core.adapter import RawValues
 from rankloop.features.schema import Schema
-from rankloop.logs.typed_columns import arrow_fields, notes_of, typed_row
+from rankloop.logs.typed_columns import arrow_fields, fields_of, notes_of, typed_row
+from rankloop.service.log.catalogue import Catalogue, merged_rows
 from rankloop.service.log.events import Closed, ComparisonCreated, Created, FeedbackReceived, Ranked, Record
 from rankloop.service.log.projection import OpenImpression, Projection
+from rankloop.service.log.values import Row, unpacked
 from rankloop.service.ranker.config import RankerConfig, config_of
 
 ROWS = 2000
-ValuesOf = Callable[[Ranked], RawValues]
 SCHEMA = pa.schema(
     [
         ("seq", pa.int64()),
@@ -72,7 +72,11 @@ def plain(record: Record) -> dict[str, Any]:
     """A record as plain data."""
     event = record.event
     table: dict[str, Any] = {"seq": record.seq, "at": record.at, **msgspec.to_builtins(event)}
-    if isinstance(event, Ranked):
+    if isinstance(event, Ranked) and event.schema:
+        table |= unpacked(event.values, len(event.ids))._asdict()
+        table.pop("values")
+        table.pop("features")
+    elif isinstance(event, Ranked):
         table["features"] = event.all_features.tolist()
     elif isinstance(event, Created | ComparisonCreated):
         table.pop("start", None)
@@ -80,14 +84,14 @@ def plain(record: Record) -> dict[str, Any]:
 
 
 def parquet(
-    records: Iterator[Record], schemas: Sequence[Schema] = (), values_of: ValuesOf | None = None
+    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: Catalogue | None = None
 ) -> Iterator[bytes]:
     """Closed impressions, one row each: what the learner ranked, in the order shown, and the feedback that counted.
 
     What it was not asked to rank stands in `pinned`, so that the propensity is that of the ranking. The names of the
     features are in the file's metadata. A ranker with `schemas`, of which these are all versions, has a typed column
-    for each field: a list in the order of `ranking` for a field of the items, a value for one of the context; what was
-    given by name is asked from `values_of`.
+    for each field: a list in the order of `ranking` for a field of the items, a value for one of the context; what the
+    requests did not give is looked up in the `catalogue`.
     """
     first = next(records, None)
     sink = _Sink()
@@ -95,7 +99,7 @@ def parquet(
     arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
     writer = pq.ParquetWriter(sink, arrow)
     rows: list[dict[str, Any]] = []
-    for row in impression_rows(chain([] if first is None else [first], records), schemas, values_of):
+    for row in impression_rows(chain([] if first is None else [first], records), schemas, catalogue):
         rows.append(row)
         if len(rows) == ROWS:
             writer.write_table(pa.Table.from_pylist(rows, arrow))
@@ -114,7 +118,7 @@ def _feature_names(first: Record | None) -> tuple[str, ...]:
 
 
 def impression_rows(
-    records: Iterator[Record], schemas: Sequence[Schema] = (), values_of: ValuesOf | None = None
+    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: Catalogue | None = None
 ) -> Iterator[dict[str, Any]]:
     """A row for every impression that has closed, with the feedback that counted."""
     projection, config = Projection(None), None
@@ -129,10 +133,10 @@ def impression_rows(
         projection.reopen(record)
         if known is not None and known.ranked.impression not in projection.open:
             row, ranking = _row(shown.pop(known.ranked.impression), known)
-            if values_of is None:
-                yield row | _numbers(known.ranked, ranking, config)
+            if known.ranked.schema:
+                yield row | _values(known.ranked, ranking, schemas, catalogue)
             else:
-                yield row | _values(values_of(known.ranked), ranking, schemas)
+                yield row | _numbers(known.ranked, ranking, config)
 
 
 def _row(record: Record, impression: OpenImpression) -> tuple[dict[str, Any], list[int]]:
@@ -166,9 +170,16 @@ def _numbers(ranked: Ranked, ranking: list[int], config: RankerConfig | None) ->
     return {"features": features[ranking].tolist(), "context": ranked.context}
 
 
-def _values(asked: RawValues, ranking: list[int], schemas: Sequence[Schema]) -> dict[str, Any]:
+def _values(
+    ranked: Ranked, ranking: list[int], schemas: Sequence[Schema], catalogue: Catalogue | None
+) -> dict[str, Any]:
     """Typed columns; `at` is when the ranking was asked for, which makes ages of dates."""
-    return typed_row(schemas, [asked.rows[i] for i in ranking], asked.context) | {"at": asked.at}
+    given = unpacked(ranked.values, len(ranked.ids))
+    rows: Sequence[Row] = given.rows
+    if ranked.catalogue and catalogue is not None:
+        names = fields_of(schemas)[0].keys()
+        rows = merged_rows(catalogue.rows(ranked.ids, ranked.catalogue), rows, names)
+    return typed_row(schemas, [rows[i] for i in ranking], given.context) | {"at": ranked.at}
 
 
 def _names(ranked: Ranked, items: Iterable[int]) -> list[str]:
