@@ -109,6 +109,11 @@ def _lists(path: Path, how: LogTraining) -> tuple[list[ShownList], Schema, list[
         lists = list(read_shown_lists(path))
         if not lists:
             raise InvalidInput(f"{path.name} has no impressions")
+        other = next((one.feedback for one in lists if one.feedback not in ("clicks", "relevances")), None)
+        if other is not None:
+            raise InvalidInput(
+                f"{path.name} holds feedback of the kind {other}; lists are learned from by their clicks"
+            )
         return lists, schema, []
     if given is None:
         raise InvalidInput(f"{path.name} has no schema in it: add --schema FILE (--guess-schema writes one)")

@@ -85,7 +85,7 @@ def guessed_schema(table: RawTable, asked_for: Sequence[str] = ()) -> Guess:
     crossed = {name for cross in crosses for name in cross.split("*")}
     for name in [name for name in context if name not in crossed]:
         del context[name], reasons[name]
-        left_out[name] = "the same in each list, with nothing to cross it with"
+        left_out[name] = "the same in each list, and in no cross"
     if not features:
         raise InvalidInput(f"{table.name} has no column that tells of the items; it has {', '.join(table.values)}")
     known = {role: column for role, column in roles._asdict().items() if isinstance(column, str) and column}
@@ -191,8 +191,10 @@ def _crosses(features: Mapping[str, Any], context: Mapping[str, Any], query: str
         with_words = words if name == query or kind == "words" else []
         with_ids = ids[:1] if name == query else []
         partners = [*groups, *with_words, *with_ids] or [*words, *plain, *ids][:1]
-        found += [f"{name}*{partner}" for partner in partners]
-    return found[:MAX_CROSSES]
+        found.append([f"{name}*{partner}" for partner in partners])
+    if sum(map(len, found)) > MAX_CROSSES:  # a few of each rather than all of the first
+        found = [part[: max(1, MAX_CROSSES // len(found))] for part in found]
+    return [cross for part in found for cross in part][:MAX_CROSSES]
 
 
 def _is_id_name(name: str) -> bool:

@@ -37,10 +37,16 @@ class AskedValues(NamedTuple):
 
     def query(self, encoder: Encoder) -> Query:
         """The query by the schema of the encoder: fields that it does not have are left aside."""
-        features, context = encoder.schema.features, encoder.schema.context
-        rows = [{name: value for name, value in row.items() if name in features} for row in self.rows]
-        asked = {name: value for name, value in self.context.items() if name in context}
-        return Query(self.query_id, encoder.rows(self.ids, rows, asked, self.at), NO_CONTEXT)
+        rows = [_only(row, encoder.schema.features) for row in self.rows]
+        context = _only(self.context, encoder.schema.context)
+        return Query(self.query_id, encoder.rows(self.ids, rows, context, self.at), NO_CONTEXT)
+
+
+def _only(values: Mapping[str, Any], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values of these fields."""
+    if values.keys() <= fields.keys():
+        return values
+    return {name: value for name, value in values.items() if name in fields}
 
 
 class ShownList(NamedTuple):
