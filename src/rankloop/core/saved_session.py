@@ -63,7 +63,7 @@ def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
         "format": FORMAT,
         "cpu": binding.get_host_cpu_name(),
         "learner": spec_of(session.learner),
-        "problem": session.problem._asdict(),
+        "problem": _plain_problem(session.problem),
         "seed": session.seed,
         "learned": learned,
         "refused": refused,
@@ -79,6 +79,12 @@ def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
             np.lib.format.write_array(part, array, allow_pickle=False)
             archive.writestr(f"{i}.npy", part.getvalue())
     return buffer.getvalue()
+
+
+def _plain_problem(problem: Problem) -> dict[str, Any]:
+    """As version 0.1 reads it, where there is nothing that it does not know."""
+    plain = problem._asdict()
+    return plain if problem.n_hashed else {name: value for name, value in plain.items() if name != "n_hashed"}
 
 
 def loads(content: bytes) -> Session:

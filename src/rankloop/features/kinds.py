@@ -216,7 +216,7 @@ def octaves(number: float) -> float:
 def tents(number: float) -> list[Token]:
     """The knots on both sides of a number, on the scale of asinh, and how near it is to each."""
     size = abs(number)
-    reach = _line_log(size + math.sqrt(size * size + 1.0) if size < 1e8 else 2.0 * size)
+    reach = _line_log(size + math.sqrt(size * size + 1.0)) if size < 1e8 else _line_log(size, 1)  # of 2 · size
     place = math.copysign(reach, number) / TENT
     knot = math.floor(place)
     near = place - knot
@@ -231,9 +231,10 @@ def knot_value(knot: int) -> float:
     return math.copysign((number - 1.0 / number) / 2.0, knot)
 
 
-def _line_log(number: float) -> float:
+def _line_log(number: float, doubled: int = 0) -> float:
+    """Of a number, or of the number that is doubled so often, which may be beyond what a float can hold."""
     mantissa, exponent = math.frexp(number)  # number = mantissa · 2^exponent, mantissa from ½ to 1
-    return exponent + 2.0 * mantissa - 2.0
+    return exponent + doubled + 2.0 * mantissa - 2.0
 
 
 def _spread(texts: list[str]) -> list[Token]:

@@ -10,6 +10,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
 from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
+from rankloop.core.session import n_items_of
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import AveragedState as State
 from rankloop.learners._shared.joint_features import clicked_weights, corrected
@@ -103,7 +104,7 @@ class FairPairs(SparseLearner):
         return State(weights, weights, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        draws = rng.random(1 + query.n_items // 2)
+        draws = rng.random(1 + n_items_of(query.features) // 2)
         ranking, log_propensity, scores, first, _, _, _ = present(
             query.features, state.weights, state.shown, PAIRS, True, self.swap, 0.0, draws
         )

@@ -8,6 +8,8 @@ from rankloop.service.log.projection import Counters
 from rankloop.service.ranker.health import finite, health_of, weights_of
 from rankloop.service.service import Service
 
+LATER = ("schema", "catalogue")
+
 
 def ranker_report(service: Service, name: str) -> dict[str, Any]:
     """Spec, state, counts and health of a ranker."""
@@ -72,6 +74,7 @@ def _standing(counters: Counters) -> dict[str, Any]:
 
 
 def whole(body: msgspec.Struct) -> dict[str, Any]:
-    """A body with its defaults written out."""
+    """A body with its defaults written out; what version 0.1 did not have is left out where it is not used."""
     fields = msgspec.structs.asdict(body)
-    return {name: whole(value) if isinstance(value, msgspec.Struct) else value for name, value in fields.items()}
+    known = {name: value for name, value in fields.items() if value is not None or name not in LATER}
+    return {name: whole(value) if isinstance(value, msgspec.Struct) else value for name, value in known.items()}
