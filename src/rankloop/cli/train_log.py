@@ -91,7 +91,7 @@ def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path
         examined = ranker.examined.tolist()
         answer = {"model": str(model), "regularisation": best, "held_out": curve, "looked_at": examined}
         columns = {"features": clicks.feature_names, "left_out": (*clicks.left_out, *clicks.set_aside)}
-        print_json(answer | columns | {"outcomes": dict(clicks.outcomes)})
+        print_json(answer | columns | ({"outcomes": dict(clicks.outcomes)} if clicks.outcomes else {}))
         return
 
     typer.echo(clicks.described)
