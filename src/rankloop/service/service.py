@@ -331,6 +331,9 @@ class Service:
     async def explain(self, name: str, impression: str, id: str) -> dict[str, Any]:
         """What each value of an item adds to its score now, by name."""
         runtime = await self.find_ranker(name)
+        for field, given in (("impression", impression), ("id", id)):
+            if not given:
+                raise Rejected(field, "say which, as in explain?impression=…&id=…")
         ranked = await self._ranked_before(runtime, impression[:MAX_NAME_LENGTH])
         if ranked is None:
             raise NotFound(f"there is no impression {impression[:MAX_NAME_LENGTH]!r}")

@@ -72,4 +72,5 @@ def test_what_cannot_be_explained(client: httpx.Client) -> None:
     answer = client.get("/rankers/random/explain", params={"impression": shown["impression"], "id": "i1"})
     assert (answer.status_code, "no weight per feature" in answer.json()["detail"]) == (422, True)
     assert client.get("/rankers/random/weights").json()["weights"] == []
-    assert client.get("/rankers/random/explain").status_code == 422
+    nothing = client.get("/rankers/random/explain", params={"impression": "x"})
+    assert (nothing.status_code, nothing.json()["errors"][0]["field"]) == (422, "id")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rankloop.core.adapter import Id
+from rankloop.core.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.learner import from_layers
 from rankloop.features.explanation import Contribution, Explanation, explained, named_weights
@@ -13,6 +13,7 @@ from rankloop.service.ranker.runtime import RankerRuntime
 from rankloop.service.ranker.trainer import logged_values
 
 MAX_NAMES = 100
+MAX_ITEMS = 20  # of an impression whose names are told
 
 
 def explanation_of(runtime: RankerRuntime, ranked: Ranked, id: str) -> dict[str, Any]:
@@ -37,9 +38,7 @@ def recent_weights(runtime: RankerRuntime, recent: Sequence[Ranked], most: int =
         weights = weights_of(config, state, most)
         return {"weights": [{"name": name, "weight": weight} for name, weight in weights.items()]}
     version = config.schema.version
-    known = [
-        (ranked.ids, logged_values(ranked, config, runtime.catalogue)) for ranked in recent if ranked.schema == version
-    ]
+    known = [_seen(ranked, runtime) for ranked in recent if ranked.schema == version]
     named = named_weights(config.encoders[version], from_layers(state, "cells"), known)
     largest = list(named.items())[:most]
     return {
@@ -48,6 +47,13 @@ def recent_weights(runtime: RankerRuntime, recent: Sequence[Ranked], most: int =
         ],
         "impressions": [_named(ranked) for ranked in reversed(recent)],
     }
+
+
+def _seen(ranked: Ranked, runtime: RankerRuntime) -> tuple[list[Id], RawValues]:
+    """The items at the top of an impression, with their values."""
+    values = logged_values(ranked, runtime.config, runtime.catalogue)
+    seen = ranked.order[: runtime.config.problem.shown or MAX_ITEMS][:MAX_ITEMS]
+    return [ranked.ids[i] for i in seen], values._replace(rows=[values.rows[i] for i in seen])
 
 
 def _explained(runtime: RankerRuntime, ranked: Ranked, item: int) -> Explanation:

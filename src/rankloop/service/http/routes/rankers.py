@@ -60,7 +60,7 @@ def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
         return json(ranker_report(service(), name))
 
     @app.get("/rankers/{name}/explain", openapi_extra=gives(), tags=["rankers"])
-    async def explain(name: str, impression: str, id: str) -> Response:
+    async def explain(name: str, impression: str = "", id: str = "") -> Response:
         """What each value of an item adds to its score now, by name, the largest first."""
         return json(await service().explain(name, impression, id))
 
