@@ -94,7 +94,7 @@ class VowpalWabbit:
 class Logistic(VowpalWabbit):
     """A logistic regression of the click on everything and the position; the greatest probability first."""
 
-    def __init__(self, seed: int, arguments: str = "--ftrl --ftrl_alpha 0.3 --ftrl_beta 1") -> None:
+    def __init__(self, seed: int, arguments: str = "--ftrl --ftrl_alpha 0.3 --ftrl_beta 1 --l2 1") -> None:
         super().__init__(f"--loss_function logistic {arguments}", seed)
 
     def rank(self, candidates: list[Fields], context: Fields) -> list[int]:
@@ -155,7 +155,7 @@ class River:
     A plain function makes the crosses: river's own products of transformers give the same columns more slowly.
     """
 
-    def __init__(self, seed: int, alpha: float = 0.3, beta: float = 1.0, l2: float = 0.0) -> None:
+    def __init__(self, seed: int, alpha: float = 0.3, beta: float = 1.0, l2: float = 1.0) -> None:
         from river import linear_model, optim
 
         optimizer = optim.FTRLProximal(alpha=alpha, beta=beta, l1=0.0, l2=l2)

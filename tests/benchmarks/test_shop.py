@@ -1,11 +1,12 @@
 """The simulated shop: the same for a seed, clicks as the formulas say, and products that come and go."""
 
+import json
 from itertools import islice, permutations
 from math import exp, log
 
 import numpy as np
 import pytest
-from benchmarks import shop_peers
+from benchmarks import bench_shop, shop_peers
 from benchmarks.bench_shop import GRIDS, SIDES, encoded, played
 from benchmarks.environment import DISTRIBUTIONS, installed
 from benchmarks.shop import (
@@ -278,6 +279,16 @@ def test_encoding_is_timed_for_known_and_new_rows():
     known, fresh = encoded(lambda seed: arm, few(n=2))
     assert min(known, fresh) >= 0.0
     assert [len(arm.met), arm.met[0] is arm.met[1], arm.met[1] is arm.met[2]] == [6, False, True]
+
+
+def test_results_are_kept_side_by_side(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench_shop, "RESULTS", tmp_path / "shop.json")
+    bench_shop.keep(("shop", 0, "random", 30), {"all": 0.5})
+    bench_shop.keep(("shop", 1, "random", 30), {"all": 0.6})
+    bench_shop.keep(("shop", 1, "oracle", 30), {"all": 1.9})
+    bench_shop.keep(("shop", 0, "random", 30), {"all": 0.7})
+    kept = json.loads((tmp_path / "shop.json").read_text())
+    assert kept["shops"] == {"shop": {"random": {"0": {"all": 0.7}, "1": {"all": 0.6}}, "oracle": {"1": {"all": 1.9}}}}
 
 
 def test_what_was_tried_is_told_for_every_peer():
