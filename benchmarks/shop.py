@@ -224,7 +224,7 @@ class Shelves:
         self.product[self.products.slot[arrived]] = np.arange(arrived.start, arrived.stop)
         self.since[arrived], self.there = self.day, arrived.stop
 
-    def age(self, numbers: Ints) -> Ints:
+    def age(self, numbers: Any) -> Any:
         return self.products.age[numbers] + self.day - self.since[numbers]
 
     def row(self, number: int) -> Fields:

@@ -5,7 +5,7 @@ Every side gets the same: names of categories, words and ids, and numbers as ten
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import floor, log, log1p
 from typing import Any
@@ -14,7 +14,7 @@ from benchmarks.shop import CONTEXT, FEATURES, Fields
 
 Columns = list[tuple[str, float]]
 # A number is spread over the two nearest knots of its own scale.
-SCALES = {
+SCALES: dict[str, Callable[[float], float]] = {
     "price": lambda value: log(value) / 0.5,
     "rating": lambda value: value / 0.5,
     "age_days": lambda value: log1p(value) / 0.5,
@@ -55,7 +55,7 @@ def by_field(row: Mapping[str, Any], kinds: Mapping[str, str]) -> Iterator[tuple
 class Kept:
     """What is made of a product's row, once for as long as the row is the same."""
 
-    def __init__(self, make: Any) -> None:
+    def __init__(self, make: Callable[[Fields], Any]) -> None:
         self.make, self.made = make, dict[str, tuple[Fields, Any]]()
 
     def __call__(self, row: Fields) -> Any:

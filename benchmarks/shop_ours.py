@@ -16,8 +16,8 @@ class Rankloop:
         self.ranker = Ranker(
             learner,
             features=FEATURES,
-            context=CONTEXT,  # type: ignore[arg-type]
-            crosses=list(CROSSES),  # type: ignore[call-arg]
+            context=CONTEXT,
+            crosses=list(CROSSES),
             shown=SHOWN,
             seed=seed,
         )
