@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import runpy
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from rankloop.client import AsyncClient, Client, Refused, Taken, Unreachable, pauses
 from rankloop.core.errors import InvalidInput
+from rankloop.features.schema import Schema
+from tests.docs.pages import blocks_of
 from tests.service.cases import SHOP, Location, report, running
 
 pytestmark = pytest.mark.usefixtures("broken_connections_end_here")
@@ -198,3 +203,47 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def test_the_examples_of_the_page_are_true(tmp_path: Path) -> None:
+    page = Path(__file__).parents[1] / "docs" / "service.md"
+    (tmp_path / "page.py").write_text(next(code for code in blocks_of(page) if "def by_name" in code))
+    names = runpy.run_path(str(tmp_path / "page.py"))
+    with running(Location(tmp_path / "data")) as client:
+        assert sorted(names["show_and_learn"](str(client.base_url))) == ["a", "b"]
+        first = names["by_name"](str(client.base_url))
+        assert first in {"sku = a", "brand = Acme", "segment = sport × brand = Acme"}
+
+
+def test_values_that_json_does_not_know(served: httpx.Client) -> None:
+    fields = {"since": "date", "price": "number", "tags": "category", "vector": {"kind": "vector", "size": 2}}
+    with Client(str(served.base_url)) as client:
+        client.create("plain", learner="click_regression", schema=Schema(fields))
+        row = {"since": date(2026, 11, 15), "price": np.float64(3.5), "tags": {"a", "b"}, "vector": np.ones(2)}
+        shown = client.rank("plain", {"x": row, "y": {"vector": "AACAPwAAAEA="}})
+        assert client.feedback("plain", shown, clicks=["x"], final=True).verdict == "closed"
+        parts = {part.name: part.value for part in client.explain("plain", shown, "y").contributions}
+        assert (parts["vector[0]"], parts["vector[1]"]) == (1.0, 2.0)
+        assert client.weights("plain")["impressions"][0]["impression"] == shown.impression
+        with pytest.raises(ValueError, match="JSON"):
+            client.rank("plain", {"x": {"price": float("nan")}})
+
+
+def test_schemas_and_catalogues_awaited(served: httpx.Client, tmp_path: Path) -> None:
+    async def loop() -> tuple[int, int, str]:
+        async with AsyncClient(str(served.base_url)) as client:
+            changed = (await client.put_catalogue("awaited", {1: {"price": 3}, "b": {"price": 4}}))["changed"]
+            problem, schema = {"catalogue": "awaited"}, {"features": {"price": "number"}, "bits": 8}
+            await client.create("awaited", learner="fair_pairs", problem=problem, schema=schema)
+            shown = await client.rank("awaited", ids=[1, "b"])
+            await client.feedback("awaited", shown, clicks=["b"], final=True)
+            version = (await client.evolve("awaited", features={"age": "number"}))["schema"]["version"]
+            assert (await client.catalogue("awaited"))["rows"] == 2
+            assert (await client.weights("awaited"))["weights"] == []  # nothing was ranked by this version yet
+            found = await client.explain("awaited", shown.impression, 1)
+            await client.download("awaited", tmp_path / "awaited.rankloop")
+            await client.upload("awaited-too", tmp_path / "awaited.rankloop")
+            return changed, version, found.contributions[0].name[:7]
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        assert thread.submit(asyncio.run, loop()).result() == (2, 2, "price ≈")

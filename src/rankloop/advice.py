@@ -77,9 +77,8 @@ def choices(feedback: str, items: str | None = None) -> tuple[Choice, ...]:
     rows = [row for row in table() if row.feedback == feedback]
     items = items or rows[0].items
     if items not in ITEMS:
-        raise InvalidInput(
-            f"items are 'features' (numbers), 'fields' (as they are), or 'fixed' or a number for a fixed set; got {items!r}"
-        )
+        known = "'features' (numbers), 'fields' (as they are), or 'fixed' or a number for a fixed set"
+        raise InvalidInput(f"items are {known}; got {items!r}")
     found = tuple(row for row in rows if row.items == items)
     if not found:
         raise InvalidInput(f"for {FEEDBACK[feedback]} there is an answer for items {rows[0].items!r} only")

@@ -7,10 +7,11 @@ with Client("http://127.0.0.1:8080") as client:
 """
 
 import asyncio
+import json
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,19 @@ import numpy as np
 
 from rankloop.core.adapter import Id
 from rankloop.core.errors import InvalidInput, RankloopError
+from rankloop.core.files import atomic_write
 from rankloop.core.types import Decision
-from rankloop.impression import Impression, Shown
+from rankloop.features.explanation import Contribution, Explanation
+from rankloop.features.schema import Schema
+from rankloop.impression import Impression, Shown, plain_value
 
 __all__ = ["AsyncClient", "Client", "Impression", "Refused", "Shown", "Taken", "Unreachable"]
 
 ADDRESS = "http://127.0.0.1:8080"
 PATIENCE = 30.0  # seconds: a restart of the service takes less
-Features = Sequence[float] | Mapping[str, float]
-Context = Sequence[float] | Mapping[str, float | str | bool | None]  # numbers, or columns by name
+Row = Mapping[str, Any]  # values by name
+Features = Sequence[float] | Row
+Context = Sequence[float] | Row  # numbers, or columns by name
 Items = Mapping[Id, Features] | Sequence[Mapping[str, Any]]
 AGAIN = (429, 502, 503, 504, 507)
 LOST = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
@@ -72,13 +77,22 @@ class Request:
     path: str
     body: Any = None
     key: str | None = None
+    query: Mapping[str, str] | None = None
 
     def arguments(self) -> dict[str, Any]:
-        headers = {"Idempotency-Key": self.key} if self.key else {}
-        sent = {"content": self.body} if isinstance(self.body, bytes) else {"json": self.body}
-        if isinstance(self.body, bytes):
+        headers, content = {"Idempotency-Key": self.key} if self.key else {}, self.body
+        if isinstance(content, bytes):
             headers["Content-Type"] = "application/octet-stream"
-        return {"method": self.method, "url": self.path, "headers": headers, **sent}
+        elif content is not None:
+            headers["Content-Type"] = "application/json"
+            content = json.dumps(content, ensure_ascii=False, allow_nan=False, default=plain_value).encode()
+        return {
+            "method": self.method,
+            "url": self.path,
+            "headers": headers,
+            "content": content,
+            "params": self.query,
+        }
 
 
 def rank_request(path: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any]) -> Request:
@@ -96,8 +110,26 @@ def feedback_request(path: str, shown: Impression | str, final: bool, given: Map
     return Request("POST", f"{path}/feedback", {"impression": impression, "final": final, **revealed})
 
 
-def create_request(name: str, learner: Any, problem: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
-    return Request("PUT", f"/rankers/{name}", {"learner": learner, "problem": dict(problem), **more})
+def create_request(
+    name: str, learner: Any, problem: Mapping[str, Any], schema: Schema | Row | None, more: Mapping[str, Any]
+) -> Request:
+    plain = schema.to_plain() if isinstance(schema, Schema) else schema
+    problem = dict(problem) | ({} if plain is None else {"schema": dict(plain)})
+    return Request("PUT", f"/rankers/{name}", {"learner": learner, "problem": problem, **more})
+
+
+def evolve_request(name: str, change: Mapping[str, Any]) -> Request:
+    return Request("PATCH", f"/rankers/{name}/schema", {part: value for part, value in change.items() if value})
+
+
+def explain_request(name: str, shown: Impression | str, id: Id) -> Request:
+    impression = shown if isinstance(shown, str) else shown.impression
+    return Request("GET", f"/rankers/{name}/explain", query={"impression": impression, "id": str(id)})
+
+
+def catalogue_request(name: str, rows: Mapping[Any, Row | None]) -> Request:
+    listed = {str(id): None if row is None else dict(row) for id, row in rows.items()}
+    return Request("PUT", f"/catalogues/{name}", {"rows": listed})
 
 
 def upload_request(name: str, path: str | os.PathLike[str]) -> Request:
@@ -138,6 +170,21 @@ def impression_of(answer: Mapping[str, Any]) -> Impression:
     impression, ids, state, log_propensity = _parts(answer, ("impression", "ranking", "state", "log_propensity"))
     decision: Decision[Any] = Decision(np.arange(len(ids)), np.nan if log_propensity is None else log_propensity, ())
     return Impression(items=ids, decision=decision, impression=impression, state=state)
+
+
+def file_of(response: httpx.Response) -> bytes:
+    """The content of a file, or what the service said instead."""
+    if not response.is_success:
+        answer_of(response)
+    return response.content
+
+
+def explanation_of(answer: Mapping[str, Any]) -> Explanation:
+    """What `Ranker.explain` returns."""
+    id, score, parts = _parts(answer, ("id", "score", "contributions"))
+    found = [Contribution._make(_parts(part, Contribution._fields)) for part in parts]
+    found = [part._replace(shares_column_with=tuple(part.shares_column_with)) for part in found]
+    return Explanation(id, score, found)
 
 
 def taken_of(answer: Mapping[str, Any]) -> Taken:
@@ -187,13 +234,54 @@ class Client:
     def close(self) -> None:
         self._http.close()
 
-    def create(self, name: str, *, learner: Any, problem: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """Create a ranker, or see that it is there already."""
-        return dict(self.send(create_request(name, learner, problem, more)))
+    def create(
+        self,
+        name: str,
+        *,
+        learner: Any,
+        problem: Mapping[str, Any] = {},
+        schema: Schema | Row | None = None,
+        **more: Any,
+    ) -> dict[str, Any]:
+        """Create a ranker, or see that it is there already; a `schema` says of what kinds its fields are."""
+        return dict(self.send(create_request(name, learner, problem, schema, more)))
 
     def upload(self, name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Create a ranker that goes on from a saved file, or see that it did; another of that name is refused (409)."""
         return dict(self.send(upload_request(name, path)))
+
+    def download(self, name: str, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that `rankloop.load` opens and `upload` takes."""
+        atomic_write(Path(path), self.send(Request("GET", f"/rankers/{name}/state"), file_of))
+
+    def evolve(
+        self,
+        name: str,
+        *,
+        features: Row | None = None,
+        context: Row | None = None,
+        crosses: Sequence[str] = (),
+        remove: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """Add fields and crosses to the schema of a live ranker, or remove some; the same again changes nothing."""
+        change = {"features": features, "context": context, "crosses": list(crosses), "remove": list(remove)}
+        return dict(self.send(evolve_request(name, change)))
+
+    def explain(self, name: str, shown: Impression | str, id: Id) -> Explanation:
+        """What each value of a shown item adds to its score now, by name, the largest first."""
+        return explanation_of(self.send(explain_request(name, shown, id)))
+
+    def weights(self, name: str) -> dict[str, Any]:
+        """The largest weights by name; with a schema of the names in recent impressions."""
+        return dict(self.send(Request("GET", f"/rankers/{name}/weights")))
+
+    def put_catalogue(self, name: str, rows: Mapping[Any, Row | None]) -> dict[str, Any]:
+        """Rows by id, so that `rank(name, ids=[…])` is enough; None takes one away, all others stay."""
+        return dict(self.send(catalogue_request(name, rows)))
+
+    def catalogue(self, name: str) -> dict[str, Any]:
+        """How many rows it has, since which event, and who uses it."""
+        return dict(self.send(Request("GET", f"/catalogues/{name}")))
 
     def rank(
         self,
@@ -228,18 +316,18 @@ class Client:
         """Wins, ties and losses of side a, their ratio wins / losses, and the p-value of the sign test."""
         return dict(self.send(Request("GET", path_of(name, True))))
 
-    def send(self, request: Request) -> Any:
+    def send(self, request: Request, read: Callable[[httpx.Response], Any] = answer_of) -> Any:
         """The answer to a call; sent again while the service cannot be reached or is busy."""
         for pause in pauses(self._patience):
             try:
                 response = self._http.request(**request.arguments())
                 if response.status_code not in AGAIN:
-                    return answer_of(response)
+                    return read(response)
             except LOST:
                 pass
             time.sleep(pause)
         try:
-            return answer_of(self._http.request(**request.arguments()))
+            return read(self._http.request(**request.arguments()))
         except LOST as error:
             raise unreachable(self._address, self._patience) from error
 
@@ -262,13 +350,54 @@ class AsyncClient:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def create(self, name: str, *, learner: Any, problem: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """Create a ranker, or see that it is there already."""
-        return dict(await self.send(create_request(name, learner, problem, more)))
+    async def create(
+        self,
+        name: str,
+        *,
+        learner: Any,
+        problem: Mapping[str, Any] = {},
+        schema: Schema | Row | None = None,
+        **more: Any,
+    ) -> dict[str, Any]:
+        """Create a ranker, or see that it is there already; a `schema` says of what kinds its fields are."""
+        return dict(await self.send(create_request(name, learner, problem, schema, more)))
 
     async def upload(self, name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Create a ranker that goes on from a saved file, or see that it did; another of that name is refused (409)."""
         return dict(await self.send(upload_request(name, path)))
+
+    async def download(self, name: str, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that `rankloop.load` opens and `upload` takes."""
+        atomic_write(Path(path), await self.send(Request("GET", f"/rankers/{name}/state"), file_of))
+
+    async def evolve(
+        self,
+        name: str,
+        *,
+        features: Row | None = None,
+        context: Row | None = None,
+        crosses: Sequence[str] = (),
+        remove: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """Add fields and crosses to the schema of a live ranker, or remove some; the same again changes nothing."""
+        change = {"features": features, "context": context, "crosses": list(crosses), "remove": list(remove)}
+        return dict(await self.send(evolve_request(name, change)))
+
+    async def explain(self, name: str, shown: Impression | str, id: Id) -> Explanation:
+        """What each value of a shown item adds to its score now, by name, the largest first."""
+        return explanation_of(await self.send(explain_request(name, shown, id)))
+
+    async def weights(self, name: str) -> dict[str, Any]:
+        """The largest weights by name; with a schema of the names in recent impressions."""
+        return dict(await self.send(Request("GET", f"/rankers/{name}/weights")))
+
+    async def put_catalogue(self, name: str, rows: Mapping[Any, Row | None]) -> dict[str, Any]:
+        """Rows by id, so that `rank(name, ids=[…])` is enough; None takes one away, all others stay."""
+        return dict(await self.send(catalogue_request(name, rows)))
+
+    async def catalogue(self, name: str) -> dict[str, Any]:
+        """How many rows it has, since which event, and who uses it."""
+        return dict(await self.send(Request("GET", f"/catalogues/{name}")))
 
     async def rank(
         self,
@@ -303,17 +432,17 @@ class AsyncClient:
         """Wins, ties and losses of side a, their ratio wins / losses, and the p-value of the sign test."""
         return dict(await self.send(Request("GET", path_of(name, True))))
 
-    async def send(self, request: Request) -> Any:
+    async def send(self, request: Request, read: Callable[[httpx.Response], Any] = answer_of) -> Any:
         """The answer to a call; sent again while the service cannot be reached or is busy."""
         for pause in pauses(self._patience):
             try:
                 response = await self._http.request(**request.arguments())
                 if response.status_code not in AGAIN:
-                    return answer_of(response)
+                    return read(response)
             except LOST:
                 pass
             await asyncio.sleep(pause)
         try:
-            return answer_of(await self._http.request(**request.arguments()))
+            return read(await self._http.request(**request.arguments()))
         except LOST as error:
             raise unreachable(self._address, self._patience) from error

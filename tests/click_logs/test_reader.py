@@ -107,7 +107,8 @@ def test_texts_are_named_all_at_once(tmp_path):
     assert str(refused.value) == (
         "clicks.csv: my brand, since are not columns of numbers, and features are: write a 0/1 column for each value "
         "of a text, of a time (since) an age or an hour, or leave out what is no feature: --without 'my brand' "
-        '--without since (in Python without=["my brand", "since"])'
+        '--without since (in Python without=["my brand", "since"]), or learn from texts as they are with a schema, '
+        "which --guess-schema FILE writes"
     )
     assert read_click_log(path, ["my brand", "since"]).described == "features: price"
 
@@ -243,3 +244,52 @@ def test_train_on_clicks_is_what_the_command_does(table, tmp_path):
     assert load(out / "model.rankloop").learner == load(tmp_path / "own.rankloop").learner
     with pytest.raises(InvalidInput, match="no click"):
         train_on_clicks(log._replace(clicked=np.zeros(len(log.clicked))))
+
+
+def leaky(folder: Path) -> Path:
+    """A log in which `bought` and `amount` are known only after the click, and `click_2` is the click."""
+    rng, lines = np.random.default_rng(0), ["impression,item,position,click,price,purchased,amount,click_2"]
+    for impression in range(80):
+        for position, item in enumerate(rng.permutation(4)):
+            click = int(rng.random() < 0.4)
+            bought = int(click and rng.random() < 0.5)
+            price = rng.integers(1, 50)
+            lines.append(f"{impression},{item},{position},{click},{price},{bought},{bought * price},{click}")
+    path = folder / "leaky.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_outcomes_are_no_features(tmp_path):
+    log = read_click_log(leaky(tmp_path))
+    assert log.feature_names == ("price",)
+    assert log.described == (
+        "features: price; outcomes, so not features: purchased (named like an outcome), amount (only clicked rows have "
+        "it), click_2 (the same as the click)"
+    )
+    asked = read_click_log(leaky(tmp_path), asked_for=["purchased"])
+    assert asked.feature_names == ("price", "purchased")
+    assert dict(asked.outcomes).keys() == {"amount", "click_2"}
+    with pytest.raises(InvalidInput, match=r"no column 'purchase'; did you mean 'purchased'\?"):
+        read_click_log(leaky(tmp_path), asked_for=["purchase"])
+
+
+def test_train_names_outcomes_and_takes_them_when_asked(tmp_path, capsys):
+    log, out = str(leaky(tmp_path)), str(tmp_path / "out")
+    for more, features in (([], ["price"]), (["--feature", "purchased"], ["price", "purchased"])):
+        with pytest.raises(SystemExit) as leaving:
+            main(["train", "--log", log, "--out", out, "--regularisation", "1", "--json", *more])
+        assert not leaving.value.code
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["features"] == features
+        assert ("purchased" in answer["outcomes"]) == (not more)
+
+
+def test_an_empty_cell_is_missing_and_named(tmp_path):
+    path = tmp_path / "clicks.csv"
+    path.write_text("impression,position,click,price,stars\n1,1,1,2,1\n1,2,0,3,\n")
+    with pytest.raises(InvalidInput, match=r"clicks\.csv, row 2: stars is missing, and features are numbers"):
+        read_click_log(path)
+    path.write_text("impression,position,click,price\n1,1,1,2\n1,2,0,inf\n")
+    with pytest.raises(InvalidInput, match=r"clicks\.csv, row 2: price is inf; it must be a finite number"):
+        read_click_log(path)

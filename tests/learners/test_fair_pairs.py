@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankloop import InvalidInput, build, parse_measure, play
+from rankloop import InvalidInput, build, parse_measure, play, spec_of
+from rankloop.core.kernels import ALL
 from rankloop.data.streams.web_search import WebSearch
 from rankloop.feedback.gaussian_grader import GaussianGrader
 from rankloop.learners.fair_pairs import FairPairs, pair_gradient
@@ -33,7 +34,7 @@ def orders(scores, swap):
             yield np.array(ranking), first, 0.5 * probability
 
 
-def expected_step(scores, newest, swap, click, bias):
+def expected_step(scores, newest, swap, click, bias, either=False):
     """Over orders and clicks: item i at place p is clicked with probability click[i] · bias[p]."""
     total = np.zeros(len(scores))
     for ranking, first, p_order in orders(scores, swap):
@@ -42,17 +43,18 @@ def expected_step(scores, newest, swap, click, bias):
             p_clicks = math.prod(c if hit else 1 - c for hit, c in zip(pattern, probabilities))
             clicked = np.zeros(len(scores))
             clicked[ranking] = pattern
-            total += p_order * p_clicks * pair_gradient(newest, scores, ranking, first, swap, clicked)
+            total += p_order * p_clicks * pair_gradient(newest, scores, ranking, first, swap, clicked, ALL, either)
     return total
 
 
+@pytest.mark.parametrize("either", [False, True])
 @pytest.mark.parametrize("swap", [0.1, 0.5, 0.8])
-def test_the_step_is_unbiased(swap):
+def test_the_step_is_unbiased(swap, either):
     """Equally good items that the newest weights score alike get no step, wherever they were shown and how often."""
     scores, bias = np.array([0.4, 1.0, -0.3, 0.0]), np.array([1.0, 0.7, 0.4, 0.2])
-    step = expected_step(scores, np.zeros(4), swap, np.full(4, 0.6), bias)
+    step = expected_step(scores, np.zeros(4), swap, np.full(4, 0.6), bias, either)
     np.testing.assert_allclose(step, 0.0, atol=1e-14)
-    better = expected_step(scores, np.zeros(4), swap, np.array([0.6, 0.6, 0.9, 0.6]), bias)
+    better = expected_step(scores, np.zeros(4), swap, np.array([0.6, 0.6, 0.9, 0.6]), bias, either)
     assert better[2] > 0
 
 
@@ -79,6 +81,36 @@ def test_pair_gradient_twin(n_items, data, swap):
         wanted[lower] += step
         wanted[upper] -= step
     np.testing.assert_allclose(pair_gradient(newest, scores, ranking, first, swap, clicked), wanted, atol=1e-12)
+
+
+@given(st.integers(2, 7), st.data(), st.sampled_from([ALL, 1, 3, 4, 9]))
+def test_pair_gradient_of_either_click_twin(n_items, data, shown):
+    """A pair counts for whichever item was clicked more, unless one of the two is not seen."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    scores, newest, swap = rng.normal(size=n_items).round(1), rng.normal(size=n_items), 0.2
+    best = np.argsort(-scores, kind="stable").tolist()
+    ranking, first, _ = data.draw(st.sampled_from(list(orders(scores, swap))))
+    seen = n_items if shown == ALL else min(shown, n_items)
+    clicked = np.zeros(n_items)
+    clicked[ranking[:seen]] = rng.integers(0, 3, seen)
+    wanted = np.zeros(n_items)
+    for j in range(first, seen - 1, 2):
+        loser, winner = sorted((ranking[j], ranking[j + 1]), key=lambda item: clicked[item])
+        probability = swap if best[j] != ranking[j] else 1 - swap
+        step = (clicked[winner] - clicked[loser]) * sigmoid(newest[loser] - newest[winner]) / 2 / probability
+        wanted[winner] += step
+        wanted[loser] -= step
+    gradient = pair_gradient(newest, scores, ranking, first, swap, clicked, shown, True)
+    np.testing.assert_allclose(gradient, wanted, atol=1e-12)
+    upward = pair_gradient(newest, scores, ranking, first, swap, clicked)
+    assert np.array_equal(pair_gradient(newest, scores, ranking, first, swap, clicked, shown, False), upward)
+
+
+def test_specs_from_before_either_mean_what_they_did():
+    old = build({"kind": "fair_pairs", "swap": 0.3, "learning_rate": 0.1, "memory": 3000, "start": []})
+    assert old == FairPairs()
+    assert "either" not in spec_of(old)
+    assert build(spec_of(FairPairs(either=True))).either
 
 
 def test_the_list_is_sorted_by_the_mean_of_all_weights():

@@ -207,3 +207,18 @@ def test_a_spoiled_encoding_is_refused(saved, spoiled):
     saved.with_name("ads.rankloop.json").write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInput, match=r"encoding has ads|do not belong together"):
         load_policy(saved)
+
+
+def test_outcomes_are_left_out_and_named(tmp_path):
+    """What only clicked rows have would be the best predictor of all, and nobody has it when an ad is chosen."""
+    clicks = [n % 5 == 0 for n in range(200)]
+    rows = [f"{n % 7},{click:d},{click * n},{n % 2},{click:d},0.5" for n, click in enumerate(clicks)]
+    table = table_of(tmp_path / "log.csv", rows, "age,purchased,amount,ad,click,propensity")
+    encoding = encoding_of(table.pieces())
+    assert encoding.columns == ("age",)
+    said = "left out as outcomes: purchased (named like an outcome), amount (only clicked rows have it)"
+    assert encoding.described.endswith(said)
+    assert Encoding.from_plain(encoding.to_plain()) == encoding
+    assert encoding_of(table.pieces(), asked_for=["amount"]).columns == ("age", "amount")
+    assert encoding_of(table.pieces(), context=["purchased"]).columns == ("purchased",)
+    assert train_policy(table, asked_for=["amount"]).encoding.columns == ("age", "amount")

@@ -130,9 +130,10 @@ def train_policy(
     *,
     context: Sequence[str] | None = None,
     without: Sequence[str] = (),
+    asked_for: Sequence[str] = (),
 ) -> TrainedPolicy:
     """Train rankers on a random `share` of the log, up to half a million rows; for the columns see `encoding_of`."""
-    encoding = encoding_of(table.pieces(), context, without)
+    encoding = encoding_of(table.pieces(), context, without, asked_for)
     if len(encoding.ads) < 2:
         raise InvalidInput(f"{table.path.name} shows only the ad {encoding.ads[0]!r}; there is nothing to choose")
     log = training_rows(table, encoding, seed, share)

@@ -14,17 +14,34 @@ from rankloop.bandits.train import train_policy
 from rankloop.cli.output import print_json
 from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput
+from rankloop.core.session import Session
 from rankloop.data.folder import given_path
-from rankloop.evaluation import LogTable, Options, evaluate_on_impressions, evaluate_on_rankings, evaluate_target
+from rankloop.evaluation import (
+    LogTable,
+    Options,
+    evaluate_on_impressions,
+    evaluate_on_lists,
+    evaluate_on_rankings,
+    evaluate_target,
+)
 from rankloop.evaluation.off_policy.estimators import ALIASES
 from rankloop.evaluation.off_policy.overlap import is_off_balance
-from rankloop.evaluation.off_policy.ranking_log import BY_POSITION
+from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA
 from rankloop.evaluation.off_policy.sums import NeverShown
-from rankloop.evaluation.ranking.saved_model import load_unscaled
+from rankloop.evaluation.ranking.saved_model import load_with_schema
 from rankloop.evaluation.report import PER_PAGE, Report, plot_report, verdicts
-from rankloop.logs.columns import GUESSES, named_columns
-from rankloop.logs.impressions import holds_impressions, read_impressions
-from rankloop.service.log.rankings import feature_names_in, is_service_log, logged_rankings
+from rankloop.features.schema import Schema
+from rankloop.logs.columns import GUESSES, RAW_GUESSES, named_columns
+from rankloop.logs.impressions import (
+    exported_names,
+    exported_schemas,
+    holds_impressions,
+    read_impressions,
+    read_shown_lists,
+)
+from rankloop.logs.shown_lists import lists_of, read_raw_table
+from rankloop.logs.typed_columns import fields_of
+from rankloop.service.log.rankings import feature_names_in, is_service_log, logged_rankings, schemas_in
 
 PICTURES = (".png", ".svg", ".pdf")
 TRAINED = "trained policy"
@@ -65,6 +82,10 @@ def evaluate_log(log: str, asked: LogOptions, plot: Path | None, as_json: bool) 
 
 def _on_table(path: Path, asked: LogOptions, watch: Callable[[int], None]) -> Report:
     """A saved policy, the policy of a column, or one that is trained on half of the rows, as 0.1 did it."""
+    if asked.model is not None:
+        session, schema = load_with_schema(asked.model)
+        if schema is not None:
+            return _on_lists(path, session, schema, asked)
     table = LogTable(path, **named_columns(asked.column, tuple(GUESSES)))
     seed = asked.options.seed
     rest: dict[str, Any] = {"method": asked.method, "options": asked.options, "seed": seed, "watch": watch}
@@ -80,32 +101,74 @@ def _on_table(path: Path, asked: LogOptions, watch: Callable[[int], None]) -> Re
     return evaluate_policies(table, trained.encoding, policies, model=trained.model, **rest)
 
 
+def _on_lists(path: Path, session: Session, schema: Schema, asked: LogOptions) -> Report:
+    """A saved ranker with a schema on a table of lists, each with the probability with which it was shown."""
+    table = read_raw_table(path, schema, named_columns(asked.column, tuple(RAW_GUESSES)))
+    if not table.roles.propensity:
+        raise InvalidInput(
+            f"{path.name} has no column with the probability of each list (such as propensity), without which it "
+            "cannot tell what another ranker would earn: add --column propensity=NAME"
+        )
+    _refuse_by_position(path.name, asked)
+    rest = f"ranker of {asked.model.name if asked.model else ''}", asked.method, asked.options
+    with _way_on(""):
+        return evaluate_on_lists(session, schema, lists_of(table, schema), *rest)
+
+
 def _on_export(path: Path, asked: LogOptions) -> Report:
     """A saved ranker on an export of impressions, by the probabilities of whole rankings."""
-    if ALIASES.get(asked.method, asked.method) in BY_POSITION:
-        raise InvalidInput(
-            f"{path.name} tells the probabilities of whole rankings only, and {asked.method} needs those of places: "
-            "give the folder of the service instead, in which the states are that drew the rankings"
-        )
+    _refuse_by_position(path.name, asked)
     model = _named_model(asked, path.name)
+    (session, schema), known = load_with_schema(model), exported_schemas(path)
     rest = f"ranker of {model.name}", asked.method, asked.options
     with _way_on("try --method position_wise, with the folder of the service instead of its export"):
-        return evaluate_on_impressions(load_unscaled(model), read_impressions(path), *rest)
+        if schema is not None and known:
+            _check_fields(schema, known, model.name, path.name)
+            return evaluate_on_lists(session, schema, read_shown_lists(path), *rest)
+        if schema is not None or known:
+            learned, given = (BY_SCHEMA, BY_NUMBERS) if schema is not None else (BY_NUMBERS, BY_SCHEMA)
+            raise InvalidInput(f"{model.name} learned from {learned}; {path.name} has {given}")
+        names = exported_names(path)
+        return evaluate_on_impressions(session, read_impressions(path), *rest, feature_names=names)
+
+
+def _refuse_by_position(log: str, asked: LogOptions) -> None:
+    if ALIASES.get(asked.method, asked.method) in BY_POSITION:
+        raise InvalidInput(
+            f"{log} tells the probabilities of whole rankings only, and {asked.method} needs those of places: "
+            "give the folder of the service instead, in which the states are that drew the rankings"
+        )
+
+
+def _check_fields(schema: Schema, logged: Sequence[Schema], model: str, log: str) -> None:
+    """Refuse a ranker that learned from fields which a log never had; those that an item is known by are there."""
+    features, context = fields_of(logged)
+    own = [name for name, kind in schema.features.items() if not kind.memory]
+    missing = next((name for name in own if name not in features), None)
+    missing = missing or next((name for name in schema.context if name not in context), None)
+    if missing is not None:
+        known = ", ".join([*features, *context])
+        raise InvalidInput(f"{model} learned from {missing}, which {log} does not have; it has {known}")
 
 
 def _on_service(log: str, asked: LogOptions) -> Report:
     """A saved ranker on the log of a service, by the probabilities of positions or of whole rankings."""
     model = _named_model(asked, log)
+    session, schema = load_with_schema(model)
+    known = [] if schema is None else schemas_in(log, asked.ranker)
+    if schema is not None and known:
+        _check_fields(schema, known, model.name, log)
     by_position = ALIASES.get(asked.method, asked.method) in BY_POSITION
     with _way_on("" if by_position else "try --method position_wise, which weighs places instead of whole rankings"):
         return evaluate_on_rankings(
-            load_unscaled(model),
+            session,
             logged_rankings(log, asked.ranker),
             f"ranker of {model.name}",
             asked.method,
             asked.options,
             positions=asked.positions,
             feature_names=lambda: feature_names_in(log, asked.ranker),
+            schema=schema,
         )
 
 

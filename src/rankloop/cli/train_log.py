@@ -1,10 +1,7 @@
 """`rankloop train --log`: a ranker from a log of lists and their clicks, a policy from a log of shown ads."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
 import typer
 
 from rankloop.bandits.policy_evaluation import evaluate_policies
@@ -13,37 +10,31 @@ from rankloop.bandits.train import train_policy
 from rankloop.cli.evaluate_log import TRAINED, print_report, saved_lines
 from rankloop.cli.output import print_json, show_table
 from rankloop.cli.progress import progress_bar
+from rankloop.cli.train_schema import LogTraining, bias_of, guess_schema, train_by_schema
 from rankloop.click_logs.reader import read_click_log
 from rankloop.click_logs.train import GAIN, train_on_clicks
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats
 from rankloop.data.folder import given_path
 from rankloop.evaluation import LogTable
 from rankloop.evaluation.report import plot_report
 from rankloop.experiments.report.model import Table
 from rankloop.logs.columns import GUESSES, LIST_GUESSES, holds_lists, named_columns
-from rankloop.logs.impressions import holds_impressions
+from rankloop.logs.impressions import exported_schemas, holds_impressions
 from rankloop.logs.table import column_names
-
-
-class LogTraining(NamedTuple):
-    """How a log is learned from."""
-
-    loss: str
-    tight: bool
-    path: tuple[float, ...]
-    position_bias: str | None
-    clip: float
-    epsilon: float | None
-    seed: int
-    column: Sequence[str]  # ROLE=NAME, where the names of columns do not tell
-    context: Sequence[str]  # of an ad log: only these columns tell of the visitor
-    without: Sequence[str]  # columns that are not learned from
 
 
 def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     """Lists and ads are told apart by their columns, or by what is asked."""
     path = given_path(str(log))
+    if how.guess is not None:
+        guess_schema(path, how, how.guess, as_json)
+        return
+    if how.schema is not None or (holds_impressions(path) and exported_schemas(path)):
+        train_by_schema(path, how, out, as_json)
+        return
+    for name in ("learner", "passes", "shown"):
+        if getattr(how, name) is not None:
+            raise InvalidInput(f"--{name} is for training with a schema: add --schema FILE (--guess-schema writes one)")
     of_ads = how.epsilon is not None or bool(how.context)
     of_ads |= any(part.split("=")[0] in GUESSES.keys() - LIST_GUESSES.keys() for part in how.column)
     roles = named_columns(how.column, tuple(GUESSES if of_ads else LIST_GUESSES))
@@ -57,7 +48,9 @@ def _train_policy(path: Path, roles: dict[str, str], how: LogTraining, out: Path
     """Half of the rows train, the other half says what the policy would earn."""
     table, epsilon = LogTable(path, **roles), how.epsilon or 0.0
     with progress_bar(f"training on {path.name}", "rows") as progress:
-        trained = train_policy(table, how.seed, context=how.context or None, without=how.without)
+        trained = train_policy(
+            table, how.seed, context=how.context or None, without=how.without, asked_for=how.features
+        )
         report = evaluate_policies(
             table,
             trained.encoding,
@@ -75,8 +68,8 @@ def _train_policy(path: Path, roles: dict[str, str], how: LogTraining, out: Path
 
 
 def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path, as_json: bool) -> None:
-    clicks = read_click_log(path, how.without, roles)
-    bias = None if how.position_bias is None else _numbers(how.position_bias)
+    clicks = read_click_log(path, how.without, roles, how.features)
+    bias = None if how.position_bias is None else bias_of(how.position_bias)
     with progress_bar("training", unit="fits") as progress:
         ranker = train_on_clicks(
             clicks,
@@ -98,7 +91,7 @@ def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path
         examined = ranker.examined.tolist()
         answer = {"model": str(model), "regularisation": best, "held_out": curve, "looked_at": examined}
         columns = {"features": clicks.feature_names, "left_out": (*clicks.left_out, *clicks.set_aside)}
-        print_json(answer | columns)
+        print_json(answer | columns | ({"outcomes": dict(clicks.outcomes)} if clicks.outcomes else {}))
         return
 
     typer.echo(clicks.described)
@@ -106,10 +99,3 @@ def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path
     show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))
     typer.echo(f"examination probability, first positions: {', '.join(f'{one:.2f}' for one in ranker.examined[:10])}")
     typer.echo(f"chosen: {best:g}\nmodel: {model}")
-
-
-def _numbers(text: str) -> Floats:
-    try:
-        return np.array([float(part) for part in text.split(",")])
-    except ValueError:
-        raise InvalidInput(f"--position-bias {text!r} must be numbers with commas between, one per place") from None

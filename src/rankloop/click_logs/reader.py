@@ -11,14 +11,22 @@ from rankloop.aliases import renamed
 from rankloop.click_logs.ips_weights import weighted_relevance
 from rankloop.click_logs.position_bias import Bias, Impressions, any_moved, bias_by_em
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats, Ints, finite_floats
-from rankloop.logs.columns import list_columns_of
+from rankloop.core.registry.specs import nearest
+from rankloop.core.types import Floats, Ints
+from rankloop.logs.columns import ListColumns, list_columns_of
 from rankloop.logs.context_columns import Numbers
-from rankloop.logs.impressions import holds_impressions, read_impressions
+from rankloop.logs.impressions import exported_names, holds_impressions, read_impressions
+from rankloop.logs.outcomes import outcomes_of, outcomes_said
 from rankloop.logs.table import CLICK, are_times, read_columns
 
 MAX_POSITIONS = 10_000
+UNTOLD_BIAS = (
+    "no item stands at two places (for the same query, where there are queries), so the position bias cannot be told: "
+    "give --position-bias 1,0.5,… (1,1,…: all places alike), or name the column that tells which item is which, "
+    "--column item=NAME"
+)
 Table = Mapping[str, Any]  # arrays by column
+EMPTY = ", and features are numbers: fill it in, leave the column out (--without), or use a schema, which knows gaps"
 
 
 class ClickLog(NamedTuple):
@@ -33,6 +41,7 @@ class ClickLog(NamedTuple):
     feature_names: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()  # columns that look like ids
     set_aside: tuple[str, ...] = ()  # columns named like a time, or like the click, the item … that another one is
+    outcomes: tuple[tuple[str, str], ...] = ()  # columns that are known only after the click, and why we think so
 
     @property
     def place(self) -> Ints:
@@ -45,6 +54,8 @@ class ClickLog(NamedTuple):
         unused = f"; left out as ids: {', '.join(self.left_out)}" if self.left_out else ""
         if self.set_aside:
             unused += f"; not features, by their names: {', '.join(self.set_aside)}"
+        if self.outcomes:
+            unused += f"; outcomes, so not features: {outcomes_said(dict(self.outcomes))}"
         return f"features: {', '.join(self.feature_names) or self.features.shape[1]}{unused}"
 
     def impressions(self) -> Impressions:
@@ -55,11 +66,7 @@ class ClickLog(NamedTuple):
         """By expectation maximisation; refused where no item stands at two positions, since nothing tells it then."""
         seen = self.impressions()
         if self.position.max() > 0 and not any_moved(seen):
-            raise InvalidInput(
-                "no item stands at two places (for the same query, where there are queries), so the position bias "
-                "cannot be told: give --position-bias 1,0.5,… (1,1,…: all places alike), or name the column that tells "
-                "which item is which, --column item=NAME"
-            )
+            raise InvalidInput(UNTOLD_BIAS)
         return bias_by_em(seen)
 
     @renamed(looked_at="examined")
@@ -98,16 +105,22 @@ def merged(log: ClickLog, weights: Floats) -> MergedLists:
     return MergedLists(log.features[first], np.concatenate(([0], np.cumsum(sizes))), mean)
 
 
-def read_click_log(path: Path, without: Sequence[str] = (), columns: Mapping[str, str] | None = None) -> ClickLog:
+def read_click_log(
+    path: Path,
+    without: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    asked_for: Sequence[str] = (),
+) -> ClickLog:
     """A table with columns for the list, the position, the click and the features, or an export of impressions.
 
     Recognised names: impression or list, whose rows stand together, else query or qid; position or place, the smallest
     number being the first; click; query and item, by which the same pair is known at another position (without a query,
     the item alone). `columns` says which column is what where the names do not: list, query, item, position, click.
-    Every other column is a feature, except those named in `without`, times, whole numbers that look like ids, and other
-    usual names of the click, the item, the propensity … (two columns for the click: the first usual name is taken).
+    Every other column is a feature, except those named in `without`, times, whole numbers that look like ids, outcomes
+    such as a purchase (see `outcomes_of`), and other usual names of the click, the item, the propensity … (two columns
+    for the click: the first usual name is taken). A column in `asked_for` is a feature whatever it looks like.
     """
-    return _of_impressions(path) if holds_impressions(path) else _of_table(path, without, columns or {})
+    return _of_impressions(path) if holds_impressions(path) else _of_table(path, without, columns or {}, asked_for)
 
 
 def _of_impressions(path: Path) -> ClickLog:
@@ -126,32 +139,47 @@ def _of_impressions(path: Path) -> ClickLog:
         raise InvalidInput(f"{path.name} has no impressions")
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     positions, clicks = np.array(position), np.array(clicked)
-    return ClickLog(np.concatenate(features), offsets, positions, clicks, np.array(pair), np.array(query))
+    shown_rows = np.concatenate(features), offsets, positions, clicks, np.array(pair), np.array(query)
+    return ClickLog(*shown_rows, exported_names(path))
 
 
-def _of_table(path: Path, without: Sequence[str], columns: Mapping[str, str]) -> ClickLog:
+def _of_table(path: Path, without: Sequence[str], columns: Mapping[str, str], asked_for: Sequence[str]) -> ClickLog:
     table = read_columns(path)
     names = list_columns_of(list(table), without, columns, path.name)
-    _refuse_texts([name for name in names.features if table[name].dtype.kind not in "biuf"], table, path.name)
-    ids = tuple(name for name in names.features if _is_id(name, table[name]))
-    used = tuple(name for name in names.features if name not in ids)
+    clicked = (_numbers(table, names.click, path.name, CLICK) > 0).astype(np.float64)
+    features, outcomes, set_aside = _features(table, names, asked_for, clicked, path.name)
+    _refuse_texts([name for name in features if table[name].dtype.kind not in "biuf"], table, path.name)
+    ids = tuple(name for name in features if _is_id(name, table[name]) and name not in asked_for)
+    used = tuple(name for name in features if name not in ids)
     if not used:
         raise InvalidInput(f"{path.name} has no column of features; it has {', '.join(table)}")
     lists = np.asarray(table[names.list]).astype(str)
     starts = np.flatnonzero(np.append(True, lists[1:] != lists[:-1]))
     if len(np.unique(lists)) != len(starts):
         raise InvalidInput(f"{path.name}: the rows of a list do not stand together; sort by {names.list!r}")
-    features = finite_floats(np.column_stack([table[name] for name in used]), 2, f"{path.name}: features")
+    numbers = [_numbers(table, name, path.name, "a finite number", EMPTY) for name in used]
     position = _positions(table, names.position, path.name)
-    clicked = (_numbers(table, names.click, path.name, CLICK) > 0).astype(np.float64)
     query = np.asarray(table[names.query]).astype(str) if names.query else lists
     pair = np.arange(len(lists))
     if names.item:
         pair = _numbered(query if names.query else np.zeros(len(lists)), table[names.item])
     offsets = np.append(starts, len(lists)).astype(np.int64)
     queries = np.unique(query, return_inverse=True)[1]
-    shown = features, offsets, position, clicked, pair.astype(np.int64), queries
-    return ClickLog(*shown, used, ids, names.left_out)
+    shown = np.ascontiguousarray(np.column_stack(numbers)), offsets, position, clicked, pair.astype(np.int64), queries
+    return ClickLog(*shown, used, ids, set_aside, tuple(outcomes.items()))
+
+
+def _features(
+    table: Table, names: ListColumns, asked_for: Sequence[str], clicked: Floats, where: str
+) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
+    """The columns to learn from; those that are outcomes, with what gave them away; those set aside by their names."""
+    unknown = next((name for name in asked_for if name not in table), None)
+    if unknown is not None:
+        raise InvalidInput(f"{where} has no column {unknown!r}{nearest(unknown, table)}")
+    outcomes = outcomes_of({name: table[name].tolist() for name in names.features if name not in asked_for}, clicked)
+    wanted = list(dict.fromkeys([*names.features, *asked_for]))
+    set_aside = tuple(name for name in names.left_out if name not in asked_for)
+    return [name for name in wanted if name not in outcomes], outcomes, set_aside
 
 
 def _numbered(queries: Any, items: Any) -> Ints:
@@ -172,7 +200,7 @@ def _positions(table: Table, name: str, where: str) -> Ints:
     return positions - int(positions.min())
 
 
-def _numbers(table: Table, name: str, where: str, right: str) -> Floats:
+def _numbers(table: Table, name: str, where: str, right: str, empty: str = "") -> Floats:
     """A column of finite numbers, or the first row that holds none."""
     column = table[name]
     if column.dtype.kind in "biuf":
@@ -182,7 +210,7 @@ def _numbers(table: Table, name: str, where: str, right: str) -> Floats:
         values = np.array([_number(cell) for cell in column.tolist()])
         missing = np.array([cell is None for cell in column.tolist()])
     if missing.any():
-        raise InvalidInput(f"{where}, row {int(np.argmax(missing)) + 1}: {name} is missing")
+        raise InvalidInput(f"{where}, row {int(np.argmax(missing)) + 1}: {name} is missing{empty}")
     _refuse(~np.isfinite(values), table, name, where, f"; it must be {right}")
     return values
 
@@ -211,7 +239,8 @@ def _refuse_texts(texts: Sequence[str], table: Table, where: str) -> None:
     listed = ", ".join(f'"{name}"' for name in texts)
     raise InvalidInput(
         f"{where}: {', '.join(texts)} {are}, and features are: write a 0/1 column for each value of a text{ages}, or "
-        f"leave out what is no feature: {options} (in Python without=[{listed}])"
+        f"leave out what is no feature: {options} (in Python without=[{listed}]), or learn from texts as they are with "
+        "a schema, which --guess-schema FILE writes"
     )
 
 

@@ -23,6 +23,7 @@ from rankloop.core.types import (
 )
 
 Id = str | int
+PLAIN = {str, int}
 NO_FEATURES, NO_CONTEXT = np.empty((0, 0)), np.empty(0)
 KINDS = {"clicks": Clicks, "relevances": Relevances, "preferred": Preferred, "reward": Reward}
 MAX_ID_LENGTH, MIN_ID, MAX_ID = 256, -(2**63), 2**64 - 1
@@ -79,6 +80,7 @@ class QueryRequest(NamedTuple):
     fixed: bool  # whether the items are a fixed set
     missing: int  # features and columns that were not given and counted as 0, or as missing where there is a schema
     values: RawValues | None = None  # where there is a schema
+    catalogue: int = 0  # the event after which the rest of the values was read from a catalogue
 
     def shown_order(self, ranking: Ints) -> list[int]:
         """What people see: the pinned, then the ranked, without the hidden."""
@@ -143,6 +145,8 @@ class Adapter(NamedTuple):
         self, ids: list[Id], pinned: Sequence[Id], excluded: Sequence[Id]
     ) -> tuple[list[int] | None, list[int], set[int]]:
         """Which items the learner ranks (None: all), which are pinned, and which are ranked but not shown."""
+        if not pinned and not excluded:
+            return None, [], set()
         number = {self.key(id): i for i, id in enumerate(ids)}
         left_out = set(self._numbers(excluded, number, "excluded"))
         first = self._numbers(pinned, number, "pinned")
@@ -172,6 +176,7 @@ class Adapter(NamedTuple):
             if candidates is None:
                 features = encoder.rows(ids, rows, context, at)
             else:
+                encoder.rows(ids, rows, context, at)  # what is pinned or left out is written down too
                 features = encoder.rows([ids[i] for i in candidates], [rows[i] for i in candidates], context, at)
         except InvalidInput as error:
             where = "context" if str(error).startswith("context") else "items"
@@ -332,10 +337,12 @@ def plain_ids(ids: Iterable[Any]) -> list[Id]:
     """Ids as JSON gives them back: texts and whole numbers, each once."""
     if isinstance(ids, str) or not isinstance(ids, Iterable) or (isinstance(ids, np.ndarray) and ids.ndim != 1):
         raise InvalidInput(f"ids are a list, got {ids!r:.80}")
-    plain = [id.item() if isinstance(id, np.generic) else id for id in ids]
-    strange = [id for id in plain if type(id) not in (str, int)]
-    if strange:
-        raise InvalidInput(f"ids are texts or whole numbers, got {strange[0]!r}")
+    plain = list(ids)
+    if not PLAIN.issuperset(map(type, plain)):
+        plain = [id.item() if isinstance(id, np.generic) else id for id in plain]
+        strange = [id for id in plain if type(id) not in PLAIN]
+        if strange:
+            raise InvalidInput(f"ids are texts or whole numbers, got {strange[0]!r}")
     if len(set(plain)) != len(plain):
         repeated = next(id for id, count in Counter(plain).items() if count > 1)
         raise InvalidInput(f"the item {repeated!r} is given twice")

@@ -89,14 +89,14 @@ class Session:
         """The log-probability with which `rank` would show this now; nan where it has no closed form."""
         self._check_query(query)
         ranking = np.asarray(ranking, dtype=np.int64)
-        if not is_permutation(ranking, query.n_items):
+        if not is_permutation(ranking, n_items_of(query.features)):
             raise InvalidInput("the ranking is not a permutation of the query's items")
         return self.learner.log_prob(self._state, query, ranking)
 
     def learn(self, query: Query, decision: Decision[Any], feedback: Feedback) -> Any:
         """Take in what came back for a decision, now or long after it; returns the new state."""
         self._check_query(query)
-        decision, feedback = self._checked(query.n_items, decision, feedback)
+        decision, feedback = self._checked(n_items_of(query.features), decision, feedback)
         with self._writing:
             try:
                 self._state = self.learner.learn(self._state, query, decision, feedback)
@@ -143,7 +143,7 @@ class Session:
             self._state, self.learned, self.refused = state, learned, refused
 
     def _check_query(self, query: Query) -> None:
-        problem, n_items = self.problem, query.n_items
+        problem, n_items = self.problem, n_items_of(query.features)
         if type(query.features) is Rows:
             _check_rows(query.features, problem)
         elif problem.n_hashed:
@@ -157,6 +157,11 @@ class Session:
             raise InvalidInput(f"the query has {n_items} items, the fixed set {problem.n_items}")
         if len(query.context) != problem.n_context:
             raise InvalidInput(f"the query has {len(query.context)} context features, the problem {problem.n_context}")
+
+
+def n_items_of(features: Any) -> int:
+    """How many items there are rows for."""
+    return len(features.starts) - 1 if type(features) is Rows else len(features)
 
 
 def _check_rows(rows: Rows, problem: Problem) -> None:

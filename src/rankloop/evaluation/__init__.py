@@ -15,7 +15,12 @@ from rankloop.evaluation.off_policy.estimators import (
     snips,
     switch_dr,
 )
-from rankloop.evaluation.off_policy.evaluate import evaluate_on_impressions, evaluate_on_rankings, evaluate_target
+from rankloop.evaluation.off_policy.evaluate import (
+    evaluate_on_impressions,
+    evaluate_on_lists,
+    evaluate_on_rankings,
+    evaluate_target,
+)
 from rankloop.evaluation.off_policy.overlap import Overlap
 from rankloop.evaluation.off_policy.propensities import (
     RankingPolicy,
@@ -42,7 +47,14 @@ from rankloop.logs.table import LogTable
 
 __all__ = ["Columns", "Estimate", "LogTable", "Options", "Overlap", "RankingPolicy", "Report", "Rows", "Scores"]
 __all__ += ["cascade_ips", "clipped_ips", "direct_method", "doubly_robust", "estimate", "evaluate_on_impressions"]
-__all__ += ["evaluate_on_rankings", "evaluate_target", "factored_slate_weight", "ips", "position_probabilities"]
+__all__ += [
+    "evaluate_on_lists",
+    "evaluate_on_rankings",
+    "evaluate_target",
+    "factored_slate_weight",
+    "ips",
+    "position_probabilities",
+]
 __all__ += ["position_wise", "prefix_probabilities", "pseudo_inverse", "read_qrels", "read_run", "rows_of"]
 __all__ += ["score_model", "score_rankings", "score_run", "score_scores", "score_session", "session_rows"]
 __all__ += ["shown_parts", "slate_weight", "snips", "switch_dr", "verdicts", "whole_ranking"]

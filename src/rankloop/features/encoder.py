@@ -26,7 +26,8 @@ MAX_HASHES = 50_000  # of a field that are kept
 MAX_VALUES_KNOWN = 10_000  # of a field whose hashes are kept
 MAX_LENGTH_KNOWN = 1_000  # of a text or a list among them
 SIMPLE = {str, int, float, bool, tuple, type(None)}  # what nobody can change
-KEPT = {str, int, bool, tuple, type(None)}  # what is likely to come again
+KEPT = {str, int, float, bool, tuple, type(None)}  # what is likely to come again
+PLAIN = {str, int, float, bool, type(None)}  # those of them that are keys as they are
 NONE = -1  # in a cross: no third field
 Mask = Any  # np.ndarray of bool
 Hashes = Any  # np.ndarray of uint64
@@ -235,13 +236,19 @@ class Encoder:
         day = at // DAY if self._stamped else 0.0
         if len(self._known) > MAX_KNOWN or day != self._day or self._store.is_full:
             self._known, self._day, self._store = {}, day, self._empty_store()
-        chosen, known, fresh = np.empty(len(ids), np.int64), self._known, []
+        slots, known, fresh = list[int](), self._known, list[int]()
         for i, (id, row) in enumerate(zip(ids, rows)):
             before = known.get(id)
-            if before is not None and _same(before[0], row):
-                chosen[i] = before[1]
+            try:
+                is_known = before is not None and before[0] == row
+            except (TypeError, ValueError):  # arrays and the like have no plain answer
+                is_known = False
+            if before is not None and is_known:
+                slots.append(before[1])
             else:
                 fresh.append(i)
+                slots.append(-1)
+        chosen = np.array(slots, np.int64)
         if fresh:
             chosen[fresh] = self._added([ids[i] for i in fresh], [rows[i] for i in fresh], at)
             for i in fresh:
@@ -258,10 +265,12 @@ class Encoder:
                 check_names(row, self.schema.features, f"item {told(id)}")
         by_field = []
         for field in self._item_fields:
-            found = []
+            found, known = [], field.known
             for id, row in zip(ids, rows):
+                value = field.value_of(row, id)
+                tokens = known.get(value) if type(value) in PLAIN else None
                 try:
-                    found.append(field.tokens(field.value_of(row, id), at))
+                    found.append(tokens or field.tokens(value, at))
                 except InvalidInput as error:
                     raise InvalidInput(f"item {told(id)}: {error}") from None
             by_field.append(found)
@@ -422,13 +431,6 @@ def check_names(values: Mapping[str, Any], fields: Mapping[str, Any], where: str
         if name not in fields:
             known = nearest(str(name), fields) or f"; there are {', '.join(fields) or 'none'}"
             raise InvalidInput(f"{where} has the field {told(name)}, which is not in the schema{known:.300}")
-
-
-def _same(before: Mapping[str, Any], row: Any) -> bool:
-    try:
-        return bool(before == row)
-    except (TypeError, ValueError):  # arrays and the like have no plain answer
-        return False
 
 
 def _check_moment(at: Any) -> None:

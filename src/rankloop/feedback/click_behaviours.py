@@ -33,6 +33,8 @@ _CLICK_AND_STOP: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...
 CLICK = {key: np.array(click) for key, (click, _) in _CLICK_AND_STOP.items()}
 STOP = {key: np.array(stop) for key, (_, stop) in _CLICK_AND_STOP.items()}
 
+N_DRAWS = 3  # doubles that a reader takes for each position
+
 
 def check_scale(max_grade: int) -> None:
     """Refuse a scale for which no parameters were published."""
@@ -93,7 +95,12 @@ class TopDownReader(GradedClicks):
     def _stop(self) -> Floats:
         return STOP[self.behaviour, self.max_grade]
 
+    @property
+    def behaviour_by_grade(self) -> tuple[Floats, Floats, float]:
+        """The probabilities of a click and of stopping after it, by grade, and of going on."""
+        return self._click, self._stop, self.persistence
+
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
-        draws = rng.random((3, seen_positions(self.shown, len(ranking))))
-        return Clicks(*walk_down(ranking, relevance, self._click, self._stop, self.persistence, draws))
+        draws = rng.random((N_DRAWS, seen_positions(self.shown, len(ranking))))
+        return Clicks(*walk_down(ranking, relevance, *self.behaviour_by_grade, draws))

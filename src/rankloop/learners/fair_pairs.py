@@ -1,5 +1,6 @@
 """Fair pairs: 3PR's safe swaps, with a logistic step and the known swap probabilities."""
 
+import functools
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -7,10 +8,27 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive, check_rounds
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, scores_of
-from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.kernels import ALL, kernel, scores_of, seen_count
+from rankloop.core.learner import (
+    SparseLearner,
+    all_finite,
+    check_receipt,
+    expect,
+    require_finite,
+    shown_or_all,
+    start_weights,
+)
 from rankloop.core.registry import Spec, register
+from rankloop.core.session import n_items_of
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
+from rankloop.learners._shared.compiled_rounds import (
+    ClickRounds,
+    more_rounds,
+    next_clicks,
+    next_own,
+    next_query,
+    write_round,
+)
 from rankloop.learners._shared.joint_features import AveragedState as State
 from rankloop.learners._shared.joint_features import clicked_weights, corrected
 from rankloop.learners._shared.perturbation import PERTURBATIONS, log_prob_of, present
@@ -27,17 +45,30 @@ class Receipt(NamedTuple):
 
 @kernel
 def pair_gradient(
-    newest_scores: Floats, scores: Floats, ranking: Ints, first: int, swap: float, clicked: Floats
+    newest_scores: Floats,
+    scores: Floats,
+    ranking: Ints,
+    first: int,
+    swap: float,
+    clicked: Floats,
+    shown: int = ALL,
+    either: bool = False,
 ) -> Floats:
-    """The step by item: each pair whose lower item was clicked more, as a logistic regression would take it."""
+    """The step by item: each pair whose lower item was clicked more, as a logistic regression would take it.
+
+    With `either` a pair counts also when its upper item was clicked more, unless the lower one cannot be seen.
+    """
     row_weights = np.zeros(len(ranking))
-    for j in range(first, len(ranking) - 1, 2):
+    for j in range(first, seen_count(shown, len(ranking)) - 1, 2):
         upper, lower = ranking[j], ranking[j + 1]
         preference = clicked[lower] - clicked[upper]
-        if preference > 0.0:
+        if preference > 0.0 or (either and preference < 0.0):
             was_swapped = scores[upper] < scores[lower] or (scores[upper] == scores[lower] and upper > lower)
             probability = swap if was_swapped else 1.0 - swap
-            surprise = 1.0 / (1.0 + np.exp(newest_scores[lower] - newest_scores[upper]))
+            lead = newest_scores[lower] - newest_scores[upper]
+            if preference < 0.0:
+                lead = -lead
+            surprise = 1.0 / (1.0 + np.exp(lead))
             step = preference * surprise * 0.5 / probability
             row_weights[lower] += step
             row_weights[upper] -= step
@@ -49,9 +80,11 @@ def _learned(
     features: Features,
     weights: Floats,
     newest: Floats,
+    shown: int,
     reach: int,
     rate: float,
     swap: float,
+    either: bool,
     ranking: Ints,
     scores: Floats,
     first: int,
@@ -59,8 +92,39 @@ def _learned(
     click_weights: Floats,
 ) -> tuple[Floats, Floats]:
     clicked = clicked_weights(len(ranking), items, click_weights)
-    row_weights = pair_gradient(scores_of(features, newest), scores, ranking, first, swap, clicked)
+    row_weights = pair_gradient(scores_of(features, newest), scores, ranking, first, swap, clicked, shown, either)
     return corrected(features, weights, newest, reach, True, rate * row_weights)
+
+
+@kernel
+def _many_rounds(
+    weights: Floats,
+    newest: Floats,
+    shown: int,
+    learned: int,
+    rounds: ClickRounds,
+    memory: int,
+    rate: float,
+    swap: float,
+    either: bool,
+) -> tuple[Floats, Floats, int]:
+    """Rounds over queries until the draws are used up, exactly as `play` would go through them."""
+    queries = rounds.queries
+    while more_rounds(queries, True):
+        start, end, entry = next_query(queries)
+        size = end - start
+        features, grades = queries.features[start:end][queries.order[entry : entry + size]], queries.grades[entry:]
+        draws = next_own(queries, 1 + size // 2)
+        ranking, _, scores, first, _, _, _ = present(features, weights, shown, PAIRS, True, swap, 0.0, draws)
+        write_round(queries, ranking)
+        items, clicks = next_clicks(rounds.readers, ranking, grades)
+        reach = min(learned, memory)
+        mean, new = _learned(
+            features, weights, newest, shown, reach, rate, swap, either, ranking, scores, first, items, clicks
+        )
+        if all_finite(mean) and all_finite(new):
+            weights, newest, learned = mean, new, learned + 1
+    return weights, newest, learned
 
 
 @register("fair_pairs")
@@ -73,6 +137,7 @@ class FairPairs(SparseLearner):
     1 − `swap` and σ the logistic function: pairs that are known already count little, and whichever way a pair was
     shown it counts the same. The list is sorted by the mean of all w so far, which from round `memory` on forgets what
     is older than about so many rounds: a larger one averages more noise away, a smaller one follows changes faster.
+    With `either` a pair counts in the same way when its upper item was clicked and the lower was not.
 
     Use it behind a search box: what it shows while it learns is better than with `3pr` and mostly than with `pdgd`,
     though no item moves by more than one position. Its parameters were chosen on MQ2007 and MQ2008.
@@ -84,10 +149,12 @@ class FairPairs(SparseLearner):
     swap: float = 0.3
     learning_rate: float = 0.1
     memory: int = 3000
+    either: bool | None = None  # not False: specs that were saved before it existed stay as they were
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "learning_rate": 1.0, "memory": 3})
+    compiled: ClassVar[type | None] = ClickRounds
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "learning_rate": 1.0, "memory": 3}, {"either": True})
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
@@ -103,7 +170,7 @@ class FairPairs(SparseLearner):
         return State(weights, weights, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        draws = rng.random(1 + query.n_items // 2)
+        draws = rng.random(self.doubles(n_items_of(query.features)))
         ranking, log_propensity, scores, first, _, _, _ = present(
             query.features, state.weights, state.shown, PAIRS, True, self.swap, 0.0, draws
         )
@@ -114,9 +181,21 @@ class FairPairs(SparseLearner):
         scores, first = decision.receipt
         check_receipt(scores.shape == (len(decision.ranking),) and 0 <= first <= 1)
         reach = min(state.rounds, self.memory)
-        before = query.features, state.weights, state.newest, reach, self.learning_rate, self.swap
-        weights, newest = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
+        before = query.features, state.weights, state.newest, state.shown, reach
+        weights, newest = _learned(*before, *self._how, decision.ranking, *decision.receipt, items, clicks)
         return State(require_finite(weights), require_finite(newest), state.shown, state.rounds + 1)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return log_prob_of(query.features, state.weights, ranking, state.shown, PAIRS, True, self.swap, 0.0)
+
+    def doubles(self, n_items: int) -> int:
+        return 1 + n_items // 2
+
+    def many_rounds(self, state: State, rounds: ClickRounds) -> State:
+        weights, newest, learned = _many_rounds(*state, rounds, self.memory, *self._how)
+        return State(weights, newest, state.shown, learned)
+
+    @functools.cached_property
+    def _how(self) -> tuple[float, float, bool]:
+        """Learning rate, swap probability, and whether the click on either item counts."""
+        return self.learning_rate, self.swap, bool(self.either)

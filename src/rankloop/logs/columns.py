@@ -21,9 +21,14 @@ GUESSES = {  # in a log of single choices
 LIST_GUESSES = {  # in a log of lists
     "list": ("impression", "list", "session", *QUERIES),
     "query": QUERIES,
-    "item": ("item", "item_id", "doc", "document", "id"),
+    "item": ("item", "item_id", "doc", "document", "id", "doc_id", "document_id", "product_id", "product", "sku"),
     "position": POSITIONS,
     "click": CLICKS,
+}
+RAW_GUESSES = {  # in a log of lists in values as people have them
+    **LIST_GUESSES,
+    "time": ("timestamp", "time", "shown_at", "datetime", "at", "date"),
+    "propensity": GUESSES["propensity"],
 }
 TAKEN = frozenset(name for usual in GUESSES.values() for name in usual)
 NOT_CONTEXT = ("timestamp", "time", "date", "id")
@@ -61,6 +66,20 @@ class ListColumns(NamedTuple):
     left_out: tuple[str, ...] = ()  # no features: named like a time, or like the click, the item … that another one is
 
 
+class RawColumns(NamedTuple):
+    """Which column of a table of shown lists is what; an empty name: the table has none."""
+
+    list: str
+    query: str
+    item: str
+    position: str
+    click: str
+    time: str = ""
+    propensity: str = ""  # of the whole list
+    others: tuple[str, ...] = ()  # what may be learned from
+    left_out: tuple[str, ...] = ()  # other usual names of the click, the item …
+
+
 def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Columns:
     """The columns of a log of single choices as named, or as their names suggest.
 
@@ -82,21 +101,43 @@ def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Co
 
 def list_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping[str, str], where: str) -> ListColumns:
     """The columns of a log of lists as named, or as their names suggest, those in `without` left alone."""
-    unknown = next((role for role in named if role not in LIST_GUESSES), None)
+    found, free = _list_roles(names, without, named, where, LIST_GUESSES)
+    features, left_out = _others(free, found.values(), {*TAKEN, *LIST_GUESSES["list"], *LIST_GUESSES["item"]})
+    return ListColumns(**found, features=features, left_out=left_out)
+
+
+def raw_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping[str, str], where: str) -> RawColumns:
+    """The same for values as people have them: times are no nuisance here, and ids can be learned from."""
+    refuse_twice(names, where)
+    found, free = _list_roles(names, without, named, where, RAW_GUESSES)
+    known = {*found.values()}
+    others = [name for name in free if _plain(name) and name not in known]
+    left_out = tuple(name for name in others if _plain(name) in {*CLICKS, *POSITIONS, *RAW_GUESSES["propensity"]})
+    return RawColumns(**found, others=tuple(name for name in others if name not in left_out), left_out=left_out)
+
+
+def _list_roles(
+    names: Sequence[str],
+    without: Sequence[str],
+    named: Mapping[str, str],
+    where: str,
+    guesses: Mapping[str, Sequence[str]],
+) -> tuple[dict[str, str], list[str]]:
+    """The columns by role, and those that no role was named for."""
+    unknown = next((role for role in named if role not in guesses), None)
     if unknown is not None:
-        raise InvalidInput(f"a column is one of {', '.join(LIST_GUESSES)}, not {unknown!r}")
+        raise InvalidInput(f"a column is one of {', '.join(guesses)}, not {unknown!r}")
     _refuse_unknown([*without, *named.values()], names, where)
     known = [name for name in names if name not in without]
     free = [name for name in known if name not in named.values()]
-    found = {role: named.get(role) or _guess(free, usual) for role, usual in LIST_GUESSES.items()}
+    found = {role: named.get(role) or _guess(free, usual) for role, usual in guesses.items()}
     for role in NEEDED_OF_LISTS:
         if not found[role]:
             raise InvalidInput(
-                f"{where} has no column for the {role} ({', '.join(LIST_GUESSES[role])}); it has {', '.join(known)}: "
+                f"{where} has no column for the {role} ({', '.join(guesses[role])}); it has {', '.join(known)}: "
                 f'add --column {role}=NAME (in Python columns={{"{role}": "NAME"}})'
             )
-    features, left_out = _others(free, found.values(), {*TAKEN, *LIST_GUESSES["list"], *LIST_GUESSES["item"]})
-    return ListColumns(**found, features=features, left_out=left_out)
+    return found, free
 
 
 def holds_lists(names: Sequence[str], named: Mapping[str, str]) -> bool:

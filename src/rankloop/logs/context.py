@@ -23,7 +23,8 @@ class Encoding(NamedTuple):
     """How rows become numbers: ads by label; a column with `values` is 0/1 for each of them, one without as it is.
 
     A value that is not listed is 0 everywhere; a missing number counts as the column's mean. Columns that look like
-    ids are `left_out`: nothing is learned from an id, and a saved policy would publish them. So are `times`.
+    ids are `left_out`: nothing is learned from an id, and a saved policy would publish them. So are `times`, and
+    `outcomes`, which nobody has before the click.
     """
 
     ads: tuple[str, ...]
@@ -32,12 +33,13 @@ class Encoding(NamedTuple):
     means: tuple[float, ...]
     left_out: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()  # known only after the click, with what gave them away
 
     @property
     def described(self) -> str:
         """One line: which columns are context, and which are not."""
         used = [f"{name} ({_kind(values)})" for name, values in zip(self.columns, self.values)]
-        unused = {"ids": self.left_out, "times": self.times}
+        unused = {"ids": self.left_out, "times": self.times, "outcomes": self.outcomes}
         said = [f"; left out as {kind}: {', '.join(names)}" for kind, names in unused.items() if names]
         return f"context: {', '.join(used) or 'none'}{''.join(said)}"
 
@@ -93,8 +95,9 @@ class Encoding(NamedTuple):
         return np.ascontiguousarray(np.column_stack([*parts, np.ones(len(piece.reward))]))
 
     def to_plain(self) -> dict[str, Any]:
-        """Tables and lists for JSON."""
-        return self._asdict()
+        """Tables and lists for JSON, as version 0.1 reads them where there are no outcomes."""
+        plain = self._asdict()
+        return plain if self.outcomes else {name: value for name, value in plain.items() if name != "outcomes"}
 
     @classmethod
     def from_plain(cls, plain: Any) -> "Encoding":
@@ -102,9 +105,9 @@ class Encoding(NamedTuple):
         try:
             values = tuple(tuple(map(str, part)) for part in plain["values"])
             columns, means = tuple(map(str, plain["columns"])), tuple(map(float, plain["means"]))
-            left_out, times = (tuple(map(str, plain.get(name, ()))) for name in ("left_out", "times"))
+            unused = (tuple(map(str, plain.get(name, ()))) for name in ("left_out", "times", "outcomes"))
             if len(columns) == len(values) == len(means) and all(map(math.isfinite, means)):
-                return cls(tuple(map(str, plain["ads"])), columns, values, means, left_out, times)
+                return cls(tuple(map(str, plain["ads"])), columns, values, means, *unused)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             pass
         raise InvalidInput("an encoding has ads and columns, and for each column its values and its mean")

@@ -11,6 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
 from rankloop.logs.context import POSITION, Encoding
+from rankloop.logs.outcomes import Outcomes
 from rankloop.logs.table import LogPiece, are_times
 
 MAX_VALUES = 50
@@ -69,34 +70,45 @@ class Texts:
 
 
 def encoding_of(
-    pieces: Iterable[LogPiece], context: Sequence[str] | None = None, without: Sequence[str] = ()
+    pieces: Iterable[LogPiece],
+    context: Sequence[str] | None = None,
+    without: Sequence[str] = (),
+    asked_for: Sequence[str] = (),
 ) -> Encoding:
     """Learn ads, values and means from a whole log; texts keep their most frequent values.
 
-    `context` names the columns to learn from, also those that look like ids or times; by default all are but these.
-    `without` names columns not to learn from.
+    `context` names the columns to learn from, also those that look like ids, times or outcomes of the click; by default
+    all are but these, and those of them that are in `asked_for`. `without` names columns not to learn from.
     """
     ads: Counter[str] = Counter()
+    revealed = Outcomes()
     numbers: dict[str, Numbers] = {}
     texts: dict[str, Texts] = {}
     for piece in pieces:
         ads.update(label for label in piece.action if label is not None)
-        for name, column in _chosen(piece, context, without).items():
+        chosen = _chosen(piece, context, without)
+        revealed.add(chosen, piece.reward)
+        for name, column in chosen.items():
             if column.dtype == object:
                 texts.setdefault(name, Texts()).add(column)
             else:
                 numbers.setdefault(name, Numbers(name)).add(column)
     if not ads:
         raise InvalidInput("the log has no rows")
-    asked_for = set(context or ())
+    wanted = {*(context or ()), *asked_for}
+    outcomes = {name: reason for name, reason in revealed.found().items() if name not in (*wanted, POSITION)}
+    for name in outcomes:
+        numbers.pop(name, None)
+        texts.pop(name, None)
     seen: dict[str, Numbers | Texts] = {**numbers, **texts}
-    times = [name for name, column in texts.items() if column.is_time and name not in asked_for]
-    ids = [name for name, column in seen.items() if column.is_id and name not in (*asked_for, *times)]
+    times = [name for name, column in texts.items() if column.is_time and name not in wanted]
+    ids = [name for name, column in seen.items() if column.is_id and name not in (*wanted, *times)]
     used = [name for name in numbers if name not in ids and name not in texts]
     named = [name for name in texts if name not in (*ids, *times) and texts[name].counts]
     values = (*(() for _ in used), *(texts[name].values for name in named))
     means = (*(numbers[name].mean for name in used), *(0.0 for _ in named))
-    return Encoding(_in_order(ads), (*used, *named), values, means, tuple(ids), tuple(times))
+    said = tuple(f"{name} ({reason})" for name, reason in outcomes.items())
+    return Encoding(_in_order(ads), (*used, *named), values, means, tuple(ids), tuple(times), said)
 
 
 def _chosen(piece: LogPiece, context: Sequence[str] | None, without: Sequence[str]) -> dict[str, Any]:

@@ -8,14 +8,18 @@ from rankloop.service.log.projection import Counters
 from rankloop.service.ranker.health import finite, health_of, weights_of
 from rankloop.service.service import Service
 
+LATER = ("schema", "catalogue")
+
 
 def ranker_report(service: Service, name: str) -> dict[str, Any]:
     """Spec, state, counts and health of a ranker."""
     runtime = service.ranker(name)
     counters, published = runtime.projection.counters, runtime.published
+    schema = runtime.config.schema
     return {
         "name": name,
         "spec": whole(runtime.config.body),
+        **({"schema": schema.to_plain() | {"version": schema.version}} if schema is not None else {}),
         "state": published.number,
         "frozen": runtime.projection.frozen,
         "reason": runtime.projection.reason,
@@ -36,6 +40,13 @@ def ranker_report(service: Service, name: str) -> dict[str, Any]:
         "comparison": _standing(counters),
         "weights": weights_of(runtime.config, published.state),
     }
+
+
+def catalogue_report(service: Service, name: str) -> dict[str, Any]:
+    """How many rows there are, the event that changed them last, and the rankers that use them."""
+    catalogue = service.catalogues[name]
+    users = [ranker for ranker, runtime in service.rankers.items() if runtime.catalogue is catalogue]
+    return {"name": name, "rows": len(catalogue), "version": catalogue.version, "rankers": sorted(users)}
 
 
 def comparison_report(service: Service, name: str) -> dict[str, Any]:
@@ -63,6 +74,7 @@ def _standing(counters: Counters) -> dict[str, Any]:
 
 
 def whole(body: msgspec.Struct) -> dict[str, Any]:
-    """A body with its defaults written out."""
+    """A body with its defaults written out; what version 0.1 did not have is left out where it is not used."""
     fields = msgspec.structs.asdict(body)
-    return {name: whole(value) if isinstance(value, msgspec.Struct) else value for name, value in fields.items()}
+    known = {name: value for name, value in fields.items() if value is not None or name not in LATER}
+    return {name: whole(value) if isinstance(value, msgspec.Struct) else value for name, value in known.items()}

@@ -1,12 +1,19 @@
 """Requests and answers, as they travel: unknown fields are refused, so that a typing error is not silently ignored."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from rankloop.core.adapter import Id
 
 Name = str
+Value = Annotated[  # checked by the schema, which can say whose value and which field is wrong
+    Any,
+    msgspec.Meta(
+        description="A text, a number, true or false, null for what is not known, or a list of them",
+        extra_json_schema={"type": ["string", "number", "boolean", "null", "array"]},
+    ),
+]
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 
@@ -33,6 +40,8 @@ class ProblemBody(Strict):
     max_grade: int = 1
     feature_names: list[str] | None = None
     context: ContextBody | None = None
+    schema: dict[str, Any] | None = None  # fields by kind: features, context, crosses, bits; instead of numbers
+    catalogue: Name | None = None  # where the values of an item are that a request does not give; needs a schema
 
 
 class BaseBody(Strict):
@@ -58,10 +67,10 @@ class CreateBody(Strict):
 
 
 class Item(Strict):
-    """A candidate: features in order, or by name."""
+    """A candidate: features in order, or by name; where there is a schema, values by name of the kinds that it says."""
 
     id: Id
-    features: list[float] | dict[str, float] = []
+    features: list[float] | dict[str, Value] = []
 
 
 class RankBody(Strict):
@@ -69,9 +78,10 @@ class RankBody(Strict):
 
     items: list[Item] = []
     query_id: str = ""
-    context: list[float] | dict[str, float | str | bool | None] = []  # numbers, or columns by name
+    context: list[float] | dict[str, Value] = []  # numbers, or columns by name
     pinned: list[Id] = []  # these stand first, in this order
     excluded: list[Id] = []  # these are not shown
+    ids: list[Id] = []  # items of which the catalogue knows all that is needed, after those of `items`
 
 
 class FeedbackBody(Strict):
@@ -95,6 +105,21 @@ class FeedbackBatch(Strict):
     """Feedback for many impressions."""
 
     feedback: list[FeedbackBody]
+
+
+class SchemaBody(Strict):
+    """What a live schema gets and what it loses: fields by kind, crosses; `remove` names fields or crosses."""
+
+    features: dict[str, Any] = {}
+    context: dict[str, Any] = {}
+    crosses: list[str] = []
+    remove: list[str] = []
+
+
+class CatalogueBody(Strict):
+    """Rows by id: each replaces that of its id, null takes it away."""
+
+    rows: dict[str, dict[str, Value] | None]
 
 
 class RollbackBody(Strict):

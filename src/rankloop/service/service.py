@@ -13,6 +13,7 @@ import numpy as np
 from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Id, QueryRequest, is_valid_id
 from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.saved_session import dumps, loads_with_notes
+from rankloop.core.session import n_items_of
 from rankloop.service.errors import Late, TooLarge, Unavailable
 from rankloop.service.jobs.expiry import close_windows
 from rankloop.service.jobs.history import sample
@@ -20,31 +21,58 @@ from rankloop.service.jobs.leader_election import LeaderElection
 from rankloop.service.jobs.retention import move_old_events
 from rankloop.service.jobs.rollback_guard import guard
 from rankloop.service.jobs.snapshots import write_last_snapshot, write_snapshots
+from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import (
+    CatalogueChanged,
     ComparisonCreated,
     Created,
     Entry,
+    Evolved,
     Frozen,
     Ranked,
     Record,
     Resumed,
     RolledBack,
+    catalogue_entity,
     comparison_entity,
     ranker_entity,
 )
 from rankloop.service.log.projection import OpenImpression, Outcome, Projection
-from rankloop.service.log.recovery import first_record, new_runtime, restored_comparison, restored_runtime
+from rankloop.service.log.recovery import (
+    catalogue_reader,
+    first_record,
+    new_runtime,
+    restored_catalogue,
+    restored_comparison,
+    restored_runtime,
+)
 from rankloop.service.log.stores.base import SharedStore, Store
 from rankloop.service.log.writer import LogWriter, entry_of
 from rankloop.service.ranker.comparison import ComparisonRuntime, check_comparison
 from rankloop.service.ranker.config import RankerConfig, check_new, config_of, config_of_session
+from rankloop.service.ranker.explanation import explanation_of, recent_weights
 from rankloop.service.ranker.feedback import check_complete, merged, received_feedback
+from rankloop.service.ranker.named_requests import catalogue_changes, named_request, same_values
 from rankloop.service.ranker.runtime import RankerRuntime
+from rankloop.service.ranker.schema_changes import next_schema
 from rankloop.service.ranker.state_size import check_file_fits, check_fits
-from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackAnswer, FeedbackBody, RankAnswer, RankBody
+from rankloop.service.ranker.trainer import Evolution
+from rankloop.service.requests import (
+    CatalogueBody,
+    CreateBody,
+    ExperimentBody,
+    FeedbackAnswer,
+    FeedbackBody,
+    RankAnswer,
+    RankBody,
+    SchemaBody,
+)
 from rankloop.service.settings import Settings
 
 MAX_NAME_LENGTH = 64
+MAX_TRIES = 10  # to be the next to change a schema
+MAX_REPLACED = 10_000  # rows of a catalogue that are kept as they were, without asking who needs them
+NUMBERS = {float, int}
 Runtime = RankerRuntime | ComparisonRuntime
 
 
@@ -64,6 +92,7 @@ class Service:
         self.slot = store.slot if isinstance(store, SharedStore) else 0
         self.rankers: dict[str, RankerRuntime] = {}
         self.comparisons: dict[str, ComparisonRuntime] = {}
+        self.catalogues: dict[str, Catalogue] = {}
         self.late: dict[str, int] = {}  # feedback that came after the window, by entity
         self.unknown: dict[str, int] = {}  # feedback for impressions that nobody knows, by entity
         self.ready = False
@@ -122,7 +151,7 @@ class Service:
         return FeedbackAnswer(body.impression, verdict, 0)
 
     async def _rank(self, runtime: Runtime, body: RankBody, key: str | None) -> RankAnswer:
-        request = query_request(body, runtime.config, self.settings.max_items)
+        request = await self._request(runtime, body)
         impression = _new_impression(key)
         if key is not None:
             before = await self._ranked_before(runtime, impression)
@@ -140,6 +169,16 @@ class Service:
         if applied.outcome.verdict == "repeated":  # the same request, twice at the same moment
             ranked = _same_request(await self._ranked_before(runtime, impression) or ranked, request)
         return _answer(ranked)
+
+    async def _request(self, runtime: Runtime, body: RankBody) -> QueryRequest:
+        """What is asked; a field or a row that is not known here may be a moment old, and known to another worker."""
+        try:
+            return query_request(body, runtime.config, self.settings.max_items, runtime.catalogue)
+        except Rejected:
+            if not self.store.shared or not runtime.config.encoders:
+                raise
+        await self.log.append(None)
+        return query_request(body, runtime.config, self.settings.max_items, runtime.catalogue)
 
     async def _ranked_before(self, runtime: Runtime, impression: str) -> Ranked | None:
         """What was shown for a request that came before with the same key."""
@@ -192,6 +231,8 @@ class Service:
     async def create(self, name: str, body: CreateBody, start: bytes = b"", source: str = "") -> bool:
         """Whether the ranker is new; the same again changes nothing, another under the same name is a `Conflict`."""
         config = config_of(body)
+        if config.body.problem.catalogue is not None:
+            await self.find_catalogue(config.body.problem.catalogue, "problem.catalogue")
         if name not in self.rankers:
             await asyncio.to_thread(_check_new, config, self.settings.max_state)
             if len(self.rankers) >= self.settings.max_rankers:
@@ -230,7 +271,37 @@ class Service:
         await self.catch_up(new)
         if new in self.rankers:
             raise Conflict(f"the ranker {new!r} exists already")
-        return await self.create(new, runtime.config.body, start, name)
+        return await self.create(new, runtime.config.body_now(), start, name)
+
+    async def evolve(self, name: str, body: SchemaBody) -> None:
+        """Fields and crosses are added to the schema of a ranker, or taken from it; the same again changes nothing."""
+        runtime = await self.find_ranker(name)
+        for _ in range(MAX_TRIES):
+            if self.store.shared:
+                await self.log.append(None)
+            schema = next_schema(runtime.config, body)
+            if schema is None:
+                return
+            config = runtime.config.with_schemas([schema])
+            await asyncio.to_thread(check_fits, config.body.learner, config.problem, self.settings.max_state)
+            applied = await self.append(runtime.entity, Evolved(schema.to_plain()))
+            if applied.outcome.verdict == "done":
+                if applied.learned is not None:
+                    await applied.learned
+                return
+        raise Conflict("others change this schema at the same moment; try again")
+
+    async def put_catalogue(self, name: str, body: CatalogueBody) -> int:
+        """How many rows are new, other than before, or gone."""
+        await self.log.append(None)
+        if name not in self.catalogues and len(self.catalogues) >= self.settings.max_rankers:
+            raise Conflict(f"there are {len(self.catalogues)} catalogues already, which is the limit")
+        named = [runtime.config for runtime in self.rankers.values() if runtime.body.problem.catalogue == name]
+        known = self.catalogues.get(name, Catalogue())
+        changes = await asyncio.to_thread(catalogue_changes, body.rows, known, named)
+        if changes or name not in self.catalogues:
+            await self.append(catalogue_entity(name), CatalogueChanged(changes))
+        return len(changes)
 
     async def freeze(self, name: str, reason: str) -> None:
         """Stop learning; ranking goes on."""
@@ -256,6 +327,22 @@ class Service:
         """The model as a file that `rankloop.load` opens."""
         runtime = await self.find_ranker(name)
         return await asyncio.to_thread(dumps, runtime.serving, runtime.config.notes())
+
+    async def explain(self, name: str, impression: str, id: str) -> dict[str, Any]:
+        """What each value of an item adds to its score now, by name."""
+        runtime = await self.find_ranker(name)
+        for field, given in (("impression", impression), ("id", id)):
+            if not given:
+                raise Rejected(field, "say which, as in explain?impression=…&id=…")
+        ranked = await self._ranked_before(runtime, impression[:MAX_NAME_LENGTH])
+        if ranked is None:
+            raise NotFound(f"there is no impression {impression[:MAX_NAME_LENGTH]!r}")
+        return await asyncio.to_thread(explanation_of, runtime, ranked, id)
+
+    async def weights(self, name: str) -> dict[str, Any]:
+        """The largest weights by name, of the names in recent impressions where there is a schema."""
+        runtime = await self.find_ranker(name)
+        return await asyncio.to_thread(recent_weights, runtime, list(runtime.recent))
 
     async def _start_of(self, name: str) -> bytes:
         """The saved session that a ranker began with."""
@@ -285,6 +372,16 @@ class Service:
         await self.catch_up(name)
         return self.comparison(name)
 
+    async def find_catalogue(self, name: str, field: str = "") -> Catalogue:
+        """The catalogue of this name, or `NotFound`; `Rejected` where a field names it."""
+        if self.store.shared and name not in self.catalogues:
+            await self.log.append(None)
+        if name not in self.catalogues and field:
+            raise Rejected(field, f"there is no catalogue {name!r}; PUT /catalogues/{name} first")
+        if name not in self.catalogues:
+            raise NotFound(f"there is no catalogue {name!r}")
+        return self.catalogues[name]
+
     async def catch_up(self, name: str) -> None:
         """Read what other workers have logged, if the name is not known here: it may be a moment old."""
         if self.store.shared and name not in self.rankers and name not in self.comparisons:
@@ -307,7 +404,7 @@ class Service:
         if isinstance(event, Created):
             if name in self.rankers:
                 return Applied(Outcome("repeated"))
-            self.rankers[name] = new_runtime(event, entity, self.store, self.due, self.slot)
+            self.rankers[name] = new_runtime(event, entity, self.store, self.due, self.slot, self.catalogues)
             self.rankers[name].trains = self.is_leader
             return Applied(Outcome("created"))
         if isinstance(event, ComparisonCreated):
@@ -315,6 +412,8 @@ class Service:
                 return Applied(Outcome("repeated"))
             self.comparisons[name] = ComparisonRuntime(entity, event.body, self.rankers)
             return Applied(Outcome("created"))
+        if isinstance(event, CatalogueChanged):
+            return self._change_catalogue(name, record.seq, event)
         runtime: Runtime = self.comparisons[name] if kind == "experiment" else self.rankers[name]
         outcome = runtime.projection.apply(record)
         if isinstance(event, Ranked) and outcome.verdict == "shown":
@@ -322,18 +421,39 @@ class Service:
         if isinstance(runtime, ComparisonRuntime):
             return Applied(outcome)
         if isinstance(event, Ranked) and outcome.verdict == "shown":
-            runtime.projection.open[event.impression].logged = runtime.logged_for(event)
+            runtime.note(runtime.projection.open[event.impression])
+        if isinstance(outcome.step, Evolution):
+            runtime.evolve(outcome.step)
         if outcome.verdict == "closed" and runtime.body.guard:
             guard(self, runtime)
         return Applied(outcome, runtime.learn(outcome.step) if outcome.step is not None else None)
+
+    def _change_catalogue(self, name: str, seq: int, event: CatalogueChanged) -> Applied:
+        catalogue = self.catalogues.setdefault(name, Catalogue(catalogue_reader(name, self.store)))
+        catalogue.put(seq, event.rows)
+        if catalogue.replaced > max(len(catalogue), MAX_REPLACED):
+            self._thin_out(catalogue)
+        return Applied(Outcome("done"))
+
+    def _thin_out(self, catalogue: Catalogue) -> None:
+        """Forget rows that were replaced before the oldest impression that waits for feedback."""
+        runtimes = [runtime for runtime in self.rankers.values() if runtime.catalogue is catalogue]
+        open_now = [known.ranked.catalogue for runtime in runtimes for known in runtime.projection.open.values()]
+        catalogue.keep_since(min(open_now, default=catalogue.version))
 
     def _load(self) -> int:
         last = self.store.last()
         names = [entity.partition("/") for entity in self.store.entities()]
         for kind, _, name in names:
+            if kind == "catalogue":
+                self.catalogues[name] = restored_catalogue(name, self.store, last)
+        for kind, _, name in names:
             if kind == "ranker":
-                self.rankers[name] = restored_runtime(ranker_entity(name), self.store, self.due, last, self.slot)
+                how = ranker_entity(name), self.store, self.due, last, self.slot, self.catalogues
+                self.rankers[name] = restored_runtime(*how)
                 self.rankers[name].trains = self.is_leader
+        for catalogue in self.catalogues.values():
+            self._thin_out(catalogue)
         for kind, _, name in names:
             if kind == "experiment":
                 entity = comparison_entity(name)
@@ -341,20 +461,38 @@ class Service:
         return last
 
 
-def query_request(body: RankBody, config: RankerConfig, max_items: int) -> QueryRequest:
+def query_request(
+    body: RankBody, config: RankerConfig, max_items: int, catalogue: Catalogue | None = None
+) -> QueryRequest:
     """What a request asks of the learner, or `Rejected` with the field that is wrong."""
-    if len(body.items) > max_items:
-        raise TooLarge(f"items: {len(body.items)} items, the limit is {max_items}")
+    if len(body.items) + len(body.ids) > max_items:
+        raise TooLarge(f"items: {len(body.items) + len(body.ids)} items, the limit is {max_items}")
     if len(body.query_id) > MAX_ID_LENGTH:
         raise Rejected("query_id", f"longer than {MAX_ID_LENGTH} characters")
     ids, rows = [item.id for item in body.items], [item.features for item in body.items]
     if not all(map(is_valid_id, ids)):
         raise Rejected("items", INVALID_ID)
-    request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded)
+    if config.encoders:
+        return named_request(body, config, catalogue)
+    if body.ids:
+        raise Rejected("ids", "items by id alone need a catalogue and a schema; give items with their features")
+    check_numbers(ids, rows)
+    try:
+        request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded)
+    except OverflowError:
+        raise Rejected("items", "a number is beyond 1e308") from None
     if config.base_weights is None:
         return request
     query = request.query
     return request._replace(query=query._replace(features=config.with_base_score(query.features)))
+
+
+def check_numbers(ids: list[Id], rows: list[Any]) -> None:
+    """Refuse what is no number, where features are numbers: the body of a request may hold any value."""
+    for id, row in zip(ids, rows):
+        if isinstance(row, dict) and not NUMBERS.issuperset(map(type, row.values())):
+            name, value = next((name, value) for name, value in row.items() if type(value) not in NUMBERS)
+            raise Rejected("items", f"item {id!r:.80}: {name} must be a number, got {value!r:.60}")
 
 
 def _check_new(config: RankerConfig, max_state: int) -> None:
@@ -373,10 +511,12 @@ def _new_impression(key: str | None) -> str:
 def _same_request(before: Ranked, request: QueryRequest) -> Ranked:
     """What was shown before, if the same was asked; else `Conflict`."""
     query, pinned = request.query, request.pinned
-    to_show = sorted(request.shown_order(np.arange(query.n_items)))
+    to_show = sorted(request.shown_order(np.arange(n_items_of(query.features))))
     given = (request.ids, request.features.tobytes(), query.id, query.context.tolist(), pinned, to_show)
     pins = before.order[: len(pinned)]
     if given != (before.ids, before.features, before.query_id, before.context, pins, sorted(before.order)):
+        raise Conflict("this Idempotency-Key was used for another ranking")
+    if request.values is not None and not same_values(before, request.values):
         raise Conflict("this Idempotency-Key was used for another ranking")
     return before
 

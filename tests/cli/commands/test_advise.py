@@ -78,7 +78,7 @@ def test_a_measure_gets_a_verdict_and_a_program_that_runs(
     ("arguments", "words"),
     [
         (("--feedback", "click"), "feedback is one of clicks, order"),
-        (("--feedback", "clicks", "--items", "many"), "'features', or 'fixed' or a number"),
+        (("--feedback", "clicks", "--items", "many"), "or 'fixed' or a number"),
         (("--items", "0"), "at least 1 item"),
         (("--depth", "0", "--items", "features"), "--depth counts from 1"),
         (("--feedback", "clicks", "-m", "nDCG"), "--measure is answered for grades"),

@@ -68,10 +68,20 @@ def test_other_features_are_named_on_both_sides(
     for method in ("snips", "position_wise"):
         err = refused(capsys, model, "--log", folder, "--method", method)
         assert "new.rankloop learned from fresh, state; the log has today, state, price" in err
-    err = refused(capsys, model, "--log", folder / "shop.parquet")  # an export has no names
-    assert "new.rankloop learned from fresh, state; the log has 3 features per item" in err
+    err = refused(capsys, model, "--log", folder / "shop.parquet")
+    assert "new.rankloop learned from fresh, state; the log has today, state, price" in err
     err = refused(capsys, saved(tmp_path / "bare.rankloop", 1.0), "--log", folder / "shop.parquet")
-    assert "bare.rankloop learned from 1 feature per item; the log has 3 features per item" in err
+    assert "bare.rankloop learned from 1 feature per item; the log has today, state, price" in err
+
+
+def test_as_many_features_of_other_names_are_refused_too(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numbers fit, names do not: the weight of a price would have counted for something else without a word."""
+    model = saved(tmp_path / "new.rankloop", 1.0, 2.0, 3.0, names=("price", "state", "today"))
+    for log in (folder, folder / "shop.parquet"):
+        err = refused(capsys, model, "--log", log)
+        assert "new.rankloop learned from price, state, today; the log has today, state, price" in err
 
 
 def test_a_ranker_that_shows_nothing_of_the_log_is_told_the_way_on(

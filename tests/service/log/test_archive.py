@@ -12,10 +12,11 @@ from typing import Any
 import httpx
 import pyarrow.parquet as pq
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
+from tests.service.shop import NAMED, products, visit
 
 from rankloop.service.jobs.retention import compact, move_old
 from rankloop.service.log.archive import archived, keep, whole
-from rankloop.service.log.events import Record, Resumed
+from rankloop.service.log.events import Evolved, Record, Resumed
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores.open import log_at
 
@@ -134,3 +135,29 @@ def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Pa
 
         compact(Jumped(), "ranker/shop", tmp_path, time.time() + 1)  # type: ignore[arg-type]
         assert [r.seq for r in whole(store, "ranker/shop", tmp_path)] == [r.seq for r in before]
+
+
+def test_a_schema_outlives_the_events_that_made_it(tmp_path: Path) -> None:
+    """Snapshots keep every version: the events of evolution may have moved to the archive."""
+    location = Location(tmp_path)
+    with running(location) as client:
+        client.put("/rankers/shop", json=NAMED).raise_for_status()
+        visit(client)
+        early = client.post("/rankers/shop/rank", json={"items": products(3)}).json()
+        client.patch("/rankers/shop/schema", json={"features": {"stock": "number"}}).raise_for_status()
+        visit(client, items=products(stock=1))
+        late = {"impression": early["impression"], "clicks": ["p0"], "final": True}
+        assert feed(client, **late).json()["verdict"] == "closed"
+        waiting = client.post("/rankers/shop/rank", json={"items": products(3, stock=2)}).json()
+    with running(location) as client:
+        store = inside(client).store
+        assert compact(store, "ranker/shop", tmp_path, time.time() + 1) >= 6
+        assert not any(isinstance(record.event, Evolved) for record in store.read("ranker/shop"))
+    with running(location) as client:
+        assert report(client)["schema"]["version"] == 2
+        visit(client, items=products(stock=3))
+        assert feed(client, waiting["impression"], clicks=["p0"], final=True).json()["verdict"] == "closed"
+        assert report(client)["counts"]["unfit"] == 0
+    with log_at(str(tmp_path)) as log:
+        (result,) = replayed(whole(log, "ranker/shop", tmp_path))
+    assert (result.learned, result.differing) == (5, ())

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.service.page.server import eventually, page_server, said
+from tests.service.shop import NAMED, visit
 
 FORMS = {
     "share": lambda value: f"{100 * value:.1f} %",
@@ -19,6 +20,7 @@ FORMS = {
 READ = """all => all.map(one => ({path: one.dataset.path, form: one.dataset.form, value: one.dataset.value,
                                   text: one.textContent}))"""
 READ_WEIGHTS = "all => all.map(one => [one.dataset.weight, JSON.parse(one.dataset.value), one.textContent])"
+READ_PARTS = "all => all.map(one => [one.dataset.contribution, JSON.parse(one.dataset.value)])"
 READ_POSITIONS = "all => all.map(one => [Number(one.dataset.position), JSON.parse(one.dataset.value)])"
 READ_FIELDS = "all => all.map(one => [one.dataset.field, JSON.parse(one.dataset.value)])"
 
@@ -109,3 +111,22 @@ def test_updates_per_second_are_the_difference_of_two_events(used: str, open_pag
     page = open_page(f"{used}/#search")
     page.wait_for_selector("#pace:not(:text-is('0.0'))")
     assert 0.2 < float(page.text_content("#pace")) < 10  # a search every half second
+
+
+def test_names_and_reasons_are_those_of_the_service(used: str, open_page: Any) -> None:
+    httpx.put(f"{used}/rankers/named", json=NAMED, timeout=60).raise_for_status()
+    with httpx.Client(base_url=used, timeout=60) as client:
+        shown = [visit(client, "named") for _ in range(3)][-1]
+    page = open_page(f"{used}/#named")
+    page.wait_for_selector("#why:not([hidden]) tbody tr")
+    asked = f"/rankers/named/explain?impression={shown['impression']}&id={shown['ranking'][0]}"
+    found = said(used, asked)["contributions"][:12]
+
+    def check() -> None:
+        parts = page.eval_on_selector_all("[data-contribution]", READ_PARTS)
+        assert parts == [[part["name"], part["contribution"]] for part in found]
+        names = [name for name, *_ in page.eval_on_selector_all("[data-weight]", READ_WEIGHTS)]
+        assert names == [part["name"] for part in said(used, "/rankers/named/weights")["weights"]][: len(names)]
+        assert names
+
+    eventually(check)

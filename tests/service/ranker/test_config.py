@@ -16,13 +16,15 @@ from typing import Any
 import httpx
 import pytest
 from tests.service.cases import SHOP, Location, items, rank, running
+from tests.service.shop import NAMED, SCHEMA, products, visit
 
-from rankloop import Session, build
+from rankloop import Ranker, Session, build
 from rankloop.cli import main
-from rankloop.client import Client
+from rankloop.client import Client, Refused
 from rankloop.core.errors import Rejected
 from rankloop.core.saved_session import HEADER, dumps, save
 from rankloop.core.types import Problem
+from rankloop.features.schema import Schema
 from rankloop.service.http import server as workers
 from rankloop.service.ranker.config import RankerConfig, config_of
 from rankloop.service.ranker.state_size import check_fits, size_of
@@ -177,3 +179,117 @@ def test_limits_are_options_and_a_variable(tmp_path: Path, given: str) -> None:
     done = subprocess.run(command, env=os.environ | variable, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("rankloop: --limit cooks=2: ")
+
+
+WRONG_SCHEMAS: list[tuple[dict[str, Any], str]] = [
+    ({"problem": {"schema": {"features": {"price": "nothing"}}}}, "problem.schema.features"),
+    ({"problem": {"schema": {"features": {}}}}, "problem.schema"),
+    ({"problem": {"schema": {"features": ["price"]}}}, "problem.schema.features"),
+    ({"problem": {"schema": {"features": {"a": "number"}, "crosses": ["a*b"]}}}, "problem.schema.crosses"),
+    ({"problem": {"schema": {"features": {"a": "number"}, "bits": 60}}}, "problem.schema.bits"),
+    ({"problem": {"schema": {"features": {"a": "number"}, "bits": 24}}}, "problem.schema.bits"),  # larger than allowed
+    ({"problem": {"schema": {"features": {"a": "number"}, "context": {"b": "id"}}}}, "problem.schema"),
+    ({"problem": {"schema": {"featurs": {"a": "number"}}}}, "problem.schema"),
+    ({"problem": {"schema": SCHEMA, "n_features": 3}}, "problem.n_features"),
+    ({"problem": {"schema": SCHEMA, "feature_names": ["a"]}}, "problem.feature_names"),
+    ({"problem": {"schema": SCHEMA, "n_context": 2}}, "problem.n_context"),
+    ({"problem": {"schema": SCHEMA, "context": {"columns": [], "values": [], "means": []}}}, "problem.context"),
+    ({"problem": {"schema": SCHEMA, "shown": 0}}, "problem.shown"),
+    ({"learner": "linear_thompson"}, "learner"),
+    ({"learner": "kernel_perceptron"}, "learner"),
+    ({"learner": {"kind": "online_gradient", "radius": 2.0}}, "learner"),
+    ({"learner": {"kind": "hashed", "inner": "fair_pairs", "start": [1.0, 2.0]}}, "learner"),
+    ({"base": {"weights": [1.0]}}, "base.weights"),
+    ({"base": {"feature": "price"}}, "base.feature"),
+    ({"base": {"feature": "brand"}}, "base.feature"),
+    ({"base": {"feature": "nobody"}}, "base.feature"),
+    ({"base": {"feature": 0}}, "base.feature"),
+    ({"shadow": True}, "shadow"),
+]
+
+
+@pytest.mark.parametrize(("change", "field"), WRONG_SCHEMAS)
+def test_a_schema_that_makes_no_sense_is_told_with_its_part(
+    client: httpx.Client, change: dict[str, Any], field: str
+) -> None:
+    answer = client.put("/rankers/new", json=NAMED | change)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["field"] == field, answer.text
+    assert client.get("/rankers/new").status_code == 404
+
+
+def test_a_schema_is_kept_in_its_normal_form() -> None:
+    """However it is written, and whatever the defaults of the table become later."""
+    written = {
+        "features": {"price": {"kind": "number"}},
+        "context": {"segment": "category"},
+        "crosses": ["segment * price"],
+    }
+    config = config_of(CreateBody(learner="fair_pairs", problem=ProblemBody(schema=written)))
+    short = {
+        "features": {"price": "number"},
+        "context": {"segment": "category"},
+        "crosses": ["segment*price"],
+        "bits": 20,
+    }
+    assert config.body.problem.schema == short
+    assert isinstance(config.body.learner, dict)
+    assert (config.body.learner["kind"], config.body.learner["rate"]) == ("hashed", 0.3)
+    assert config_of(config.body).body == config.body
+    assert size_of(config.learner.init(config.problem)) >= 16 * 2**20
+
+
+def test_a_context_that_would_be_ignored_is_refused_for_new_rankers_only(client: httpx.Client) -> None:
+    ignored: dict[str, Any] = {"learner": "3pr", "problem": {"n_features": 2, "n_context": 1}}
+    answer = client.put("/rankers/deaf", json=ignored)
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "problem.n_context")
+    assert "crosses" in answer.json()["detail"]
+    body = CreateBody(learner="3pr", problem=ProblemBody(n_features=2, n_context=1))
+    assert config_of(body).problem.n_context == 1  # one that is in a log goes on
+
+
+def test_today_s_ranker_is_a_declared_number(client: httpx.Client) -> None:
+    """A shadow shows its order; before the first lesson the ranker's own is the same."""
+    body = NAMED | {"base": {"feature": "score"}}
+    client.put("/rankers/based", json=body | {"learner": "online_gradient"}).raise_for_status()
+    client.put("/rankers/shadow", json=body | {"shadow": True}).raise_for_status()
+    client.put("/rankers/mixed", json=body | {"evaluation_share": 1.0, "guard": True}).raise_for_status()
+    asked = {"items": list(reversed(products(4)))}
+    for name in ("based", "shadow", "mixed"):
+        shown = client.post(f"/rankers/{name}/rank", json=asked).json()
+        assert shown["ranking"] == ["p0", "p1", "p2", "p3"], name
+    for _ in range(3):
+        visit(client, "shadow")
+        visit(client, "mixed")
+    assert visit(client, "shadow")["ranking"] == [f"p{i}" for i in range(6)]
+    assert client.get("/rankers/shadow").json()["counts"]["learned"] == 4
+    assert client.get("/rankers/mixed").json()["counts"]["evaluated"] == 4
+
+
+def test_a_ranker_with_a_schema_travels_as_a_file(client: httpx.Client, tmp_path: Path) -> None:
+    """From `Ranker.save` to the service, on there, and back: names and weights survive every step."""
+    ranker = Ranker("click_regression", features=Schema.from_plain(SCHEMA), shown=4)
+    row = {"price": 3, "brand": "Acme", "score": 1.0}
+    shown = ranker.rank({"a": row, "b": {"brand": "Bolt"}}, context={"segment": "sport"}, at=0.0)
+    ranker.learn(shown, clicks=["b"])
+    ranker.evolve(features={"stock": {"kind": "number", "scale": "log"}})
+    ranker.save(tmp_path / "shop.rankloop")
+    with Client(str(client.base_url)) as typed:
+        assert typed.upload("travelled", tmp_path / "shop.rankloop")["schema"]["version"] == 2
+        assert typed.upload("travelled", tmp_path / "shop.rankloop")["state"] == 0
+        visit(client, "travelled", items=products(stock=3))
+        typed.download("travelled", tmp_path / "back.rankloop")
+        with pytest.raises(Refused, match="no ranker 'nobody'"):
+            typed.download("nobody", tmp_path / "none.rankloop")
+    back = Ranker.load(tmp_path / "back.rankloop")
+    assert back.schema == ranker.schema
+    assert back.session.learned == 1
+    assert back.rank({"a": row | {"stock": 2}}).ids == ["a"]
+
+
+def test_a_file_whose_schema_is_missing_is_refused(client: httpx.Client, tmp_path: Path) -> None:
+    ranker = Ranker("click_regression", features=Schema.from_plain(SCHEMA))
+    for notes in ({}, {"schemas": []}, {"schemas": [{"features": {"a": "id"}, "bits": 10}]}, {"schemas": 3}):
+        save(ranker.session, tmp_path / "bare.rankloop", notes)
+        with Client(str(client.base_url)) as typed, pytest.raises(Refused, match="422 invalid input: state"):
+            typed.upload("bare", tmp_path / "bare.rankloop")

@@ -125,15 +125,16 @@ CASES_OF_QUERIES = [
 
 
 class MixedLengths:
-    """Queries of 1 to 9 items."""
+    """Queries of 1 to 9 items, with features up to `size`."""
 
-    def __init__(self):
+    def __init__(self, size=1.0):
+        self.size = size
         self.problem = build(STREAMS[0], "stream").problem._replace(n_features=3)
 
     def dataset(self, rng):
         sizes = np.arange(1, 10)
         n_rows = int(sizes.sum())
-        features, grades = rng.random((n_rows, 3)), np.floor(rng.random(n_rows) * 4)
+        features, grades = self.size * rng.random((n_rows, 3)), np.floor(rng.random(n_rows) * 4)
         return Dataset.of(features, grades, np.concatenate(([0], np.cumsum(sizes))))
 
     def rounds(self, rng):
@@ -151,6 +152,49 @@ def test_the_rankings_and_the_state_are_those_of_play(stream, learner, people, c
     assert np.array_equal(whole.values, [judge(r.decision.ranking, r.relevance) for r in played])
     for ours, theirs in zip(whole.state, played[-1].learned):
         assert np.array_equal(ours, theirs)
+
+
+CASES_OF_CLICKS = [
+    ("newton_pairs", "dcm(behaviour='informational')"),
+    ("newton_pairs(memory=40, ridge=0.5, floor=0.0)", "cascade(shown=3)"),
+    ("newton_pairs(diagonal=true, memory=100)", "sdbn(persistence=0.7, shown=4)"),
+    ("newton_pairs(ridge=1e-150)", "dcm(behaviour='informational')"),
+    ("fair_pairs", "dcm"),
+    ("fair_pairs(either=true, memory=5)", "cascade(shown=3)"),
+    ("fair_pairs(learning_rate=1e308)", "dcm(behaviour='informational')"),
+]
+
+
+@pytest.mark.parametrize("chunk", [64, 2**18])
+@pytest.mark.parametrize(("learner", "people"), CASES_OF_CLICKS)
+@pytest.mark.parametrize("stream", [build(STREAMS[0], "stream"), MixedLengths()])
+def test_clicks_are_those_of_play(stream, learner, people, chunk, monkeypatch):
+    monkeypatch.setattr(module, "QUERIES_CHUNK", chunk)
+    recipe, crowd, judge = build(learner, "learner"), build(people, "feedback"), parse_measure("nDCG@4")
+    with np.errstate(all="ignore"):
+        played = list(play(recipe, stream, crowd, horizon=150, seed=3))
+        whole = whole_queries(recipe, stream, crowd, horizon=150, seed=3, measure=judge)
+    assert np.array_equal(whole.values, [judge(r.decision.ranking, r.relevance) for r in played])
+    for ours, theirs in zip(whole.state, played[-1].learned):
+        assert np.array_equal(ours, theirs)
+
+
+def test_steps_that_play_refuses_are_refused():
+    recipe, stream, crowd = build("newton_pairs"), MixedLengths(1e155), build("dcm", "feedback")
+    played = list(play(recipe, stream, crowd, horizon=100, seed=3))
+    whole = whole_queries(recipe, stream, crowd, horizon=100, seed=3)
+    assert 0 < played[-1].refused == 100 - whole.state.rounds
+
+
+def test_people_who_click_in_their_own_way_are_refused():
+    crowd = type("Own", (type(build("dcm", "feedback")),), {"observe": lambda *_: None})()
+    for people in (crowd, build("full", "feedback"), build("ubm", "feedback")):
+        with pytest.raises(InvalidInput, match="cascade, dcm or sdbn"):
+            whole_queries(build("newton_pairs"), build(STREAMS[0], "stream"), people, horizon=5, seed=0)
+    with pytest.raises(InvalidInput, match="full or top_k"):
+        whole_queries(
+            build("ranking_perceptron"), build(STREAMS[0], "stream"), build("dcm", "feedback"), horizon=5, seed=0
+        )
 
 
 def test_what_has_no_compiled_form_is_refused():

@@ -23,6 +23,7 @@ MEASURES = ["nDCG@10", "AP"]
     "rankloop evaluate bm25.run web.qrels --per-query",
     "rankloop evaluate ads.rankloop --log later.csv --plot later.png",
     "rankloop evaluate candidate.rankloop --log shop-data --method cascade_ips",
+    "rankloop evaluate results/shop/model.rankloop --log later.csv --column propensity=probability",
 )
 def evaluate(
     rankings: Annotated[
@@ -45,13 +46,17 @@ def evaluate(
         log_option(
             "--log",
             "LOG",
-            "A CSV or Parquet log of shown ads: context, ad, click, propensity; or the folder or export of a service.",
+            "A CSV or Parquet log of shown ads: context, ad, click, propensity; of lists with their propensity, for a "
+            "ranker with a schema; or the folder or export of a service.",
         ),
     ] = None,
     column: Annotated[
         list[str] | None,
         log_option(
-            "--column", "ROLE=NAME", "Which column is what: action=NAME, reward=, propensity=, position=, target=."
+            "--column",
+            "ROLE=NAME",
+            "Which column is what: action=NAME, reward=, propensity=, position=, target=; of lists list=, query=, "
+            "item=, position=, click=, time=, propensity=.",
         ),
     ] = None,
     context: Annotated[
@@ -105,7 +110,9 @@ def evaluate(
     half), so give it a log that it has not learned from. Where the log has a column of a target policy's probabilities,
     that policy is judged. Without either, one is trained on half of the rows and judged on the other half, as `rankloop
     train --log` does. On the log of a service a saved ranker is judged; the probabilities with which each ranking was
-    drawn come from learning the log again.
+    drawn come from learning the log again. A ranker with a schema is judged on a table of lists in the same columns,
+    with a column that tells the probability of each list, or on the export of a service; the schema of the log may be
+    another than its own, as long as its fields are there.
     """
     if log is not None:
         from rankloop.cli.evaluate_log import LogOptions, evaluate_log

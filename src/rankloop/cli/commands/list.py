@@ -1,5 +1,6 @@
 """`rankloop list`: everything that has a name."""
 
+import re
 from typing import Annotated, Any
 
 import typer
@@ -9,17 +10,26 @@ from rankloop.cli.options import AsJson, Imports
 from rankloop.core.errors import InvalidInput
 
 
-@command("Start here", "rankloop list learners", "rankloop list measures --json", name="list")
+@command(
+    "Start here",
+    "rankloop list learners",
+    "rankloop list fields",
+    "rankloop list number",
+    "rankloop list measures --json",
+    name="list",
+)
 def list_all(
     family: Annotated[
-        str | None, typer.Argument(metavar="WHAT", help="learners, measures, streams, experiments …")
+        str | None,
+        typer.Argument(metavar="WHAT", help="learners, measures, streams, fields, experiments …, or one of them."),
     ] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
     """Show everything that has a name: learners, measures, data, experiments.
 
-    One line each; with --json also the parameters and their defaults.
+    One line each; with --json also the parameters and their defaults. Fields are the kinds of values that a schema
+    knows. The name of a single thing (`rankloop list number`) shows its parameters.
     """
     from rankloop.core.registry import catalogue
     from rankloop.core.registry.specs import nearest
@@ -28,15 +38,37 @@ def list_all(
     families = catalogue()
     families["experiments"] = [{"kind": item.id, "summary": item.title} for item in everything().values()]
     if family is not None:
-        if family not in families:
-            raise InvalidInput(f"nothing is listed as {family!r}{nearest(family, families)}")
-        families = {family: families[family]}
+        family = next((name for name in families if family in (name, _singular(name))), family)
+        named = {name: [one for one in members if one["kind"] == family] for name, members in families.items()}
+        single = {name: members for name, members in named.items() if members}
+        if family not in families and not single:
+            known = [*families, *(one["kind"] for members in families.values() for one in members)]
+            raise InvalidInput(f"nothing is listed as {family!r}{nearest(family, known)}")
+        if family not in families and not as_json:
+            _print_single(single)
+            return
+        families = {family: families[family]} if family in families else single
     if as_json:
         from rankloop.cli.output import print_json
 
         print_json(families)
     else:
         _print(families)
+
+
+def _singular(family: str) -> str:
+    return family.removesuffix("ies") + "y" if family.endswith("ies") else family.removesuffix("s")
+
+
+def _print_single(families: dict[str, list[dict[str, Any]]]) -> None:
+    """What a thing is for, and its parameters with their defaults."""
+    for family, members in families.items():
+        for member in members:
+            typer.echo(f"{member['kind']} ({_singular(family)}): {member['summary']}")
+            for part in member.get("parameters", ()):
+                default = f" = {part['default']!r}" if "default" in part else ""
+                kind = re.sub(r"<class '([\w.]+)'>|typing\.", r"\1", part["type"])
+                typer.echo(f"  {part['name']}: {kind}{default}")
 
 
 def _print(families: dict[str, list[dict[str, Any]]]) -> None:

@@ -20,6 +20,8 @@ REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
     "rankloop train web.txt --loss ordinal",
     "rankloop train MQ2008/ --loss nDCG@10 --tight --folds 5",
     "rankloop train --log clicks.csv --out results/from-clicks",
+    "rankloop train --log shop.csv --guess-schema shop.toml",
+    "rankloop train --log shop.csv --schema shop.toml --out results/shop",
     "rankloop train --log ads.csv --epsilon 0.1 --out results/ads",
 )
 def train(
@@ -88,9 +90,34 @@ def train(
         log_option(
             "--column",
             "ROLE=NAME",
-            "Which column is what: list=NAME, query=, item=, position=, click=; of an ad log action=, reward=, "
-            "propensity=, position=.",
+            "Which column is what: list=NAME, query=, item=, position=, click=, with a schema also time=; of an ad log "
+            "action=, reward=, propensity=, position=.",
         ),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        log_option("--schema", "FILE", "Learn from texts, categories, ids … by the kinds and crosses in this file."),
+    ] = None,
+    guess_schema: Annotated[
+        Path | None,
+        log_option("--guess-schema", "FILE", "Write the schema that the log suggests to this file, and stop."),
+    ] = None,
+    learner: Annotated[
+        str | None,
+        log_option("--learner", "SPEC", "What learns with a schema: click_regression, online_gradient or their specs."),
+    ] = None,
+    passes: Annotated[
+        int | None, log_option("--passes", "N", "Go over the log at most so many times with a schema; else 5.", min=1)
+    ] = None,
+    shown: Annotated[
+        int | None,
+        log_option(
+            "--shown", "N", "How many positions people see, with a schema; else all of the longest list.", min=1
+        ),
+    ] = None,
+    feature: Annotated[
+        list[str] | None,
+        log_option("--feature", "COLUMN", "Learn from this column even if it looks like an outcome; may be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -103,16 +130,23 @@ def train(
     default loss is then the weighted ranking SVM, which is unbiased. For the loss of a measure (--loss nDCG@10) all
     lists of a query are merged into one first, so it needs queries that come again.
 
+    With --schema, columns are numbers, categories, texts, ids, flags and dates as people have them, crossed as the
+    file says; a learner goes over the logged lists, and held-out lists say how often. --guess-schema writes such a
+    file. The export of a service has its schema in it. Columns that are known only after the click, such as a purchase
+    or a second name of the click, are never features unless --feature or the schema asks for them.
+
     A log of single ads (context, ad, click, propensity) trains a policy of AUC-optimised rankers on half of the rows;
     the other half says what it would earn, beside the policy that made the log.
     """
     if (data is None) == (log is None):
         raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
     if log is not None:
-        from rankloop.cli.train_log import LogTraining, train_on_log
+        from rankloop.cli.train_log import train_on_log
+        from rankloop.cli.train_schema import LogTraining
 
-        columns = column or [], context or [], without or []
+        columns = column or [], context or [], without or [], feature or []
         how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, epsilon, seed, *columns)
+        how = how._replace(schema=schema, guess=guess_schema, learner=learner, passes=passes, shown=shown)
         train_on_log(log, how, out, as_json)
         return
     from rankloop.batch.folds import Fold, read_folds

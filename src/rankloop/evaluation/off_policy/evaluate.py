@@ -6,6 +6,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
+from rankloop.core.types import Arrival
 from rankloop.evaluation.off_policy.estimators import (
     ALIASES,
     SPANS,
@@ -20,8 +21,11 @@ from rankloop.evaluation.off_policy.propensities import RankingPolicy, session_r
 from rankloop.evaluation.off_policy.ranking_log import SUMMED, LoggedRanking, checked_first, ranking_series, span_of
 from rankloop.evaluation.off_policy.sums import Series, Sums
 from rankloop.evaluation.report import CURRENT, PER_PAGE, Report, unit_of
+from rankloop.features.encoder import Encoder
+from rankloop.features.schema import Schema
 from rankloop.logs.impressions import Impression
 from rankloop.logs.rows import Rows
+from rankloop.logs.shown_lists import ShownList
 from rankloop.logs.table import LogTable
 
 
@@ -31,12 +35,40 @@ def evaluate_target(table: LogTable, method: str = "snips", options: Options | N
 
 
 def evaluate_on_impressions(
-    session: Session, log: Iterable[Impression], name: str, method: str = "snips", options: Options | None = None
+    session: Session,
+    log: Iterable[Impression],
+    name: str,
+    method: str = "snips",
+    options: Options | None = None,
+    *,
+    feature_names: Sequence[str] = (),
 ) -> Report:
-    """A ranker on exported impressions, by the probability with which it would show each whole ranking now."""
-    shown = checked_first(log, lambda one: one.arrival().query, session, name)
-    rows = session_rows(session, (one.arrival() for one in shown))
-    return _evaluate_rows(rows, name, method, options or Options())._replace(unit=PER_PAGE)
+    """A ranker on exported impressions, by the probability with which it would show each whole ranking now.
+
+    `feature_names` are those of the log, where it tells them.
+    """
+    arrivals = (one.arrival() for one in log)
+    return _evaluate_arrivals(session, arrivals, name, method, options or Options(), feature_names)
+
+
+def evaluate_on_lists(
+    session: Session,
+    schema: Schema,
+    log: Iterable[ShownList],
+    name: str,
+    method: str = "snips",
+    options: Options | None = None,
+) -> Report:
+    """A ranker with a schema on lists in values as people have them, which may have been shown by another schema."""
+    encoder = Encoder(schema)
+    return _evaluate_arrivals(session, (one.arrival(encoder) for one in log), name, method, options or Options(), ())
+
+
+def _evaluate_arrivals(
+    session: Session, log: Iterable[Arrival], name: str, method: str, options: Options, names: Sequence[str]
+) -> Report:
+    shown = checked_first(log, lambda one: one.query, session, name, lambda: names)
+    return _evaluate_rows(session_rows(session, shown), name, method, options)._replace(unit=PER_PAGE)
 
 
 def evaluate_on_rankings(
@@ -48,18 +80,21 @@ def evaluate_on_rankings(
     *,
     positions: int = 10,
     feature_names: Callable[[], Sequence[str]] = tuple,
+    schema: Schema | None = None,
 ) -> Report:
     """A ranker on rankings whose policies are known too, by what the first `positions` of each earned.
 
-    `feature_names` are those of the log, asked for where the ranker learned from others.
+    `feature_names` are those of the log. A ranker with a `schema` is asked by it, in the values that the log holds.
     """
     options, known = options or Options(), ALIASES.get(method, method)
     if known == "pseudo_inverse" and options.bound in RANGED:
         raise InvalidInput(f"the {options.bound} bound needs the largest possible weight, which is not known here")
     check_options(options, known)
-    shown = checked_first(log, lambda one: one.query, session, name, feature_names)
+    encoder = None if schema is None else Encoder(schema)
+    shown = checked_first(log, lambda one: one.query_by(encoder), session, name, feature_names)
+    target = RankingPolicy(session.learner, session.state)
     current, wanted = Sums(), Sums()
-    for series in ranking_series(shown, RankingPolicy(session.learner, session.state), known, positions, options.limit):
+    for series in ranking_series(shown, target, known, positions, options.limit, encoder):
         alike = np.ones(len(series.reward))
         current.add(Series(series.reward, alike, series.reward, alike, 1.0, series.extremes._replace(heaviest=1.0)))
         wanted.add(series)

@@ -10,6 +10,7 @@ from rankloop.core.session import Session
 from rankloop.data import read_letor
 from rankloop.data.dataset import normalise_queries
 from rankloop.evaluation.ranking.score import Measures, Scores, measures_of, score_session
+from rankloop.features.schema import Schema
 
 NORMALISED = "normalised inside queries"  # the note of a saved model that ranks features scaled from 0 to 1
 
@@ -36,6 +37,10 @@ def score_model(
     """How a saved ranker ranks the queries of a LETOR file, scaled if asked for or if it learned from scaled ones."""
     parsed = measures_of(measures)
     session, notes = load_with_notes(model)
+    if session.problem.n_hashed:
+        raise InvalidInput(
+            f"{model} ranks values by a schema, and {data} holds plain numbers; judge it by a log, with --log"
+        )
     if session.problem.n_features == 0:
         raise InvalidInput(f"{model} ranks without features of items; it is judged by a log, with --log")
     dataset = read_letor(data, n_features=session.problem.n_features)
@@ -45,10 +50,16 @@ def score_model(
 
 def load_unscaled(path: str | os.PathLike[str]) -> Session:
     """A saved ranker that ranks features as a log has them; one that learned from scaled ones is refused."""
+    return load_with_schema(path)[0]
+
+
+def load_with_schema(path: str | os.PathLike[str]) -> tuple[Session, Schema | None]:
+    """The same, and the newest schema by which it ranks; None where it ranks plain numbers."""
     session, notes = load_with_notes(path)
     if notes.get(NORMALISED):
         raise InvalidInput(
             f"{Path(path).name} was trained on features scaled from 0 to 1 inside each query (--normalise), and a log "
             "has them as they are: train it without"
         )
-    return session
+    schemas = [Schema.from_plain(plain) for plain in notes.get("schemas") or ()]
+    return session, max(schemas, key=lambda schema: schema.version, default=None)

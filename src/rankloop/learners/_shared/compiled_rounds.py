@@ -8,9 +8,10 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.random import Generator
 
-from rankloop.core.kernels import ALL, kernel
+from rankloop.core.kernels import ALL, kernel, seen_count
 from rankloop.core.types import Floats, Ints, Problem
 from rankloop.data.dataset import Dataset
+from rankloop.feedback.click_behaviours import N_DRAWS, TopDownReader, walk_down
 
 ROUNDS, DRAWN, OWN, WRITTEN, LIMIT = 0, 1, 2, 3, 4  # the entries of QueryRounds.counts
 FIRST_ROW, COUNT, REFUSED, LOG_PROPENSITY, EXPLORATION, NUMBERS = range(6)  # the entries of a row of its history
@@ -24,7 +25,7 @@ class CompiledRun(Protocol):
 
     @property
     def compiled(self) -> type | None:
-        """The rounds that it plays, `FixedSetRounds` or `QueryRounds`; None where its kernel lacks the parameters."""
+        """The rounds that it plays, one of the tuples below; None where its kernel lacks the parameters."""
 
     def init(self, problem: Problem) -> Any: ...
     def doubles(self, n_items: int) -> int:
@@ -72,6 +73,29 @@ class QueryRounds(NamedTuple):
         return int(self.counts[ROUNDS])
 
 
+class Readers(NamedTuple):
+    """People who read from the top and click (`TopDownReader`), as numbers: how they do, and their random numbers."""
+
+    click: Floats
+    stop: Floats
+    persistence: float
+    shown: int
+    draws: Floats
+    used: Ints  # one entry: how many of the draws are used up
+
+
+class ClickRounds(NamedTuple):
+    """Rounds over queries that are answered by clicks."""
+
+    queries: QueryRounds
+    readers: Readers
+
+    @property
+    def n_rounds(self) -> int:
+        """How many were played."""
+        return self.queries.n_rounds
+
+
 def query_rounds(dataset: Dataset, chunk: int, depth: int | None, history: bool = False) -> QueryRounds:
     """Room for `chunk` random numbers of the stream and as many of the learner, all of them used up.
 
@@ -96,6 +120,36 @@ def refill(rounds: QueryRounds, of_stream: Generator, of_learner: Generator, lim
         rng.random(out=draws[n_left:])
     rounds.counts[:] = 0, 0, 0, 0, limit
     return rounds
+
+
+def click_rounds(dataset: Dataset, chunk: int, people: TopDownReader) -> ClickRounds:
+    """Room for `chunk` random numbers of the stream and of the learner, and for those of the people beside them."""
+    queries = query_rounds(dataset, chunk, None)
+    n_draws = N_DRAWS * min(people.shown, int(dataset.sizes.max())) * len(queries.ends)
+    readers = Readers(*people.behaviour_by_grade, people.shown, np.empty(n_draws), np.array([n_draws]))
+    return ClickRounds(queries, readers)
+
+
+def refill_clicks(
+    rounds: ClickRounds, of_stream: Generator, of_people: Generator, of_learner: Generator, limit: int
+) -> ClickRounds:
+    """As `refill`, with the random numbers of the people."""
+    draws, used = rounds.readers.draws, rounds.readers.used
+    n_left = len(draws) - int(used[0])
+    draws[:n_left] = draws[len(draws) - n_left :].copy()
+    of_people.random(out=draws[n_left:])
+    used[0] = 0
+    refill(rounds.queries, of_stream, of_learner, limit)
+    return rounds
+
+
+@kernel
+def next_clicks(readers: Readers, ranking: Ints, grades: Floats) -> tuple[Ints, Floats]:
+    """The clicked items and their weights, exactly as `observe` of the people has them."""
+    n_seen, first = seen_count(readers.shown, len(ranking)), readers.used[0]
+    readers.used[0] = first + N_DRAWS * n_seen
+    draws = readers.draws[first : first + N_DRAWS * n_seen].reshape((N_DRAWS, n_seen))
+    return walk_down(ranking, grades, readers.click, readers.stop, readers.persistence, draws)
 
 
 @kernel

@@ -138,7 +138,8 @@ class Hashed(Wrapper):
         small = problem._replace(n_features=0, n_hashed=0, feature_names=())
         cells = Cells(problem.n_features)
         if self.start:
-            weights = start_weights(self.start, problem.n_dense)
+            later = (0.0,) * (problem.n_dense - len(self.start))  # of fields that a live schema has got since
+            weights = start_weights(self.start + later, problem.n_dense)
             columns = problem.n_hashed + np.arange(problem.n_dense)
             cells = cells.patched(columns, np.column_stack([weights, np.zeros(len(weights))]))
         return State(cells, self._inner.init(small), problem.n_hashed)
@@ -158,15 +159,7 @@ class Hashed(Wrapper):
         if hasattr(after, "evidence"):
             changed, values = _replaced(columns, cells, after.weights, after.evidence)
         else:
-            counter = self._counter(state, query)
-            counted = state.cells.at(counter)
-            share = 1.0 / (1.0 + counted[:, 1].sum())
-            step = getattr(after, "newest", after.weights)
-            how = self.rate, self.prior, self.memory_rate or self.rate, self.memory_prior or self.prior
-            changed, values = _stepped(columns, cells, step, state.n_hashed // 2, state.n_hashed, *how, share)
-            if len(changed) and not np.isin(counter, changed).any():
-                changed = np.concatenate([changed, counter])
-                values = np.concatenate([values, counted + ONE_LESSON])
+            changed, values = self._written(state, query, columns, cells, getattr(after, "newest", after.weights))
         nothing = self._with_columns(after, np.empty((0, 2)))
         return State(state.cells.patched(changed, require_finite(values)), nothing, state.n_hashed)
 
@@ -191,6 +184,19 @@ class Hashed(Wrapper):
         if hasattr(state, "evidence"):
             state = state._replace(evidence=np.ascontiguousarray(cells[:, 1]))
         return state
+
+    def _written(self, state: State, query: Query, columns: Ints, cells: Floats, step: Floats) -> tuple[Ints, Floats]:
+        """The columns that change and their new numbers; where lessons are counted by query, that of the count too."""
+        groups = state.n_hashed // 2, state.n_hashed
+        how = self.rate, self.prior, self.memory_rate or self.rate, self.memory_prior or self.prior
+        counter = self._counter(state, query)
+        if not len(counter):
+            return _stepped(columns, cells, step, *groups, *how, 1.0)
+        counted = state.cells.at(counter)
+        changed, values = _stepped(columns, cells, step, *groups, *how, 1.0 / (1.0 + counted[0, 1]))
+        if not len(changed) or counter[0] in changed:
+            return changed, values
+        return np.concatenate([changed, counter]), np.concatenate([values, counted + ONE_LESSON])
 
     def _counter(self, state: State, query: Query) -> Ints:
         """The column of memory in which the lessons from this query are counted; none where they are not."""

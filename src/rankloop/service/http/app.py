@@ -21,6 +21,7 @@ from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import AccessMiddleware
 from rankloop.service.http.openapi import describe, reference_page
 from rankloop.service.http.problems import problem, problem_of, response_of
+from rankloop.service.http.routes.catalogues import add_catalogues
 from rankloop.service.http.routes.comparisons import add_comparisons
 from rankloop.service.http.routes.monitoring import add_monitoring
 from rankloop.service.http.routes.rankers import add_rankers
@@ -62,6 +63,7 @@ def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None,
     describe(app)
     add_rankers(app, service)
     add_comparisons(app, service)
+    add_catalogues(app, service)
     add_monitoring(app, service, metrics)
     add_pages(app)
     return app

@@ -26,13 +26,13 @@ SECURITY = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
-_NAME = re.compile(r"^/(rankers|experiments|log)/[^/]+")
+_NAME = re.compile(r"^/(rankers|experiments|catalogues|log)/[^/]+")
 _KNOWN = re.compile(
-    r"^/(|rankers|experiments|events|log/\{name\}|healthz|readyz|metrics|docs|openapi\.json|demo/people"
+    r"^/(|rankers|experiments|catalogues(/\{name\})?|events|log/\{name\}|healthz|readyz|metrics|docs|openapi\.json|demo/people"
     r"|(rankers|experiments)/\{name\}(/(rank|feedback|rank:batch|feedback:batch|state|snapshots|history|rollback|freeze|resume"
-    r"|clone))?)$"
+    r"|clone|schema|explain|weights))?)$"
 )
-_METHODS = ("GET", "HEAD", "POST", "PUT")
+_METHODS = ("GET", "HEAD", "PATCH", "POST", "PUT")
 MAX_CLIENTS = MAX_SERIES = 10_000
 GONE = 499  # the status, in logs and metrics, of a call whose sender left before it was whole
 logger = logging.getLogger("rankloop.service")

@@ -1,6 +1,7 @@
 """Several workers on one log: who is the leader and learns, and how the others receive its states."""
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 LEASE_EVERY = 0.5  # seconds
 PUBLISH_EVERY = 0.05
+PAUSE = 4.0  # times as long as it took to publish a state, before it is published again: large ones come less often
 
 
 class LeaderElection:
@@ -26,6 +28,7 @@ class LeaderElection:
     def __init__(self, service: "Service", store: SharedStore) -> None:
         self.service = service
         self.store = store
+        self._not_before: dict[str, float] = {}
         self._published: dict[str, int] = {}  # by the last event, not by state: a step that is refused counts too
 
     async def run(self) -> None:
@@ -73,7 +76,8 @@ class LeaderElection:
             for runtime in taken:
                 await runtime.drained()
                 due: asyncio.Queue[Entry] = asyncio.Queue()  # what it finds due was written by the learner before
-                fresh = await asyncio.to_thread(restored_runtime, runtime.entity, self.store, due, until, runtime.slot)
+                how = runtime.entity, self.store, due, until, runtime.slot, self.service.catalogues
+                fresh = await asyncio.to_thread(restored_runtime, *how)
                 runtime.lead(fresh.trainer)
                 fresh.stop()
         except Unavailable:
@@ -88,11 +92,16 @@ class LeaderElection:
         published = runtime.published
         if runtime.catching_up or self._published.get(runtime.entity) == published.seq:
             return
+        begun = time.monotonic()
+        if begun < self._not_before.get(runtime.entity, 0.0):
+            return
         with suppress(Unavailable):
             session = await asyncio.to_thread(_session, runtime, published)
             publication = Publication(runtime.entity, published.number, published.seq, published.rejected, session)
             await asyncio.to_thread(self.store.publish, publication)
             self._published[runtime.entity] = published.seq
+        now = time.monotonic()
+        self._not_before[runtime.entity] = now + PAUSE * (now - begun)
 
     async def _load_published(self, runtime: RankerRuntime) -> None:
         with suppress(Unavailable):

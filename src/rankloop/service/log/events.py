@@ -46,6 +46,10 @@ class Ranked(Event, tag="ranked"):
     state_number: int = msgspec.field(default=0, name="state")
     generator: str = msgspec.field(default="", name="position")  # where it stood after the decision
     slot: int = 0  # which of several workers drew
+    values: bytes = b""  # where there is a schema, what was given by name (`log.values`) instead of features
+    at: float = 0.0  # when it was asked: dates became ages by it
+    schema: int = 0  # the version by which it was encoded; 0: features are plain numbers
+    catalogue: int = 0  # the event after which the rest of the values was read from the ranker's catalogue
 
     @property
     def all_features(self) -> Floats:
@@ -101,8 +105,30 @@ class Snapshotted(Event, tag="snapshotted"):
     digest: str
 
 
+class Evolved(Event, tag="evolved"):
+    """The schema of a ranker becomes its next version; one that another was quicker to make does not count."""
+
+    schema: dict[str, Any]
+
+
+class CatalogueChanged(Event, tag="catalogue"):
+    """Rows of a catalogue by id: each replaces that of its id, None takes it away."""
+
+    rows: dict[str, dict[str, Any] | None]
+
+
 AnyEvent = (
-    Created | ComparisonCreated | Ranked | FeedbackReceived | Closed | Frozen | Resumed | RolledBack | Snapshotted
+    Created
+    | ComparisonCreated
+    | Ranked
+    | FeedbackReceived
+    | Closed
+    | Frozen
+    | Resumed
+    | RolledBack
+    | Snapshotted
+    | Evolved
+    | CatalogueChanged
 )
 
 encode = msgspec.msgpack.Encoder().encode
@@ -146,3 +172,7 @@ def ranker_entity(name: str) -> str:
 
 def comparison_entity(name: str) -> str:
     return f"experiment/{name}"
+
+
+def catalogue_entity(name: str) -> str:
+    return f"catalogue/{name}"

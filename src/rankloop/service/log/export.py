@@ -1,15 +1,20 @@
 """The event log for other tools: JSON lines as it happened, Parquet with one row per shown item."""
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rankloop.features.schema import Schema
+from rankloop.logs.typed_columns import arrow_fields, fields_of, notes_of, typed_row
+from rankloop.service.log.catalogue import Catalogue, merged_rows
 from rankloop.service.log.events import Closed, ComparisonCreated, Created, FeedbackReceived, Ranked, Record
 from rankloop.service.log.projection import OpenImpression, Projection
+from rankloop.service.log.values import Row, unpacked
 from rankloop.service.ranker.config import RankerConfig, config_of
 
 ROWS = 2000
@@ -67,34 +72,54 @@ def plain(record: Record) -> dict[str, Any]:
     """A record as plain data."""
     event = record.event
     table: dict[str, Any] = {"seq": record.seq, "at": record.at, **msgspec.to_builtins(event)}
-    if isinstance(event, Ranked):
+    if isinstance(event, Ranked) and event.schema:
+        table |= unpacked(event.values, len(event.ids))._asdict()
+        table.pop("values")
+        table.pop("features")
+    elif isinstance(event, Ranked):
         table["features"] = event.all_features.tolist()
     elif isinstance(event, Created | ComparisonCreated):
         table.pop("start", None)
     return table
 
 
-def parquet(records: Iterator[Record]) -> Iterator[bytes]:
+def parquet(
+    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: Catalogue | None = None
+) -> Iterator[bytes]:
     """Closed impressions, one row each: what the learner ranked, in the order shown, and the feedback that counted.
 
-    What it was not asked to rank stands in `pinned`, so that the propensity is that of the ranking.
+    What it was not asked to rank stands in `pinned`, so that the propensity is that of the ranking. The names of the
+    features are in the file's metadata. A ranker with `schemas`, of which these are all versions, has a typed column
+    for each field: a list in the order of `ranking` for a field of the items, a value for one of the context; what the
+    requests did not give is looked up in the `catalogue`.
     """
+    first = next(records, None)
     sink = _Sink()
-    writer = pq.ParquetWriter(sink, SCHEMA)
+    arrow = pa.schema([*SCHEMA, *(pa.field(*field) for field in arrow_fields(schemas))])
+    arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
+    writer = pq.ParquetWriter(sink, arrow)
     rows: list[dict[str, Any]] = []
-    for row in impression_rows(records):
+    for row in impression_rows(chain([] if first is None else [first], records), schemas, catalogue):
         rows.append(row)
         if len(rows) == ROWS:
-            writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
+            writer.write_table(pa.Table.from_pylist(rows, arrow))
             rows.clear()
             yield sink.drain()
     if rows:
-        writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
+        writer.write_table(pa.Table.from_pylist(rows, arrow))
     writer.close()
     yield sink.drain()
 
 
-def impression_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
+def _feature_names(first: Record | None) -> tuple[str, ...]:
+    """What the learner's features are called, the score of a base by its weights among them."""
+    event = None if first is None else first.event
+    return config_of(event.body).problem.feature_names if isinstance(event, Created) else ()
+
+
+def impression_rows(
+    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: Catalogue | None = None
+) -> Iterator[dict[str, Any]]:
     """A row for every impression that has closed, with the feedback that counted."""
     projection, config = Projection(None), None
     shown: dict[str, Record] = {}
@@ -107,19 +132,23 @@ def impression_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
         known = projection.open.get(event.impression) if isinstance(event, FeedbackReceived | Closed) else None
         projection.reopen(record)
         if known is not None and known.ranked.impression not in projection.open:
-            yield _row(shown.pop(known.ranked.impression), known, config)
+            row, ranking = _row(shown.pop(known.ranked.impression), known)
+            if known.ranked.schema:
+                yield row | _values(known.ranked, ranking, schemas, catalogue)
+            else:
+                yield row | _numbers(known.ranked, ranking, config)
 
 
-def _row(record: Record, impression: OpenImpression, config: RankerConfig | None) -> dict[str, Any]:
+def _row(record: Record, impression: OpenImpression) -> tuple[dict[str, Any], list[int]]:
+    """What every ranker has, and the items that the learner ranked, in the order shown."""
     ranked, feedback = impression.ranked, impression.feedback
     candidates = set(range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates)
     ranking = [i for i in ranked.order if i in candidates]
-    features = ranked.all_features
     revealed = (
         {} if feedback is None else dict(zip(ranking if feedback.kind == "reward" else feedback.items, feedback.values))
     )
     values = {i: value for i, value in revealed.items() if i in candidates}
-    return {
+    row = {
         "seq": record.seq,
         "at": record.at,
         "impression": ranked.impression,
@@ -129,12 +158,28 @@ def _row(record: Record, impression: OpenImpression, config: RankerConfig | None
         "evaluation": ranked.mixed is not None,
         "ranking": _names(ranked, ranking),
         "pinned": _names(ranked, [i for i in ranked.order if i not in candidates]),
-        "features": (features if config is None else config.with_base_score(features))[ranking].tolist(),
-        "context": ranked.context,
         "feedback": None if feedback is None else feedback.kind,
         "items": _names(ranked, values),
         "values": list(values.values()),
     }
+    return row, ranking
+
+
+def _numbers(ranked: Ranked, ranking: list[int], config: RankerConfig | None) -> dict[str, Any]:
+    features = ranked.all_features if config is None else config.with_base_score(ranked.all_features)
+    return {"features": features[ranking].tolist(), "context": ranked.context}
+
+
+def _values(
+    ranked: Ranked, ranking: list[int], schemas: Sequence[Schema], catalogue: Catalogue | None
+) -> dict[str, Any]:
+    """Typed columns; `at` is when the ranking was asked for, which makes ages of dates."""
+    given = unpacked(ranked.values, len(ranked.ids))
+    rows: Sequence[Row] = given.rows
+    if ranked.catalogue and catalogue is not None:
+        names = fields_of(schemas)[0].keys()
+        rows = merged_rows(catalogue.rows(ranked.ids, ranked.catalogue), rows, names)
+    return typed_row(schemas, [rows[i] for i in ranking], given.context) | {"at": ranked.at}
 
 
 def _names(ranked: Ranked, items: Iterable[int]) -> list[str]:

@@ -13,11 +13,13 @@ import numpy as np
 from rankloop.core.errors import IncompatibleFeedback
 from rankloop.core.plain import from_plain
 from rankloop.core.types import Clicks
+from rankloop.features.schema import Schema
 from rankloop.interleaving import Comparison, Mixed, credit
 from rankloop.measures.base import parse_measure
 from rankloop.measures.dcg import MAX_EXPONENT
 from rankloop.service.log.events import (
     Closed,
+    Evolved,
     FeedbackReceived,
     Frozen,
     Ranked,
@@ -28,9 +30,10 @@ from rankloop.service.log.events import (
 )
 from rankloop.service.ranker.config import RankerConfig
 from rankloop.service.ranker.feedback import merged
-from rankloop.service.ranker.trainer import Lesson, LoggedDecision, Rollback, SnapshotMark, Step
+from rankloop.service.ranker.trainer import Evolution, Lesson, LoggedDecision, Rollback, SnapshotMark, Step
 
 TEAM_DRAFT = "team_draft"
+ID_SIZE = 16  # bytes of an item in the log beside its features, nearly
 POSITIONS = 20  # whose clicks are counted
 FAST, SLOW = 1 / 100, 1 / 1000  # how quickly the two running click rates forget
 
@@ -159,6 +162,7 @@ class Projection:
         self.good = 0  # the newest snapshot at which the base did not lead
         self.lessons = 0
         self.generators: dict[int, str] = {}
+        self.written = 0  # bytes that impressions took in the log since this was made, nearly
 
     def apply(self, record: Record) -> Outcome:
         event = record.event
@@ -177,6 +181,8 @@ class Projection:
             if event.freezes:
                 self.frozen, self.reason = True, event.reason
             return Outcome("done", Rollback(record.seq, event.to, self._mark(record.seq)))
+        elif isinstance(event, Evolved):
+            return self._evolve(event, record.seq)
         elif isinstance(event, Snapshotted) and self.counters.wins >= self.counters.losses:
             self.good = event.number
         return Outcome("done")
@@ -206,6 +212,16 @@ class Projection:
         first = next(iter(self.open.values()), None)
         return first.began if first else seq + 1
 
+    def _evolve(self, event: Evolved, seq: int) -> Outcome:
+        """Of two that were made out of one version the first counts."""
+        if self.config is None or self.config.schema is None:
+            return Outcome("refused")
+        schema = Schema.from_plain(event.schema)
+        if schema.version != self.config.schema.version + 1:
+            return Outcome("refused")
+        self.config = self.config.with_schemas([schema])
+        return Outcome("done", Evolution(seq, self.config))
+
     def _show(self, ranked: Ranked, seq: int) -> Outcome:
         if ranked.generator:
             self.generators[ranked.slot] = ranked.generator
@@ -213,6 +229,7 @@ class Projection:
             return Outcome("repeated")
         self.open[ranked.impression] = OpenImpression(ranked, seq)
         self.counters.show(ranked)
+        self.written += len(ranked.features) + len(ranked.values) + ID_SIZE * len(ranked.ids)
         return Outcome("shown")
 
     def _receive(self, feedback: FeedbackReceived, seq: int) -> Outcome:
@@ -238,7 +255,8 @@ class Projection:
         return "taken"
 
     def _close(self, impression: OpenImpression, seq: int) -> Outcome:
-        ranked, feedback = impression.ranked, impression.feedback
+        ranked, feedback, logged = impression.ranked, impression.feedback, impression.logged
+        impression.logged = None
         del self.open[ranked.impression]
         self.counters.close(ranked, feedback, self.config.problem.shown if self.config else None)
         if ranked.mixed is not None:
@@ -254,7 +272,7 @@ class Projection:
             return Outcome("closed")
         self.lessons += 1
         due = self.config is not None and self.lessons % self.config.body.snapshot_every == 0
-        return Outcome("closed", Lesson(seq, ranked, feedback, self._mark(seq) if due else None, impression.logged))
+        return Outcome("closed", Lesson(seq, ranked, feedback, self._mark(seq) if due else None, logged))
 
     def _mark(self, seq: int) -> SnapshotMark:
         return SnapshotMark(self.saved(), self.oldest_open(seq))

@@ -9,12 +9,15 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.evaluation.off_policy.propensities import RankingPolicy, positions_seen
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
+from rankloop.features.schema import Schema
+from rankloop.logs.shown_lists import AskedValues
 from rankloop.service.log.archive import whole
-from rankloop.service.log.events import Closed, Created, FeedbackReceived, Ranked, Record
+from rankloop.service.log.catalogue import catalogue_of
+from rankloop.service.log.events import Closed, Created, Evolved, FeedbackReceived, Ranked, Record, catalogue_entity
 from rankloop.service.log.replay import REMEMBERED, Replay
-from rankloop.service.log.stores.open import POSTGRES, log_at
+from rankloop.service.log.stores.open import POSTGRES, Log, log_at
 from rankloop.service.ranker.feedback import learner_feedback
-from rankloop.service.ranker.trainer import logged_decision
+from rankloop.service.ranker.trainer import fitted, logged_decision, logged_values
 
 
 class ClosedImpression(NamedTuple):
@@ -42,19 +45,29 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
     """Every closed impression of a ranker; left out are those whose positions were not all the learner's choice."""
     with log_at(where) as opened:
         records = whole(opened, _entity(opened.entities(), ranker, where), opened.folder)
-        replay = Replay(next(records))
+        replay = _replay(next(records), opened)
         config = replay.trainer.config
         if config.body.shadow:
             raise InvalidInput("this ranker only shadows today's order, so its log cannot judge any other")
         for closed in _closed(replay, records):
             if not closed.ranked.trainable or closed.ranked.decision is None:
                 continue
-            query, decision = logged_decision(closed.ranked, config)
-            policy = RankingPolicy(config.learner, closed.state)
+            query, decision = logged_decision(closed.ranked, replay.trainer.config, replay.trainer.catalogue)
+            policy = RankingPolicy(config.learner, fitted(closed.state, replay.trainer.config))
             received = closed.feedback or FeedbackReceived(closed.ranked.impression, "clicks")  # shown, not clicked
             feedback = learner_feedback(received, closed.ranked, decision, config.problem, shadow=False)
             rewards = rewards_by_position(decision.ranking, feedback, positions_seen(policy, len(decision.ranking)))
-            yield LoggedRanking(query, decision.ranking, rewards, policy)
+            yield LoggedRanking(query, decision.ranking, rewards, policy, _asked(closed.ranked, replay))
+
+
+def _asked(ranked: Ranked, replay: Replay) -> AskedValues | None:
+    """What the learner was asked in values by name; None where features are plain numbers."""
+    if not ranked.schema:
+        return None
+    values = logged_values(ranked, replay.trainer.config, replay.trainer.catalogue)
+    chosen = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
+    ids, rows = [ranked.ids[i] for i in chosen], [values.rows[i] for i in chosen]
+    return AskedValues(ranked.query_id, ids, rows, values.context, values.at)
 
 
 def feature_names_in(where: str, ranker: str = "") -> tuple[str, ...]:
@@ -62,6 +75,25 @@ def feature_names_in(where: str, ranker: str = "") -> tuple[str, ...]:
     with log_at(where) as opened:
         first = next(whole(opened, _entity(opened.entities(), ranker, where), opened.folder))
     return Replay(first).trainer.config.problem.feature_names
+
+
+def schemas_in(where: str, ranker: str = "") -> list[Schema]:
+    """All versions of the schema by which a ranker of a service ranked; none where features are plain numbers."""
+    found = []
+    with log_at(where) as opened:
+        for record in whole(opened, _entity(opened.entities(), ranker, where), opened.folder):
+            event = record.event
+            plain = event.body.problem.schema if isinstance(event, Created) else None
+            plain = event.schema if isinstance(event, Evolved) else plain
+            if plain is not None:
+                found.append(Schema.from_plain(plain))
+    return found
+
+
+def _replay(first: Record, log: Log) -> Replay:
+    """A replay of one ranker, with its catalogue."""
+    name = first.event.body.problem.catalogue if isinstance(first.event, Created) else None
+    return Replay(first, {name: catalogue_of(log.read(catalogue_entity(name)))} if name else None)
 
 
 def _closed(replay: Replay, records: Iterator[Record]) -> Iterator[ClosedImpression]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,13 +10,29 @@ import msgspec
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import entries
-from rankloop.core.saved_session import loads
-from rankloop.service.log.events import ComparisonCreated, Created, Entry, Record, Snapshot
+from rankloop.core.saved_session import loads_with_notes
+from rankloop.features.schema import Schema
+from rankloop.service.log.catalogue import Catalogue, catalogue_of
+from rankloop.service.log.events import ComparisonCreated, Created, Entry, Record, Snapshot, catalogue_entity
 from rankloop.service.log.projection import Outcome, Projection
 from rankloop.service.log.stores.base import Store
 from rankloop.service.ranker.comparison import ComparisonRuntime
 from rankloop.service.ranker.config import config_of
 from rankloop.service.ranker.runtime import RankerRuntime
+from rankloop.service.ranker.trainer import Evolution
+
+Catalogues = Mapping[str, Catalogue]
+NO_CATALOGUES: Catalogues = {}
+
+
+def restored_catalogue(name: str, store: Store, until: int) -> Catalogue:
+    """A catalogue as it was after the event `until`, with every row that was ever replaced."""
+    return catalogue_of(store.read(catalogue_entity(name), 0, until), catalogue_reader(name, store))
+
+
+def catalogue_reader(name: str, store: Store) -> Callable[[int], Iterator[Record]]:
+    """How a catalogue reads what it has forgotten."""
+    return lambda until: store.read(catalogue_entity(name), 0, until)
 
 
 def first_record(store: Store, entity: str) -> Record:
@@ -48,23 +64,48 @@ def _kinds(spec: Any) -> Iterator[str]:
         yield from _kinds(list(spec.values()))
 
 
-def new_runtime(created: Created, entity: str, store: Store, due: asyncio.Queue[Entry], slot: int = 0) -> RankerRuntime:
-    """A ranker at its beginning."""
-    return RankerRuntime(entity, config_of(created.body), created.start, store, due, slot)
+def new_runtime(
+    created: Created,
+    entity: str,
+    store: Store,
+    due: asyncio.Queue[Entry],
+    slot: int = 0,
+    catalogues: Catalogues = NO_CATALOGUES,
+    schemas: Sequence[Schema] = (),
+) -> RankerRuntime:
+    """A ranker at its beginning; `schemas` are later versions of its schema that are known already."""
+    config = config_of(created.body)
+    config = config.with_schemas(schemas) if schemas else config
+    catalogue = catalogues.get(config.body.problem.catalogue or "")
+    return RankerRuntime(entity, config, created.start, store, due, slot, catalogue)
 
 
-def restored_runtime(entity: str, store: Store, due: asyncio.Queue[Entry], until: int, slot: int = 0) -> RankerRuntime:
+def restored_runtime(
+    entity: str,
+    store: Store,
+    due: asyncio.Queue[Entry],
+    until: int,
+    slot: int = 0,
+    catalogues: Catalogues = NO_CATALOGUES,
+) -> RankerRuntime:
     """A ranker as it was after the event `until`."""
     event = first_record(store, entity).event
     if not isinstance(event, Created):
         raise TypeError(f"{entity} does not begin with its creation")
-    runtime = new_runtime(event, entity, store, due, slot)
     snapshot = store.snapshot(entity)
-    if snapshot is not None:
-        runtime.trainer.restore(loads(snapshot.session), snapshot.number, snapshot.rejected, snapshot.state_seq)
+    session, notes = loads_with_notes(snapshot.session) if snapshot is not None else (None, {})
+    schemas = [Schema.from_plain(plain) for plain in notes.get("schemas", ())]
+    runtime = new_runtime(event, entity, store, due, slot, catalogues, schemas)
+    if snapshot is not None and session is not None:
+        runtime.trainer.restore(session, snapshot.number, snapshot.rejected, snapshot.state_seq)
+        runtime.snapshot_size = len(snapshot.session)
     for outcome in _applied(runtime.projection, snapshot, store, entity, until):
+        if isinstance(outcome.step, Evolution):
+            runtime.evolve(outcome.step)
         if outcome.step is not None:
             runtime.trainer.learn(outcome.step, runtime.state_at)
+    for impression in runtime.projection.open.values():
+        runtime.note(impression)
     set_deadlines(runtime.projection, store, entity, runtime.config.body.window)
     runtime.start_serving()
     return runtime

@@ -1,11 +1,12 @@
 """The proof that the state is the log: apply everything again, and compare with what the service wrote down."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
-from rankloop.service.log.events import ComparisonCreated, Created, Record, Snapshotted
+from rankloop.service.log.catalogue import Catalogue
+from rankloop.service.log.events import CatalogueChanged, ComparisonCreated, Created, Record, Snapshotted
 from rankloop.service.log.projection import Projection
 from rankloop.service.ranker.config import config_of
 from rankloop.service.ranker.trainer import Trainer, digest
@@ -29,13 +30,13 @@ class ReplayResult(NamedTuple):
 class Replay:
     """One ranker's records, applied from the first."""
 
-    def __init__(self, first: Record) -> None:
+    def __init__(self, first: Record, catalogues: Mapping[str, Catalogue] | None = None) -> None:
         if not isinstance(first.event, Created):
             raise InvalidInput(f"the log of {first.entity} does not begin with the creation of the ranker")
         config = config_of(first.event.body)
         self.entity = first.entity
         self.projection = Projection(config)
-        self.trainer = Trainer(config, first.event.start)
+        self.trainer = Trainer(config, first.event.start, (catalogues or {}).get(config.body.problem.catalogue or ""))
         self.events = 1
         self.checked = 0
         self.differing: list[int] = []
@@ -83,11 +84,15 @@ class Replay:
 def replayed(records: Iterable[Record]) -> list[ReplayResult]:
     """Every ranker of a log, learned again from its first event."""
     replays: dict[str, Replay] = {}
+    catalogues: dict[str, Catalogue] = {}
     for record in records:
+        if isinstance(record.event, CatalogueChanged):
+            catalogues.setdefault(record.entity.partition("/")[2], Catalogue()).put(record.seq, record.event.rows)
+            continue
         if isinstance(record.event, ComparisonCreated) or record.entity.startswith("experiment/"):
             continue
         if record.entity not in replays:
-            replays[record.entity] = Replay(record)
+            replays[record.entity] = Replay(record, catalogues)
         elif isinstance(record.event, Created):
             continue  # somebody created it at the same moment; the first counts
         else:

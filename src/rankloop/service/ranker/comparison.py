@@ -1,21 +1,23 @@
 """Comparisons: two rankers, or a ranker and fixed weights, shown as one list."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.adapter import QueryRequest
+from rankloop.core.adapter import NO_CONTEXT, QueryRequest
 from rankloop.core.errors import NotFound, Rejected
 from rankloop.core.learner import best_ranking
 from rankloop.core.plain import to_plain
-from rankloop.core.registry import build
-from rankloop.core.types import Floats, Ints, Query
+from rankloop.core.registry import build, spec_of
+from rankloop.core.types import Floats, Ints, Query, Rows
+from rankloop.features.encoder import Encoder, check_names
 from rankloop.interleaving import interleave
+from rankloop.service.log.catalogue import merged_rows
 from rankloop.service.log.events import Ranked
 from rankloop.service.log.projection import Projection
 from rankloop.service.ranker.config import RankerConfig, check_seed_and_window, check_weights, config_of
-from rankloop.service.ranker.runtime import RankerRuntime
+from rankloop.service.ranker.runtime import RankerRuntime, values_of
 from rankloop.service.requests import CreateBody, ExperimentBody, ProblemBody, SideBody
 
 
@@ -26,6 +28,36 @@ class Side(NamedTuple):
     weights: Floats | None
 
 
+class JointEncoder:
+    """The schemas of both sides: a request may bring the fields of either, and each side is told those that it has."""
+
+    version = 1
+
+    def __init__(self, encoders: Sequence[Encoder]) -> None:
+        self.encoders = encoders
+        self.features = {name: kind for encoder in encoders for name, kind in encoder.schema.features.items()}
+        self.context = {name: kind for encoder in encoders for name, kind in encoder.schema.context.items()}
+
+    @property
+    def n_fields(self) -> int:
+        return len(self.features)
+
+    def rows(self, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float = 0.0) -> Rows:
+        """Those of the first side, once both have read them."""
+        check_names(context, self.context, "context")
+        for id, row in zip(ids, rows):
+            check_names(row, self.features, f"item {id!r:.60}")
+        first, *_ = [own_rows(encoder, ids, rows, context, at) for encoder in self.encoders]
+        return first
+
+
+def own_rows(encoder: Encoder, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float) -> Rows:
+    """The rows of one side, made of the fields that it has."""
+    own = encoder.schema
+    known = merged_rows(rows, [{}] * len(rows), own.features.keys())
+    return encoder.rows(ids, known, {name: context[name] for name in context if name in own.context}, at)
+
+
 class ComparisonRuntime:
     """A comparison in service. It shows what both sides predict, and neither learns from it."""
 
@@ -34,19 +66,30 @@ class ComparisonRuntime:
         self.body = body
         build(body.method, "interleaving")
         given = (("a", body.a), ("b", body.b))
-        runtimes = [_runtime(side, rankers, field) for field, side in given]
-        self.config = _shared_config(runtimes, body.a)
-        self.sides = [_side(side, runtime, self.config, field) for (field, side), runtime in zip(given, runtimes)]
+        self._runtimes = [_runtime(side, rankers, field) for field, side in given]
+        self._configs = self._current()
+        self._config = _shared_config(self._configs, body.a)
+        self.catalogue = next((runtime.catalogue for runtime in self._runtimes if runtime is not None), None)
+        self.sides = [_side(side, runtime, self.config, field) for (field, side), runtime in zip(given, self._runtimes)]
         self.projection = Projection(self.config, body.method)
+
+    @property
+    def config(self) -> RankerConfig:
+        """What both sides rank; the schema of either may evolve meanwhile."""
+        current = self._current()
+        if any(now is not before for now, before in zip(current, self._configs)):
+            self._configs, self._config = current, _shared_config(current, self.body.a)
+        return self._config
+
+    def _current(self) -> list[RankerConfig]:
+        return [runtime.config for runtime in self._runtimes if runtime is not None]
 
     def rank(self, request: QueryRequest, impression: str) -> Ranked:
         if request.pinned or request.hidden:
             raise Rejected(
                 "pinned", "a comparison shows its own list: pins and exclusions in a fixed set are not possible"
             )
-        rows, candidates = request.features, request.candidates
-        rows = rows if candidates is None else np.ascontiguousarray(rows[candidates])
-        a, b = (_predicted(side, rows, request.query) for side in self.sides)
+        a, b = (self._predicted(side, request) for side in self.sides)
         # Of each impression its own: a generator would throw the same coins again in every worker and after a restart.
         rng = np.random.default_rng([self.body.seed, *impression.encode()])
         mixed = interleave(self.body.method, a, b, rng)
@@ -57,10 +100,29 @@ class ComparisonRuntime:
             order=request.shown_order(mixed.ranking),
             query_id=request.query.id,
             context=request.query.context.tolist(),
-            candidates=candidates,
+            candidates=request.candidates,
             mixed=to_plain(mixed),
             trainable=False,
+            **values_of(request),
         )
+
+    def _predicted(self, side: Side, request: QueryRequest) -> Ints:
+        if request.values is not None and side.runtime is not None:
+            return side.runtime.serving.predict(self._encoded(side.runtime, request))
+        rows, candidates = request.features, request.candidates
+        rows = rows if candidates is None else np.ascontiguousarray(rows[candidates])
+        return _predicted(side, rows, request.query)
+
+    def _encoded(self, runtime: RankerRuntime, request: QueryRequest) -> Query:
+        """The query as one side sees it."""
+        given, context, at, _ = request.values  # type: ignore[misc]
+        ids, encoder = request.ids, runtime.config.encoders[max(runtime.config.encoders)]
+        if self.catalogue is not None:
+            found = self.catalogue.rows(ids, request.catalogue)
+            given = merged_rows(found, given, encoder.schema.features.keys())
+        if request.candidates is not None:
+            ids, given = [ids[i] for i in request.candidates], [given[i] for i in request.candidates]
+        return Query(request.query.id, own_rows(encoder, ids, given, context, at), NO_CONTEXT)
 
 
 def check_comparison(body: ExperimentBody) -> None:
@@ -84,8 +146,7 @@ def _runtime(side: SideBody, rankers: Mapping[str, RankerRuntime], field: str) -
     return rankers[side.ranker]
 
 
-def _shared_config(runtimes: list[RankerRuntime | None], first: SideBody) -> RankerConfig:
-    configs = [runtime.config for runtime in runtimes if runtime is not None]
+def _shared_config(configs: list[RankerConfig], first: SideBody) -> RankerConfig:
     if not configs:
         weights = first.weights or []
         learner = {"kind": "fixed_weights", "weights": weights}
@@ -93,14 +154,35 @@ def _shared_config(runtimes: list[RankerRuntime | None], first: SideBody) -> Ran
     for config in configs[1:]:
         if _kind_of_items(config) != _kind_of_items(configs[0]):
             raise Rejected("b", "the two rankers do not rank the same kind of items")
-    return configs[0]
+    if not configs[0].encoders:
+        return configs[0]
+    _check_kinds(configs)
+    joint: Any = JointEncoder([config.encoders[max(config.encoders)] for config in configs])
+    names = tuple(joint.features)
+    adapter = configs[0].adapter._replace(feature_names=names, n_features=len(names), encoder=joint)
+    return configs[0]._replace(adapter=adapter, encoders={joint.version: joint})
+
+
+def _check_kinds(configs: list[RankerConfig]) -> None:
+    """One field means the same on both sides."""
+    known: dict[str, Any] = {}
+    for config in configs:
+        schema: Any = config.schema
+        for part in ("features", "context"):
+            for name, kind in getattr(schema, part).items():
+                if known.setdefault(name, (part, spec_of(kind))) != (part, spec_of(kind)):
+                    raise Rejected("b", f"the field {name!r} is of another kind there than in the other's schema")
 
 
 def _kind_of_items(config: RankerConfig) -> tuple[Any, ...]:
+    if config.encoders:
+        return "schema", config.adapter.items, config.body.problem.catalogue
     return config.adapter.n_features, config.adapter.items, config.adapter.n_context
 
 
 def _side(side: SideBody, runtime: RankerRuntime | None, config: RankerConfig, field: str) -> Side:
+    if side.weights is not None and config.encoders:
+        raise Rejected(f"{field}.weights", "with a schema there is no list of numbers to weigh: name another ranker")
     weights = (
         None if side.weights is None else check_weights(side.weights, config.adapter.n_features, f"{field}.weights")
     )

@@ -1,22 +1,26 @@
 """What a ranker is: its learner, its problem and its names, checked once, when it is created."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from rankloop.batch.estimator import NORMALISED
-from rankloop.core.adapter import INVALID_ID, Adapter, is_valid_id
+from rankloop.core.adapter import INVALID_ID, Adapter, Id, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.kernels import scores_of
+from rankloop.core.learner import check_uses_context
 from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Floats, Problem
+from rankloop.features.encoder import Encoder
+from rankloop.features.schema import PARTS, Schema
 from rankloop.learners.wrappers.base_score import BaseScore
+from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.measures.dcg import MAX_EXPONENT
 from rankloop.service.requests import BaseBody, CreateBody, ProblemBody
@@ -35,6 +39,21 @@ class RankerConfig(NamedTuple):
     base_column: int | None
     base_weights: Floats | None
     encoding: Encoding | None  # of a context by names
+    encoders: Mapping[int, Encoder] = {}  # where there is a schema, by its version: what is late uses that of its time
+
+    @property
+    def schema(self) -> Schema | None:
+        """The newest version; None where features are plain numbers."""
+        return self.encoders[max(self.encoders)].schema if self.encoders else None
+
+    def with_schemas(self, schemas: Iterable[Schema]) -> "RankerConfig":
+        """The same with further versions of its schema, the last of which is the one for what comes now."""
+        encoders = dict(self.encoders) | {schema.version: Encoder(schema) for schema in schemas}
+        newest = encoders[max(encoders)]
+        names = tuple(newest.schema.features)
+        problem = self.problem._replace(n_features=newest.schema.n_hashed + newest.schema.n_dense)
+        adapter = self.adapter._replace(feature_names=names, n_features=len(names), encoder=newest)
+        return self._replace(problem=problem, adapter=adapter, encoders=encoders)
 
     def with_base_score(self, features: Floats) -> Floats:
         """The features as the learner sees them: where today's ranker is given by weights, its score is added."""
@@ -47,12 +66,28 @@ class RankerConfig(NamedTuple):
         notes: dict[str, Any] = {"items": list(self.adapter.items)} if self.adapter.items else {}
         if self.encoding is not None:
             notes |= {"context": self.encoding.context_names, "encoding": self.encoding.to_plain()}
-        return notes
+        return notes | self.schema_notes()
+
+    def schema_notes(self) -> dict[str, Any]:
+        """Every version of the schema, as a saved file and a snapshot keep them."""
+        plain = [encoder.schema.to_plain() for encoder in self.encoders.values()]
+        return {"schemas": plain} if plain else {}
+
+    def body_now(self) -> CreateBody:
+        """What would create a ranker with the schema that this one has now."""
+        if self.schema is None:
+            return self.body
+        problem = msgspec.structs.replace(self.body.problem, schema=self.schema.to_plain())
+        return msgspec.structs.replace(self.body, problem=problem)
 
 
 def config_of(body: CreateBody) -> RankerConfig:
     """What a request says, or `Rejected` with the field that is wrong; its `body` is the request in normal form."""
     _check_numbers(body)
+    if body.problem.schema is not None:
+        return _config_with_schema(body, _schema(body.problem))
+    if body.problem.catalogue is not None:
+        raise Rejected("problem.catalogue", "needs a schema, which says of what kind the values in its rows are")
     encoding = _encoding(body.problem)
     problem, given = _problem(body.problem, encoding)
     learner: AnyLearner = build(body.learner, "learner")
@@ -69,6 +104,66 @@ def config_of(body: CreateBody) -> RankerConfig:
     return RankerConfig(normal, learner, problem, adapter, column, weights, encoding)
 
 
+def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
+    sizes = {name: getattr(body.problem, name) for name in ("shown", "depth", "max_grade")}
+    items = tuple(_items(body.problem) or ())
+    problem = schema.problem(n_items=len(items) or None, **sizes)
+    _check_sizes(body.problem, 0)
+    try:
+        learner = with_hashed(build(body.learner, "learner"))
+    except InvalidInput as error:
+        raise Rejected("learner", str(error)) from None
+    plain = msgspec.structs.replace(body.problem, schema=schema.to_plain())
+    normal = msgspec.structs.replace(body, learner=spec_of(learner), problem=plain)
+    slot = _base_slot(body.base, schema)
+    if slot is not None:
+        learner = BaseScore(inner=learner, feature=slot)
+    _check_together(body, learner, slot)
+    config = RankerConfig(normal, learner, problem, Adapter((), 0, items), slot, None, None)
+    return config.with_schemas([schema])
+
+
+def _schema(body: ProblemBody) -> Schema:
+    """The schema of a request, or `Rejected` with the part of it that is wrong."""
+    for name in ("n_features", "feature_names", "context"):
+        if getattr(body, name) is not None:
+            raise Rejected(f"problem.{name}", "the schema says this: leave it out, or leave the schema out")
+    if body.n_context:
+        raise Rejected("problem.n_context", "the schema says this: leave it out, or leave the schema out")
+    return checked_schema(lambda: Schema.from_plain(body.schema), "problem.schema")
+
+
+def checked_schema(make: Callable[[], Schema], field: str) -> Schema:
+    """The schema that is made, or `Rejected` with the part of it that is wrong."""
+    try:
+        return make()
+    except InvalidInput as error:
+        words = str(error).split()
+        part = "crosses" if words[:2] == ["the", "cross"] else words[0] if words[0] in PARTS else ""
+        raise Rejected(".".join(filter(None, (field, part))) or "schema", str(error)) from None
+
+
+def _base_slot(base: BaseBody | None, schema: Schema) -> int | None:
+    """Where the score of today's ranker stands among the declared numbers."""
+    if base is None:
+        return None
+    if base.weights is not None:
+        raise Rejected(
+            "base.weights",
+            "with a schema there is no list of numbers to weigh: add today's score to the features as a declared "
+            'number, {"score": {"kind": "number", "scale": "linear"}}, and name it in base.feature',
+        )
+    name = base.feature
+    kind = schema.features.get(name) if isinstance(name, str) else None
+    if kind is None:
+        known = ", ".join(schema.features)
+        raise Rejected("base.feature", f"{name!r} is not one of the fields of the items, which are {known:.300}")
+    if spec_of(kind)["kind"] != "number" or not kind.size:
+        example = '{"kind": "number", "scale": "linear"}'
+        raise Rejected("base.feature", f"{name!r} must be a number with a declared scale, as in {example}")
+    return int(schema.slots[str(name)])
+
+
 def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
     """A saved session as a request would bring it: a file may hold what no request can, and what no log could hold."""
     if notes.get(NORMALISED):
@@ -77,6 +172,8 @@ def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
         )
     known, items = session.problem.to_plain(), notes.get("items")
     n_items, names = known.pop("n_items"), list(known.pop("feature_names"))
+    if known.pop("n_hashed"):
+        known |= {"n_features": None, "schema": _newest_schema(notes, session.problem)}
     encoding = Encoding.from_plain(notes["encoding"]).to_plain() if notes.get("encoding") is not None else None
     known["items"] = None if n_items is None else items or list(range(n_items))
     known["feature_names"] = names or None
@@ -88,6 +185,18 @@ def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
     if problem.items is not None and len(problem.items) != n_items:
         raise Rejected("problem.items", f"the file names {len(problem.items)} items for a set of {n_items}")
     return CreateBody(learner=spec_of(session.learner), problem=problem, seed=session.seed)
+
+
+def _newest_schema(notes: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
+    """The schema in the notes of a file, if it is the one by which its columns were made."""
+    try:
+        schemas = [Schema.from_plain(plain) for plain in notes.get("schemas", ())]
+        newest = max(schemas, key=lambda schema: schema.version)
+    except (InvalidInput, TypeError, ValueError) as error:
+        raise Rejected("state", f"this file has hashed columns, but no schema that makes them ({error})") from None
+    if (newest.n_hashed, newest.n_dense) != (problem.n_hashed, problem.n_dense):
+        raise Rejected("state", "the schema of this file is not the one that made its columns")
+    return newest.to_plain()
 
 
 def _encoding(body: ProblemBody) -> Encoding | None:
@@ -117,17 +226,27 @@ def _problem(body: ProblemBody, encoding: Encoding | None) -> tuple[Problem, int
         raise Rejected("problem.n_features", f"must be from 0 to {MAX_FEATURES}, got {n_features}")
     if names and len(names) != n_features:
         raise Rejected("problem.feature_names", f"{len(names)} names for {n_features} features")
+    items = _items(body)
+    n_context = body.n_context if encoding is None else encoding.n_context
+    _check_sizes(body, n_context)
+    n_items = None if items is None else len(items)
+    return (Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names), n_features)
+
+
+def _items(body: ProblemBody) -> list[Id] | None:
+    """The fixed set."""
     items = body.items
     if items is not None and (not items or len({str(item) for item in items}) != len(items)):
         raise Rejected("problem.items", "a fixed set has at least one item, and each item once")
-    n_context = body.n_context if encoding is None else encoding.n_context
+    return items
+
+
+def _check_sizes(body: ProblemBody, n_context: int) -> None:
     smallest = {"n_context": 0, "shown": 1, "depth": 1, "max_grade": 0}
     for name, least in smallest.items():
         value = n_context if name == "n_context" else getattr(body, name)
         if value is not None and not least <= value <= MAX_FEATURES:
             raise Rejected(f"problem.{name}", f"must be from {least} to {MAX_FEATURES}, got {value}")
-    n_items = None if items is None else len(items)
-    return (Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names), n_features)
 
 
 def _base(base: BaseBody | None, problem: Problem, given: int) -> tuple[int | None, Floats | None]:
@@ -191,6 +310,10 @@ def check_new(config: RankerConfig) -> None:
         raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {config.problem.max_grade}")
     if not all(map(is_valid_id, config.adapter.items)):
         raise Rejected("problem.items", INVALID_ID)
+    try:
+        check_uses_context(config.learner, config.problem.n_context)
+    except InvalidInput as error:
+        raise Rejected("problem.context" if config.encoding else "problem.n_context", str(error)) from None
     try:
         receipt_type(config.learner)
         config.learner.init(config.problem)

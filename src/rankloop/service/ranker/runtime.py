@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -13,32 +14,55 @@ from rankloop.core.kernels import discounts, ranking_of
 from rankloop.core.plain import decision_to_plain, to_plain
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
-from rankloop.core.types import Ints
+from rankloop.core.types import Ints, Rows
 from rankloop.interleaving import interleave
 from rankloop.service.jobs.history import Curve
+from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import Entry, Ranked, Snapshot, Snapshotted
-from rankloop.service.log.projection import TEAM_DRAFT, Projection
+from rankloop.service.log.projection import TEAM_DRAFT, OpenImpression, Projection
 from rankloop.service.log.stores.base import Store
+from rankloop.service.log.values import packed
 from rankloop.service.log.writer import entry_of
 from rankloop.service.ranker.config import RankerConfig
-from rankloop.service.ranker.trainer import LoggedDecision, PublishedState, Step, Trainer, digest
+from rankloop.service.ranker.trainer import (
+    Evolution,
+    Lesson,
+    LoggedDecision,
+    PublishedState,
+    Step,
+    Trainer,
+    digest,
+    evolved_session,
+    fitted,
+)
 from rankloop.service.requests import CreateBody
 
 DISCOUNTS = discounts(1000)  # of every list that is not longer
+MAX_ENCODED = 1000  # open impressions whose encoded rows are kept; those of others are encoded again
+RECENT = 20  # impressions whose names the weights are told of
+LOG_PER_SNAPSHOT = 4  # bytes of the log for every byte of a snapshot of a large state
 
 
 class RankerRuntime:
     """One ranker. All but `_learn_steps` runs on the event loop, so a ranking and its state number belong together."""
 
     def __init__(
-        self, entity: str, config: RankerConfig, start: bytes, store: Store, due: asyncio.Queue[Entry], slot: int = 0
+        self,
+        entity: str,
+        config: RankerConfig,
+        start: bytes,
+        store: Store,
+        due: asyncio.Queue[Entry],
+        slot: int = 0,
+        catalogue: Catalogue | None = None,
     ) -> None:
         self.entity = entity
         self.config = config
         self.store = store
         self.slot = slot
         self.projection = Projection(config)
-        self.trainer = Trainer(config, start)
+        self.catalogue = catalogue
+        self.trainer = Trainer(config, start, catalogue)
         self.curve = Curve()
         self.trains = True  # false where another process holds the lease
         self.catching_up = False  # true while this process, new to the lease, is still reading what was learned
@@ -48,6 +72,10 @@ class RankerRuntime:
         self._steps: list[tuple[Step, asyncio.Future[None]]] = []
         self._busy: asyncio.Task[None] | None = None
         self.unlogged: dict[str, tuple[Ranked, LoggedDecision]] = {}  # until they are in the log
+        self.recent: deque[Ranked] = deque(maxlen=RECENT)  # where there is a schema
+        self.snapshot_size = 0  # bytes of the last snapshot
+        self._written_before = 0  # bytes of the log that it made unnecessary
+        self._encoded: deque[OpenImpression] = deque()
         self.guarding = False  # true while the guard's word is on its way to the log
         self._due = due  # snapshots, to be written to the log
         self._lottery = np.random.default_rng([config.body.seed, time.time_ns()])
@@ -72,8 +100,14 @@ class RankerRuntime:
 
     def publish(self, published: PublishedState, generator: dict[str, Any] | None = None) -> None:
         generator = self.serving.snapshot()[1] if generator is None else generator
+        published = published._replace(state=fitted(published.state, self.config))
         self.serving.restore(published.state, generator, published.learned, published.refused)
         self.published = published
+
+    def evolve(self, step: Evolution) -> None:
+        """Rank by the next version of the schema; the trainer comes to it after all that is before it in the log."""
+        self.config, self.serving = step.config, evolved_session(self.serving, step.config)
+        self.published = self.published._replace(state=self.serving.state)
 
     def rank(self, request: QueryRequest, impression: str) -> Ranked:
         """A decision as an event; it counts once it is in the log."""
@@ -105,9 +139,23 @@ class RankerRuntime:
         known, logged = self.unlogged.pop(ranked.impression, (None, None))
         return logged if known is ranked else None
 
+    def note(self, impression: OpenImpression) -> None:
+        """An impression was logged: what this process knows of it beside the event is kept, for the newest ones."""
+        ranked = impression.ranked
+        impression.logged = self.logged_for(ranked)
+        if not ranked.schema:
+            return
+        self.recent.append(ranked)
+        if impression.logged is not None:
+            self._encoded.append(impression)
+        if len(self._encoded) > MAX_ENCODED:
+            self._encoded.popleft().logged = None
+
     def _base_ranking(self, request: QueryRequest) -> Ints:
         """Today's order."""
-        return ranking_of(np.ascontiguousarray(request.query.features[:, self.config.base_column]))
+        features, column = request.query.features, self.config.base_column
+        numbers = features.dense if type(features) is Rows else features
+        return ranking_of(np.ascontiguousarray(numbers[:, column]))
 
     def _explored(self, ranking: Ints, predicted: Ints) -> float:
         """The share of the seen positions, by their DCG discount, at which another than the predicted item stands."""
@@ -123,6 +171,8 @@ class RankerRuntime:
         return self._event(request, impression, mixed.ranking, mixed=to_plain(mixed), trainable=False)
 
     def _event(self, request: QueryRequest, impression: str, ranking: Ints, **more: Any) -> Ranked:
+        if request.values is not None:
+            more |= values_of(request)
         return Ranked(
             impression=impression,
             ids=request.ids,
@@ -183,14 +233,22 @@ class RankerRuntime:
         snapshots = []
         for step in steps:
             self.trainer.learn(step, self.state_at)
-            if step.mark is not None:
+            if step.mark is not None and self._is_due(step):
                 snapshots.append(self.snapshot(step.mark.projection, step.mark.oldest_open))
         return self.trainer.published(), snapshots
+
+    def _is_due(self, step: Step) -> bool:
+        """A large state is written only when the log since the last time is larger by far: it is read again instead."""
+        if not isinstance(step, Lesson) or not self.config.encoders:
+            return True
+        return self.projection.written - self._written_before >= LOG_PER_SNAPSHOT * self.snapshot_size
 
     def snapshot(self, projection: bytes, oldest_open: int) -> Entry:
         trainer = self.trainer
         seq, number = trainer.seq, trainer.number
-        kept = Snapshot(self.entity, number, seq, dumps(trainer.session), projection, trainer.rejected, oldest_open)
+        content = dumps(trainer.session, trainer.config.schema_notes())
+        self._written_before, self.snapshot_size = self.projection.written, len(content)
+        kept = Snapshot(self.entity, number, seq, content, projection, trainer.rejected, oldest_open)
         return entry_of(self.entity, Snapshotted(number, seq, digest(trainer.session.state)), kept)
 
     def state_at(self, number: int) -> Any:
@@ -202,3 +260,12 @@ class RankerRuntime:
 
     def stop(self) -> None:
         self._thread.shutdown(wait=True)
+
+
+def values_of(request: QueryRequest) -> dict[str, Any]:
+    """What an event says of a request by names."""
+    values = request.values
+    if values is None:
+        return {}
+    kept = packed(values.rows, values.context)
+    return {"values": kept, "at": values.at, "schema": values.schema, "catalogue": request.catalogue}

@@ -8,11 +8,13 @@ from zipfile import ZipFile
 
 import numpy as np
 
+from rankloop.core.cells import Cells
 from rankloop.core.errors import Rejected
 from rankloop.core.registry import build
 from rankloop.core.saved_session import HEADER, UNREADABLE
 from rankloop.core.types import Problem
 
+CELL = 16  # bytes of a hashed column
 SMALL = 64  # sizes up to here stay as they are
 
 
@@ -34,6 +36,10 @@ def check_fits(learner: Any, problem: Problem, most: int) -> None:
     It is tried with a small share of every size first, then with twice that, and so on: a state that grows with the
     product of three sizes is found to be too large before it takes more than eight times what is allowed.
     """
+    size = CELL * problem.n_features if problem.n_hashed else 0
+    if size > most:
+        advice = "take fewer bits, or start the service with a larger --limit state"
+        raise Rejected("problem.schema.bits", f"such a table takes {size} bytes, the limit is {most}: {advice}")
     sizes = [*_numbers(learner), *_numbers(problem._asdict())]
     share = min(1.0, SMALL / max(sizes, default=SMALL))
     while share <= 1.0:
@@ -46,6 +52,8 @@ def size_of(state: Any) -> float:
     """The bytes of the arrays in a state."""
     if isinstance(state, np.ndarray):
         return float(state.nbytes)
+    if isinstance(state, Cells):
+        return float(CELL * state.n_columns)
     return sum(map(size_of, state)) if isinstance(state, tuple) else 0.0
 
 

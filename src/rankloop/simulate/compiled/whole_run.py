@@ -15,22 +15,26 @@ from rankloop.core.session import generators
 from rankloop.core.types import Floats, Ints, Query, whole_number
 from rankloop.data.dataset import Dataset
 from rankloop.data.streams.letor import Letor
+from rankloop.feedback.click_behaviours import TopDownReader
 from rankloop.feedback.full import Full
 from rankloop.feedback.top_k import TopK
 from rankloop.learners._shared.compiled_rounds import (
     WRITTEN,
+    ClickRounds,
     CompiledRun,
     FixedSetRounds,
     QueryRounds,
+    click_rounds,
     query_rounds,
     refill,
+    refill_clicks,
 )
 from rankloop.learners._shared.fixed_set import size_of_fixed_set
 from rankloop.learners._shared.linear_measure import gain_for, gain_of, worth_of_positions
 from rankloop.measures.base import RankedMeasure, parse_measure
 
 FIXED_SET_CHUNK, QUERIES_CHUNK = 2**16, 2**15  # numbers drawn at a time
-Rounds = TypeVar("Rounds", FixedSetRounds, QueryRounds)
+Rounds = TypeVar("Rounds", FixedSetRounds, QueryRounds, ClickRounds)
 
 
 @runtime_checkable
@@ -125,33 +129,54 @@ def whole_queries(
 ) -> WholeQueries:
     """Play `horizon` rounds and judge each shown ranking; the same rankings as `play`, many times faster.
 
-    For learners with `many_rounds` over queries (ranking_perceptron; topk_gradient with squared, kl or rank_svm),
-    people who grade what they see (full, top_k), and streams over a drawn data set (separable, linear_gaussian,
-    web_search, letor).
+    For streams over a drawn data set (separable, linear_gaussian, web_search, letor) and learners with `many_rounds`
+    over queries: ranking_perceptron, and topk_gradient with squared, kl or rank_svm, with people who grade what they
+    see (full, top_k); newton_pairs and fair_pairs with people who read from the top (cascade, dcm, sdbn).
     """
     whole_number(horizon, "horizon", 0)
     whole_number(seed, "seed", 0)
     judge = None if measure is None else parse_measure(measure)
-    if not _plays(learner, QueryRounds) or not isinstance(stream, DatasetStream):
+    of_clicks = _plays(learner, ClickRounds)
+    if not (of_clicks or _plays(learner, QueryRounds)) or not isinstance(stream, DatasetStream):
         raise InvalidInput(
-            "a whole run needs a learner with many_rounds over queries (ranking_perceptron; topk_gradient with "
-            "squared, kl or rank_svm) and a stream with a data set: use play"
+            "a whole run needs a learner with many_rounds over queries (newton_pairs, fair_pairs; ranking_perceptron; "
+            "topk_gradient with squared, kl or rank_svm) and a stream with a data set: use play"
         )
     if isinstance(stream, Letor) and stream.candidates is not None:
         raise InvalidInput("a whole run shows all items of a query: leave out candidates, or use play")
-    if not isinstance(people, Full | TopK) or not isinstance(judge, RankedMeasure | None):
-        raise InvalidInput("a whole run needs full or top_k people and a measure of the grades in shown order")
-    of_stream, _, of_learner, _ = generators(seed)
-    empty = query_rounds(stream.dataset(of_stream), QUERIES_CHUNK, people.depth)
+    if not (_reads_from_the_top(people) if of_clicks else isinstance(people, Full | TopK)):
+        wanted = "cascade, dcm or sdbn" if of_clicks else "full or top_k"
+        raise InvalidInput(f"a whole run of this learner needs {wanted} people")
+    if not isinstance(judge, RankedMeasure | None):
+        raise InvalidInput("a whole run needs a measure of the grades in shown order")
+    draw = _draws(stream, people, seed, of_clicks)
     state = learner.init(stream.problem._replace(shown=people.shown, depth=people.depth))
     values, done = np.full(horizon, np.nan), 0
-    for _, after, rounds in chunks(learner, state, partial(refill, empty, of_stream, of_learner), horizon):
+    for _, after, rounds in chunks(learner, state, draw, horizon):
         if judge is not None:
-            n_items = int(rounds.counts[WRITTEN])
-            shown = rounds.rankings[:n_items], rounds.grades[:n_items], rounds.ends[: rounds.n_rounds + 1]
-            values[done : done + rounds.n_rounds] = judge.of_rankings(*shown)
+            values[done : done + rounds.n_rounds] = judge.of_rankings(*_shown(rounds.queries if of_clicks else rounds))
         state, done = after, done + rounds.n_rounds
     return WholeQueries(values, state)
+
+
+def _draws(stream: DatasetStream, people: Any, seed: int, of_clicks: bool) -> Callable[[int], Any]:
+    """What draws the next rounds, as many as are wanted at most."""
+    of_stream, of_people, of_learner, _ = generators(seed)
+    dataset = stream.dataset(of_stream)
+    if of_clicks:
+        return partial(refill_clicks, click_rounds(dataset, QUERIES_CHUNK, people), of_stream, of_people, of_learner)
+    return partial(refill, query_rounds(dataset, QUERIES_CHUNK, people.depth), of_stream, of_learner)
+
+
+def _shown(rounds: QueryRounds) -> tuple[Ints, Floats, Ints]:
+    """The rankings of all rounds one after another, their grades, and where each round ends."""
+    n_items = int(rounds.counts[WRITTEN])
+    return rounds.rankings[:n_items], rounds.grades[:n_items], rounds.ends[: rounds.n_rounds + 1]
+
+
+def _reads_from_the_top(people: FeedbackModel) -> bool:
+    """Whether compiled code clicks exactly as these people: a class may have an `observe` of its own."""
+    return type(people).observe is TopDownReader.observe
 
 
 def _plays(learner: Any, rounds: type) -> bool:

@@ -10,12 +10,14 @@ from fastapi import FastAPI
 from starlette.responses import Response, StreamingResponse
 
 from rankloop.core.errors import NotFound
+from rankloop.features.schema import Schema
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.codec import json
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.openapi import gives
 from rankloop.service.http.problems import problem, response_of
 from rankloop.service.log.archive import whole
+from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import comparison_entity, ranker_entity
 from rankloop.service.log.export import json_lines, parquet
 from rankloop.service.reports import comparison_report, ranker_report
@@ -46,7 +48,8 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         if form == "jsonl":
             return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
         if form == "parquet":
-            return StreamingResponse(_pieces(parquet(records)), media_type="application/vnd.apache.parquet")
+            content = parquet(records, *_schemas(service(), entity))
+            return StreamingResponse(_pieces(content), media_type="application/vnd.apache.parquet")
         raise NotFound(f"the log is there as {name}.jsonl and as {name}.parquet")
 
     @app.head("/readyz", include_in_schema=False)
@@ -72,6 +75,17 @@ def _entity(service: Service, name: str, of: str) -> str:
     if name in service.comparisons and of != "ranker":
         return comparison_entity(name)
     raise NotFound(f"there is no {of if of in KINDS else ' and no '.join(KINDS)} {name!r}")
+
+
+def _schemas(service: Service, entity: str) -> tuple[list[Schema], Catalogue | None]:
+    """All schemas by which an entity ranked, and the catalogue that it read: of a comparison those of both sides."""
+    name = entity.partition("/")[2]
+    if entity == ranker_entity(name):
+        runtime = service.rankers[name]
+        return [encoder.schema for encoder in runtime.config.encoders.values()], runtime.catalogue
+    comparison = service.comparisons[name]
+    found = [side.runtime.config.schema for side in comparison.sides if side.runtime is not None]
+    return [schema for schema in found if schema is not None], comparison.catalogue
 
 
 async def _events(app: FastAPI, name: str | None) -> AsyncIterator[bytes]:

@@ -10,10 +10,10 @@ from rankloop.service.http.codec import FILE, checked_name, content, decoder, js
 from rankloop.service.http.openapi import gives, takes, takes_file
 from rankloop.service.jobs.history import history_of
 from rankloop.service.reports import ranker_report
-from rankloop.service.requests import CloneBody, CreateBody, FreezeBody, RollbackBody
+from rankloop.service.requests import CloneBody, CreateBody, FreezeBody, RollbackBody, SchemaBody
 from rankloop.service.service import Service
 
-_create = decoder(CreateBody)
+_create, _schema = decoder(CreateBody), decoder(SchemaBody)
 _rollback, _clone, _freeze = decoder(RollbackBody), decoder(CloneBody), decoder(FreezeBody)
 
 
@@ -52,6 +52,22 @@ def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
         saved = await content(request, app.state.settings.max_file, FILE)
         new = await service().create_from_file(checked_name(name), saved)
         return json(ranker_report(service(), name), 201 if new else 200)
+
+    @app.patch("/rankers/{name}/schema", openapi_extra=takes(SchemaBody), tags=["rankers"])
+    async def evolve(name: str, request: Request) -> Response:
+        """Add fields and crosses to the schema of a live ranker, or remove some; the same again changes nothing."""
+        await service().evolve(name, _schema(await content(request, max_body)))
+        return json(ranker_report(service(), name))
+
+    @app.get("/rankers/{name}/explain", openapi_extra=gives(), tags=["rankers"])
+    async def explain(name: str, impression: str = "", id: str = "") -> Response:
+        """What each value of an item adds to its score now, by name, the largest first."""
+        return json(await service().explain(name, impression, id))
+
+    @app.get("/rankers/{name}/weights", openapi_extra=gives(), tags=["rankers"])
+    async def weights(name: str) -> Response:
+        """The largest weights by name; with a schema of the names in recent impressions, and who shares a column."""
+        return json(await service().weights(name))
 
     @app.get("/rankers/{name}/snapshots", openapi_extra=gives(), tags=["rankers"])
     async def snapshots(name: str) -> Response:

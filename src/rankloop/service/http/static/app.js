@@ -9,6 +9,7 @@ import { People } from "./people.js";
 import { PLAYGROUND, Shelf } from "./shelf.js";
 import { offerThemes } from "./theme.js";
 import { Weights } from "./weights.js";
+import { Why } from "./why.js";
 
 const AGAIN_AFTER = 2000; // milliseconds
 const $ = (id) => document.getElementById(id);
@@ -19,11 +20,13 @@ let chosen = decodeURIComponent(location.hash.slice(1));
 let charts = null;
 let play = null; // { shelf, people } once the playground is there
 const weights = new Weights($("weights"), $("weights-none"));
+const why = new Why($("why"));
 
 function hear(event) {
   report = event;
   for (const ranker of event.rankers) {
     if (!histories.has(ranker.name)) histories.set(ranker.name, new History());
+    if (ranker.schema) ranker.weights = why.weightsOf(ranker.name); // too many to come with every event
     histories.get(ranker.name).add(ranker, event.at);
   }
   connection("live", "live");
@@ -44,6 +47,7 @@ function show() {
   showPositions(ranker.health);
   showExperiments(report.experiments, ranker);
   weights.show(history);
+  why.show(ranker);
   showPlayground(ranker);
   charts ??= new Charts();
   charts.show(history);

@@ -1,0 +1,175 @@
+"""`rankloop train --log --schema`: a ranker on values as people have them; `--guess-schema`: a schema from a log."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
+
+import numpy as np
+import typer
+
+from rankloop.cli.output import print_json, show_table
+from rankloop.cli.progress import progress_bar
+from rankloop.click_logs.schema_train import LOGGED, MAX_PASSES, SchemaRanker, train_with_schema
+from rankloop.click_logs.train import GAIN
+from rankloop.core.errors import InvalidInput
+from rankloop.core.files import atomic_write
+from rankloop.core.registry.specs import nearest
+from rankloop.core.types import Floats
+from rankloop.experiments.report.model import Table
+from rankloop.features.schema import Schema
+from rankloop.logs.columns import RAW_GUESSES, named_columns
+from rankloop.logs.impressions import exported_schemas, holds_impressions, read_shown_lists
+from rankloop.logs.outcomes import outcomes_of, outcomes_said
+from rankloop.logs.schema_guess import Guess, guessed_schema
+from rankloop.logs.shown_lists import RawTable, ShownList, lists_of, read_raw_table
+
+
+class LogTraining(NamedTuple):
+    """How a log is learned from."""
+
+    loss: str
+    tight: bool
+    path: tuple[float, ...]
+    position_bias: str | None
+    clip: float
+    epsilon: float | None
+    seed: int
+    column: Sequence[str]  # ROLE=NAME, where the names of columns do not tell
+    context: Sequence[str]  # of an ad log: only these columns tell of the visitor
+    without: Sequence[str]  # columns that are not learned from
+    features: Sequence[str]  # columns that are learned from, whatever they look like
+    schema: Path | None = None
+    guess: Path | None = None  # where to write the schema that the log suggests
+    learner: str | None = None  # on the columns of a schema
+    passes: int | None = None
+    shown: int | None = None
+
+
+def guess_schema(path: Path, how: LogTraining, to: Path, as_json: bool) -> None:
+    """Write the schema that a log suggests, and say what each column was taken for."""
+    if holds_impressions(path):
+        known = "has its schema in it" if exported_schemas(path) else "holds plain numbers"
+        raise InvalidInput(f"{path.name} is the export of a service and {known}: there is nothing to guess")
+    table = read_raw_table(path, columns=named_columns(how.column, tuple(RAW_GUESSES)), without=how.without)
+    guess = guessed_schema(table, how.features)
+    atomic_write(to, guess.schema.to_toml())
+    if as_json:
+        plain = {"schema": guess.schema.to_plain(), "reasons": guess.reasons, "left_out": guess.left_out}
+        print_json({"file": str(to), **plain, "outcomes": guess.outcomes, "columns": guess.roles})
+        return
+    _print_guess(path.name, guess)
+    columns = "".join(f" --column {quote(column)}" for column in how.column)
+    then = f"rankloop train --log {quote(str(path))} --schema {quote(str(to))}{columns}"
+    typer.echo(f"written: {to}; read it, change what is wrong, then: {then}")
+
+
+def _print_guess(name: str, guess: Guess) -> None:
+    show_table(Table(f"What {name} looks like", ("column", "part", "kind", "why"), guess.lines()))
+    typer.echo(f"crosses: {', '.join(guess.schema.crosses) or 'none'}")
+    typer.echo(f"columns: {', '.join(f'{role} is {column}' for role, column in guess.roles.items())}")
+
+
+def train_by_schema(path: Path, how: LogTraining, out: Path, as_json: bool) -> None:
+    """A ranker with a schema from lists and their clicks; held-out lists say how often to go over the log."""
+    if how.context or how.epsilon is not None:
+        raise InvalidInput("--context and --epsilon are for logs of single ads; the context of a list is in its schema")
+    lists, schema, notes = _lists(path, how)
+    with progress_bar(f"training on {path.name}", unit="passes") as progress:
+        ranker = train_with_schema(
+            lists,
+            schema,
+            how.learner or "click_regression",
+            passes=how.passes or MAX_PASSES,
+            position_bias=None if how.position_bias is None else bias_of(how.position_bias),
+            clip=how.clip,
+            shown=how.shown,
+            seed=how.seed,
+            progress=progress,
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    model = out / "model.rankloop"
+    ranker.save(model)
+    if as_json:
+        print_json(_answer(ranker, model, len(lists), notes))
+        return
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    _print(ranker, model, len(lists))
+
+
+def _lists(path: Path, how: LogTraining) -> tuple[list[ShownList], Schema, list[str]]:
+    """What was shown, the schema to learn it by, and what people should know."""
+    given = None if how.schema is None else Schema.from_toml(how.schema)
+    if holds_impressions(path):
+        known = exported_schemas(path)
+        if not known:
+            raise InvalidInput(f"{path.name} holds plain numbers, not values by name: train it without --schema")
+        schema = _without(given or known[-1], how.without)
+        lists = list(read_shown_lists(path))
+        if not lists:
+            raise InvalidInput(f"{path.name} has no impressions")
+        other = next((one.feedback for one in lists if one.feedback not in ("clicks", "relevances")), None)
+        if other is not None:
+            raise InvalidInput(
+                f"{path.name} holds feedback of the kind {other}; lists are learned from by their clicks"
+            )
+        return lists, schema, []
+    if given is None:
+        raise InvalidInput(f"{path.name} has no schema in it: add --schema FILE (--guess-schema writes one)")
+    schema = _without(given, how.without)
+    table = read_raw_table(path, schema, named_columns(how.column, tuple(RAW_GUESSES)))
+    return lists_of(table, schema), schema, _notes(table, schema, how.features)
+
+
+def _notes(table: RawTable, schema: Schema, asked_for: Sequence[str]) -> list[str]:
+    """Fields that are known only after the click, and lists that do not begin at the first position."""
+    fields = [name for name in (*schema.features, *schema.context) if name in table.values]
+    outcomes = outcomes_of({name: table.values[name] for name in fields if name not in asked_for}, table.clicked)
+    outcomes.pop(table.roles.item, None)
+    if not outcomes:
+        return []
+    said = "looks like an outcome" if len(outcomes) == 1 else "look like outcomes"
+    return [f"{outcomes_said(outcomes)} {said}, which nobody knows when a list is made; the schema asks for it"]
+
+
+def _without(schema: Schema, names: Sequence[str]) -> Schema:
+    """The schema without some fields and their crosses."""
+    known = [*schema.features, *schema.context]
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise InvalidInput(f"--without {unknown}: the schema has no such field{nearest(unknown, known)}")
+    if not names:
+        return schema
+    features = {name: kind for name, kind in schema.features.items() if name not in names}
+    context = {name: kind for name, kind in schema.context.items() if name not in names}
+    crosses = tuple(cross for cross in schema.crosses if not set(names).intersection(cross.split("*")))
+    return Schema(features, context, crosses, schema.bits)
+
+
+def _answer(ranker: SchemaRanker, model: Path, n_lists: int, notes: list[str]) -> dict[str, object]:
+    held_out = {str(passes): gain for passes, gain in ranker.gains.items()}
+    answer: dict[str, object] = {"model": str(model), "lists": n_lists, "passes": ranker.passes, "held_out": held_out}
+    answer |= {"looked_at": ranker.examined.tolist(), "refused": ranker.refused, "notes": notes}
+    return answer | {"schema": ranker.schema.to_plain()}
+
+
+def _print(ranker: SchemaRanker, model: Path, n_lists: int) -> None:
+    schema = ranker.schema
+    typer.echo(
+        f"{n_lists:,} lists; features: {', '.join(schema.features)}; context: {', '.join(schema.context) or 'none'}"
+    )
+    rows = [("as logged" if passes == LOGGED else str(passes), f"{gain:.4f}") for passes, gain in ranker.gains.items()]
+    show_table(Table("Weighted clicks gained on held-out lists", ("passes", GAIN), rows))
+    how = "" if ranker.told else " (as the learner found out: no item stands at two positions)"
+    first = ", ".join(f"{one:.2f}" for one in ranker.examined[:10])
+    typer.echo(f"examination probability, first positions: {first}{how}")
+    typer.echo(f"chosen: {ranker.passes} pass{'es' * (ranker.passes > 1)}\nmodel: {model}")
+
+
+def bias_of(text: str) -> Floats:
+    """The numbers of --position-bias."""
+    try:
+        return np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        raise InvalidInput(f"--position-bias {text!r} must be numbers with commas between, one per place") from None

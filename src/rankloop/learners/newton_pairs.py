@@ -1,0 +1,501 @@
+"""Newton pairs: safe swaps where the order is in doubt, and a Newton step from the click on either item of a pair."""
+
+import functools
+import math
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.checks import check_positive
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel, ranking_of, reassociated, scores_of, seen_count
+from rankloop.core.learner import LinearLearner, check_receipt, expect, finite, shown_or_all, start_weights
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.learners._shared.compiled_rounds import (
+    ClickRounds,
+    more_rounds,
+    next_clicks,
+    next_own,
+    next_query,
+    write_round,
+)
+from rankloop.learners._shared.joint_features import clicked_weights
+
+MIN_RIDGE, MAX_RIDGE = 1e-150, 1e150  # its inverse is a number too
+MAX_BATCH, BATCHES = 128, 16  # the inverse is rebuilt after so many rounds, and at least so often within the memory
+SHARP = 1e6  # a step that shrinks a variance by more than this has lost digits: the inverse is rebuilt at once
+FLAT = 1e-12  # a pivot below this share of its diagonal is rounding error
+ROUNDING = 1e-9
+LOG_2 = math.log(2)
+
+
+class State(NamedTuple):
+    """The weights, and a precision with its inverse: matrices, or their diagonals."""
+
+    weights: Floats
+    precision: Floats
+    covariance: Floats
+    shown: int
+    rounds: int
+
+    def reachable(self, initial: "State") -> bool:
+        """Precision never falls below the ridge that it began with, and no variance below 0."""
+        precision, ridge = _diagonal_of(self.precision), _diagonal_of(initial.precision)
+        return bool(np.all(precision >= ridge * (1 - ROUNDING)) and np.all(_diagonal_of(self.covariance) >= 0))
+
+
+class Receipt(NamedTuple):
+    """The probability of the order in which each pair was shown, and where the pairs begin."""
+
+    order_probabilities: Floats
+    first: int
+
+
+def _diagonal_of(matrix: Floats) -> Floats:
+    return matrix if matrix.ndim == 1 else np.diagonal(matrix)
+
+
+@reassociated
+def dot(left: Floats, right: Floats) -> float:
+    """left · right."""
+    total = 0.0
+    for j in range(len(left)):
+        total += left[j] * right[j]
+    return total
+
+
+@kernel
+def spread_of(covariance: Floats, x: Floats) -> float:
+    """xᵀ Σ x, the variance of w · x; of a matrix the upper triangle is read."""
+    total = 0.0
+    if covariance.ndim == 1:
+        for i in range(len(x)):
+            total += covariance[i] * x[i] * x[i]
+    else:
+        for i in range(len(x)):
+            if x[i] != 0.0:
+                total += x[i] * (covariance[i, i] * x[i] + 2.0 * dot(covariance[i, i + 1 :], x[i + 1 :]))
+    return total
+
+
+@kernel
+def times(covariance: Floats, x: Floats) -> Floats:
+    """Σ x of a symmetric matrix."""
+    product = np.zeros(len(x))
+    for i in range(len(x)):
+        if x[i] != 0.0:
+            for j in range(len(x)):
+                product[j] += x[i] * covariance[i, j]
+    return product
+
+
+@kernel
+def surprise_of(weights: Floats, x: Floats) -> float:
+    """1 − σ(w · x): how little the weights expected the winner of a pair, x being winner − loser."""
+    surprise: float = 1.0 / (1.0 + np.exp(dot(weights, x)))
+    return surprise
+
+
+@kernel
+def sherman_morrison(covariance: Floats, product: Floats, information: float, gain: float) -> bool:
+    """The inverse Σ after information · x xᵀ was added to the matrix, in place; tells whether it has lost digits.
+
+    `product` is Σ x, and `gain` information · xᵀ Σ x.
+    """
+    scaled = product * np.sqrt(information / (1.0 + gain))
+    lost = gain > SHARP
+    for i in range(len(scaled)):
+        for j in range(len(scaled)):
+            covariance[i, j] -= scaled[i] * scaled[j]
+        lost = lost or not covariance[i, i] >= 0.0
+    return lost
+
+
+@kernel
+def inform(precision: Floats, covariance: Floats, x: Floats, weight: float, surprise: float) -> tuple[Floats, bool]:
+    """Add the information of one pair to the precision and its inverse, in place.
+
+    Gives the step of the weights, weight · surprise · Σ x with the new Σ, and whether the inverse has lost digits.
+    """
+    information = weight * surprise * (1.0 - surprise)
+    if precision.ndim == 1:
+        for i in range(len(x)):
+            precision[i] += information * x[i] * x[i]
+            covariance[i] = 1.0 / precision[i]
+        return weight * surprise * covariance * x, False
+    for i in range(len(x)):
+        if x[i] != 0.0:
+            of_row = information * x[i]
+            for j in range(len(x)):
+                precision[i, j] += of_row * x[j]
+    product = times(covariance, x)
+    gain = information * max(dot(x, product), 0.0)
+    lost = sherman_morrison(covariance, product, information, gain)
+    return weight * surprise / (1.0 + gain) * product, lost
+
+
+@kernel
+def inverse_of(matrix: Floats) -> Floats:
+    """The inverse of a positive definite matrix by Cholesky, in loops along its rows; of a diagonal, entry by entry."""
+    n = len(matrix)
+    if matrix.ndim == 1:
+        return 1.0 / matrix
+    upper = matrix.copy()  # becomes U with Uᵀ U = matrix
+    for k in range(n):
+        upper[k, k] = np.sqrt(max(upper[k, k], FLAT * matrix[k, k]))
+        for j in range(k + 1, n):
+            upper[k, j] /= upper[k, k]
+        for i in range(k + 1, n):
+            if upper[k, i] != 0.0:
+                for j in range(i, n):
+                    upper[i, j] -= upper[k, i] * upper[k, j]
+    lower = np.zeros((n, n))  # (Uᵀ)⁻¹
+    for i in range(n):
+        for k in range(i):
+            if upper[k, i] != 0.0:
+                for j in range(k + 1):
+                    lower[i, j] -= upper[k, i] * lower[k, j]
+        lower[i, i] = 1.0
+        for j in range(i + 1):
+            lower[i, j] /= upper[i, i]
+    inverse = np.zeros((n, n))
+    for k in range(n):
+        for i in range(k + 1):
+            if lower[k, i] != 0.0:
+                for j in range(k + 1):
+                    inverse[i, j] += lower[k, i] * lower[k, j]
+    return inverse
+
+
+@kernel
+def forget(precision: Floats, ridge: float, kept: float) -> None:
+    """kept · Λ + (1 − kept) · ridge · I, in place."""
+    if precision.ndim == 1:
+        for i in range(len(precision)):
+            precision[i] = kept * precision[i] + (1.0 - kept) * ridge
+    else:
+        for i in range(len(precision)):
+            for j in range(len(precision)):
+                precision[i, j] *= kept
+            precision[i, i] += (1.0 - kept) * ridge
+
+
+@kernel
+def swap_probability(
+    features: Floats, scores: Floats, covariance: Floats, upper: int, lower: int, alpha: float, floor: float
+) -> float:
+    """max(floor, Φ(−margin / (alpha · √spread))) of two items with the margin scores[upper] − scores[lower]."""
+    margin = scores[upper] - scores[lower]
+    if not margin > 0.0:
+        return 0.5
+    doubt = alpha * np.sqrt(max(spread_of(covariance, features[upper] - features[lower]), 0.0))
+    if not doubt > 0.0:
+        return floor
+    probability = 0.5 * math.erfc(margin / doubt / math.sqrt(2.0))
+    return probability if probability > floor else floor
+
+
+@kernel
+def _fits(best: Ints, ranking: Ints, seen: int, first: int) -> bool:
+    """Whether swaps of the pairs from `first` on lead from `best` to what is seen of the ranking."""
+    if first == 1 and ranking[0] != best[0]:
+        return False
+    for j in range(first, seen, 2):
+        if ranking[j] == best[j]:
+            if j + 1 < seen and ranking[j + 1] != best[j + 1]:
+                return False
+        elif j + 1 == len(best) or ranking[j] != best[j + 1] or (j + 1 < seen and ranking[j + 1] != best[j]):
+            return False
+    return True
+
+
+@kernel
+def _log_prob_of_pairs(
+    features: Floats,
+    scores: Floats,
+    covariance: Floats,
+    best: Ints,
+    ranking: Ints,
+    seen: int,
+    first: int,
+    alpha: float,
+    floor: float,
+) -> float:
+    """The log-probability of the ranking when pairs begin at `first`; what does not fit costs nothing to find out."""
+    if not _fits(best, ranking, seen, first):
+        return -np.inf
+    total = 0.0
+    for j in range(first, min(seen, len(best) - 1), 2):
+        p = swap_probability(features, scores, covariance, best[j], best[j + 1], alpha, floor)
+        total += np.log(p) if ranking[j] != best[j] else np.log(1.0 - p)
+    return total
+
+
+@kernel
+def log_prob_of(
+    features: Floats, weights: Floats, covariance: Floats, ranking: Ints, shown: int, alpha: float, floor: float
+) -> float:
+    """log ½ (P(ranking | pairs from 0) + P(ranking | pairs from 1)), over the part that is seen."""
+    scores = scores_of(features, weights)
+    best, seen = ranking_of(scores), seen_count(shown, len(scores))
+    total = -np.inf
+    for first in range(2):
+        of_pairs = _log_prob_of_pairs(features, scores, covariance, best, ranking, seen, first, alpha, floor)
+        total = np.logaddexp(total, of_pairs)
+    return total - LOG_2
+
+
+@kernel
+def present(
+    features: Floats, weights: Floats, covariance: Floats, shown: int, alpha: float, floor: float, draws: Floats
+) -> tuple[Ints, float, Floats, int]:
+    """The ranking with its doubtful pairs swapped, its log-probability, and the receipt.
+
+    A pair with both items below the seen part stays as it is.
+    """
+    scores = scores_of(features, weights)
+    best = ranking_of(scores)
+    n_items = len(best)
+    seen, first = seen_count(shown, n_items), 0 if draws[0] < 0.5 else 1
+    ranking, order_probabilities, log_propensity = best.copy(), np.ones(n_items // 2), 0.0
+    for j in range(first, min(seen, n_items - 1), 2):
+        p = swap_probability(features, scores, covariance, best[j], best[j + 1], alpha, floor)
+        if draws[1 + j // 2] < p:
+            ranking[j], ranking[j + 1] = best[j + 1], best[j]
+        else:
+            p = 1.0 - p
+        order_probabilities[j // 2] = p
+        log_propensity += np.log(p)
+    other = _log_prob_of_pairs(features, scores, covariance, best, ranking, seen, 1 - first, alpha, floor)
+    return ranking, np.logaddexp(log_propensity, other) - LOG_2, order_probabilities, first
+
+
+@kernel
+def learn_pairs(
+    features: Floats,
+    weights: Floats,
+    precision: Floats,
+    covariance: Floats,
+    ranking: Ints,
+    seen: int,
+    order_probabilities: Floats,
+    first: int,
+    clicked: Floats,
+) -> bool:
+    """A Newton step for each pair that was clicked unequally, in place; tells whether the inverse has lost digits."""
+    lost = False
+    for j in range(first, seen - 1, 2):
+        preference = clicked[ranking[j]] - clicked[ranking[j + 1]]
+        weight = abs(preference) * 2.0 * (1.0 - order_probabilities[j // 2])
+        if weight > 0.0:
+            x = features[ranking[j]] - features[ranking[j + 1]]
+            if preference < 0.0:
+                x = -x
+            step, digits_lost = inform(precision, covariance, x, weight, surprise_of(weights, x))
+            weights += step
+            lost = lost or digits_lost
+    return lost
+
+
+@kernel
+def is_decided(ranking: Ints, seen: int, first: int, clicked: Floats) -> bool:
+    """Whether some pair was clicked unequally."""
+    for j in range(first, seen - 1, 2):
+        if clicked[ranking[j]] != clicked[ranking[j + 1]]:
+            return True
+    return False
+
+
+@reassociated
+def residue(weights: Floats, precision: Floats, covariance: Floats) -> float:
+    """0 of finite numbers, else nan: quicker than asking each."""
+    total = 0.0
+    for value in weights:
+        total += 0.0 * value
+    if precision.ndim == 1:
+        for i in range(len(precision)):
+            total += 0.0 * precision[i] + 0.0 * covariance[i]
+    else:
+        for i in range(len(precision)):
+            for j in range(len(precision)):
+                total += 0.0 * precision[i, j] + 0.0 * covariance[i, j]
+    return total
+
+
+@kernel
+def _learned(
+    features: Floats,
+    weights: Floats,
+    precision: Floats,
+    covariance: Floats,
+    shown: int,
+    ridge: float,
+    kept: float,
+    due: bool,
+    ranking: Ints,
+    order_probabilities: Floats,
+    first: int,
+    items: Ints,
+    click_weights: Floats,
+) -> tuple[Floats, Floats, Floats, float]:
+    """New weights, precision and inverse, and the `residue` of them.
+
+    `due`: this round forgets, down to the share `kept`, and rebuilds the inverse.
+    """
+    clicked, seen = clicked_weights(len(ranking), items, click_weights), seen_count(shown, len(ranking))
+    if not due and not is_decided(ranking, seen, first, clicked):
+        return weights, precision, covariance, 0.0
+    new_weights, new_precision, new_covariance = weights.copy(), precision.copy(), covariance.copy()
+    after = new_weights, new_precision, new_covariance
+    lost = learn_pairs(features, *after, ranking, seen, order_probabilities, first, clicked)
+    if due:
+        forget(new_precision, ridge, kept)
+    if due or lost:
+        new_covariance = inverse_of(new_precision)
+    return new_weights, new_precision, new_covariance, residue(new_weights, new_precision, new_covariance)
+
+
+@kernel
+def _many_rounds(
+    weights: Floats,
+    precision: Floats,
+    covariance: Floats,
+    shown: int,
+    learned: int,
+    rounds: ClickRounds,
+    alpha: float,
+    floor: float,
+    ridge: float,
+    kept: float,
+    batch: int,
+) -> tuple[Floats, Floats, Floats, int]:
+    """Rounds over queries until the draws are used up, exactly as `play` would go through them."""
+    queries = rounds.queries
+    while more_rounds(queries, True):
+        start, end, entry = next_query(queries)
+        size = end - start
+        features, grades = queries.features[start:end][queries.order[entry : entry + size]], queries.grades[entry:]
+        draws = next_own(queries, 1 + size // 2)
+        ranking, _, order_probabilities, first = present(features, weights, covariance, shown, alpha, floor, draws)
+        write_round(queries, ranking)
+        clicked = next_clicks(rounds.readers, ranking, grades)
+        due = (learned + 1) % batch == 0
+        new_weights, new_precision, new_covariance, left = _learned(
+            features,
+            weights,
+            precision,
+            covariance,
+            shown,
+            ridge,
+            kept,
+            due,
+            ranking,
+            order_probabilities,
+            first,
+            clicked[0],
+            clicked[1],
+        )
+        if left == 0.0:
+            weights, precision, covariance, learned = new_weights, new_precision, new_covariance, learned + 1
+    return weights, precision, covariance, learned
+
+
+@kernel
+def _are_probabilities(values: Floats) -> bool:
+    for value in values:
+        if not 0.0 <= value <= 1.0:
+            return False
+    return True
+
+
+@register("newton_pairs")
+class NewtonPairs(LinearLearner):
+    """Swaps of neighbours where their order is in doubt, and a Newton step for each pair that clicks decide.
+
+    Neighbouring positions are paired, beginning at the first or the second with probability ½. With x the difference
+    of the two items' features, a pair is swapped with probability max(`floor`, Φ(−w · x / (`alpha` · √(xᵀ Σ x)))):
+    sure pairs are hardly disturbed, doubtful ones are tried, and no item moves more than one position. A pair of which
+    one item was clicked and the other was not counts, whichever stood above, with c = 2 · (1 − P(the order shown))
+    times the difference of the clicks: in expectation as much in either order, so that the bias of their positions
+    cancels. With x now winner − loser and q = σ(w · x), the precision Λ, at first `ridge` · I, gets c · q (1 − q) x xᵀ,
+    and w ← w + c · (1 − q) · Σ x with Σ = Λ⁻¹. What is older than about `memory` rounds is forgotten:
+    Λ ← γ Λ + (1 − γ) · `ridge` · I a round, γ = 1 − 1 / `memory`, done for some rounds at a time.
+
+    Use it behind a search box with up to some hundred features; its step costs n_features². With many features take
+    `diagonal`, which keeps the diagonal of Λ alone and costs n_features.
+    References: Raman et al. (2013), Stable Coactive Learning via Perturbation, for the swaps; Radlinski and Joachims
+    (2006), Minimally Invasive Randomization for Collecting Unbiased Preferences from Clickthrough Logs; Hazan, Agarwal
+    and Kale (2007), Logarithmic Regret Algorithms for Online Convex Optimization, for the online Newton step.
+    """
+
+    ridge: float = 10.0
+    alpha: float = 2.0
+    floor: float = 0.05
+    memory: int = 3000
+    diagonal: bool = False
+    start: tuple[float, ...] = ()
+
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    compiled: ClassVar[type | None] = ClickRounds
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {},
+        {"ridge": 0.5, "alpha": 0.5, "floor": 0.0, "memory": 2},
+        {"diagonal": True, "ridge": 1.0, "floor": 0.5, "memory": 40},
+    )
+
+    def __post_init__(self) -> None:
+        if not MIN_RIDGE <= self.ridge <= MAX_RIDGE:
+            raise InvalidInput(f"ridge = {self.ridge} must be a number from {MIN_RIDGE} to {MAX_RIDGE}")
+        check_positive("alpha", self.alpha)
+        super().__post_init__()
+        if not 0 <= self.floor <= 0.5:
+            raise InvalidInput(f"floor = {self.floor} must be a probability from 0 to 0.5")
+        if self.memory < 1:
+            raise InvalidInput(f"memory = {self.memory} must be a number of rounds from 1")
+
+    @functools.cached_property
+    def _batch(self) -> int:
+        """After so many rounds it forgets, and the inverse is rebuilt."""
+        return max(1, min(MAX_BATCH, self.memory // BATCHES))
+
+    @functools.cached_property
+    def _kept(self) -> float:
+        """γ to the power of the rounds of a batch."""
+        return (1 - 1 / self.memory) ** self._batch
+
+    def init(self, problem: Problem) -> State:
+        weights, n = start_weights(self.start, problem.n_features), problem.n_features
+        unit = np.ones(n) if self.diagonal else np.eye(n)
+        return State(weights, self.ridge * unit, unit / self.ridge, shown_or_all(problem), 0)
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
+        draws = rng.random(self.doubles(query.n_items))
+        ranking, log_propensity, order_probabilities, first = present(
+            query.features, state.weights, state.covariance, state.shown, self.alpha, self.floor, draws
+        )
+        return Decision(ranking, log_propensity, Receipt(order_probabilities, first))
+
+    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        items, clicks = expect(feedback, Clicks)
+        order_probabilities, first = decision.receipt
+        check_receipt(order_probabilities.shape == (len(decision.ranking) // 2,) and 0 <= first <= 1)
+        check_receipt(_are_probabilities(order_probabilities))
+        rounds = state.rounds + 1
+        before = query.features, *state[:4], self.ridge, self._kept, rounds % self._batch == 0
+        weights, precision, covariance, left = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
+        finite(left)
+        return State(weights, precision, covariance, state.shown, rounds)
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        before = query.features, state.weights, state.covariance
+        return log_prob_of(*before, ranking, state.shown, self.alpha, self.floor)
+
+    def doubles(self, n_items: int) -> int:
+        return 1 + n_items // 2
+
+    def many_rounds(self, state: State, rounds: ClickRounds) -> State:
+        how = self.alpha, self.floor, self.ridge, self._kept, self._batch
+        weights, precision, covariance, learned = _many_rounds(*state, rounds, *how)
+        return State(weights, precision, covariance, state.shown, learned)

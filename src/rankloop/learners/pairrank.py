@@ -1,0 +1,249 @@
+"""PairRank: sorts what it is sure of, and shuffles the blocks of items whose order is uncertain."""
+
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.checks import check_not_negative
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel, positions_of, ranking_of, scores_of, seen_count
+from rankloop.core.learner import LinearLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
+from rankloop.learners._shared.joint_features import clicked_weights
+from rankloop.learners._shared.plackett_luce import due_item
+from rankloop.learners.newton_pairs import MAX_RIDGE, MIN_RIDGE, dot, sherman_morrison, spread_of, surprise_of, times
+
+FREE = Limit()
+
+
+class Receipt(NamedTuple):
+    """A random number for each position, by which clicked and unclicked items are paired."""
+
+    priorities: Floats
+
+
+class State(NamedTuple):
+    """The weights, and two inverses: of the information about them, and of the sum of all x xᵀ."""
+
+    weights: Floats
+    covariance: Floats  # (ridge · I + Σ q (1 − q) x xᵀ)⁻¹, by which the weights step
+    gram_inverse: Floats  # M⁻¹, by which it is known what is certain
+    shown: int
+    rounds: int
+
+
+@kernel
+def is_certain(features: Floats, scores: Floats, gram_inverse: Floats, upper: int, lower: int, alpha: float) -> bool:
+    """Whether σ(w · x) − alpha · ‖x‖ in the norm of M⁻¹ is above ½, x being upper − lower."""
+    spread = spread_of(gram_inverse, features[upper] - features[lower])
+    won = 1.0 / (1.0 + np.exp(scores[lower] - scores[upper]))
+    return bool(won - alpha * np.sqrt(max(spread, 0.0)) > 0.5)
+
+
+@kernel
+def block_ends(features: Floats, scores: Floats, best: Ints, gram_inverse: Floats, alpha: float) -> Ints:
+    """Before which position the block of each position ends: `best` is cut where all pairs across are certain."""
+    n_items = len(best)
+    ends, start, farthest = np.empty(n_items, np.int64), 0, 0
+    for position in range(n_items):
+        for other in range(n_items - 1, farthest, -1):
+            if not is_certain(features, scores, gram_inverse, best[position], best[other], alpha):
+                farthest = other
+                break
+        if farthest <= position:
+            ends[start : position + 1] = position + 1
+            start = position + 1
+            farthest = position + 1
+    return ends
+
+
+@kernel
+def _n_open(ends: Ints, best: Ints, position: int, positions: int, taken: Ints) -> int:
+    """How many items may be drawn now: those of the block that are left, as far as they may rise."""
+    end = ends[position] if positions < 0 else min(ends[position], position + positions + 1)
+    n_left = 0
+    for k in range(end):
+        n_left += 1 - taken[best[k]]
+    return n_left
+
+
+@kernel
+def draw(ends: Ints, best: Ints, positions: int, keep_first: bool, draws: Floats) -> Ints:
+    """A random order within the blocks, one double per position; no item moves more than `positions` (−1: no limit)."""
+    n_items = len(best)
+    positions = min(positions, n_items)
+    taken, ranking = np.zeros(n_items, np.int64), np.empty(n_items, np.int64)
+    for position in range(n_items):
+        chosen = due_item(best, position, positions, keep_first, taken)
+        if chosen < 0:
+            n_left = _n_open(ends, best, position, positions, taken)
+            skipped, k = min(int(draws[position] * n_left), n_left - 1), 0
+            while taken[best[k]] == 1 or skipped > 0:
+                skipped -= 1 - taken[best[k]]
+                k += 1
+            chosen = best[k]
+        ranking[position] = chosen
+        taken[chosen] = 1
+    return ranking
+
+
+@kernel
+def log_prob_of(ends: Ints, best: Ints, ranking: Ints, seen: int, positions: int, keep_first: bool) -> float:
+    """The log-probability with which `draw` gives the first `seen` positions of `ranking`."""
+    n_items = len(best)
+    positions = min(positions, n_items)
+    at, taken, total = positions_of(best), np.zeros(n_items, np.int64), 0.0
+    for position in range(seen):
+        item, due = ranking[position], due_item(best, position, positions, keep_first, taken)
+        too_low = at[item] >= ends[position] or (positions >= 0 and at[item] > position + positions)
+        if too_low or (due >= 0 and due != item):
+            return -np.inf
+        if due < 0:
+            total -= np.log(_n_open(ends, best, position, positions, taken))
+        taken[item] = 1
+    return total
+
+
+@kernel
+def _present(
+    features: Floats,
+    weights: Floats,
+    gram_inverse: Floats,
+    shown: int,
+    alpha: float,
+    positions: int,
+    keep_first: bool,
+    draws: Floats,
+) -> tuple[Ints, float]:
+    scores = scores_of(features, weights)
+    best = ranking_of(scores)
+    ends = block_ends(features, scores, best, gram_inverse, alpha)
+    ranking = draw(ends, best, positions, keep_first, draws)
+    return ranking, log_prob_of(ends, best, ranking, seen_count(shown, len(best)), positions, keep_first)
+
+
+@kernel
+def _log_prob(
+    features: Floats,
+    weights: Floats,
+    gram_inverse: Floats,
+    ranking: Ints,
+    shown: int,
+    alpha: float,
+    positions: int,
+    keep_first: bool,
+) -> float:
+    scores = scores_of(features, weights)
+    best = ranking_of(scores)
+    ends = block_ends(features, scores, best, gram_inverse, alpha)
+    return log_prob_of(ends, best, ranking, seen_count(shown, len(best)), positions, keep_first)
+
+
+@kernel
+def pairs_of(ranking: Ints, seen: int, clicked: Floats, priorities: Floats, disjoint: bool) -> Ints:
+    """Rows of clicked and unclicked items, among those down to the item after the last click.
+
+    All pairs, or when `disjoint` each item in one at most: those of the highest priority with each other, and so on.
+    """
+    winners, losers, last = np.empty(seen, np.int64), np.empty(seen, np.int64), -2
+    for position in range(seen):
+        if clicked[ranking[position]] > 0.0:
+            last = position
+    n_winners, n_losers = 0, 0
+    for item in ranking[ranking_of(priorities[: min(last + 2, seen)])]:
+        if clicked[item] > 0.0:
+            winners[n_winners] = item
+            n_winners += 1
+        else:
+            losers[n_losers] = item
+            n_losers += 1
+    pairs, n_pairs = np.empty((n_winners * n_losers, 2), np.int64), 0
+    for i in range(n_winners):
+        for j in range(n_losers):
+            if i == j or not disjoint:
+                pairs[n_pairs, 0], pairs[n_pairs, 1] = winners[i], losers[j]
+                n_pairs += 1
+    return pairs[:n_pairs]
+
+
+@kernel
+def _learned(
+    features: Floats,
+    weights: Floats,
+    covariance: Floats,
+    gram_inverse: Floats,
+    shown: int,
+    disjoint: bool,
+    ranking: Ints,
+    priorities: Floats,
+    items: Ints,
+    click_weights: Floats,
+) -> tuple[Floats, Floats, Floats]:
+    """A Newton step for each pair, one after another."""
+    clicked = clicked_weights(len(ranking), items, click_weights)
+    new_weights, new_covariance, new_inverse = weights.copy(), covariance.copy(), gram_inverse.copy()
+    for pair in pairs_of(ranking, seen_count(shown, len(ranking)), clicked, priorities, disjoint):
+        weight, x = clicked[pair[0]], features[pair[0]] - features[pair[1]]
+        surprise, product, of_gram = surprise_of(new_weights, x), times(new_covariance, x), times(new_inverse, x)
+        information = weight * surprise * (1.0 - surprise)
+        gain = information * max(dot(x, product), 0.0)
+        new_weights += weight * surprise / (1.0 + gain) * product
+        sherman_morrison(new_covariance, product, information, gain)
+        sherman_morrison(new_inverse, of_gram, weight, weight * max(dot(x, of_gram), 0.0))
+    return new_weights, new_covariance, new_inverse
+
+
+@register("pairrank")
+class PairRank(LinearLearner):
+    """Sorts by w · φ(x, d) and shuffles within blocks of items, where each block is certain to be above the next.
+
+    With x the difference of two items' features, their order is certain when σ(w · x) − `alpha` · √(xᵀ M⁻¹ x) > ½, M
+    being `ridge` · I plus the sum of x xᵀ of all pairs so far. The sorted list is cut where all pairs across are
+    certain; within the blocks between the cuts every order is as probable. Clicked items are paired at random with
+    unclicked ones, down to the item after the last click: each item in one pair at most, so that the pairs are
+    independent, or with `pairs` = "all" each with each. w is the estimate of a logistic regression of these pairs with
+    the penalty `ridge` / 2 · ‖w‖², which here follows the pairs by a Newton step for each, where the paper fits all of
+    them again after each round: so the state keeps its size.
+
+    Use it as an anchor: beside `pdgd` it is a published learner, which sorts what it is sure of. Nothing corrects for
+    the bias of positions but the shuffling; ranking costs up to n_items² · n_features².
+    Reference: Jia, Wang, Guo and Wang (2021), PairRank: Online Pairwise Learning to Rank by Divide-and-Conquer.
+    """
+
+    ridge: float = 1.0
+    alpha: float = 0.1
+    pairs: Literal["disjoint", "all"] = "disjoint"
+    start: tuple[float, ...] = ()
+
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"alpha": 0.0}, {"ridge": 5.0, "alpha": 0.02, "pairs": "all"})
+
+    def __post_init__(self) -> None:
+        if not MIN_RIDGE <= self.ridge <= MAX_RIDGE:
+            raise InvalidInput(f"ridge = {self.ridge} must be a number from {MIN_RIDGE} to {MAX_RIDGE}")
+        check_not_negative("alpha", self.alpha)
+        super().__post_init__()
+
+    def init(self, problem: Problem) -> State:
+        weights, unit = start_weights(self.start, problem.n_features), np.eye(problem.n_features)
+        return State(weights, unit / self.ridge, unit / self.ridge, shown_or_all(problem), 0)
+
+    def rank(self, state: State, query: Query, rng: Generator, limit: Limit = FREE) -> Decision[Receipt]:
+        n_items, draws = query.n_items, rng.random(2 * len(query.features))
+        before = query.features, state.weights, state.gram_inverse, state.shown, self.alpha
+        return Decision(*_present(*before, *limit, draws[:n_items]), Receipt(draws[n_items:]))
+
+    def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
+        items, clicks = expect(feedback, Clicks)
+        ranking, _, (priorities,) = decision
+        check_receipt(priorities.shape == ranking.shape)
+        disjoint = self.pairs == "disjoint"
+        after = _learned(query.features, *state[:4], disjoint, ranking, priorities, items, clicks)
+        weights, covariance, gram_inverse = (require_finite(array) for array in after)
+        return State(weights, covariance, gram_inverse, state.shown, state.rounds + 1)
+
+    def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = FREE) -> float:
+        before = query.features, state.weights, state.gram_inverse, ranking, state.shown, self.alpha
+        return _log_prob(*before, *limit)

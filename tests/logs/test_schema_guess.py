@@ -1,0 +1,112 @@
+"""The schema that a log suggests, column by column, and what it leaves out."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rankloop.core.errors import InvalidInput
+from rankloop.features import Schema
+from rankloop.logs.schema_guess import guessed_schema
+from rankloop.logs.shown_lists import RawTable, read_raw_table
+
+WORDS = ["red", "blue", "warm", "light", "shoe", "sock", "hat", "coat"]
+
+
+def shop(folder: Path, n_lists: int = 60, **more: Any) -> RawTable:
+    """Lists of five of forty products; `more` are columns as functions of (list, product, click)."""
+    people = random.Random(0)
+    names = ["impression", "query", "sku", "position", "click", "price", "brand", "title", "sale", "added", "segment"]
+    lines = [",".join([*names, *more])]
+    for number in range(n_lists):
+        query, segment = f"{people.choice(WORDS[:4])} {people.choice(WORDS[4:])}", people.choice(["sport", "office"])
+        for position, product in enumerate(people.sample(range(40), 5)):
+            click = int(people.random() < 0.3)
+            own = [500 + 37 * product, ["Acme", "Bolt Inc", "Cora"][product % 3]]
+            own += [f"{WORDS[product % 4]} {WORDS[4 + product % 3]} {product}", ["yes", "no"][product % 2]]
+            cells = [number, query, f"{product:05}", position, click, *own, f"2026-0{1 + product % 9}-11", segment]
+            cells += [make(number, product, click) for make in more.values()]
+            lines.append(",".join(map(str, cells)))
+    (folder / "shop.csv").write_text("\n".join(lines) + "\n")
+    return read_raw_table(folder / "shop.csv")
+
+
+def test_a_shop(tmp_path: Path) -> None:
+    guess = guessed_schema(shop(tmp_path))
+    assert guess.schema.to_plain() == {
+        "features": {
+            "sku": "id",
+            "price": "number",
+            "brand": "category",
+            "title": "words",
+            "sale": "flag",
+            "added": "date",
+        },
+        "context": {"query": "words", "segment": "category"},
+        "crosses": ["query*brand", "query*title", "query*sku", "segment*brand"],
+        "bits": 20,
+    }
+    assert (guess.left_out, guess.outcomes) == ({}, {})
+    assert guess.roles["item"] == "sku"
+    assert guess.reasons["segment"] == "2 different texts; the same in each list"
+    assert set(guess.reasons) == {*guess.schema.features, *guess.schema.context}
+
+
+def test_the_file_that_is_written_is_read_again(tmp_path: Path) -> None:
+    schema = guessed_schema(shop(tmp_path)).schema
+    (tmp_path / "shop.toml").write_text(schema.to_toml())
+    assert Schema.from_toml(tmp_path / "shop.toml") == schema
+
+
+def test_outcomes_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+    table = shop(tmp_path, purchased=lambda number, product, click: click * (number % 3 == 0), seen=lambda n, p, c: c)
+    guess = guessed_schema(table)
+    assert guess.outcomes == {"purchased": "named like an outcome", "seen": "the same as the click"}
+    assert not {"purchased", "seen"} & {*guess.schema.features, *guess.schema.context}
+    assert ("seen", "left out", "", "an outcome: the same as the click") in guess.lines()
+    asked = guessed_schema(table, ["purchased"])
+    assert asked.schema.features.keys() - guess.schema.features.keys() == {"purchased"}
+    with pytest.raises(InvalidInput, match="no column 'bought'"):
+        guessed_schema(table, ["bought"])
+
+
+@pytest.mark.parametrize(
+    ("make", "part", "kind"),
+    [
+        (lambda number, product, click: product % 7 * 0.5, "features", "number"),
+        (lambda number, product, click: number % 9, "context", "number"),
+        (lambda number, product, click: ["new", "old"][number % 2], "context", "category"),
+        (lambda number, product, click: "", "left out", ""),
+        (lambda number, product, click: "EUR", "left out", ""),
+        (lambda number, product, click: f"s{number}", "left out", ""),  # differs in every list
+        (lambda number, product, click: f"r{number}-{product}", "left out", ""),  # differs in every row
+        (lambda number, product, click: f"u{number % 30}", "context", "category"),
+        (lambda number, product, click: product % 2 == 0, "features", "flag"),
+        (lambda number, product, click: "" if product % 5 else product, "features", "number"),
+        (lambda number, product, click: f'"[{product}.5, 2]"', "features", "vector"),
+        (lambda number, product, click: f'"[""c{product % 3}"", ""x""]"', "features", "category"),
+        (lambda number, product, click: f"2026-11-{1 + number % 9:02}", "left out", ""),  # when it was asked
+    ],
+)
+def test_kinds(tmp_path: Path, make: Any, part: str, kind: str) -> None:
+    found = {name: (part, kind) for name, part, kind, _ in guessed_schema(shop(tmp_path, extra=make)).lines()}
+    assert found["extra"] == (part, kind)
+
+
+def test_names_tell_ids_and_many_values_categories(tmp_path: Path) -> None:
+    found = guessed_schema(
+        shop(tmp_path, user_id=lambda n, p, c: n % 30, category_id=lambda n, p, c: 100 + p % 6)
+    ).schema
+    assert found.context["user_id"] == Schema({"a": "id"}).features["a"]
+    assert found.features["category_id"] == Schema({"a": "category"}).features["a"]
+    assert "user_id*category_id" in found.crosses
+    assert "user_id*sku" not in found.crosses  # never all with all
+
+
+def test_there_must_be_something_of_the_items(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("impression,position,click,segment\n1,1,1,a\n1,2,0,a\n2,1,0,b\n2,2,1,b\n")
+    with pytest.raises(InvalidInput, match="no column that tells of the items"):
+        guessed_schema(read_raw_table(tmp_path / "log.csv"))
