@@ -117,6 +117,29 @@ def _compiled_add_row(total: Any, features: Any, row: Any, factor: Any) -> Any:
     return by_form(features, _add_dense_row, _add_sparse_row)
 
 
+def _dense_difference(features: Floats, row: int, other: int) -> Any:
+    return features[row] - features[other]
+
+
+def _sparse_difference(features: Rows, row: int, other: int) -> Floats:
+    difference = np.zeros(len(features.columns) + features.dense.shape[1])
+    add_row(difference, features, row, 1.0)
+    add_row(difference, features, other, -1.0)
+    return difference
+
+
+def row_difference(features: Any, row: int, other: int) -> Floats:
+    """features[row] − features[other]; for kernels."""
+    difference: Any = by_form(features, _dense_difference, _sparse_difference)
+    found: Floats = difference(features, row, other)
+    return found
+
+
+@overload(row_difference, strict=False, jit_options={"nogil": True})
+def _compiled_difference(features: Any, row: Any, other: Any) -> Any:
+    return by_form(features, _dense_difference, _sparse_difference)
+
+
 def _dense_width(features: Floats) -> Any:
     return features.shape[1]
 

@@ -9,10 +9,10 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, ranking_of, reassociated, scores_of, seen_count
-from rankloop.core.learner import LinearLearner, check_receipt, expect, finite, shown_or_all, start_weights
+from rankloop.core.kernels import kernel, ranking_of, reassociated, row_difference, scores_of, seen_count
+from rankloop.core.learner import SparseLearner, check_receipt, expect, finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.compiled_rounds import (
     ClickRounds,
     more_rounds,
@@ -184,13 +184,13 @@ def forget(precision: Floats, ridge: float, kept: float) -> None:
 
 @kernel
 def swap_probability(
-    features: Floats, scores: Floats, covariance: Floats, upper: int, lower: int, alpha: float, floor: float
+    features: Features, scores: Floats, covariance: Floats, upper: int, lower: int, alpha: float, floor: float
 ) -> float:
     """max(floor, Φ(−margin / (alpha · √spread))) of two items with the margin scores[upper] − scores[lower]."""
     margin = scores[upper] - scores[lower]
     if not margin > 0.0:
         return 0.5
-    doubt = alpha * np.sqrt(max(spread_of(covariance, features[upper] - features[lower]), 0.0))
+    doubt = alpha * np.sqrt(max(spread_of(covariance, row_difference(features, upper, lower)), 0.0))
     if not doubt > 0.0:
         return floor
     probability = 0.5 * math.erfc(margin / doubt / math.sqrt(2.0))
@@ -213,7 +213,7 @@ def _fits(best: Ints, ranking: Ints, seen: int, first: int) -> bool:
 
 @kernel
 def _log_prob_of_pairs(
-    features: Floats,
+    features: Features,
     scores: Floats,
     covariance: Floats,
     best: Ints,
@@ -235,7 +235,7 @@ def _log_prob_of_pairs(
 
 @kernel
 def log_prob_of(
-    features: Floats, weights: Floats, covariance: Floats, ranking: Ints, shown: int, alpha: float, floor: float
+    features: Features, weights: Floats, covariance: Floats, ranking: Ints, shown: int, alpha: float, floor: float
 ) -> float:
     """log ½ (P(ranking | pairs from 0) + P(ranking | pairs from 1)), over the part that is seen."""
     scores = scores_of(features, weights)
@@ -249,7 +249,7 @@ def log_prob_of(
 
 @kernel
 def present(
-    features: Floats, weights: Floats, covariance: Floats, shown: int, alpha: float, floor: float, draws: Floats
+    features: Features, weights: Floats, covariance: Floats, shown: int, alpha: float, floor: float, draws: Floats
 ) -> tuple[Ints, float, Floats, int]:
     """The ranking with its doubtful pairs swapped, its log-probability, and the receipt.
 
@@ -274,7 +274,7 @@ def present(
 
 @kernel
 def learn_pairs(
-    features: Floats,
+    features: Features,
     weights: Floats,
     precision: Floats,
     covariance: Floats,
@@ -290,7 +290,7 @@ def learn_pairs(
         preference = clicked[ranking[j]] - clicked[ranking[j + 1]]
         weight = abs(preference) * 2.0 * (1.0 - order_probabilities[j // 2])
         if weight > 0.0:
-            x = features[ranking[j]] - features[ranking[j + 1]]
+            x = row_difference(features, ranking[j], ranking[j + 1])
             if preference < 0.0:
                 x = -x
             step, digits_lost = inform(precision, covariance, x, weight, surprise_of(weights, x))
@@ -326,7 +326,7 @@ def residue(weights: Floats, precision: Floats, covariance: Floats) -> float:
 
 @kernel
 def _learned(
-    features: Floats,
+    features: Features,
     weights: Floats,
     precision: Floats,
     covariance: Floats,
@@ -411,7 +411,7 @@ def _are_probabilities(values: Floats) -> bool:
 
 
 @register("newton_pairs")
-class NewtonPairs(LinearLearner):
+class NewtonPairs(SparseLearner):
     """Swaps of neighbours where their order is in doubt, and a Newton step for each pair that clicks decide.
 
     Neighbouring positions are paired, beginning at the first or the second with probability ½. With x the difference
@@ -424,7 +424,7 @@ class NewtonPairs(LinearLearner):
     Λ ← γ Λ + (1 − γ) · `ridge` · I a round, γ = 1 − 1 / `memory`, done for some rounds at a time.
 
     Use it behind a search box with up to some hundred features; its step costs n_features². With many features take
-    `diagonal`, which keeps the diagonal of Λ alone and costs n_features.
+    `diagonal`, which keeps the diagonal of Λ alone and costs n_features; with `hashed` columns those in sight forget.
     References: Raman et al. (2013), Stable Coactive Learning via Perturbation, for the swaps; Radlinski and Joachims
     (2006), Minimally Invasive Randomization for Collecting Unbiased Preferences from Clickthrough Logs; Hazan, Agarwal
     and Kale (2007), Logarithmic Regret Algorithms for Online Convex Optimization, for the online Newton step.
@@ -469,6 +469,15 @@ class NewtonPairs(LinearLearner):
         weights, n = start_weights(self.start, problem.n_features), problem.n_features
         unit = np.ones(n) if self.diagonal else np.eye(n)
         return State(weights, self.ridge * unit, unit / self.ridge, shown_or_all(problem), 0)
+
+    def with_cells(self, state: State, cells: Floats) -> State:
+        """The precisions are the ridge and the evidence of each column."""
+        precision = self.ridge + cells[:, 1]
+        weights = np.ascontiguousarray(cells[:, 0])
+        return state._replace(weights=weights, precision=precision, covariance=1.0 / precision)
+
+    def cells_of(self, state: State) -> Floats:
+        return np.column_stack([state.weights, state.precision - self.ridge])
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
         draws = rng.random(self.doubles(query.n_items))

@@ -49,6 +49,12 @@ class ExploreAtMost(Wrapper):
     def with_weights(self, state: Any, weights: Floats) -> Any:
         return self._sequential.with_weights(state, weights)
 
+    def with_cells(self, state: Any, cells: Floats) -> Any:
+        return self._sequential.with_cells(state, cells)
+
+    def cells_of(self, state: Any) -> Floats | None:
+        return self._sequential.cells_of(state)  # type: ignore[no-any-return]
+
     @property
     def _limit(self) -> Limit:
         return Limit(self.places, self.keep_first)

@@ -77,16 +77,16 @@ def _stepped(
 
 
 @kernel
-def _replaced(columns: Ints, cells: Floats, weights: Floats, evidence: Floats) -> tuple[Ints, Floats]:
+def _replaced(columns: Ints, cells: Floats, own: Floats) -> tuple[Ints, Floats]:
     """The columns that changed and their new numbers, both as the inner learner left them."""
     count = 0
     for i in range(len(columns)):
-        count += weights[i] != cells[i, 0] or evidence[i] != cells[i, 1]
+        count += own[i, 0] != cells[i, 0] or own[i, 1] != cells[i, 1]
     changed, values, count = np.empty(count, np.int64), np.empty((count, 2)), 0
     for i in range(len(columns)):
-        if weights[i] != cells[i, 0] or evidence[i] != cells[i, 1]:
+        if own[i, 0] != cells[i, 0] or own[i, 1] != cells[i, 1]:
             changed[count] = columns[i]
-            values[count, 0], values[count, 1] = weights[i], evidence[i]
+            values[count, 0], values[count, 1] = own[i, 0], own[i, 1]
             count += 1
     return changed, values
 
@@ -156,11 +156,12 @@ class Hashed(Wrapper):
     def learn(self, state: State, query: Query, decision: Decision[R], feedback: Feedback) -> State:
         small, columns, cells = self._in_sight(state, query)
         after = self._inner.learn(small, query, decision, feedback)
-        if hasattr(after, "evidence"):
-            changed, values = _replaced(columns, cells, after.weights, after.evidence)
+        own = self._inner.cells_of(after)
+        if own is not None:
+            changed, values = _replaced(columns, cells, own)
         else:
             changed, values = self._written(state, query, columns, cells, getattr(after, "newest", after.weights))
-        nothing = self._with_columns(after, np.empty((0, 2)))
+        nothing = self._inner.with_cells(after, np.empty((0, 2)))
         return State(state.cells.patched(changed, require_finite(values)), nothing, state.n_hashed)
 
     @cached_property
@@ -177,13 +178,7 @@ class Hashed(Wrapper):
         else:
             columns = np.arange(features.shape[1])
         cells = state.cells.at(columns)
-        return self._with_columns(state.inner, cells), columns, cells
-
-    def _with_columns(self, state: Any, cells: Floats) -> Any:
-        state = self._inner.with_weights(state, np.ascontiguousarray(cells[:, 0]))
-        if hasattr(state, "evidence"):
-            state = state._replace(evidence=np.ascontiguousarray(cells[:, 1]))
-        return state
+        return self._inner.with_cells(state.inner, cells), columns, cells
 
     def _written(self, state: State, query: Query, columns: Ints, cells: Floats, step: Floats) -> tuple[Ints, Floats]:
         """The columns that change and their new numbers; where lessons are counted by query, that of the count too."""
@@ -208,6 +203,11 @@ class Hashed(Wrapper):
 
 def check_takes_rows(learner: AnyLearner) -> None:
     """Refuse a learner that needs every column of every item."""
+    if from_layers(learner, "diagonal") is False:
+        raise InvalidInput(
+            f"{entry_of(learner).kind} keeps a matrix over all features, but hashed columns are too many for one: "
+            "give it diagonal = true"
+        )
     if not hasattr(learner, "with_weights"):
         raise InvalidInput(
             f"{entry_of(learner).kind} needs a number for every feature of every item, so it cannot learn on hashed "
