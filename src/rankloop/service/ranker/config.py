@@ -172,7 +172,7 @@ def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
         )
     known, items = session.problem.to_plain(), notes.get("items")
     n_items, names = known.pop("n_items"), list(known.pop("feature_names"))
-    if known.pop("n_hashed"):
+    if known.pop("n_hashed", 0):
         known |= {"n_features": None, "schema": _newest_schema(notes, session.problem)}
     encoding = Encoding.from_plain(notes["encoding"]).to_plain() if notes.get("encoding") is not None else None
     known["items"] = None if n_items is None else items or list(range(n_items))
