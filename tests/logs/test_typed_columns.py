@@ -43,7 +43,7 @@ VALUES: dict[str, list[Any]] = {
 CASES = [(name, value) for name, values in VALUES.items() for value in values]
 
 
-@pytest.mark.parametrize(("name", "value"), CASES, ids=[f"{name} {value!r:.20}" for name, value in CASES])
+@pytest.mark.parametrize(("name", "value"), CASES, ids=[f"{name} {i}" for i, (name, _) in enumerate(CASES)])
 def test_a_value_comes_back_with_the_same_meaning(name: str, value: Any) -> None:
     kind, type_ = SCHEMA.features[name], dict(arrow_fields([SCHEMA]))[f"item.{name}"]
     (read,) = pa.array([[typed_value(kind, value)]], type_).to_pylist()[0]
