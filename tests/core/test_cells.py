@@ -198,7 +198,7 @@ def test_an_old_version_that_is_kept_gets_a_table_of_its_own():
 def test_one_that_left_by_itself_does_not_hide_others(monkeypatch):
     """A version that got its own table by being read is not the oldest of the old one any more."""
     monkeypatch.setattr(module, "MAX_STEPS_BACK", 2)
-    read = Cells(100)
+    read = Cells(400)
     kept = read.patched(np.array([7]), np.ones((1, 2)))
     newest = kept
     for t in range(5):
