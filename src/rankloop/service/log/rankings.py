@@ -85,8 +85,10 @@ def schemas_in(where: str, ranker: str = "") -> list[Schema]:
             event = record.event
             plain = event.body.problem.schema if isinstance(event, Created) else None
             plain = event.schema if isinstance(event, Evolved) else plain
-            if plain is not None:
-                found.append(Schema.from_plain(plain))
+            schema = None if plain is None else Schema.from_plain(plain)
+            # of two changes that were made at once the second did not count
+            if schema is not None and (not found or schema.version == found[-1].version + 1):
+                found.append(schema)
     return found
 
 
