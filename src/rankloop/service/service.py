@@ -234,7 +234,7 @@ class Service:
         if config.body.problem.catalogue is not None:
             await self.find_catalogue(config.body.problem.catalogue, "problem.catalogue")
         if name not in self.rankers:
-            await asyncio.to_thread(_check_new, config, self.settings.max_state)
+            await asyncio.to_thread(_check_new, config, self.settings.max_state, bool(start))
             if len(self.rankers) >= self.settings.max_rankers:
                 raise Conflict(f"there are {len(self.rankers)} rankers already, which is the limit")
             applied = await self.append(ranker_entity(name), Created(config.body, start, source))
@@ -495,10 +495,10 @@ def check_numbers(ids: list[Id], rows: list[Any]) -> None:
             raise Rejected("items", f"item {id!r:.80}: {name} must be a number, got {value!r:.60}")
 
 
-def _check_new(config: RankerConfig, max_state: int) -> None:
+def _check_new(config: RankerConfig, max_state: int, is_copy: bool) -> None:
     """On a thread: a learner may take its time to begin."""
     check_fits(config.body.learner, config.problem, max_state)
-    check_new(config)
+    check_new(config, is_copy)
 
 
 def _new_impression(key: str | None) -> str:

@@ -246,6 +246,9 @@ def test_a_context_that_would_be_ignored_is_refused_for_new_rankers_only(client:
     assert "crosses" in answer.json()["detail"]
     body = CreateBody(learner="3pr", problem=ProblemBody(n_features=2, n_context=1))
     assert config_of(body).problem.n_context == 1  # one that is in a log goes on
+    old = Session(build("3pr"), Problem(2, n_context=1))
+    assert client.put("/rankers/old/state", content=dumps(old)).status_code == 201
+    assert client.post("/rankers/old/clone", json={"name": "copy"}).status_code == 201
 
 
 def test_today_s_ranker_is_a_declared_number(client: httpx.Client) -> None:

@@ -301,17 +301,18 @@ def check_weights(weights: list[float], n_features: int, field: str) -> Floats:
     return np.array(weights, dtype=np.float64)
 
 
-def check_new(config: RankerConfig) -> None:
+def check_new(config: RankerConfig, is_copy: bool = False) -> None:
     """Refuse a learner that cannot begin with this problem, and what only a new ranker is not allowed.
 
-    Here and not in `config_of`: rankers that are in a log begin again, whatever is refused today.
+    Here and not in `config_of`: rankers that are in a log begin again, whatever is refused today. A copy of another
+    ranker, or of a file, may have a context that it ignores, as it always did.
     """
     if config.problem.max_grade > MAX_EXPONENT:
         raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {config.problem.max_grade}")
     if not all(map(is_valid_id, config.adapter.items)):
         raise Rejected("problem.items", INVALID_ID)
     try:
-        check_uses_context(config.learner, config.problem.n_context)
+        check_uses_context(config.learner, 0 if is_copy else config.problem.n_context)
     except InvalidInput as error:
         raise Rejected("problem.context" if config.encoding else "problem.n_context", str(error)) from None
     try:
