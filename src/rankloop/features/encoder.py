@@ -449,5 +449,6 @@ def _copied(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _label(name: str, key: str | int) -> str:
     if isinstance(key, int):
-        return f"{name} ≈ {knot_value(key):.3g}"
+        value = knot_value(key)
+        return f"{name} ≈ {value:.0f}" if 1000 <= abs(value) < 1e9 else f"{name} ≈ {value:.3g}"
     return f"{name} = {key}" if key else name
