@@ -27,6 +27,14 @@ class Rankloop:
         number = {row["sku"]: item for item, row in enumerate(candidates)}
         return [number[sku] for sku in self.impression.ids]
 
+    def encode(self, candidates: list[Fields], context: Fields) -> object:
+        encoder = self.ranker.encoders[1]
+        return encoder.rows([row["sku"] for row in candidates], candidates, context)
+
+    def forget(self) -> None:
+        """As if no row had been met; words and brands have been."""
+        self.ranker.encoders[1]._known.clear()
+
     def learn(self, order: Sequence[int], clicks: list[int]) -> None:
         ids = self.impression.ids
         self.ranker.learn(self.impression, clicks=[ids[position] for position in clicks])
