@@ -292,17 +292,22 @@ class Ranker:
         return dict(zip(self.features, map(float, weights)))
 
 
-def _schema(features: Any, context: Any, crosses: Sequence[str], bits: int) -> Schema | None:
+def _schema(features: Any, context: Any, crosses: Any, bits: int) -> Schema | None:
     """The schema that features by kind make; None where they are a list of names."""
+    no_context, no_crosses = _is_empty(context), _is_empty(crosses)
     if isinstance(features, Schema):
-        if context or crosses or bits != BITS:
+        if not no_context or not no_crosses or bits != BITS:
             raise InvalidInput("a Schema has its context, crosses and bits in it: give it alone")
         return features
     if isinstance(features, Mapping):
-        return Schema(features, context or {}, tuple(crosses), bits)
-    if isinstance(context, Mapping) or crosses:
+        return Schema(features, {} if no_context else context, () if no_crosses else crosses, bits)
+    if isinstance(context, Mapping) or not no_crosses:
         raise InvalidInput('crosses and kinds of a context need features by kind too, as in {"price": "number"}')
     return None
+
+
+def _is_empty(given: Any) -> bool:
+    return isinstance(given, Sequence | Mapping) and not isinstance(given, str) and not len(given)
 
 
 def _distinct(names: Any, what: str) -> list[Any]:

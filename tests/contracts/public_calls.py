@@ -57,6 +57,7 @@ QID = np.repeat([1, 2], 4)
 CLICKED = np.array([0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0])
 SETS = Dataset(ROWS, GRADES, np.array([0, 4, 8]), ("1", "2"))
 NAMES = ["f", "g", "h"]
+KINDS, ASKED = {"price": "number", "brand": "category"}, {"hour": "number"}
 
 
 def learned(ranking: Any, items: Any, grades: Any) -> Any:
@@ -74,9 +75,15 @@ def clicked(items: Any, weights: Any) -> Any:
     return session.learn(query, session.rank(query), Clicks(items, weights))
 
 
-def ranked(candidates: Any, ids: Any, context: Any) -> Any:
+def ranked(candidates: Any, ids: Any, query: Any) -> Any:
     """Ranks through the front door."""
-    return Ranker("3pr", features=NAMES, context=["hour"]).rank(candidates, ids=ids, context=context)
+    return Ranker("3pr", features=NAMES).rank(candidates, ids=ids, query=query)
+
+
+def ranked_by_name(candidates: Any, context: Any, at: Any) -> Any:
+    """The same with a schema."""
+    ranker = Ranker("3pr", features=KINDS, context=ASKED, crosses=["hour*brand"], bits=10)
+    return ranker.rank(candidates, context=context, at=at)
 
 
 def taught(clicks: Any) -> Any:
@@ -121,9 +128,13 @@ def logged_ads(contexts: Any, ads: Any, rewards: Any, propensities: Any, n_ads: 
 LOG = ad_log(ROWS, QID - 1, CLICKED, np.full(8, 0.5))
 CALLS = {
     "Query.of": Call(Query.of, {"features": ROWS, "context": [1.0], "id": "q"}),
-    "Ranker": Call(Ranker, {"learner": "3pr", "features": NAMES, "context": ["hour"], "shown": 3, "depth": None,
-                            "max_grade": 1, "seed": 0}),
-    "Ranker.rank": Call(ranked, {"candidates": ROWS, "ids": list("abcdefgh"), "context": {"hour": 1.0}}),
+    "Ranker": Call(Ranker, {"learner": "3pr", "features": NAMES, "shown": 3, "depth": None, "max_grade": 1,
+                            "seed": 0}),
+    "Ranker of a schema": Call(Ranker, {"learner": "3pr", "features": KINDS, "context": ASKED,
+                                        "crosses": ["hour*brand"], "bits": 10}),
+    "Ranker.rank": Call(ranked, {"candidates": ROWS, "ids": list("abcdefgh"), "query": "q"}),
+    "Ranker.rank by name": Call(ranked_by_name, {"candidates": {"a": {"price": 3, "brand": "x"}, "b": {}},
+                                                 "context": {"hour": 1.0}, "at": 0.0}),
     "Ranker.learn": Call(taught, {"clicks": ["a"]}),
     "Session.learn": Call(learned, {"ranking": np.arange(4), "items": np.arange(4), "grades": GRADES[:4]}),
     "Session.learn, clicks": Call(clicked, {"items": np.array([1]), "weights": np.array([1.0])}),

@@ -62,7 +62,8 @@ def typed_value(field: Any, value: Any) -> Any:
         return float(value)
     if kind not in LISTED and kind != "flag":
         return value
-    texts = [text for text, _ in field.tokens(value, 0.0)]
+    keys, _ = field.tokens(value, 0.0)
+    texts = list(keys)
     if kind == "flag":
         return texts == ["1"]
     if isinstance(value, list | tuple | set | frozenset) and len(texts) > 1:
