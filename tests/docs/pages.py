@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import atexit
+import json
 import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,10 +48,22 @@ def blocks_in(text: str, language: str = "python") -> list[str]:
     return [code for excuse, code in found if not excuse]
 
 
-def run(arguments: list[str], folder: Path) -> str:
-    done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+def run(script: Path, folder: Path) -> str:
+    """Run a script in a folder, in a process that has nothing of rankloop loaded; what it prints."""
+    python, (printed, said) = _warm_python(), (folder / "stdout", folder / "stderr")
+    assert python.stdin is not None
+    assert python.stdout is not None
+    print(json.dumps([str(script), str(folder), str(printed), str(said)]), file=python.stdin, flush=True)
+    assert python.stdout.readline() == "0\n", said.read_text(encoding="utf-8")[-2000:]
+    return printed.read_text(encoding="utf-8")
+
+
+@cache
+def _warm_python() -> subprocess.Popen[str]:
+    command = [sys.executable, str(Path(__file__).with_name("warm_python.py"))]
+    python = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(python.communicate)
+    return python
 
 
 def run_page(page: Path, folder: Path) -> list[Outcome]:
@@ -63,7 +78,7 @@ def run_code(code: str, folder: Path) -> list[Outcome]:
     """Run a program; its statements that have a comment and print, or stand for their value, with their outcomes."""
     said = _comments(code)
     (folder / "page.py").write_text(_marked(code, said), encoding="utf-8")
-    output = run(["page.py"], folder)
+    output = run(folder / "page.py", folder)
     found: dict[int, list[str]] = {line: [] for line in said}
     for line, printed in re.findall(rf"{BEGIN}(\d+)\n(.*?){END}\n", output, re.DOTALL):
         found[int(line)].append(printed.strip())

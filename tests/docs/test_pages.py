@@ -31,7 +31,7 @@ def test_a_page(page, tmp_path):
 @slow
 @pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.py")), ids=lambda path: path.stem)
 def test_an_example(example, tmp_path):
-    assert run([str(example)], tmp_path)
+    assert run(example, tmp_path)
 
 
 @slow
@@ -74,6 +74,14 @@ def test_a_program_says_what_its_commented_lines_print(tmp_path):
         ("1: the last", ("1",)),
     ]
     assert not any(map(broken_promise, found))
+
+
+def test_every_program_starts_anew_and_its_failure_is_told(tmp_path):
+    loaded = "import sys\nprint([name for name in sys.modules if 'rankloop' in name])  # []\nimport rankloop\n"
+    for _ in range(2):
+        assert not any(map(broken_promise, run_code(loaded, tmp_path)))
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        run_code("1 / 0\n", tmp_path)
 
 
 @pytest.mark.parametrize(

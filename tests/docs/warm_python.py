@@ -1,0 +1,48 @@
+"""Run as a program: a Python that has loaded the libraries of others, and runs each script in a fork of itself.
+
+Every script finds nothing of rankloop loaded, as in a process of its own, but does not wait for NumPy, SciPy and Numba.
+A line of standard input says which script, in which folder, and where its output goes; a line answers how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import signal
+import sys
+
+import numba
+import scipy.optimize
+import scipy.stats  # noqa: F401
+
+PATIENCE = 300  # seconds for one script, after which it is ended
+
+
+def scripts() -> str:
+    """Wait for scripts and fork; in the forks, return the path of the one to run."""
+    for line in sys.stdin:
+        script, folder, printed, said = json.loads(line)
+        child = os.fork()
+        if not child:
+            _prepare(script, folder, printed, said)
+            return str(script)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+    sys.exit()
+
+
+def _prepare(script: str, folder: str, printed: str, said: str) -> None:
+    for path, number in ((os.devnull, 0), (printed, 1), (said, 2)):
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+    os.chdir(folder)
+    sys.argv, sys.path[0] = [script], os.path.dirname(script)
+    signal.alarm(PATIENCE)
+
+
+if __name__ == "__main__":
+    numba.njit("float64(float64)")(lambda number: number)  # the compiler is ready
+    assert not any(name.startswith("rankloop") for name in sys.modules)
+    runpy.run_path(scripts(), run_name="__main__")
