@@ -267,9 +267,12 @@ def _kind(name: Any, kind: Any, part: str) -> Any:
 
 
 def _texts(values: Any) -> list[str]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    try:
+        found = None if isinstance(values, str) else list(values)
+    except TypeError:  # nothing to go through
+        found = None
+    if found is None:
         raise InvalidInput(f"crosses and names are a list of texts, got {values!r:.60}")
-    found = list(values)
     if not all(isinstance(text, str) for text in found):
         raise InvalidInput(f"crosses and names are texts, got {found!r:.80}")
     return [re.sub(r"\s*\*\s*", "*", text.strip()) for text in found]

@@ -79,7 +79,7 @@ def feature_names_in(where: str, ranker: str = "") -> tuple[str, ...]:
 
 def schemas_in(where: str, ranker: str = "") -> list[Schema]:
     """All versions of the schema by which a ranker of a service ranked; none where features are plain numbers."""
-    found = []
+    found = list[Schema]()
     with log_at(where) as opened:
         for record in whole(opened, _entity(opened.entities(), ranker, where), opened.folder):
             event = record.event
