@@ -25,11 +25,15 @@ def postgres() -> Iterator[Callable[[], str]]:
 
 @pytest.fixture
 def broken_connections_end_here() -> Iterator[None]:
-    """What a test broke on purpose is collected with it, and not as somebody's warning later on."""
+    """What a test broke on purpose is collected with it, and not as somebody's warning later on.
+
+    What outlives it is set aside, so that the next collection walks only what the next test has made.
+    """
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
