@@ -83,7 +83,7 @@ class ClickRegression(SparseLearner):
     Minimally Invasive Randomization for Collecting Unbiased Preferences from Clickthrough Logs.
     """
 
-    swap: float = 0.1
+    swap: float = 0.05
     learning_rate: float = 0.1
     examination: tuple[float, ...] = ()
     offset: float = -2.0
