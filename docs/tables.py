@@ -5,6 +5,19 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results" / "bench.json"
+SHOP = RESULTS.with_name("shop.json")
+SIDES = {
+    "fields and crosses": "**rankloop, `click_regression` on fields**",
+    "7 columns by hand": "rankloop, `fair_pairs` on 7 columns by hand",
+    "logistic": "VowpalWabbit, logistic with the position, FTRL",
+    "ccb_explore_adf": "VowpalWabbit, `ccb_explore_adf`",
+    "cb_explore_adf": "VowpalWabbit, `cb_explore_adf`",
+    "FTRL": "river, FTRL with the position",
+    "lambdarank every night": "LightGBM, lambdarank with `position`, refitted every night",
+    "popularity": "by click rate",
+    "random": "any order",
+    "oracle": "the best order",
+}
 EQUAL = 2.0  # qualities that differ by less than so many standard errors are called equal
 
 
@@ -13,7 +26,25 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     if "<!-- peers -->" not in markdown:
         return markdown
     kept = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return markdown.replace("<!-- peers -->", peers(kept)).replace("<!-- machine -->", machine(kept))
+    shops = json.loads(SHOP.read_text(encoding="utf-8"))
+    markdown = markdown.replace("<!-- peers -->", peers(kept)).replace("<!-- machine -->", machine(kept))
+    return markdown.replace("<!-- shop -->", shop(shops))
+
+
+def shop(kept: dict[str, Any]) -> str:
+    """Clicks per page of every side, by shop, the best first."""
+    head = ["| shop | side | all visits | first 1,000 | last 5,000 |", "|---|---|---|---|---|"]
+    lines = []
+    for name, sides in kept["shops"].items():
+        means = {side: _mean(seeds) for side, seeds in sides.items()}
+        for side, found in sorted(means.items(), key=lambda one: -one[1]["all"]):
+            numbers = " | ".join(f"{found[part]:.3f}" for part in ("all", "first", "last"))
+            lines.append(f"| {name} | {SIDES.get(side, side)} | {numbers} |")
+    return "\n".join([*head, *lines])
+
+
+def _mean(seeds: dict[str, Any]) -> dict[str, float]:
+    return {part: sum(found[part] for found in seeds.values()) / len(seeds) for part in ("all", "first", "last")}
 
 
 def peers(kept: dict[str, Any]) -> str:
