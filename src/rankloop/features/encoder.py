@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from itertools import product
+from itertools import accumulate, chain, product
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -263,17 +263,7 @@ class Encoder:
                 raise InvalidInput(f"item {told(id)} must be a table of values by name, got {told(row)}")
             if not row.keys() <= names:
                 check_names(row, self.schema.features, f"item {told(id)}")
-        by_field = []
-        for field in self._item_fields:
-            found, known = [], field.known
-            for id, row in zip(ids, rows):
-                value = field.value_of(row, id)
-                tokens = known.get(value) if type(value) in PLAIN else None
-                try:
-                    found.append(tokens or field.tokens(value, at))
-                except InvalidInput as error:
-                    raise InvalidInput(f"item {told(id)}: {error}") from None
-            by_field.append(found)
+        by_field = [field.all_tokens(ids, rows, at) for field in self._item_fields]
         dense = [self._numbers(id, row) for id, row in zip(ids, rows)] if self.schema.slots else []
         return self._store.add(list(zip(*by_field)), dense)
 
@@ -313,6 +303,21 @@ class _Field:
         self.keeps = not (kind.stamped or kind.memory or self.has_numbers)  # a value is likely to come again
         self.hashes: dict[str | int, int] = {}
         self.known: dict[Any, Found] = {}
+
+    def all_tokens(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> list[Found]:
+        """What this field of each item becomes."""
+        name, known, own = self.name, self.known, self.kind.memory
+        values = [row.get(name) for row in rows]
+        if own:
+            values = [id if value is None else value for id, value in zip(ids, values)]
+        found = [known.get(value) if type(value) in PLAIN else None for value in values]
+        for i, tokens in enumerate(found):
+            if tokens is None:
+                try:
+                    found[i] = self.tokens(values[i], at)
+                except InvalidInput as error:
+                    raise InvalidInput(f"item {told(ids[i])}: {error}") from None
+        return found  # type: ignore[return-value]  # none of them is None now
 
     def value_of(self, row: Mapping[str, Any], id: Any) -> Any:
         """An id that is not given is the item's own."""
@@ -377,13 +382,9 @@ class _Store:
 
     def add(self, items: Sequence[Sequence[Found]], dense: Sequence[Floats]) -> range:
         """More items, each by its fields; answers with their numbers."""
-        hashes, values, ends, main = list[int](), list[float](), list[int](), list[bool]()
-        for fields in items:
-            for field_hashes, field_values, field_main in fields:
-                hashes += field_hashes
-                values += field_values
-                ends.append(len(hashes))
-                main.append(field_main)
+        all_hashes, all_values, main = zip(*chain.from_iterable(items))
+        hashes, values = list(chain.from_iterable(all_hashes)), list(chain.from_iterable(all_values))
+        ends = list(accumulate(map(len, all_hashes)))
         first, begin = self.n_items, self.n_tokens
         n_items, n_tokens = first + len(items), begin + len(hashes)
         self.hashes, self.values = _room(self.hashes, n_tokens), _room(self.values, n_tokens)
