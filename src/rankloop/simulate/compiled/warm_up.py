@@ -10,8 +10,11 @@ from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.registry import Spec, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Feedback, Ints, Preferred, Problem, Query, Relevances, Reward
+from rankloop.features import Encoder, Schema
+from rankloop.learners.wrappers.hashed_columns import check_takes_rows, with_hashed
 
 N_ITEMS = 4
+NO_CONTEXT = np.empty(0)
 PROBLEMS = (Problem(n_features=3, max_grade=2, depth=2), Problem(n_features=0, n_items=N_ITEMS, depth=2))
 
 
@@ -28,9 +31,14 @@ def warm() -> None:
         risk.of_lists(scores, grades, np.array([0, N_ITEMS]))
     for people in _examples("feedback"):
         people.observe(np.arange(N_ITEMS), grades, np.random.default_rng(0))
+    encoder = Encoder(Schema({"price": "number", "size": "number(scale='log')"}, {"age": "number"}, ("age*price",), 10))
+    by_name = Query("", encoder.rows(range(N_ITEMS), [{"price": i, "size": i} for i in range(N_ITEMS)], {}), NO_CONTEXT)
     for learner in _examples("learner"):
         with suppress(InvalidInput):
             _use(Session(learner, getattr(learner, "example_problem", None) or _first_fit(learner), 0))
+        with suppress(InvalidInput):
+            check_takes_rows(learner)
+            _use(Session(with_hashed(learner), encoder.schema.problem(max_grade=2, depth=2), 0), by_name)
 
 
 def _examples(category: str) -> Iterator[Any]:
@@ -49,10 +57,11 @@ def _first_fit(learner: Any) -> Problem:
     return PROBLEMS[-1]
 
 
-def _use(session: Session) -> None:
+def _use(session: Session, query: Query | None = None) -> None:
     problem = session.problem
     rng = np.random.default_rng(0)
-    query = Query.of(rng.random((problem.n_items or N_ITEMS, problem.n_features)), rng.random(problem.n_context))
+    if query is None:
+        query = Query.of(rng.random((problem.n_items or N_ITEMS, problem.n_features)), rng.random(problem.n_context))
     for _ in range(3):
         decision = session.rank(query)
         session.log_prob(query, session.predict(query))
