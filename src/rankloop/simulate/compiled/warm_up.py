@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from rankloop.core.errors import InvalidInput, UnstableUpdate
-from rankloop.core.registry import Spec, entries
+from rankloop.core.registry import Spec, build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Feedback, Ints, Preferred, Problem, Query, Relevances, Reward
 from rankloop.features import Encoder, Schema
-from rankloop.learners.wrappers.hashed_columns import check_takes_rows, with_hashed
+from rankloop.learners.wrappers.hashed_columns import with_hashed
 
 N_ITEMS = 4
 NO_CONTEXT = np.empty(0)
+FOR_FIELDS = ("click_regression", "fair_pairs", "diagonal_thompson")  # what `advise` names for them
 PROBLEMS = (Problem(n_features=3, max_grade=2, depth=2), Problem(n_features=0, n_items=N_ITEMS, depth=2))
 
 
@@ -36,9 +37,8 @@ def warm() -> None:
     for learner in _examples("learner"):
         with suppress(InvalidInput):
             _use(Session(learner, getattr(learner, "example_problem", None) or _first_fit(learner), 0))
-        with suppress(InvalidInput):
-            check_takes_rows(learner)
-            _use(Session(with_hashed(learner), encoder.schema.problem(max_grade=2, depth=2), 0), by_name)
+    for kind in FOR_FIELDS:
+        _use(Session(with_hashed(build(kind)), encoder.schema.problem(max_grade=2), 0), by_name)
 
 
 def _examples(category: str) -> Iterator[Any]:
