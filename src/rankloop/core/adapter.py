@@ -1,7 +1,7 @@
 """The one adapter from people's words to ours: candidates by id and name as arrays, feedback by id as `Feedback`."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -280,9 +280,9 @@ def raw_candidates(candidates: Any, names: Mapping[str, Any]) -> tuple[list[Id],
     raise InvalidInput("candidates are {id: {field: value}}, a list of dicts or a DataFrame, as the schema has fields")
 
 
-def _raw_records(records: Sequence[Any], names: Mapping[str, Any]) -> tuple[list[Id], list[Any]]:
+def _raw_records(records: Sequence[Any], names: Collection[str]) -> tuple[list[Id], list[Any]]:
     if "id" in names:
-        raise InvalidInput("with a field called 'id' give {id: {field: value}}: in a list, id names the item")
+        raise InvalidInput("with a feature called 'id' give {id: {feature: value}}: in a list, id names the item")
     for i, record in enumerate(records):
         if not isinstance(record, Mapping) or "id" not in record:
             raise InvalidInput(f"item {i} of the list lacks its id, as in {{'id': 'a', …}}")
@@ -422,13 +422,7 @@ def _from_rows(given_ids: Iterable[Any], rows: Sequence[Any], names: Sequence[st
 
 
 def _from_records(records: Sequence[Any], names: Sequence[str]) -> Candidates:
-    if "id" in names:
-        raise InvalidInput("with a feature called 'id' give {id: {feature: value}}: in a list, id names the item")
-    for i, record in enumerate(records):
-        if not isinstance(record, Mapping) or "id" not in record:
-            raise InvalidInput(f"item {i} of the list lacks its id, as in {{'id': 'a', …}}")
-    rows = [{name: value for name, value in record.items() if name != "id"} for record in records]
-    return _from_rows([record["id"] for record in records], rows, names)
+    return _from_rows(*_raw_records(records, names), names)
 
 
 def _from_columns(columns: Mapping[str, Sequence[Any]], index: Iterable[Any], names: Sequence[str]) -> Candidates:
