@@ -27,6 +27,13 @@ def _gather(table: Floats, columns: Ints) -> Floats:
 
 
 @kernel
+def _write(table: Floats, columns: Ints, values: Floats) -> None:
+    for i in range(len(columns)):
+        table[columns[i], 0] = values[i, 0]
+        table[columns[i], 1] = values[i, 1]
+
+
+@kernel
 def _exchange(table: Floats, columns: Ints, values: Floats) -> Floats:
     """Write the values, and answer with what stood there."""
     before = np.empty((len(columns), 2))
@@ -108,7 +115,7 @@ class Cells:
     def of(cls, n_columns: int, columns: Ints, values: Floats) -> "Cells":
         """A table that holds these, and 0 everywhere else."""
         cells = cls(n_columns)
-        _exchange(cells._held[0].array, columns, values)
+        _write(cells._held[0].array, columns, values)
         return cells
 
     def at(self, columns: Ints) -> Floats:
@@ -246,14 +253,33 @@ def with_columns(state: Any, n_columns: int) -> Any:
     return state
 
 
+@kernel
+def _in_order(columns: Ints, n_columns: int) -> bool:
+    """Whether these are columns of the table, each once, the first first."""
+    last = -1
+    for column in columns:
+        if column <= last or column >= n_columns:
+            return False
+        last = column
+    return True
+
+
+@kernel
+def _in_use(values: Floats) -> bool:
+    for i in range(len(values)):
+        if not np.isfinite(values[i, 0]) or not 0.0 <= values[i, 1] < np.inf:
+            return False
+    return True
+
+
 def restored_cells(n_columns: int, columns: Any, values: Any, where: str) -> Cells:
     """The table that `used` wrote, or `InvalidInput`."""
     fits = columns.ndim == 1 and columns.dtype == np.int64 and values.dtype == np.float64
     if not fits or values.shape != (len(columns), 2):
         raise InvalidInput(f"{where} is not a table of columns and their two numbers")
-    outside = len(columns) and (columns.min() < 0 or columns.max() >= n_columns)
-    if outside or np.any(columns[1:] <= columns[:-1]):
+    columns, values = np.ascontiguousarray(columns), np.ascontiguousarray(values)
+    if not _in_order(columns, n_columns):
         raise InvalidInput(f"{where} names columns that are not those of a table of {n_columns}")
-    if not np.all(np.isfinite(values)) or np.any(values[:, 1] < 0.0):
+    if not _in_use(values):
         raise InvalidInput(f"{where} holds a number that is not finite, or evidence below 0")
-    return Cells.of(n_columns, np.ascontiguousarray(columns), np.ascontiguousarray(values))
+    return Cells.of(n_columns, columns, values)
