@@ -14,7 +14,8 @@ from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Decision, clicks
 from rankloop.data.streams.web_search import WebSearch
-from rankloop.learners.newton_pairs import NewtonPairs, Receipt, State, inverse_of, spread_of
+from rankloop.learners._shared.precision import inverse_of, spread_of
+from rankloop.learners.newton_pairs import NewtonPairs, Receipt, State
 
 
 def normal_cdf(z):

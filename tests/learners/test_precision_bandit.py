@@ -14,8 +14,7 @@ from scipy.optimize import brentq
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of
 from rankloop.core.types import Floats, Problem, Query, relevances
-from rankloop.learners._shared.item_sets import drawn_first, inclusion_probabilities, shuffle
-from rankloop.learners.precision_bandit import PrecisionBandit
+from rankloop.learners.precision_bandit import PrecisionBandit, drawn_first, inclusion_probabilities, shuffle
 
 
 def probabilities_of(losses: Floats, rate: float, n: int) -> Floats:

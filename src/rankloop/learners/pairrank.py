@@ -13,7 +13,15 @@ from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
 from rankloop.learners._shared.joint_features import clicked_weights
 from rankloop.learners._shared.plackett_luce import due_item
-from rankloop.learners.newton_pairs import MAX_RIDGE, MIN_RIDGE, dot, sherman_morrison, spread_of, surprise_of, times
+from rankloop.learners._shared.precision import (
+    MAX_RIDGE,
+    MIN_RIDGE,
+    dot,
+    sherman_morrison,
+    spread_of,
+    surprise_of,
+    times,
+)
 
 FREE = Limit()
 

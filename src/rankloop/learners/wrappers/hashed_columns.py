@@ -11,7 +11,7 @@ from rankloop.core.cells import Cells
 from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.learner import from_layers, require_finite, start_weights, with_in_layers
+from rankloop.core.learner import from_layers, layers_of, require_finite, start_weights, with_in_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R, Rows
@@ -221,7 +221,7 @@ def check_takes_rows(learner: AnyLearner) -> None:
 
 def with_hashed(learner: AnyLearner) -> AnyLearner:
     """The learner as it is if it has hashed columns already, else wrapped."""
-    if from_layers(learner, "by_query") is not None:
+    if any(isinstance(layer, Hashed) for layer in layers_of(learner)):
         return learner
     if isinstance(learner, BaseScore):
         return dataclasses.replace(learner, inner=with_hashed(learner.inner))
