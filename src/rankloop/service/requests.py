@@ -49,6 +49,7 @@ class BaseBody(Strict):
 
     feature: str | int | None = None
     weights: list[float] | None = None
+    weight: float = 1.0  # how much today's score counts at the beginning; a larger one is left more slowly
 
 
 class CreateBody(Strict):
@@ -82,6 +83,8 @@ class RankBody(Strict):
     pinned: list[Id] = []  # these stand first, in this order
     excluded: list[Id] = []  # these are not shown
     ids: list[Id] = []  # items of which the catalogue knows all that is needed, after those of `items`
+    user: str = ""  # who asks, and in which session: kept in the log, to be joined with or to be forgotten
+    session: str = ""
 
 
 class FeedbackBody(Strict):
@@ -126,6 +129,14 @@ class RollbackBody(Strict):
     """Which snapshot to go back to, by its state number; the newest when left out."""
 
     state: int | None = None
+
+
+class ForgetBody(Strict):
+    """Which impressions to forget: of a query, of a user, shown before a time (seconds since 1970)."""
+
+    query_id: str | None = None
+    user: str | None = None
+    before: float | None = None
 
 
 class CloneBody(Strict):

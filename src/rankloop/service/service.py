@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
@@ -21,6 +21,8 @@ from rankloop.service.jobs.leader_election import LeaderElection
 from rankloop.service.jobs.retention import move_old_events
 from rankloop.service.jobs.rollback_guard import guard
 from rankloop.service.jobs.snapshots import write_last_snapshot, write_snapshots
+from rankloop.service.log.amendment import Changes, Forgotten, amend, retracted
+from rankloop.service.log.archive import whole
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import (
     CatalogueChanged,
@@ -46,7 +48,7 @@ from rankloop.service.log.recovery import (
     restored_comparison,
     restored_runtime,
 )
-from rankloop.service.log.stores.base import SharedStore, Store
+from rankloop.service.log.stores.base import AmendableStore, SharedStore, Store
 from rankloop.service.log.writer import LogWriter, entry_of
 from rankloop.service.ranker.comparison import ComparisonRuntime, check_comparison
 from rankloop.service.ranker.config import RankerConfig, check_new, config_of, config_of_session
@@ -98,6 +100,7 @@ class Service:
         self.ready = False
         self.is_leader = not store.shared
         self.due: asyncio.Queue[Entry] = asyncio.Queue()
+        self._held: dict[str, asyncio.Event] = {}  # entities whose past is being changed, until it is done
         self._tasks: list[asyncio.Task[None]] = []
         self._spawned: set[asyncio.Task[None]] = set()
         self.log: LogWriter
@@ -131,9 +134,12 @@ class Service:
 
     # What visitors ask for.
 
-    async def rank(self, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
-        """The order to show; a request with the same `key` gets the same answer."""
-        return await self._rank(await self.find_ranker(name), body, key)
+    async def rank(self, name: str, body: RankBody, key: str | None = None, compared: bool | None = None) -> RankAnswer:
+        """The order to show; a request with the same `key` gets the same answer.
+
+        `compared` shows the predicted order mixed with the base order, and teaches nobody; None leaves it to chance.
+        """
+        return await self._rank(await self.find_ranker(name), body, key, compared)
 
     async def rank_comparison(self, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
         """One list from both sides; a request with the same `key` gets the same answer."""
@@ -150,7 +156,9 @@ class Service:
         verdict: Any = await self._receive(await self.find_comparison(name), body)
         return FeedbackAnswer(body.impression, verdict, 0)
 
-    async def _rank(self, runtime: Runtime, body: RankBody, key: str | None) -> RankAnswer:
+    async def _rank(
+        self, runtime: Runtime, body: RankBody, key: str | None, compared: bool | None = None
+    ) -> RankAnswer:
         request = await self._request(runtime, body)
         impression = _new_impression(key)
         if key is not None:
@@ -160,7 +168,11 @@ class Service:
         if len(runtime.projection.open) >= self.settings.max_open:
             waiting = len(runtime.projection.open)
             raise Unavailable(f"{waiting} impressions wait for feedback, which is the limit; try again later")
-        ranked = runtime.rank(request, impression)
+        if isinstance(runtime, RankerRuntime):
+            ranked = runtime.rank(request, impression, compared)
+        else:
+            ranked = runtime.rank(request, impression)
+        ranked.user, ranked.session = body.user, body.session
         try:
             applied = await self.append(runtime.entity, ranked)
         finally:
@@ -323,6 +335,55 @@ class Service:
             await applied.learned
         return to
 
+    async def forget(
+        self, name: str, *, query_id: str | None = None, user: str | None = None, before: float | None = None
+    ) -> int:
+        """Forget impressions: of a query, of a user, or shown before a time; how many. What they taught goes too."""
+        what = Forgotten(query_id, user, before)
+        if what == Forgotten():
+            raise Rejected("forget", "say what: a query, a user, or a time before which all is forgotten")
+        entity = (await self.find_ranker(name)).entity
+        return await self._amend(name, lambda: what.changes(whole(self.store, entity, self.settings.data)))
+
+    async def retract(self, name: str, impression: str, id: str) -> bool:
+        """Take back the clicks on an item; whether there were any. What was learned since is learned without them."""
+        entity, impression = (await self.find_ranker(name)).entity, impression[:MAX_NAME_LENGTH]
+        if not await asyncio.to_thread(self.store.of_impression, entity, impression):
+            raise NotFound(f"there is no impression {impression!r}")
+        return bool(await self._amend(name, lambda: retracted(self.store.of_impression(entity, impression), id)))
+
+    async def _amend(self, name: str, find: Callable[[], tuple[Changes, int]]) -> int:
+        """Change the past of a ranker while it stands still, and go on from what it then amounts to."""
+        store, entity = self.store, ranker_entity(name)
+        if not isinstance(store, AmendableStore):
+            raise Conflict("what several processes write cannot be changed while they run")
+        while entity in self._held:
+            await self._held[entity].wait()
+        done = self._held[entity] = asyncio.Event()
+        try:
+            await self.log.append(None)
+            runtime = self.rankers[name]
+            await runtime.drained()
+            changes, count = await asyncio.to_thread(find)
+            if changes:
+                await asyncio.to_thread(amend, store, entity, self.settings.data, changes, self.catalogues)
+                await self._restart(name, runtime)
+            return count
+        finally:
+            del self._held[entity]
+            done.set()
+
+    async def _restart(self, name: str, before: RankerRuntime) -> None:
+        """A ranker as its log has it now; its generator goes on from where it was."""
+        how = before.entity, self.store, self.due, self.log.last, self.slot, self.catalogues
+        runtime = await asyncio.to_thread(restored_runtime, *how)
+        runtime.trains, runtime.curve = before.trains, before.curve
+        runtime.publish(runtime.published, before.serving.snapshot()[1])
+        self.rankers[name] = runtime
+        for comparison in self.comparisons.values():
+            comparison.replace(before, runtime)
+        await asyncio.to_thread(before.stop)
+
     async def saved(self, name: str) -> bytes:
         """The model as a file that `rankloop.load` opens."""
         runtime = await self.find_ranker(name)
@@ -387,8 +448,14 @@ class Service:
         if self.store.shared and name not in self.rankers and name not in self.comparisons:
             await self.log.append(None)
 
+    def is_held(self, entity: str) -> bool:
+        """Whether nothing is to be logged for it now."""
+        return entity in self._held
+
     async def append(self, entity: str, event: Any) -> Applied:
         """Log an event, and wait until it is durable and applied."""
+        while entity in self._held:
+            await self._held[entity].wait()
         applied: Applied = await self.log.append(entry_of(entity, event))
         return applied
 
@@ -467,8 +534,9 @@ def query_request(
     """What a request asks of the learner, or `Rejected` with the field that is wrong."""
     if len(body.items) + len(body.ids) > max_items:
         raise TooLarge(f"items: {len(body.items) + len(body.ids)} items, the limit is {max_items}")
-    if len(body.query_id) > MAX_ID_LENGTH:
-        raise Rejected("query_id", f"longer than {MAX_ID_LENGTH} characters")
+    for field in ("query_id", "user", "session"):
+        if len(getattr(body, field)) > MAX_ID_LENGTH:
+            raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
     ids, rows = [item.id for item in body.items], [item.features for item in body.items]
     if not all(map(is_valid_id, ids)):
         raise Rejected("items", INVALID_ID)

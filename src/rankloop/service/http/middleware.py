@@ -30,7 +30,7 @@ _NAME = re.compile(r"^/(rankers|experiments|catalogues|log)/[^/]+")
 _KNOWN = re.compile(
     r"^/(|rankers|experiments|catalogues(/\{name\})?|events|log/\{name\}|healthz|readyz|metrics|docs|openapi\.json|demo/people"
     r"|(rankers|experiments)/\{name\}(/(rank|feedback|rank:batch|feedback:batch|state|snapshots|history|rollback|freeze|resume"
-    r"|clone|schema|explain|weights))?)$"
+    r"|clone|forget|schema|explain|weights))?)$"
 )
 _METHODS = ("GET", "HEAD", "PATCH", "POST", "PUT")
 MAX_CLIENTS = MAX_SERIES = 10_000

@@ -14,6 +14,8 @@ async def write_snapshots(service: "Service") -> None:
     """Write snapshots to the log as they come from the learners."""
     while True:
         entry = await service.due.get()
+        if service.is_held(entry.entity):
+            continue  # the past changes, and this state with it
         with suppress(Unavailable):  # the state is in the log anyway, and the next snapshot will come
             await service.log.append(entry)
 

@@ -1,7 +1,7 @@
 """The archive: old events in Parquet files beside the database, and the whole log out of both."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.core.files import atomic_write
-from rankloop.service.log.events import Record, decode, encode
+from rankloop.service.log.events import AnyEvent, Record, decode, encode
 
 FOLDER = "archive"
 PAGE = 2000
@@ -34,13 +34,13 @@ class Readable(Protocol):
     def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]: ...
 
 
-def whole(log: Readable, entity: str, data: Path, until: int | None = None) -> Iterator[Record]:
-    """Every record of an entity, moved or not, each once and in order.
+def whole(log: Readable, entity: str, data: Path, until: int | None = None, after: int = 0) -> Iterator[Record]:
+    """Every record of an entity after one, moved or not, each once and in order.
 
     An event leaves the database only after it is in a file. So the database is asked first and the files are looked
     for afterwards, page by page: nothing slips through while events are being moved.
     """
-    last = 0
+    last = after
     while True:
         page = list(islice(log.read(entity, last, until), PAGE))
         end = page[-1].seq if page else until
@@ -61,9 +61,23 @@ def archived(data: Path, entity: str, after: int = 0, until: int | None = None) 
 def keep(data: Path, entity: str, records: Sequence[Record]) -> None:
     """Write records to a file of their own, durably."""
     name = f"{_stem(entity)}-{records[0].seq:015d}-{records[-1].seq:015d}.parquet"
+    _write(data / FOLDER / name, records)
+
+
+def _write(file: Path, records: Sequence[Record]) -> None:
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist([_row(record) for record in records], SCHEMA), sink, compression="zstd")
-    atomic_write(data / FOLDER / name, sink.getvalue())
+    atomic_write(file, sink.getvalue())
+
+
+def amend_archive(data: Path, entity: str, changes: Mapping[int, AnyEvent | None]) -> None:
+    """Write files again without the events that go, and with the others as they are now."""
+    for file in _files(data, entity):
+        records = list(_records(file))
+        if changes.keys().isdisjoint(record.seq for record in records):
+            continue
+        now = [(record, changes.get(record.seq, record.event)) for record in records]
+        _write(file, [record._replace(event=event) for record, event in now if event is not None])
 
 
 def _files(data: Path, entity: str) -> list[Path]:

@@ -34,6 +34,8 @@ SCHEMA = pa.schema(
         ("feedback", pa.string()),
         ("items", pa.list_(pa.string())),
         ("values", pa.list_(pa.float64())),
+        ("user", pa.string()),
+        ("session", pa.string()),
     ]
 )
 
@@ -161,6 +163,8 @@ def _row(record: Record, impression: OpenImpression) -> tuple[dict[str, Any], li
         "feedback": None if feedback is None else feedback.kind,
         "items": _names(ranked, values),
         "values": list(values.values()),
+        "user": ranked.user or None,
+        "session": ranked.session or None,
     }
     return row, ranking
 

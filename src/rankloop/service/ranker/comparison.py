@@ -73,6 +73,11 @@ class ComparisonRuntime:
         self.sides = [_side(side, runtime, self.config, field) for (field, side), runtime in zip(given, self._runtimes)]
         self.projection = Projection(self.config, body.method)
 
+    def replace(self, before: RankerRuntime, now: RankerRuntime) -> None:
+        """Compare with the ranker that has taken the place of another."""
+        self._runtimes = [now if runtime is before else runtime for runtime in self._runtimes]
+        self.sides = [side._replace(runtime=now) if side.runtime is before else side for side in self.sides]
+
     @property
     def config(self) -> RankerConfig:
         """What both sides rank; the schema of either may evolve meanwhile."""

@@ -92,8 +92,8 @@ def config_of(body: CreateBody) -> RankerConfig:
     problem, given = _problem(body.problem, encoding)
     learner: AnyLearner = build(body.learner, "learner")
     column, weights = _base(body.base, problem, given)
-    if column is not None:
-        learner = BaseScore(inner=learner, feature=column)
+    if body.base is not None and column is not None:
+        learner = BaseScore(inner=learner, feature=column, weight=_base_weight(body.base))
     if weights is not None:
         names = (*problem.feature_names, "base score") if problem.feature_names else ()
         problem = problem._replace(n_features=given + 1, feature_names=names)
@@ -116,8 +116,8 @@ def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
     plain = msgspec.structs.replace(body.problem, schema=schema.to_plain())
     normal = msgspec.structs.replace(body, learner=spec_of(learner), problem=plain)
     slot = _base_slot(body.base, schema)
-    if slot is not None:
-        learner = BaseScore(inner=learner, feature=slot)
+    if body.base is not None and slot is not None:
+        learner = BaseScore(inner=learner, feature=slot, weight=_base_weight(body.base))
     _check_together(body, learner, slot)
     config = RankerConfig(normal, learner, problem, Adapter((), 0, items), slot, None, None)
     return config.with_schemas([schema])
@@ -162,6 +162,12 @@ def _base_slot(base: BaseBody | None, schema: Schema) -> int | None:
         example = '{"kind": "number", "scale": "linear"}'
         raise Rejected("base.feature", f"{name!r} must be a number with a declared scale, as in {example}")
     return int(schema.slots[str(name)])
+
+
+def _base_weight(base: BaseBody) -> float:
+    if not 0 < base.weight < math.inf:
+        raise Rejected("base.weight", f"must be a number above 0, got {base.weight}")
+    return base.weight
 
 
 def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:

@@ -109,10 +109,12 @@ class RankerRuntime:
         self.config, self.serving = step.config, evolved_session(self.serving, step.config)
         self.published = self.published._replace(state=self.serving.state)
 
-    def rank(self, request: QueryRequest, impression: str) -> Ranked:
-        """A decision as an event; it counts once it is in the log."""
+    def rank(self, request: QueryRequest, impression: str, compared: bool | None = None) -> Ranked:
+        """A decision as an event; it counts once it is in the log. `compared` with the base order, or None by lot."""
         body = self.body
-        if body.evaluation_share and self._lottery.random() < body.evaluation_share:
+        if compared is None:
+            compared = bool(body.evaluation_share) and self._lottery.random() < body.evaluation_share
+        if compared:
             return self._compare(request, impression)
         decision = self.serving.rank(request.query)
         order, trainable = decision.ranking, request.shows_as_ranked(self.config.problem)

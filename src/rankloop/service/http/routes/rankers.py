@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+import msgspec
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 
@@ -10,11 +11,12 @@ from rankloop.service.http.codec import FILE, checked_name, content, decoder, js
 from rankloop.service.http.openapi import gives, takes, takes_file
 from rankloop.service.jobs.history import history_of
 from rankloop.service.reports import ranker_report
-from rankloop.service.requests import CloneBody, CreateBody, FreezeBody, RollbackBody, SchemaBody
+from rankloop.service.requests import CloneBody, CreateBody, ForgetBody, FreezeBody, RollbackBody, SchemaBody
 from rankloop.service.service import Service
 
 _create, _schema = decoder(CreateBody), decoder(SchemaBody)
 _rollback, _clone, _freeze = decoder(RollbackBody), decoder(CloneBody), decoder(FreezeBody)
+_forget = decoder(ForgetBody)
 
 
 def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
@@ -100,6 +102,12 @@ def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
         """Learn again."""
         await service().resume(name)
         return json({"frozen": False})
+
+    @app.post("/rankers/{name}/forget", openapi_extra=takes(ForgetBody), tags=["rankers"])
+    async def forget(name: str, request: Request) -> Response:
+        """Delete impressions from log, archive and snapshots, and learn again without them."""
+        body = _forget(await content(request, max_body))
+        return json({"forgotten": await service().forget(name, **msgspec.structs.asdict(body))})
 
     @app.post("/rankers/{name}/clone", openapi_extra=takes(CloneBody), tags=["rankers"])
     async def clone(name: str, request: Request) -> Response:

@@ -1,6 +1,6 @@
 """The port: what a service needs of a database."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from rankloop.service.log.events import Entry, Record, Snapshot
@@ -51,6 +51,17 @@ class Store(Protocol):
         """Delete the events of an entity after one and up to another."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class AmendableStore(Store, Protocol):
+    """A store whose past can be changed, while nobody else reads or writes the entity."""
+
+    def amend(self, entity: str, bodies: Mapping[int, bytes | None], since: int, snapshots: Sequence[Snapshot]) -> None:
+        """Give events other bodies, None deletes them, and put these snapshots in the place of those from `since` on.
+
+        One transaction; afterwards nothing of what was deleted is left in the files.
+        """
 
 
 @runtime_checkable

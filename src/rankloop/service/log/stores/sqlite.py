@@ -4,7 +4,7 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from threading import Event as Flag
@@ -13,7 +13,7 @@ from typing import Any
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Unavailable
-from rankloop.service.log.events import Entry, Record
+from rankloop.service.log.events import Entry, Record, Snapshot
 from rankloop.service.log.stores.base import Written
 from rankloop.service.log.stores.queries import Queries, records_of
 
@@ -128,6 +128,22 @@ class SqliteStore(Queries):
         query = "DELETE FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
         with _told(), closing(connected(self.path)) as connection:
             connection.execute(query, (entity, after, until))
+
+    def amend(self, entity: str, bodies: Mapping[int, bytes | None], since: int, snapshots: Sequence[Snapshot]) -> None:
+        now = time.time()
+        gone = [(entity, seq) for seq, body in bodies.items() if body is None]
+        changed = [(body, entity, seq) for seq, body in bodies.items() if body is not None]
+        with _told(), closing(connected(self.path)) as connection:
+            connection.execute("PRAGMA secure_delete = ON")  # zeros instead of what stood there
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany("DELETE FROM events WHERE stream = ? AND seq = ?", gone)
+            connection.executemany("UPDATE events SET body = ? WHERE stream = ? AND seq = ?", changed)
+            connection.execute("DELETE FROM snapshots WHERE stream = ? AND state_seq >= ?", (entity, since))
+            connection.executemany(KEEP, [(kept.entity, kept.number, now, *kept[2:]) for kept in snapshots])
+            self._passing("amend")
+            connection.execute("COMMIT")
+            self._passing("amended")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         self._stopping.set()
