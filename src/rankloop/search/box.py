@@ -1,0 +1,128 @@
+"""A search box over one's own documents that becomes better while it is used."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rankloop.core.errors import InvalidInput
+from rankloop.features.explanation import Contribution, Explanation
+from rankloop.search.engine import Engine
+from rankloop.search.folder_source import FolderSource
+from rankloop.search.local_engine import LocalEngine, Refresh, Source
+from rankloop.search.ranked_search import RankedSearch, Results
+from rankloop.search.table_source import TableSource
+from rankloop.service.embedded import EmbeddedService
+from rankloop.service.settings import Settings
+
+
+class SearchBox:
+    """Search, show, tell what was clicked: the next search is better.
+
+    >>> import tempfile, pathlib
+    >>> notes = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (notes / "knots.md").write_text("# Knots\\n\\nA bowline holds a boat.")
+    >>> _ = (notes / "boats.md").write_text("# Boats\\n\\nSail a boat, moor a boat, paint a boat.")
+    >>> with SearchBox(notes, data=notes / "learned", engine="sqlite") as box:
+    ...     for _ in range(3):
+    ...         shown = box.search("boat")
+    ...         box.learn(shown, clicks=["knots.md"])
+    ...     box.predict("boat").ids
+    ['knots.md', 'boats.md']
+
+    `source` is a folder of texts, or a file of JSON Lines, CSV or Parquet with columns for `id`, `title` and `body`; an
+    engine of one's own will do too. In the folder `data` are the index and the log: what is learned is on disk when
+    `learn` returns, and is there again the next time. One process at a time.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | Engine,
+        data: str | os.PathLike[str] = "rankloop-search",
+        id: str = "id",
+        title: str = "title",
+        body: str = "body",
+        seed: int = 0,
+        *,
+        engine: str = "tantivy",
+        language: str = "english",
+    ) -> None:
+        self.folder = Path(data)
+        self._inside = EmbeddedService(Settings(data=self.folder))
+        try:
+            self._source: Source | None = None
+            if isinstance(source, Engine):
+                self.engine: Engine = source
+            else:
+                self._source = source_of(Path(source), self.folder, id, title, body)
+                self.engine = LocalEngine(self.folder, engine, language)
+                self.found = self.refresh()
+            self._search = RankedSearch(self._inside.service, self.engine, seed)
+            self._inside.call(self._search.begin())
+        except BaseException:
+            self._inside.close()
+            raise
+
+    def refresh(self) -> Refresh:
+        """Read what is new in the source or has changed, and drop what is gone; what was learned stays."""
+        if self._source is None or not isinstance(self.engine, LocalEngine):
+            raise InvalidInput("this engine keeps its own documents")
+        return self.engine.refresh(self._source)
+
+    def search(self, text: str, n: int = 10, visitor: str | None = None) -> Results:
+        """The results to show, whose clicks teach; neighbours are swapped now and then, to find out."""
+        return self._inside.call(self._search.search(text, n, visitor or ""))
+
+    def predict(self, text: str, n: int = 10) -> Results:
+        """The same without exploration and without a trace in the log."""
+        return self._inside.call(self._search.predict(text, n))
+
+    def learn(
+        self,
+        impression: Results | str,
+        clicks: Sequence[str] | Mapping[str, float] | None = None,
+        *,
+        used: Sequence[str] | None = None,
+    ) -> None:
+        """What was clicked of the results, once: the ids, none for a page without a click, or weights by id.
+
+        `used` is for programs that read results instead of people: what the program used counts as the click.
+        """
+        if (clicks is None) == (used is None):
+            raise InvalidInput("say what was clicked, clicks=[ids], or what was used, used=[ids]")
+        given = clicks if clicks is not None else used
+        name = impression if isinstance(impression, str) else impression.impression
+        if name:
+            self._inside.call(self._search.learn(name, given or ()))
+
+    def undo(self, impression: Results | str, id: str) -> bool:
+        """Take a click back; whether there was one."""
+        name = impression if isinstance(impression, str) else impression.impression
+        return self._inside.call(self._search.undo(name, id))
+
+    def explain(self, impression: Results | str, id: str) -> Explanation:
+        """What each value of a document adds to its score now, the largest first."""
+        name = impression if isinstance(impression, str) else impression.impression
+        plain: dict[str, Any] = self._inside.call(self._search.explain(name, id))
+        return Explanation(plain["id"], plain["score"], [Contribution(**part) for part in plain["contributions"]])
+
+    def forget(self, *, query: str | None = None, visitor: str | None = None, days: float | None = None) -> int:
+        """Forget a query, a visitor, or all older than some days, and what they taught; how many searches it was."""
+        return self._inside.call(self._search.forget(query, visitor, days))
+
+    def close(self) -> None:
+        self._inside.close()
+        if isinstance(self.engine, LocalEngine):
+            self.engine.close()
+
+    def __enter__(self) -> "SearchBox":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def source_of(path: Path, data: Path, id: str, title: str, body: str) -> Source:
+    """Documents at a path: a folder of files, or the rows of one."""
+    return FolderSource(path, data) if path.is_dir() else TableSource(path, id=id, title=title, body=body)

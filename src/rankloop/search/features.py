@@ -1,0 +1,82 @@
+"""What a learner is told of a query and of the documents that match it."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rankloop.core.types import Floats
+from rankloop.features.schema import Schema
+from rankloop.search.engine import MATCHES, Candidate
+
+BASE = "bm25"  # the engine's own score, by which documents are sorted before anything is learned
+RANKED = ("bm25", "bm25_title", "bm25_body")  # scores of which the learner is told who is among the best
+TOPS = (1, 3, 10, 30)
+SCALED = ("bm25_title", "bm25_body")  # by the largest among the candidates
+AS_IT_IS = ("phrase", "proximity", "coverage", "coverage_title", "exact_title")
+LENGTHS = {"title_length": 3.0, "body_length": 5.0}  # log(1 + words) of a usual title and a usual body
+YEAR = 365.25 * 86_400.0
+STEP = 1024  # numbers are told in such parts of one, which takes little room in the log
+WORDS = 6  # of a query that are remembered with the documents that belong to them
+BITS = 20
+LINEAR = {"kind": "number", "scale": "linear"}
+
+
+def search_schema(fields: Sequence[str] = ()) -> Schema:
+    """How queries match, who is among the best, what the document is; and what belongs together, to be remembered.
+
+    The document itself is a general column, in effect its popularity, shrunk by its prior. `fields` are columns of the
+    documents that a visitor's segment is crossed with.
+    """
+    numbers = [BASE, *SCALED, *AS_IT_IS, *LENGTHS, "recency", *_tops()]
+    features = dict.fromkeys(numbers, LINEAR) | {"document": "category"} | dict.fromkeys(fields, "category")
+    context = {"query": "id", "words": "id"} | ({"segment": "category"} if fields else {})
+    crosses = ["query*document", "words*document", *(f"segment*{field}" for field in fields)]
+    return Schema(features, context, tuple(crosses), BITS)
+
+
+def _tops() -> list[str]:
+    """The paper's families: among the first a by one score, and by two of them at once."""
+    single = [f"{score}_top_{a}" for score in RANKED for a in TOPS]
+    return single + [f"title_and_body_top_{a}" for a in TOPS]
+
+
+def rows_of(
+    candidates: Sequence[Candidate], matches: Floats, fields: Sequence[Mapping[str, Any]] = (), now: float | None = None
+) -> dict[str, dict[str, Any]]:
+    """The values of each candidate by name; `matches` has a row for each, with a column for each of MATCHES."""
+    found = {name: matches[:, i] for i, name in enumerate(MATCHES)}
+    scores = {BASE: np.array([score for _, score in candidates])} | {name: found[name] for name in SCALED}
+    columns: dict[str, Any] = {name: _share(values) for name, values in scores.items()}
+    columns |= {name: found[name] for name in AS_IT_IS}
+    columns |= {name: np.log1p(found[name]) / usual - 1.0 for name, usual in LENGTHS.items()}
+    age = np.maximum((time.time() if now is None else now) - found["at"], 0.0) / YEAR
+    columns["recency"] = np.where(found["at"] > 0.0, 1.0 / (1.0 + age), 0.0)
+    told = {name: (np.round(values * STEP) / STEP).tolist() for name, values in columns.items()}
+    tops = {name: _among_best(values) for name, values in scores.items()}
+    for a in TOPS:
+        told |= {f"{name}_top_{a}": (position < a).astype(int).tolist() for name, position in tops.items()}
+        both = (tops["bm25_title"] < a) & (tops["bm25_body"] < a)
+        told[f"title_and_body_top_{a}"] = both.astype(int).tolist()
+    names = list(told)
+    rows = {
+        candidate.id: dict(zip(names, values)) | {"document": candidate.id}
+        for candidate, values in zip(candidates, zip(*told.values()))
+    }
+    for candidate, own in zip(candidates, fields):
+        rows[candidate.id] |= own
+    return rows
+
+
+def _share(values: Floats) -> Floats:
+    """Relative to the largest."""
+    largest = float(values.max(initial=0.0))
+    return values / largest if largest > 0.0 else np.zeros_like(values)
+
+
+def _among_best(values: Floats) -> Any:
+    """How many candidates have more; those that have nothing are among nobody's best."""
+    ordered = np.sort(values)[::-1]
+    position = np.searchsorted(-ordered, -values, side="left")
+    return np.where(values > 0.0, position, len(values) + max(TOPS))

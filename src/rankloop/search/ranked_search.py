@@ -1,0 +1,154 @@
+"""Documents that an engine finds, in the order that a ranker of the service has learned."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.search.engine import Engine, Snippet, TextQuery
+from rankloop.search.features import BASE, WORDS, rows_of, search_schema
+from rankloop.search.text_query import read_text, same_query
+from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody
+from rankloop.service.service import Service, query_request
+
+RANKER = "search"
+CANDIDATES = 100
+SHOWN = 50  # results whose clicks count
+DAY = 86_400.0
+LEARNER = {
+    "kind": "trusted_memory",
+    "inner": {"kind": "click_residuals"},
+    "rate": 0.1,
+    "prior": 1.0,
+    "memory_rate": 0.35,
+    "memory_prior": 0.3,
+    "by_query": True,
+}
+BASE_WEIGHT = 5.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """A document that was found."""
+
+    id: str
+    title: str
+    snippet: str
+    highlights: tuple[tuple[int, int], ...]  # where words of the query stand in the snippet: from, to
+    score: float  # the engine's own
+
+
+@dataclass(frozen=True)
+class Results:
+    """What was found for a query, best first; `impression` is its name in the log, empty where it was not logged."""
+
+    query: str
+    results: tuple[Result, ...] = ()
+    impression: str = ""
+    state: int = 0  # how many lessons the order is made of
+    compared: bool = False  # whether it is a mixture with the engine's own order, which teaches nobody
+
+    @property
+    def ids(self) -> list[str]:
+        return [result.id for result in self.results]
+
+
+class RankedSearch:
+    """A search engine and the ranker that learns its order. Every call may be made by many at once."""
+
+    def __init__(self, service: Service, engine: Engine, seed: int = 0, fields: Sequence[str] = ()) -> None:
+        self.service = service
+        self.engine = engine
+        self.fields = tuple(fields)
+        self._seed = seed
+
+    async def begin(self) -> None:
+        """Make the ranker, unless there is one already."""
+        if RANKER in self.service.rankers:
+            return
+        problem = ProblemBody(schema=search_schema(self.fields).to_plain(), shown=SHOWN)
+        base = BaseBody(feature=BASE, weight=BASE_WEIGHT)
+        await self.service.create(RANKER, CreateBody(LEARNER, problem, seed=self._seed, base=base, window=DAY))
+
+    async def search(
+        self, text: str, n: int = 10, visitor: str = "", segment: str = "", compared: bool = False
+    ) -> Results:
+        """The best n for a query, now and then with neighbours swapped, which is logged; clicks on it teach."""
+        query = _checked(text, n)
+        body, scores = await asyncio.to_thread(self._request, query, visitor, segment)
+        if not body.items:
+            return Results(query.text)
+        answer = await self.service.rank(RANKER, body, compared=compared)
+        ids = [str(id) for id in answer.ranking[:n]]
+        found = await asyncio.to_thread(self._results, query, ids, scores)
+        return Results(query.text, found, answer.impression, answer.state, compared)
+
+    async def predict(self, text: str, n: int = 10, segment: str = "", *, prefix: bool = False) -> Results:
+        """The same without exploration and without a trace; `prefix` takes the last word as only begun."""
+        query = _checked(text, n, prefix)
+        body, scores = await asyncio.to_thread(self._request, query, "", segment)
+        if not body.items:
+            return Results(query.text)
+        runtime = self.service.ranker(RANKER)
+        request = query_request(body, runtime.config, CANDIDATES)
+        ids = [str(request.ids[i]) for i in runtime.serving.predict(request.query)[:n]]
+        return Results(
+            query.text, await asyncio.to_thread(self._results, query, ids, scores), state=runtime.published.number
+        )
+
+    async def learn(self, impression: str, clicks: Sequence[str] | Mapping[str, float], final: bool = True) -> str:
+        """What became of the clicks: taken, closed (they are learned from) or repeated (they were there already)."""
+        given: Any = dict(clicks) if isinstance(clicks, Mapping) else list(clicks)
+        return (await self.service.feedback(RANKER, FeedbackBody(impression, clicks=given, final=final))).verdict
+
+    async def undo(self, impression: str, id: str) -> bool:
+        """Take a click back, learned from or not; whether there was one."""
+        return await self.service.retract(RANKER, impression, id)
+
+    async def explain(self, impression: str, id: str) -> dict[str, Any]:
+        """What each value of a document adds to its score now, the largest first."""
+        return await self.service.explain(RANKER, impression, id)
+
+    async def forget(self, query: str | None = None, visitor: str | None = None, days: float | None = None) -> int:
+        """Forget what was asked: a query, a visitor, all that is older than some days; how many impressions it was."""
+        if days is not None and not 0 <= days < 1e6:
+            raise InvalidInput(f"days = {days} must be a number of days from 0")
+        return await self.service.forget(
+            RANKER,
+            query_id=None if query is None else same_query(read_text(query)),
+            user=visitor,
+            before=None if days is None else time.time() - days * DAY,
+        )
+
+    def _request(self, query: TextQuery, visitor: str, segment: str) -> tuple[RankBody, dict[str, float]]:
+        candidates = self.engine.candidates(query, CANDIDATES)
+        matches = self.engine.features(query, [id for id, _ in candidates])
+        rows = rows_of(candidates, matches)
+        rarest = getattr(self.engine, "rarest", None)  # not every engine knows
+        words = rarest(query, WORDS) if rarest else list(query.words[:WORDS])
+        context: dict[str, Any] = {"query": same_query(query), "words": words}
+        if segment and self.fields:
+            context["segment"] = segment
+        items = [Item(id, row) for id, row in rows.items()]
+        return RankBody(items, same_query(query), context, user=visitor), dict(candidates)
+
+    def _results(self, query: TextQuery, ids: Sequence[str], scores: Mapping[str, float]) -> tuple[Result, ...]:
+        found = []
+        for id, snippet in zip(ids, self._snippets(query, ids)):
+            document = self.engine.document(id)
+            if document is None:
+                raise NotFound(f"{id!r:.80} is no longer there")
+            found.append(Result(id, document.title, snippet.text, snippet.highlights, scores[id]))
+        return tuple(found)
+
+    def _snippets(self, query: TextQuery, ids: Sequence[str]) -> Sequence[Snippet]:
+        snippets = getattr(self.engine, "snippets", None)
+        return snippets(query, ids) if snippets else [Snippet("")] * len(ids)
+
+
+def _checked(text: str, n: int, prefix: bool = False) -> TextQuery:
+    if type(n) is not int or not 1 <= n <= SHOWN:
+        raise InvalidInput(f"n = {n!r:.40} must be a number of results from 1 to {SHOWN}")
+    return read_text(text, prefix=prefix)

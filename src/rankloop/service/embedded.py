@@ -1,0 +1,44 @@
+"""The service inside a Python program that does not wait for anything: an event loop on a thread of its own."""
+
+import asyncio
+from collections.abc import Coroutine
+from threading import Thread
+from typing import Any, TypeVar
+
+from rankloop.service.log.stores.open import open_store
+from rankloop.service.service import Service
+from rankloop.service.settings import Settings
+
+T = TypeVar("T")
+
+
+class EmbeddedService:
+    """A service on the log of its settings, open until it is closed; `call` waits for what one of its calls gives."""
+
+    def __init__(self, settings: Settings) -> None:
+        store = open_store(settings)
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="service", daemon=True)
+        self._thread.start()
+        self.service = Service(store, settings)
+        try:
+            self.call(self.service.open())
+        except BaseException:
+            store.close()
+            self._stop()
+            raise
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        """Finish, keep a snapshot, and stop; a second time it does nothing."""
+        if self._loop.is_closed():
+            return
+        self.call(self.service.close())
+        self._stop()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
