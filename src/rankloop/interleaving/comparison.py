@@ -1,6 +1,7 @@
 """Wins, ties and losses of one ranker against another, and whether they can be chance."""
 
 from collections.abc import Iterable
+from math import exp, lgamma, log
 from typing import NamedTuple
 
 from scipy.stats import beta, binomtest
@@ -28,6 +29,19 @@ class Comparison(NamedTuple):
         """The two-sided binomial sign test that wins and losses are equally likely; ties are left out."""
         decided = self.wins + self.losses
         return float(binomtest(self.wins, decided).pvalue) if decided else 1.0
+
+    @property
+    def p_value_at_any_time(self) -> float:
+        """A p-value that may be looked at after every list, and the experiment ended when it is small enough.
+
+        If wins and losses are equally likely, it is ever below p with a probability of at most p, however often one
+        looks. It is 1 over the likelihood of the lists by a win rate of which nothing is known (uniform), relative to
+        that by ½: 2ⁿ / ((n + 1) · C(n, wins)) of n decided ones, a martingale.
+        Reference: Robbins (1970), Statistical Methods Related to the Law of the Iterated Logarithm.
+        """
+        decided = self.wins + self.losses
+        log_choices = lgamma(decided + 1) - lgamma(self.wins + 1) - lgamma(self.losses + 1)
+        return min(1.0, exp(log(decided + 1) + log_choices - decided * log(2)))
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """An exact (Clopper–Pearson) interval of the win ratio."""

@@ -14,8 +14,10 @@ from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.problems import problem_of, response_of
 from rankloop.service.settings import LOOPBACK, Settings
 
-OPEN = re.compile(r"^/($|healthz$|readyz$|page/|favicon\.ico$)")
-RANKING = re.compile(r"^/(rankers|experiments)/[^/]+/(rank|feedback)(:batch)?$")
+OPEN = re.compile(r"^/($|healthz$|readyz$|page/|search/page/|favicon\.ico$)")
+RANKING = re.compile(r"^(/(rankers|experiments)/[^/]+/(rank|feedback)(:batch)?|/search(/(clicks|undo|forget-me))?)$")
+READING = re.compile(r"^/search/(status|why|document)$")
+SEARCH_PAGE = "/search"
 STATE = re.compile(r"^/rankers/[^/]+/state$")
 SECURITY = (
     (b"content-security-policy", b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -29,6 +31,7 @@ SECURITY = (
 _NAME = re.compile(r"^/(rankers|experiments|catalogues|log)/[^/]+")
 _KNOWN = re.compile(
     r"^/(|rankers|experiments|catalogues(/\{name\})?|events|log/\{name\}|healthz|readyz|metrics|docs|openapi\.json|demo/people"
+    r"|search(/(clicks|undo|why|document|forget|forget-me|refresh|status|study\.\w+))?"
     r"|(rankers|experiments)/\{name\}(/(rank|feedback|rank:batch|feedback:batch|state|snapshots|history|rollback|freeze|resume"
     r"|clone|forget|schema|explain|weights))?)$"
 )
@@ -102,7 +105,7 @@ class AccessMiddleware:
             role = self.settings.role_of(key)
             client = f"key {key}" if role else client
         self._check_rate(client)
-        if self.settings.keys and not OPEN.match(scope["path"]):
+        if self.settings.keys and not _is_open(scope):
             _check_role(role, scope)
         file = scope["method"] == "PUT" and STATE.match(scope["path"])
         max_bytes = self.settings.max_file if file else self.settings.max_body
@@ -135,10 +138,18 @@ class AccessMiddleware:
         self._tokens[client] = (left - 1, now)
 
 
+def _is_open(scope: Scope) -> bool:
+    """The pages themselves are: they ask for a key."""
+    if scope["path"] == SEARCH_PAGE:
+        return scope["method"] in ("GET", "HEAD")
+    return bool(OPEN.match(scope["path"]))
+
+
 def _check_role(role: str | None, scope: Scope) -> None:
     if role is None:
         raise Unauthorised("send a key, as in Authorization: Bearer KEY")
-    if role != "admin" and not (scope["method"] == "POST" and RANKING.match(scope["path"])):
+    allowed = RANKING if scope["method"] == "POST" else READING
+    if role != "admin" and not allowed.match(scope["path"]):
         raise Forbidden("this key may rank and give feedback; this call needs a key of the role admin")
 
 

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from socket import socket as Socket
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 from fastapi import FastAPI
@@ -26,6 +26,7 @@ from rankloop.service.http.app import make_app
 from rankloop.service.log.recovery import check_kinds
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.stores.open import open_store
+from rankloop.service.service import Service
 from rankloop.service.settings import Settings
 
 
@@ -140,12 +141,21 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def make_server(settings: Settings, demo: bool = False, store: Store | None = None) -> Server:
+class Addition(Protocol):
+    """What a server has beside its rankers, such as a demo: it begins with the service, and has calls of its own."""
+
+    async def begin(self, service: Service) -> None: ...
+    def add_calls(self, app: FastAPI) -> None: ...
+
+
+def make_server(
+    settings: Settings, demo: bool = False, store: Store | None = None, addition: Addition | None = None
+) -> Server:
     """The server of these settings, not yet running."""
-    simulated = Demo() if demo else None
-    app = make_app(settings, simulated.begin if simulated else None, store)
-    if simulated:
-        simulated.add_calls(app)
+    addition = Demo() if demo else addition
+    app = make_app(settings, addition.begin if addition else None, store)
+    if addition:
+        addition.add_calls(app)
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -159,7 +169,13 @@ def make_server(settings: Settings, demo: bool = False, store: Store | None = No
     return Server(config, app)
 
 
-def serve(settings: Settings, announce: Callable[[str], None], demo: bool = False, shared: int | None = None) -> None:
+def serve(
+    settings: Settings,
+    announce: Callable[[str], None],
+    demo: bool = False,
+    shared: int | None = None,
+    addition: Addition | None = None,
+) -> None:
     """Serve until told to stop; then finish, snapshot and return.
 
     `announce` gets the URL once calls are answered. `shared` is a socket that is open already, by its number.
@@ -174,7 +190,7 @@ def serve(settings: Settings, announce: Callable[[str], None], demo: bool = Fals
         except InvalidInput:
             store.close()
             raise
-        server = make_server(settings, demo, store)
+        server = make_server(settings, demo, store, addition)
         server.when_started = lambda: announce(address_of(settings, opened))
         with suppress(SystemExit):  # that is how uvicorn leaves when it cannot start
             server.run([opened])

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from rankloop.features.schema import Schema
 from rankloop.logs.typed_columns import arrow_fields, fields_of, notes_of, typed_row
 from rankloop.service.log.catalogue import Catalogue, merged_rows
-from rankloop.service.log.events import Closed, ComparisonCreated, Created, FeedbackReceived, Ranked, Record
-from rankloop.service.log.projection import OpenImpression, Projection
+from rankloop.service.log.events import ComparisonCreated, Created, Ranked, Record
+from rankloop.service.log.projection import OpenImpression, closed_impressions
 from rankloop.service.log.values import Row, unpacked
 from rankloop.service.ranker.config import RankerConfig, config_of
 
@@ -123,22 +123,14 @@ def impression_rows(
     records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: Catalogue | None = None
 ) -> Iterator[dict[str, Any]]:
     """A row for every impression that has closed, with the feedback that counted."""
-    projection, config = Projection(None), None
-    shown: dict[str, Record] = {}
-    for record in records:
-        event = record.event
-        if isinstance(event, Created) and config is None:
-            config = config_of(event.body)
-        elif isinstance(event, Ranked):
-            shown.setdefault(event.impression, record)
-        known = projection.open.get(event.impression) if isinstance(event, FeedbackReceived | Closed) else None
-        projection.reopen(record)
-        if known is not None and known.ranked.impression not in projection.open:
-            row, ranking = _row(shown.pop(known.ranked.impression), known)
-            if known.ranked.schema:
-                yield row | _values(known.ranked, ranking, schemas, catalogue)
-            else:
-                yield row | _numbers(known.ranked, ranking, config)
+    first = next(records, None)
+    config = config_of(first.event.body) if first is not None and isinstance(first.event, Created) else None
+    for record, known in closed_impressions(chain([] if first is None else [first], records)):
+        row, ranking = _row(record, known)
+        if known.ranked.schema:
+            yield row | _values(known.ranked, ranking, schemas, catalogue)
+        else:
+            yield row | _numbers(known.ranked, ranking, config)
 
 
 def _row(record: Record, impression: OpenImpression) -> tuple[dict[str, Any], list[int]]:

@@ -5,6 +5,7 @@ same code, so the same state. No clock is read here: deadlines are the service's
 """
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -284,3 +285,16 @@ class Projection:
         items = np.array([i for i, _ in pairs], dtype=np.int64)
         clicks = Clicks(items, np.array([value for _, value in pairs], dtype=np.float64))
         self.counters.credit(credit(self.method, mixed, clicks))
+
+
+def closed_impressions(records: Iterable[Record]) -> Iterator[tuple[Record, OpenImpression]]:
+    """Every impression that has closed, with the record of its ranking, and the feedback that counted."""
+    projection, shown = Projection(None), dict[str, Record]()
+    for record in records:
+        event = record.event
+        if isinstance(event, Ranked):
+            shown.setdefault(event.impression, record)
+        known = projection.open.get(event.impression) if isinstance(event, FeedbackReceived | Closed) else None
+        projection.reopen(record)
+        if known is not None and known.ranked.impression not in projection.open:
+            yield shown.pop(known.ranked.impression), known

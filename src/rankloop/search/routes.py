@@ -1,0 +1,212 @@
+"""The calls of the search page: results, clicks, undo, why, forgetting, and how it goes."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.staticfiles import StaticFiles
+
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.search.local_engine import LocalEngine, Refresh, Source
+from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch, Results
+from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
+from rankloop.service.http.codec import content, decoder, json
+from rankloop.service.http.openapi import gives
+from rankloop.service.log.archive import whole
+from rankloop.service.reports import ranker_report
+from rankloop.service.requests import Strict
+from rankloop.service.service import Service
+
+PAGE = Path(__file__).parent / "static"
+COOKIE = "rankloop_visitor"
+VISITOR = re.compile(r"[0-9a-f]{32}")
+YEAR = 365 * 86_400
+MAX_SKIPPED = 200  # files that could not be read, as the page names them
+
+
+class SearchRequest(Strict):
+    """A query; `private` leaves no trace, `begun` says that the last word is still being typed, which leaves none."""
+
+    text: str
+    n: int = 10
+    private: bool = False
+    begun: bool = False
+    segment: str = ""
+
+
+class ClickRequest(Strict):
+    """What was clicked of the results; `final` when nothing more can come: then it is learned."""
+
+    impression: str
+    clicks: list[str] = msgspec.field(default_factory=list)
+    final: bool = False
+
+
+class UndoRequest(Strict):
+    """A click that is taken back."""
+
+    impression: str
+    id: str
+
+
+class ForgetRequest(Strict):
+    """What is forgotten: a query, a visitor, all that is older than some days; of several, what is all of them."""
+
+    query: str | None = None
+    visitor: str | None = None
+    days: float | None = None
+
+
+class SearchCalls:
+    """The page over an engine. `begin` makes the ranker when the service is ready, `add_calls` adds the routes."""
+
+    def __init__(
+        self,
+        engine: LocalEngine,
+        source: Source,
+        found: Refresh,
+        *,
+        study: bool = False,
+        seed: int = 0,
+        fields: tuple[str, ...] = (),
+    ) -> None:
+        self.engine, self.source, self.found, self.study = engine, source, found, study
+        self._seed, self._fields = seed, fields
+        self._refreshing = Lock()
+        self.search: RankedSearch
+
+    async def begin(self, service: Service) -> None:
+        self.search = RankedSearch(service, self.engine, self._seed, self._fields)
+        await self.search.begin()
+
+    def add_calls(self, app: FastAPI) -> None:
+        max_body = app.state.settings.max_body
+        read, clicked = decoder(SearchRequest), decoder(ClickRequest)
+        undone, forgotten = decoder(UndoRequest), decoder(ForgetRequest)
+
+        @app.post("/search", openapi_extra=gives(), tags=["search"])
+        async def find(request: Request) -> Response:
+            """The best results for a query; clicks on them teach, unless it is private or the query only begun."""
+            body = read(await content(request, max_body))
+            if body.private or body.begun:
+                found = await self.search.predict(body.text, body.n, body.segment, prefix=body.begun)
+                return json(_plain(found))
+            known = _visitor(request)
+            visitor = known or secrets.token_hex(16)
+            compared = self.study and is_compared(visitor)
+            found = await self.search.search(body.text, body.n, visitor, body.segment, compared)
+            answer = json(_plain(found))
+            if known is None:
+                answer.set_cookie(COOKIE, visitor, max_age=YEAR, httponly=True, samesite="strict", path="/search")
+            return answer
+
+        @app.post("/search/clicks", openapi_extra=gives(), tags=["search"])
+        async def click(request: Request) -> Response:
+            """What was clicked; several calls add up until one is final."""
+            body = clicked(await content(request, max_body))
+            return json({"verdict": await self.search.learn(body.impression, body.clicks, body.final)})
+
+        @app.post("/search/undo", openapi_extra=gives(), tags=["search"])
+        async def undo(request: Request) -> Response:
+            """Take a click back; what was learned since is learned again without it."""
+            body = undone(await content(request, max_body))
+            return json({"undone": await self.search.undo(body.impression, body.id)})
+
+        @app.get("/search/why", openapi_extra=gives(), tags=["search"])
+        async def why(impression: str = "", id: str = "") -> Response:
+            """What each value of a document adds to its score, the largest first."""
+            return json(await self.search.explain(impression, id))
+
+        @app.get("/search/document", openapi_extra=gives(), tags=["search"])
+        async def document(id: str = "") -> Response:
+            """Title and text of a document, as plain text."""
+            found = await asyncio.to_thread(self.engine.document, id)
+            if found is None:
+                raise NotFound(f"there is no document {id!r:.80}")
+            return json({"id": found.id, "title": found.title, "body": found.body, "at": found.at or None})
+
+        @app.post("/search/forget", openapi_extra=gives(), tags=["search"])
+        async def forget(request: Request) -> Response:
+            """Forget a query, a visitor or all that is older than some days, and what was learned from it."""
+            body = forgotten(await content(request, max_body))
+            return json({"forgotten": await self.search.forget(body.query, body.visitor, body.days)})
+
+        @app.post("/search/forget-me", openapi_extra=gives(), tags=["search"])
+        async def forget_me(request: Request) -> Response:
+            """Forget everything that this visitor has asked and clicked, and the visitor."""
+            visitor = _visitor(request)
+            answer = json({"forgotten": 0 if visitor is None else await self.search.forget(visitor=visitor)})
+            answer.delete_cookie(COOKIE, path="/search")
+            return answer
+
+        @app.post("/search/refresh", openapi_extra=gives(), tags=["search"])
+        async def refresh() -> Response:
+            """Read what is new or has changed in the documents; what was learned stays."""
+            return json(_of_refresh(await asyncio.to_thread(self._refresh)))
+
+        @app.get("/search/status", openapi_extra=gives(), tags=["search"])
+        async def status() -> Response:
+            """What is indexed, what was learned, and how the learned order fares against the engine's."""
+            report = ranker_report(self.search.service, RANKER)
+            kept = {name: report[name] for name in ("state", "counts", "health", "comparison", "frozen")}
+            study = study_report(self.search.service.ranker(RANKER).projection.counters.comparison)
+            limits = {"candidates": CANDIDATES, "shown": SHOWN}
+            return json(_of_refresh(self.found) | kept | limits | {"study": study if self.study else None})
+
+        @app.get("/search/study.{form}", openapi_extra=gives(), tags=["search"])
+        async def study(form: str) -> Response:
+            """Every compared list with its winner, as study.jsonl or study.parquet; study.json is the standing."""
+            service = self.search.service
+            if form == "json":
+                return json(study_report(service.ranker(RANKER).projection.counters.comparison))
+            records = whole(service.store, service.ranker(RANKER).entity, service.settings.data, service.log.last)
+            if form == "jsonl":
+                return StreamingResponse(_on_thread(study_lines(records)), media_type="application/x-ndjson")
+            if form == "parquet":
+                file = await asyncio.to_thread(study_parquet, records)
+                return Response(file, media_type="application/vnd.apache.parquet")
+            raise NotFound("the study is there as study.json, study.jsonl and study.parquet")
+
+        @app.get("/search", include_in_schema=False)
+        async def page() -> Response:
+            return FileResponse(PAGE / "index.html")
+
+        app.mount("/search/page", StaticFiles(directory=PAGE), name="search page")
+
+    def _refresh(self) -> Refresh:
+        if not self._refreshing.acquire(blocking=False):
+            raise InvalidInput("the documents are being read already")
+        try:
+            self.found = self.engine.refresh(self.source)
+        finally:
+            self._refreshing.release()
+        return self.found
+
+
+def _visitor(request: Request) -> str | None:
+    """Who asks, by a cookie that we have given."""
+    value = request.cookies.get(COOKIE, "")
+    return value if VISITOR.fullmatch(value) else None
+
+
+def _plain(found: Results) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return plain
+
+
+def _of_refresh(found: Refresh) -> dict[str, Any]:
+    skipped = [{"what": what, "reason": reason} for what, reason in list(found.skipped.items())[:MAX_SKIPPED]]
+    counts = {name: getattr(found, name) for name in ("documents", "added", "changed", "removed")}
+    return counts | {"n_skipped": len(found.skipped), "skipped": skipped}
+
+
+async def _on_thread(parts: Iterator[bytes]) -> Any:
+    while (part := await asyncio.to_thread(next, parts, None)) is not None:
+        yield part

@@ -1,0 +1,87 @@
+"""A study with visitors: half teach, half are shown the learned order mixed with the engine's and teach nobody."""
+
+import hashlib
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rankloop.core.plain import from_plain
+from rankloop.core.types import Clicks
+from rankloop.interleaving import Comparison, Mixed, credit
+from rankloop.service.log.events import Record
+from rankloop.service.log.projection import TEAM_DRAFT, OpenImpression, closed_impressions
+
+SURE = 0.05  # a p-value below it, whenever it is looked at, ends the study
+COLUMNS = pa.schema(
+    [
+        ("at", pa.float64()),
+        ("impression", pa.string()),
+        ("visitor", pa.string()),
+        ("query", pa.string()),
+        ("state", pa.int64()),
+        ("learned", pa.float64()),
+        ("engine", pa.float64()),
+        ("winner", pa.string()),
+    ]
+)
+
+
+def is_compared(visitor: str) -> bool:
+    """Which half a visitor belongs to, always the same one."""
+    return hashlib.sha256(visitor.encode()).digest()[0] % 2 == 1
+
+
+def study_report(comparison: Comparison) -> dict[str, Any]:
+    """Wins and losses of the learned order, and whether they can be chance: that may be asked after every visitor."""
+    p_value = comparison.p_value_at_any_time
+    leads = "learned" if comparison.wins > comparison.losses else "engine"
+    return {
+        "wins": comparison.wins,
+        "losses": comparison.losses,
+        "ties": comparison.ties,
+        "p_value": p_value,
+        "verdict": f"{leads} order is better" if p_value < SURE else "open",
+    }
+
+
+def study_rows(records: Iterator[Record]) -> Iterator[dict[str, Any]]:
+    """Every compared list that has closed, with the clicks that each side earned."""
+    for record, impression in closed_impressions(records):
+        ranked = impression.ranked
+        if ranked.mixed is None:
+            continue
+        learned, engine = _earned(impression)
+        yield {
+            "at": record.at,
+            "impression": ranked.impression,
+            "visitor": ranked.user,
+            "query": ranked.query_id,
+            "state": ranked.state_number,
+            "learned": learned,
+            "engine": engine,
+            "winner": "learned" if learned > engine else "engine" if engine > learned else "neither",
+        }
+
+
+def study_lines(records: Iterator[Record]) -> Iterator[bytes]:
+    for row in study_rows(records):
+        yield msgspec.json.encode(row) + b"\n"
+
+
+def study_parquet(records: Iterator[Record]) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(study_rows(records)), COLUMNS), sink)
+    return sink.getvalue()
+
+
+def _earned(impression: OpenImpression) -> tuple[float, float]:
+    mixed, feedback = from_plain(impression.ranked.mixed, Mixed, "mixed"), impression.feedback
+    items = np.array(feedback.items if feedback else [], dtype=np.int64)
+    values = np.array(feedback.values if feedback else [], dtype=np.float64)
+    learned, engine = credit(TEAM_DRAFT, mixed, Clicks(items, values))
+    return float(learned), float(engine)
