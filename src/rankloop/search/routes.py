@@ -19,6 +19,7 @@ from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearc
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
 from rankloop.service.http.codec import content, decoder, json
 from rankloop.service.http.openapi import gives
+from rankloop.service.jobs.history import history_of
 from rankloop.service.log.archive import whole
 from rankloop.service.reports import ranker_report
 from rankloop.service.requests import Strict
@@ -159,6 +160,12 @@ class SearchCalls:
             study = study_report(self.search.service.ranker(RANKER).projection.counters.comparison)
             limits = {"candidates": CANDIDATES, "shown": SHOWN}
             return json(_of_refresh(self.found) | kept | limits | {"study": study if self.study else None})
+
+        @app.get("/search/history", openapi_extra=gives(), tags=["search"])
+        async def history() -> Response:
+            """How counts and click rates came about: at most a few hundred points, for curves."""
+            points = await asyncio.to_thread(history_of, self.search.service.ranker(RANKER))
+            return json({"points": [point._asdict() for point in points]})
 
         @app.get("/search/study.{form}", openapi_extra=gives(), tags=["search"])
         async def study(form: str) -> Response:

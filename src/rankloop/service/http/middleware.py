@@ -16,7 +16,7 @@ from rankloop.service.settings import LOOPBACK, Settings
 
 OPEN = re.compile(r"^/($|healthz$|readyz$|page/|search/page/|favicon\.ico$)")
 RANKING = re.compile(r"^(/(rankers|experiments)/[^/]+/(rank|feedback)(:batch)?|/search(/(clicks|undo|forget-me))?)$")
-READING = re.compile(r"^/search/(status|why|document)$")
+READING = re.compile(r"^/search/(status|history|why|document)$")
 SEARCH_PAGE = "/search"
 STATE = re.compile(r"^/rankers/[^/]+/state$")
 SECURITY = (
@@ -31,7 +31,7 @@ SECURITY = (
 _NAME = re.compile(r"^/(rankers|experiments|catalogues|log)/[^/]+")
 _KNOWN = re.compile(
     r"^/(|rankers|experiments|catalogues(/\{name\})?|events|log/\{name\}|healthz|readyz|metrics|docs|openapi\.json|demo/people"
-    r"|search(/(clicks|undo|why|document|forget|forget-me|refresh|status|study\.\w+))?"
+    r"|search(/(clicks|undo|why|document|forget|forget-me|history|refresh|status|study\.\w+))?"
     r"|(rankers|experiments)/\{name\}(/(rank|feedback|rank:batch|feedback:batch|state|snapshots|history|rollback|freeze|resume"
     r"|clone|forget|schema|explain|weights))?)$"
 )

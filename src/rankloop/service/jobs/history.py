@@ -16,7 +16,7 @@ EVERY = 1.0  # seconds between two samples of a ranker
 MAX_POINTS = 240  # points kept in memory; then every second one goes, and new ones come half as often
 SNAPSHOTS = 60  # points read from the log, of the time before the service started
 WEIGHTS = 12
-KEPT = ("ctr", "ctr_recent", "ndcg", "exploration_cost", "swap_probability", "refused")
+KEPT = ("ctr", "ctr_recent", "ctr_first", "click_position", "ndcg", "exploration_cost", "swap_probability", "refused")
 
 
 class Point(NamedTuple):
@@ -78,7 +78,8 @@ def point_of(at: float, runtime: "RankerRuntime", counters: Counters, state: Any
     """What is worth a curve."""
     health = health_of(counters, runtime.config, state, refused)
     kept = {name: health[name] for name in KEPT if name in health}
-    return Point(at, {"learned": learned}, kept, weights_of(runtime.config, state, WEIGHTS))
+    counts = {"learned": learned, "wins": counters.wins, "losses": counters.losses, "impressions": counters.impressions}
+    return Point(at, counts, kept, weights_of(runtime.config, state, WEIGHTS))
 
 
 def _at_snapshot(runtime: "RankerRuntime", number: int, at: float) -> Point | None:

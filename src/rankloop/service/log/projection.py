@@ -88,6 +88,11 @@ class Counters(msgspec.Struct):
         self.ties += difference == 0
         self.losses += difference < 0
 
+    def click_position(self) -> float | None:
+        """The mean position of a click, counted from 1; None before the first."""
+        clicks = sum(self.clicked_at)
+        return sum(position * count for position, count in enumerate(self.clicked_at, 1)) / clicks if clicks else None
+
     def drift(self) -> float:
         """How far the click rate of late lies from the one of longer ago, in standard errors."""
         spread = math.sqrt(max(self.slow * (1 - self.slow), 1e-4) * FAST / (2 - FAST))

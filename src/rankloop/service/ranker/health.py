@@ -18,6 +18,8 @@ def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int
         "ctr": ratio(counters.clicked, counters.counted),
         "ctr_recent": counters.fast if counters.counted else None,
         "ctr_by_position": [clicked / shown for clicked, shown in zip(counters.clicked_at, counters.shown_at) if shown],
+        "ctr_first": ratio(counters.clicked_at[0], counters.shown_at[0]),
+        "click_position": counters.click_position(),
         "ndcg": ratio(counters.ndcg, counters.graded),
         "drift": counters.drift(),
         **_reports(config, state),
