@@ -18,7 +18,7 @@ AS_IT_IS = ("phrase", "proximity", "coverage", "coverage_title", "exact_title")
 LENGTHS = {"title_length": 3.0, "body_length": 5.0}  # log(1 + words) of a usual title and a usual body
 YEAR = 365.25 * 86_400.0
 STEP = 1024  # numbers are told in such parts of one, which takes little room in the log
-WORDS = 6  # of a query that are remembered with the documents that belong to them
+WORDS = 3  # of a query that are remembered with the documents that belong to them
 BITS = 20
 LINEAR = {"kind": "number", "scale": "linear"}
 

@@ -22,7 +22,7 @@ LEARNER = {
     "inner": {"kind": "click_residuals"},
     "rate": 0.1,
     "prior": 1.0,
-    "memory_rate": 0.35,
+    "memory_rate": 0.5,
     "memory_prior": 0.3,
     "by_query": True,
 }
