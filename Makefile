@@ -26,7 +26,7 @@ $(READY): pyproject.toml constraints.txt
 	@if [ -z '$(PYTHON)' ]; then echo 'rankloop needs Python 3.11 or newer on the PATH'; exit 2; fi
 	@echo 'set-up: installing into $(VENV) (once)'
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	@$(PIP) -e '.[data,serve,test]'
+	@$(PIP) -e '.[data,search,serve,test]'
 	@touch $@
 
 $(NUMBA_CACHE_DIR)/.warm: $(READY)
