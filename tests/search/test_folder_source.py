@@ -32,7 +32,7 @@ def test_formats_become_titles_and_plain_text(tmp_path: Path) -> None:
     assert documents["b.html"][1:3] == ("A <b> page", "Top\nSeen")
     assert documents["c.rst"].title == "A heading"
     assert "See there and code." in documents["c.rst"].body
-    assert documents["d.eml"][1:] == ("Hello", "a@b.c\nA letter", 3600.0)
+    assert documents["d.eml"][1:4] == ("Hello", "a@b.c\nA letter", 3600.0)
     assert documents["e.txt"].body == "Grüße\naus Köln"
     assert "зима" in documents["f.txt"].body
 
@@ -50,7 +50,7 @@ def test_what_cannot_be_read_is_listed(tmp_path: Path) -> None:
     assert list(documents) == ["good.txt"]
     assert skipped == {
         "empty.txt": "there is no text in it",
-        "out.txt": "it leads outside the folder",
+        "out.txt": "it is a link, which is not followed",
         "picture.png": "it is not a text",
     }
 
