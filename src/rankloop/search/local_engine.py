@@ -12,11 +12,11 @@ import numpy as np
 from rankloop.core.errors import Conflict, InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.search.engine import NO_FIELDS, Candidate, Document, Snippet, TextQuery
-from rankloop.search.indexes.document_table import DocumentTable, joined, numbers_of
+from rankloop.search.indexes.document_table import DocumentTable, joined
 from rankloop.search.indexes.sqlite_index import SqliteIndex
 from rankloop.search.indexes.tantivy_index import TantivyIndex, is_installed
 from rankloop.search.indexes.text_index import Damaged, IndexQuery, TextIndex
-from rankloop.search.indexes.word_stems import WordStems
+from rankloop.search.indexes.word_stems import StemNumbers, WordStems
 from rankloop.search.match_kernel import Corpus, Texts, matches
 from rankloop.search.snippet import snippet_of
 from rankloop.search.source import Source
@@ -30,7 +30,6 @@ except ImportError:  # Windows
 FORMAT = "2"  # of the folder and of what readers make of files; an index of another format is made again
 INDEXES: dict[str, Any] = {"tantivy": TantivyIndex, "sqlite": SqliteIndex}
 MAX_EXPANSIONS = 50  # words that a beginning may stand for
-MAX_KNOWN = 500_000  # words that are remembered while documents are read
 WITHOUT_TANTIVY = "tantivy is not installed, so SQLite searches, slower: pip install 'rankloop[search]'"
 
 
@@ -87,7 +86,7 @@ class LocalEngine:
         self.table = DocumentTable(self._folder / "documents.sqlite")
         self.index: TextIndex = INDEXES[self.kind](self._folder / self.kind, self._language)
         self._stems_of = WordStems(self.index.stemmed)
-        self._numbers: dict[str, int] = {}
+        self._numbers_of = StemNumbers()
 
     def close(self) -> None:
         self.index.close()
@@ -121,7 +120,8 @@ class LocalEngine:
 
     def _read(self, source: Source) -> Refresh:
         before = self.table.entries()
-        number, there, added, changed, written = self.table.next_number(), set[str](), 0, 0, set[str]()
+        number, there, added, changed = self.table.next_number(), set[str](), 0, 0
+        stems_of = WordStems(self.index.stemmed, self.table.add_words)
         for id, stamp, document in source.documents({id: entry.stamp for id, entry in before.items()}):
             if id in there:
                 source.skipped.add(id, "there is another document of this id; the first one counts")
@@ -131,7 +131,7 @@ class LocalEngine:
                 continue
             if id in before:
                 self.index.remove(before[id].number)
-            self._add(number, stamp, document, written)
+            self._add(number, stamp, document, stems_of)
             number, added, changed = number + 1, added + (id not in before), changed + (id in before)
         if not there:
             reasons = "".join(f"; {what}: {reason}" for what, reason in list(source.skipped.items())[:3])
@@ -143,23 +143,10 @@ class LocalEngine:
         self.table.note(next_number=number)
         return Refresh(added, changed, len(gone), 0, source.skipped)
 
-    def _add(self, number: int, stamp: str, document: Document, written: set[str]) -> None:
-        parts = words_in(document.title), words_in(document.body)
-        title, body = map(self._stems_of, parts)
+    def _add(self, number: int, stamp: str, document: Document, stems_of: WordStems) -> None:
+        title, body = stems_of(words_in(document.title)), stems_of(words_in(document.body))
         self.index.add(number, title, body)
         self.table.put(number, stamp, document, self._numbers_of(title), self._numbers_of(body))
-        new = {word: stem for part, stems in zip(parts, (title, body)) for word, stem in zip(part, stems)}
-        for word in written.intersection(new):
-            del new[word]
-        if len(written) > MAX_KNOWN:
-            written.clear()
-        written.update(new)
-        self.table.add_words(new.items())
-
-    def _numbers_of(self, stems: Sequence[str]) -> Ints:
-        if len(self._numbers) > MAX_KNOWN:
-            self._numbers.clear()
-        return numbers_of(stems, self._numbers)
 
     def _commit(self) -> None:
         try:
@@ -198,11 +185,11 @@ class LocalEngine:
         titles, bodies = joined([row.title for row in known]), joined([row.body for row in known])
         expansions = self._expansions(query)
         if expansions:  # each of them counts as the word that was begun
-            last = numbers_of(stems[-1:], {})[0]
+            last = self._numbers_of(stems[-1:])[0]
             frequencies[-1] = np.maximum(frequencies[-1], self.index.frequencies(expansions).max(axis=0))
             titles, bodies = (_replaced(texts, self._numbers_of(expansions), last) for texts in (titles, bodies))
         corpus = Corpus(n_documents, mean_lengths, np.minimum(frequencies, n_documents))
-        numbers, whole = numbers_of(stems, {}), numbers_of(self._stems_of(words_in(query.text)), {})
+        numbers, whole = self._numbers_of(stems), self._numbers_of(self._stems_of(words_in(query.text)))
         dates = np.array([row.at for row in known], dtype=np.float64)
         return matches(numbers, whole, corpus, titles, bodies, dates)
 

@@ -49,8 +49,8 @@ def words_in(text: str) -> list[str]:
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether it is a letter of a script in which a word is several of them, with no spaces between."""
-    return UNSPACED.match(word) is not None
+    """Whether letters are in it of a script in which a word is several of them, with no spaces between."""
+    return UNSPACED.search(word) is not None
 
 
 def runs_of(words: Sequence[str]) -> list[tuple[str, ...]]:
@@ -64,6 +64,9 @@ def runs_of(words: Sequence[str]) -> list[tuple[str, ...]]:
 
 def pieces_of(text: str) -> Iterator[Piece]:
     """The words of a text with where they stand, in characters."""
+    if text.isascii():
+        yield from (Piece(match.start(), match.end(), match[0]) for match in PLAIN.finditer(text.lower()))
+        return
     for match in PIECE.finditer(text):
         start, end = match.span()
         if match[0].isalnum() and not is_unspaced(match[0]):

@@ -10,9 +10,10 @@ HIDDEN = {"script", "style", "template", "noscript", "head", "svg", "math", "ifr
 OF_HEAD = {"head", "title", "meta", "link", "base", "script", "style", "template", "noscript"}
 INLINE = {"a", "abbr", "b", "bdi", "cite", "code", "em", "font", "i", "kbd", "mark", "q", "s", "samp", "small", "span"}
 INLINE |= {"strong", "sub", "sup", "time", "tt", "u", "var", "wbr"}
+WITHIN_LINES = INLINE | HIDDEN - {"head"}
 CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})""", re.I)
-# What follows the name of a tag goes on to its end, over quoted values, but never over the next "<".
-TAG = re.compile(r"""<(/?)([a-zA-Z][^\s<>/"']{0,40})(?>[^<>"']+|"[^"<]*"|'[^'<]*'|["'])*+>|<!--|<[!?]""")
+# What follows the name of a tag goes on to its end, over values in quotes, but otherwise never over the next "<".
+TAG = re.compile(r"""<(/?)([a-zA-Z][^\s<>/"']{0,40})(?>[^<>"']+|"[^"]{0,1000}"|'[^']{0,1000}'|["'])*+>|<!--|<[!?]""")
 
 
 class _Reader:
@@ -47,11 +48,11 @@ class _Reader:
     def _open(self, tag: str, is_closed: bool) -> None:
         if self._hidden[:1] == ["head"] and tag not in OF_HEAD:
             self._hidden.clear()  # whatever else stands there begins the body
-        if tag in HIDDEN and not is_closed:
+        if tag in HIDDEN and (tag in RAW or not is_closed):
             self._hidden.append(tag)
         if (tag == "title" and not self.title and self._hidden in ([], ["head"])) or (tag == "h1" and not self.heading):
             self._within = tag
-        if tag not in INLINE:
+        if tag not in WITHIN_LINES:
             self.pieces.append("\n")
 
     def _close(self, tag: str) -> None:
@@ -59,7 +60,7 @@ class _Reader:
             del self._hidden[self._hidden.index(tag) :]
         if tag == self._within:
             self._within = ""
-        if tag not in INLINE:
+        if tag not in WITHIN_LINES:
             self.pieces.append("\n")
 
     def _text(self, text: str) -> None:

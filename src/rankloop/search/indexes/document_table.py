@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import xxhash
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.search.engine import Document
 from rankloop.search.indexes.text_index import Damaged
+from rankloop.search.indexes.word_stems import NUMBER
 from rankloop.search.match_kernel import Texts
 
 MAX_WORDS = 20_000  # of a text that are kept to compare queries with; the index has all of them
 MAX_BEGINNINGS = 2_000
-NUMBER = np.dtype("<u4")
 TABLES = """
 CREATE TABLE IF NOT EXISTS documents (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, at REAL NOT NULL,
@@ -74,7 +73,7 @@ class DocumentTable:
         """A document in place of the one that had its id."""
         self.remove(document.id)
         row = number, document.id, stamp, document.at, _packed(title), _packed(body)
-        text = number, document.title, document.body, json.dumps(dict(document.fields))
+        text = number, document.title, document.body, json.dumps(dict(document.fields)) if document.fields else "{}"
         with readable(self._path):
             self._writer.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)", row)
             self._writer.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", text)
@@ -165,15 +164,6 @@ def readable(path: Path) -> Iterator[None]:
         raise InvalidInput(f"{path}: {reason}") from None
 
 
-def numbers_of(words: Sequence[str], known: dict[str, int]) -> Ints:
-    """Words as numbers of 32 bits, the same everywhere; `known` keeps those that were needed before."""
-    first = words[:MAX_WORDS]
-    for word in first:
-        if word not in known:
-            known[word] = xxhash.xxh32_intdigest(word.encode(errors="replace"))
-    return np.fromiter((known[word] for word in first), NUMBER, len(first))
-
-
 def joined(parts: Sequence[bytes]) -> Texts:
     """Packed words of several texts, side by side."""
     starts = np.zeros(len(parts) + 1, np.int64)
@@ -182,7 +172,7 @@ def joined(parts: Sequence[bytes]) -> Texts:
 
 
 def _packed(words: Ints) -> bytes:
-    return words.astype(NUMBER).tobytes()
+    return words[:MAX_WORDS].astype(NUMBER).tobytes()
 
 
 def _marks(values: Sequence[object]) -> str:
