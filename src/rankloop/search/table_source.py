@@ -80,7 +80,10 @@ def _text(value: Any) -> str:
 
 def _opened(path: Path) -> TextIO:
     with path.open("rb") as file:
-        encoding = encoding_of(file.read(SAMPLE))
+        try:
+            encoding = encoding_of(file.read(SAMPLE))
+        except InvalidInput as error:
+            raise InvalidInput(f"{path.name}: {error}") from None
     return path.open(encoding="utf-8-sig" if encoding == "utf-8" else encoding, errors="replace", newline="")
 
 
@@ -107,7 +110,7 @@ def _csv(path: Path, skip: Skip) -> Iterator[Any]:
             try:
                 row = _next(rows)
             except csv.Error as error:
-                skip(f"line {rows.line_num}", f"{error}; what follows is not read")
+                skip(f"line {rows.line_num + 1}", f"{error}; what follows is not read")
                 return
             if row is None:
                 return
