@@ -28,7 +28,8 @@ def test_markdown_links_and_pictures_leave_their_words() -> None:
 
 
 def test_restructured_text() -> None:
-    text = "=====\n Top\n=====\n\nSee :ref:`there <x>`, ``code``, `link <http://x>`_ and *more*.\n\n.. note:: gone\n   kept\n"
+    text = "=====\n Top\n=====\n\n"
+    text += "See :ref:`there <x>`, ``code``, `link <http://x>`_ and *more*.\n\n.. note:: gone\n   kept\n"
     found = read_restructured(text.encode())
     assert found.title == "Top"
     assert "See there, code, link and more." in found.body
