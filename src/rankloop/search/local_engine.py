@@ -89,9 +89,12 @@ class LocalEngine:
         self._numbers_of = StemNumbers()
 
     def close(self) -> None:
+        """Leave the folder to others; once is enough."""
         self.index.close()
         self.table.close()
-        os.close(self._lock)
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
 
     @property
     def n_documents(self) -> int:

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.search.engine import Document
-from rankloop.search.indexes.text_index import Damaged
+from rankloop.search.indexes.text_index import NO_SPACE, UNWRITTEN, Damaged
 from rankloop.search.indexes.word_stems import NUMBER
 from rankloop.search.match_kernel import Texts
 
@@ -104,12 +104,10 @@ class DocumentTable:
             self._writer.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
     def commit(self) -> None:
-        with readable(self._path):
-            self._writer.commit()
+        finish(self._writer.commit, self._writer, self._path)
 
     def rollback(self) -> None:
-        with readable(self._path):
-            self._writer.rollback()
+        finish(self._writer.rollback, self._writer, self._path)
 
     def count(self) -> tuple[int, Floats]:
         """How many documents there are, and the mean length of their titles and bodies in words."""
@@ -151,6 +149,13 @@ def opened(path: Path, tables: str) -> tuple[sqlite3.Connection, sqlite3.Connect
         return writer, reader
 
 
+def finish(end: Callable[[], None], connection: sqlite3.Connection, path: Path) -> None:
+    """End a transaction, and give back the space that its journal took."""
+    with readable(path):
+        end()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
     """What SQLite says about a file, in words that name it."""
@@ -159,9 +164,14 @@ def readable(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", None) in BROKEN:
             raise Damaged(f"{path}: {error}") from None
-        full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-        reason = "there is no space left on the device; what was indexed before is kept" if full else error
-        raise InvalidInput(f"{path}: {reason}") from None
+        raise InvalidInput(f"{path}: {_reason(error)}") from None
+
+
+def _reason(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return NO_SPACE
+    return f"{error} ({UNWRITTEN})" if code == sqlite3.SQLITE_IOERR else str(error)
 
 
 def joined(parts: Sequence[bytes]) -> Texts:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rankloop.core.types import Floats
-from rankloop.search.indexes.document_table import opened, readable
+from rankloop.search.indexes.document_table import finish, opened, readable
 from rankloop.search.indexes.text_index import IndexQuery, check_language
 
 MAX_KNOWN = 10_000  # words whose frequencies are kept until the next commit
@@ -69,13 +69,11 @@ class SqliteIndex:
             self._writer.execute("DELETE FROM stems WHERE rowid = ?", (number,))
 
     def commit(self) -> None:
-        with readable(self._path):
-            self._writer.commit()
+        finish(self._writer.commit, self._writer, self._path)
         self._known.clear()
 
     def rollback(self) -> None:
-        with readable(self._path):
-            self._writer.rollback()
+        finish(self._writer.rollback, self._writer, self._path)
 
     def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
         """By FTS5's own BM25."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import Floats
-from rankloop.search.indexes.text_index import Damaged, IndexQuery, check_language
+from rankloop.search.indexes.text_index import NO_SPACE, UNWRITTEN, Damaged, IndexQuery, check_language
 
 FIELDS = ("title", "body")
 HEAP = 64_000_000  # bytes that the writer fills before it writes a segment
@@ -136,6 +136,6 @@ def _reason(error: Exception) -> str:
     text = " ".join(str(error).split())
     if "LockBusy" in text or "Lockfile" in text:
         return "another process is writing to this index; stop it first"
-    if "No space left" in text or "StorageFull" in text or "code: 28" in text:
-        return "there is no space left on the device; what was indexed before is kept"
-    return text
+    if "No space left" in text or "StorageFull" in text:
+        return NO_SPACE
+    return f"{text} ({UNWRITTEN})" if "killed" in text else text

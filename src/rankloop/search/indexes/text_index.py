@@ -6,6 +6,8 @@ from typing import NamedTuple, Protocol
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 
+NO_SPACE = "there is no space left on the device; what was indexed before is kept"
+UNWRITTEN = "is there space left on the device? What was indexed before is kept"
 LANGUAGES = frozenset(
     {
         *("arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian"),

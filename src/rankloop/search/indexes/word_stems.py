@@ -1,6 +1,6 @@
 """Stems of words, and stems as numbers, each computed once."""
 
-from collections.abc import Callable, ItemsView, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import xxhash
@@ -20,7 +20,7 @@ class WordStems:
     def __init__(
         self,
         stemmed: Callable[[list[str]], list[str]],
-        on_new: Callable[[ItemsView[str, str]], None] = lambda stems: None,
+        on_new: Callable[[Iterable[tuple[str, str]]], None] = lambda stems: None,
     ) -> None:
         self._stemmed, self._on_new = stemmed, on_new
         self._known: dict[str, str] = {}
