@@ -1,112 +1,415 @@
-"""Both indexes behind the three calls of an engine: what is found, what matches, and what a refresh changes."""
+"""Both indexes behind the engine: what is found, what a refresh changes, and what is left when things go wrong."""
 
-import json
-import math
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests.search.sources import Listed
 
-from rankloop.core.errors import InvalidInput
-from rankloop.search.engine import MATCHES, Engine
+from rankloop.core.errors import Conflict, InvalidInput, NotFound
+from rankloop.search import local_engine
+from rankloop.search.engine import MATCHES, Document
+from rankloop.search.folder_source import FolderSource
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.table_source import TableSource
+from rankloop.search.source import Found
 from rankloop.search.text_query import read_text
 
-ROWS = [
-    {"id": "wing", "title": "Wing in a slipstream", "body": "Lift of a wing in the slipstream of a propeller."},
-    {"id": "heat", "title": "Heat of composite slabs", "body": "Conduction of heat; a wing is heated too."},
-    {"id": "shell", "title": "Buckling shells", "body": "Thin shells buckle. 日本語の文"},
+DOCUMENTS = [
+    Document("wing", "Wing in a slipstream", "Lift of a wing in the slipstream of a propeller.", 7.0, {"by": "acme"}),
+    Document("heat", "Heat of composite slabs", "Conduction of heat; a wing is heated too."),
+    Document("shell", "Buckling shells", "Thin shells buckle. 日本語の文"),
 ]
+KINDS = ["tantivy", "sqlite"]
 
 
-@pytest.fixture(params=["tantivy", "sqlite"])
+@pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
-    if request.param == "tantivy":
-        pytest.importorskip("tantivy")
     return str(request.param)
 
 
-def source(folder: Path, rows: list[dict[str, str]]) -> TableSource:
-    path = folder / "rows.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    return TableSource(path)
-
-
-def found(engine: LocalEngine, text: str) -> list[str]:
-    return [candidate.id for candidate in engine.candidates(read_text(text), 10)]
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
 
 
 @pytest.fixture
-def engine(tmp_path: Path, kind: str) -> LocalEngine:
-    engine = LocalEngine(tmp_path / "data", kind)
-    engine.refresh(source(tmp_path, ROWS))
-    return engine
+def engine(folder: Path, kind: str) -> Iterator[LocalEngine]:
+    engine = LocalEngine(folder, kind)
+    engine.refresh(Listed(DOCUMENTS))
+    yield engine
+    engine.close()
 
 
-def test_it_is_an_engine_that_finds_by_stem_phrase_and_beginning(engine: LocalEngine) -> None:
-    assert isinstance(engine, Engine)
+def found(engine: LocalEngine, text: str, prefix: bool = False) -> list[str]:
+    return [candidate.id for candidate in engine.candidates(read_text(text, prefix=prefix), 10)]
+
+
+def test_words_stems_phrases(engine: LocalEngine) -> None:
     assert found(engine, "wings") == ["wing", "heat"]
     assert found(engine, 'the "composite slabs"') == ["heat"]
-    assert found(engine, "buck*") == ["shell"]
-    assert found(engine, "日本") == ["shell"]
+    assert found(engine, '"slabs composite"') == []
+    assert found(engine, '"wing in the slipstream"') == ["wing"]
+    assert found(engine, 'shells "a wing"') == ["wing", "heat"]  # not shell, which lacks the phrase
 
 
-@pytest.mark.parametrize("text", ["", '"" ( ) * - : ~', "qzx", "\N{GREEK SMALL LETTER OMEGA}"])
+@pytest.mark.parametrize("typed", ["b", "bu", "buck", "buckl", "buckli", "bucklin", "buckling", "buck*"])
+def test_every_beginning_of_a_word_finds_it(engine: LocalEngine, typed: str) -> None:
+    """Also where the stem is shorter than what was typed: buckling is found as buckl."""
+    assert found(engine, typed, prefix=True) == ["shell"]
+    rows = engine.features(read_text(typed, prefix=True), ["shell", "wing"])
+    assert rows[:, MATCHES.index("coverage")].tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("text", ["", "  ", '"" ( ) * - : ~', "qzx", "Ω", "* *", '"'])
 def test_nothing_to_look_for_finds_nothing(engine: LocalEngine, text: str) -> None:
     assert found(engine, text) == []
+    assert engine.features(read_text(text), ["wing"])[0, :7].tolist() == [0.0] * 7
 
 
-def test_matches_are_those_of_the_formulas(engine: LocalEngine) -> None:
-    rows = engine.features(read_text("composite wing"), ["wing", "heat"])
-    wing, heat = (dict(zip(MATCHES, row)) for row in rows)
-    rare, common = math.log(1 + (3 - 1 + 0.5) / 1.5), math.log(1 + (3 - 2 + 0.5) / 2.5)  # in 1 and in 2 of 3 texts
-    assert heat["coverage"] == pytest.approx(1.0)
-    assert wing["coverage"] == pytest.approx(common / (rare + common))
-    assert heat["coverage_title"] == pytest.approx(rare / (rare + common))
-    lengths = [len(engine.index.stems(row["title"])) for row in ROWS]
-    spread = 1.2 * (0.25 + 0.75 * lengths[1] / (sum(lengths) / 3))
-    assert heat["bm25_title"] == pytest.approx(rare * 2.2 / (1 + spread))
-    assert (wing["title_length"], heat["title_length"]) == (lengths[0], lengths[1])
+SCRIPTS = {
+    "ru": "Москва зимой, ёлки",
+    "ar": "مرحبا بالعالم",
+    "hi": "हिन्दी में खोज",
+    "ko": "한국어 검색 엔진",
+    "el": "Καλημέρα κόσμε",
+    "zh": "我爱北京天安门",
+    "ja": "東京は日本の首都です",
+    "th": "ภาษาไทยไม่มีช่องว่าง",
+    "de": "Die Straße nach Köln",
+    "emoji": "done 🎉",
+}
 
 
-def test_phrases_and_nearness_keep_the_order_of_the_words(engine: LocalEngine) -> None:
-    def match(text: str) -> dict[str, float]:
-        return dict(zip(MATCHES, engine.features(read_text(text), ["heat"])[0]))
-
-    touching, apart, turned = match("composite slabs"), match("conduction heat"), match("slabs composite")
-    assert (touching["phrase"], touching["proximity"]) == (1.0, 1.0)
-    assert (apart["phrase"], apart["proximity"]) == (0.0, pytest.approx(1 / 2))
-    assert (turned["phrase"], turned["proximity"]) == (0.0, 0.0)
-    assert match("Heat of composite SLABS!")["exact_title"] == 1.0
-    assert match("heat composite")["exact_title"] == 0.0
-
-
-def test_a_refresh_reads_what_changed_and_drops_what_is_gone(engine: LocalEngine, tmp_path: Path, kind: str) -> None:
-    assert engine.refresh(source(tmp_path, ROWS))[:4] == (0, 0, 0, 3)
-    changed = [{**ROWS[0], "body": "nothing but a rudder"}, ROWS[1], {"id": "new", "title": "Fuselage", "body": ""}]
-    assert engine.refresh(source(tmp_path, changed))[:4] == (1, 1, 1, 3)
-    assert (found(engine, "rudder"), found(engine, "propeller"), found(engine, "shells")) == (["wing"], [], [])
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("МОСКВА", ["ru"]),
+        ("мир", []),
+        ("بالعالم", ["ar"]),
+        ("खोज", ["hi"]),
+        ("검색", ["ko"]),
+        ("ΚΑΛΗΜΈΡΑ", ["el"]),
+        ("北京", ["zh"]),
+        ("京北", []),
+        ("首都", ["ja"]),
+        ("京都", []),
+        ("都", ["ja"]),
+        ("ไทย", ["th"]),
+        ("ยทไ", []),
+        ("strasse", ["de"]),
+        ("koln", ["de"]),
+        ("🎉", ["emoji"]),
+    ],
+)
+def test_other_scripts(folder: Path, kind: str, text: str, ids: list[str]) -> None:
+    """By words; in scripts without spaces by letters that touch."""
+    engine = LocalEngine(folder, kind)
+    engine.refresh(Listed([Document(id, "", body) for id, body in SCRIPTS.items()]))
+    assert found(engine, text) == ids
     engine.close()
-    again = LocalEngine(tmp_path / "data", kind)
-    assert (found(again, "fuselage"), again.document("shell")) == (["new"], None)
 
 
-def test_an_index_that_was_left_half_way_is_made_again(engine: LocalEngine, tmp_path: Path, kind: str) -> None:
-    engine.catalogue.note(writing=1)
-    engine.catalogue.commit()
+@pytest.mark.parametrize(
+    ("language", "written", "typed"),
+    [
+        ("english", "résumés", "resume"),
+        ("english", "running", "runs"),
+        ("german", "Häusern", "haus"),
+        ("french", "chanteuses", "chanteuse"),
+        ("russian", "книгами", "книга"),
+        ("spanish", "canciones", "canción"),
+    ],
+)
+def test_stemming_by_language(folder: Path, language: str, written: str, typed: str) -> None:
+    engine = LocalEngine(folder, "tantivy", language)
+    engine.refresh(Listed([Document("a", "", written)]))
+    assert found(engine, typed) == ["a"]
     engine.close()
-    again = LocalEngine(tmp_path / "data", kind)
-    assert again.n_documents == 0
-    assert again.refresh(source(tmp_path, ROWS)).added == 3
 
 
-def test_snippets_are_plain_text_with_ranges(engine: LocalEngine) -> None:
-    (snippet,) = engine.snippets(read_text("propellers"), ["wing"])
-    assert [snippet.text[start:end] for start, end in snippet.highlights] == ["propeller"]
+def test_sqlite_stems_english_only(folder: Path) -> None:
+    engine = LocalEngine(folder, "sqlite", "german")
+    engine.refresh(Listed([Document("a", "", "Häusern running")]))
+    assert (found(engine, "hausern"), found(engine, "haus"), found(engine, "run")) == (["a"], [], [])
+    engine.close()
 
 
-def test_unknown_documents_and_engines_are_refused(engine: LocalEngine, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="no document 'moon'"):
-        engine.features(read_text("wing"), ["moon"])
+def test_unknown_languages_engines_and_documents_are_refused(engine: LocalEngine, tmp_path: Path, kind: str) -> None:
+    with pytest.raises(InvalidInput, match="no stemming for 'klingon'; there is for arabic, danish"):
+        LocalEngine(tmp_path / "other", kind, "klingon")
     with pytest.raises(InvalidInput, match="must be one of tantivy, sqlite"):
         LocalEngine(tmp_path / "other", "elastic")
+    with pytest.raises(InvalidInput, match="no document 'moon'"):
+        engine.features(read_text("wing"), ["moon"])
+
+
+def test_without_tantivy_sqlite_searches_and_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = LocalEngine(folder)
+    assert (engine.kind, engine.note) == ("tantivy", "")
+    engine.close()
+    monkeypatch.setattr(local_engine, "is_installed", lambda: False)
+    engine = LocalEngine(folder)
+    assert engine.kind == "sqlite"
+    assert engine.note == local_engine.WITHOUT_TANTIVY
+    engine.close()
+    monkeypatch.setattr("rankloop.search.indexes.tantivy_index.is_installed", lambda: False)
+    with pytest.raises(NotFound, match=r"pip install 'rankloop\[search\]'"):
+        LocalEngine(folder, "tantivy")
+
+
+def test_texts_snippets_and_fields_come_back(engine: LocalEngine) -> None:
+    assert [engine.document(document.id) for document in DOCUMENTS] == DOCUMENTS
+    assert engine.document("moon") is None
+    assert engine.fields(["heat", "wing", "moon"]) == [{}, {"by": "acme"}, {}]
+    (first, none) = engine.snippets(read_text('propellers "a wing"'), ["wing", "moon"])
+    assert [first.text[start:end] for start, end in first.highlights] == ["a", "wing", "a", "propeller"]
+    assert none == ("", ())
+
+
+def test_the_rarest_words_of_a_query(engine: LocalEngine) -> None:
+    assert engine.rarest(read_text("wing heat conduction"), 2) == engine.stems(read_text("heat conduction"))
+    assert engine.rarest(read_text(""), 2) == []
+
+
+def test_matches_know_stems_and_titles(engine: LocalEngine) -> None:
+    rows = engine.features(read_text("Heat of composite SLABS!"), ["heat", "wing"])
+    heat, wing = (dict(zip(MATCHES, row)) for row in rows)
+    assert (heat["exact_title"], heat["coverage_title"], wing["exact_title"]) == (1.0, pytest.approx(1.0), 0.0)
+    assert (heat["title_length"], heat["body_length"], wing["at"]) == (4.0, 8.0, 7.0)
+
+
+def test_a_refresh_reads_what_changed_and_drops_what_is_gone(engine: LocalEngine, folder: Path, kind: str) -> None:
+    assert engine.refresh(Listed(DOCUMENTS))[:4] == (0, 0, 0, 3)
+    changed = [DOCUMENTS[0]._replace(body="nothing but a rudder"), DOCUMENTS[1], Document("new", "Fuselage", "")]
+    assert engine.refresh(Listed(changed))[:4] == (1, 1, 1, 3)
+    assert (found(engine, "rudder"), found(engine, "propeller"), found(engine, "shells")) == (["wing"], [], [])
+    engine.close()
+    again = LocalEngine(folder, kind)
+    assert (found(again, "fuselage"), again.document("shell"), again.n_documents) == (["new"], None, 3)
+    again.close()
+
+
+def test_files_that_change_and_go(tmp_path: Path, folder: Path, kind: str) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text(f"common {name}{name}")
+    engine, source = LocalEngine(folder, kind), FolderSource(tmp_path, without=folder)
+    assert engine.refresh(source)[:4] == (3, 0, 0, 3)
+    (tmp_path / "a.txt").unlink()
+    (tmp_path / "b.txt").write_text("common other")
+    assert engine.refresh(source)[:4] == (0, 1, 1, 2)
+    assert (found(engine, "aa"), found(engine, "bb"), found(engine, "other")) == ([], [], ["b.txt"])
+    engine.close()
+
+
+def test_of_documents_with_one_id_the_first_counts(engine: LocalEngine) -> None:
+    refresh = engine.refresh(Listed([Document("a", "first", ""), Document("a", "second", "")]))
+    assert refresh.skipped == {"a": "there is another document of this id; the first one counts"}
+    assert (found(engine, "first"), found(engine, "second")) == (["a"], [])
+
+
+def test_words_may_be_in_more_removed_documents_than_there_are(engine: LocalEngine) -> None:
+    """An index may count removed documents until it tidies up; features stay finite."""
+    for i in range(8):
+        engine.refresh(Listed([Document("only", f"wing {i}", "wing")]))
+    rows = engine.features(read_text("wing"), ["only"])
+    assert np.isfinite(rows).all()
+    assert rows[0, MATCHES.index("coverage")] == 1.0
+
+
+def test_a_source_without_text_is_an_error_and_keeps_the_index(engine: LocalEngine, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "picture.png").write_bytes(b"\0")
+    reason = r"no text that can be read in .*empty; picture.png: it is not a text"
+    with pytest.raises(InvalidInput, match=reason):
+        engine.refresh(FolderSource(tmp_path / "empty"))
+    assert found(engine, "wings") == ["wing", "heat"]
+
+
+class Breaking(Listed):
+    """Ends in an error after two documents that are new."""
+
+    def documents(self, known: Mapping[str, str]) -> Iterator[Found]:
+        yield Found("wing", "new", Document("wing", "changed", ""))
+        yield Found("more", "new", Document("more", "more", ""))
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_refresh_leaves_everything_as_it_was(engine: LocalEngine, folder: Path, kind: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        engine.refresh(Breaking([]))
+    assert (found(engine, "propeller"), found(engine, "changed more")) == (["wing"], [])
+    assert engine.refresh(Listed(DOCUMENTS))[:4] == (0, 0, 0, 3)
+    engine.close()
+    again = LocalEngine(folder, kind)
+    assert (found(again, "propeller"), again.n_documents) == (["wing"], 3)
+    again.close()
+
+
+def test_while_a_refresh_runs_the_old_index_answers(engine: LocalEngine) -> None:
+    class Watched(Listed):
+        def documents(self, known: Mapping[str, str]) -> Iterator[Found]:
+            for one in super().documents(known):
+                yield one
+                assert found(engine, "propeller") == ["wing"]
+                assert engine.document("wing") == DOCUMENTS[0]
+
+    engine.refresh(Watched([DOCUMENTS[0]._replace(body="rudder"), Document("new", "new", "propeller")]))
+    assert found(engine, "propeller") == ["new"]
+
+
+def test_a_commit_that_was_cut_off_is_made_again(engine: LocalEngine, folder: Path, kind: str) -> None:
+    (folder / "index" / "committing").touch()
+    engine.close()
+    again = LocalEngine(folder, kind)
+    assert again.n_documents == 0
+    assert again.refresh(Listed(DOCUMENTS)).added == 3
+    again.close()
+
+
+def test_a_commit_that_fails_is_made_again_by_the_next_refresh(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise InvalidInput("no space")
+
+    monkeypatch.setattr(engine.table, "commit", fail)
+    with pytest.raises(InvalidInput, match="no space"):
+        engine.refresh(Listed([Document("new", "new", "")]))
+    monkeypatch.undo()
+    assert engine.refresh(Listed(DOCUMENTS))[:4] == (3, 0, 0, 3)
+    assert found(engine, "wings") == ["wing", "heat"]
+
+
+def test_an_index_of_another_version_or_language_is_made_again(
+    engine: LocalEngine, folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.close()
+    (folder / "memory").write_text("what was learned")
+    monkeypatch.setattr(local_engine, "FORMAT", "0")
+    older = LocalEngine(folder, kind)
+    assert older.refresh(Listed(DOCUMENTS)).added == 3
+    older.close()
+    german = LocalEngine(folder, kind, "german")
+    assert german.n_documents == 0
+    german.close()
+    assert (folder / "memory").read_text() == "what was learned"
+
+
+@pytest.mark.parametrize("part", ["documents.sqlite", "KIND", "stems.sqlite", "meta.json"])
+def test_a_damaged_index_is_made_again(engine: LocalEngine, folder: Path, kind: str, part: str) -> None:
+    engine.close()
+    spoiled = [path for path in (folder / "index").rglob("*") if path.name == part.replace("KIND", kind)]
+    for path in spoiled:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.write_bytes(b"broken " * 1_000)
+    again = LocalEngine(folder, kind)
+    assert again.n_documents == (0 if spoiled else 3)
+    again.refresh(Listed(DOCUMENTS))
+    assert found(again, "wings") == ["wing", "heat"]
+    again.close()
+
+
+def test_one_process_at_a_time(engine: LocalEngine, folder: Path, kind: str) -> None:
+    with pytest.raises(Conflict, match="is in use by another process"):
+        LocalEngine(folder, kind)
+    assert "Conflict" in in_another_process(OPEN, folder, kind)
+    engine.close()
+    assert in_another_process(OPEN, folder, kind) == "3\n"
+
+
+OPEN = """
+import sys
+from pathlib import Path
+from rankloop.search.local_engine import LocalEngine
+try:
+    print(LocalEngine(Path(sys.argv[1]), sys.argv[2]).n_documents)
+except Exception as error:
+    print(type(error).__name__)
+"""
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.search.sources import Listed
+from rankloop.search.engine import Document
+from rankloop.search.local_engine import LocalEngine
+
+class Deadly(Listed):
+    def documents(self, known):
+        yield from super().documents(known)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+engine = LocalEngine(Path(sys.argv[1]), sys.argv[2])
+engine.refresh(Deadly([Document(f"d{i}", "new", "word " * 100) for i in range(200)]))
+"""
+FULL = """
+import resource, sys
+from pathlib import Path
+from tests.search.sources import Listed
+from rankloop.core.errors import InvalidInput
+from rankloop.search.engine import Document
+from rankloop.search.local_engine import LocalEngine
+from rankloop.search.text_query import read_text
+
+engine = LocalEngine(Path(sys.argv[1]), sys.argv[2])
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+try:
+    engine.refresh(Listed([Document(f"d{i}", "new", f"w{i} " * 200) for i in range(2_000)]))
+except InvalidInput as error:
+    print(error)
+print([one.id for one in engine.candidates(read_text("wings"), 5)])
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+print(engine.refresh(Listed([Document("new", "new", "wings")])))
+"""
+
+
+def in_another_process(script: str, folder: Path, kind: str) -> str:
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join([str(root), str(root / "src")])
+    run = [sys.executable, "-c", script, str(folder), kind]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.stdout
+
+
+def test_a_killed_process_leaves_the_old_index_and_no_lock(engine: LocalEngine, folder: Path, kind: str) -> None:
+    engine.close()
+    in_another_process(KILLED, folder, kind)
+    again = LocalEngine(folder, kind)
+    assert (found(again, "wings"), found(again, "new"), again.n_documents) == (["wing", "heat"], [], 3)
+    assert again.refresh(Listed([*DOCUMENTS, Document("new", "new", "")]))[:4] == (1, 0, 0, 4)
+    again.close()
+
+
+def test_no_space_left(engine: LocalEngine, folder: Path, kind: str) -> None:
+    """Files may not grow, as on a full disk: the error says so, the old index answers, and later all is well."""
+    engine.close()
+    said, old, later = in_another_process(FULL, folder, kind).splitlines()
+    assert "What was indexed before is kept" in said
+    assert old == "['wing', 'heat']"
+    assert later.startswith("Refresh(added=1, changed=0, removed=3, documents=1")
+
+
+def test_large_documents_take_little_memory(folder: Path, kind: str) -> None:
+    """Of 20 documents with 60,000 words each, one at a time is in memory."""
+
+    class Large(Listed):
+        def documents(self, known: Mapping[str, str]) -> Iterator[Found]:
+            for i in range(20):
+                yield Found(f"d{i}", "1", Document(f"d{i}", "large", f"word{i} and other " * 20_000))
+
+    engine = LocalEngine(folder, kind)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    engine.refresh(Large([]))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000  # kB
+    assert found(engine, "word7") == ["d7"]
+    engine.close()

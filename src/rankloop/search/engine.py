@@ -1,10 +1,12 @@
 """What a search engine has to do to stand behind a search box: three calls, and the words in which they are asked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from rankloop.core.types import Floats
 
+NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 MATCHES = (
     "bm25_title",
     "bm25_body",
@@ -26,6 +28,7 @@ class Document(NamedTuple):
     title: str
     body: str
     at: float = 0.0  # when it was written, in seconds since 1970; 0: not known
+    fields: Mapping[str, str] = NO_FIELDS  # further values by name
 
 
 class Candidate(NamedTuple):
@@ -53,7 +56,10 @@ class Snippet(NamedTuple):
 
 @runtime_checkable
 class Engine(Protocol):
-    """A full-text engine: the embedded ones of this package, or a server of one's own."""
+    """A full-text engine: the embedded ones of this package, or a server of one's own.
+
+    `rankloop.search.engine_contract.check_engine` tries whether one keeps to it.
+    """
 
     def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
         """The n best documents by the engine's own score, best first; none where there is nothing to look for."""

@@ -1,50 +1,36 @@
-"""An engine over one's own documents: an index of their texts and a catalogue of them, in one folder."""
+"""An engine over one's own documents: an index of their words and a table of them, in one folder."""
 
+import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats
-from rankloop.search.catalogue import Catalogue, joined, numbers_of
-from rankloop.search.engine import Candidate, Document, Snippet, TextQuery
-from rankloop.search.match_kernel import Corpus, matches
-from rankloop.search.sqlite_index import SqliteIndex
-from rankloop.search.tantivy_index import TantivyIndex
+from rankloop.core.errors import Conflict, InvalidInput
+from rankloop.core.types import Floats, Ints
+from rankloop.search.engine import NO_FIELDS, Candidate, Document, Snippet, TextQuery
+from rankloop.search.indexes.document_table import DocumentTable, joined
+from rankloop.search.indexes.sqlite_index import SqliteIndex
+from rankloop.search.indexes.tantivy_index import TantivyIndex, is_installed
+from rankloop.search.indexes.text_index import Damaged, IndexQuery, TextIndex
+from rankloop.search.indexes.word_stems import StemNumbers, WordStems
+from rankloop.search.match_kernel import Corpus, Texts, matches
+from rankloop.search.snippet import snippet_of
+from rankloop.search.source import Source
+from rankloop.search.text_words import runs_of, words_in
 
-FORMAT = "1"  # of the catalogue; an index of another format is made again
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+FORMAT = "2"  # of the folder and of what readers make of files; an index of another format is made again
 INDEXES: dict[str, Any] = {"tantivy": TantivyIndex, "sqlite": SqliteIndex}
-MAX_KNOWN = 500_000  # words whose numbers are kept
-
-
-class TextIndex(Protocol):
-    """An inverted index of titles and bodies, by number."""
-
-    version: str
-
-    @property
-    def n_documents(self) -> int: ...
-    def stems(self, text: str) -> list[str]: ...
-    def add(self, number: int, title: str, body: str) -> None: ...
-    def remove(self, number: int) -> None: ...
-    def commit(self) -> None: ...
-    def close(self) -> None: ...
-    def search(self, query: TextQuery, n: int) -> list[tuple[int, float]]: ...
-    def frequencies(self, stems: Sequence[str]) -> Floats: ...
-    def text(self, number: int) -> tuple[str, str]: ...
-    def snippets(self, query: TextQuery, numbers: Sequence[int]) -> list[Snippet]: ...
-
-
-class Source(Protocol):
-    """Where documents come from."""
-
-    skipped: dict[str, str]  # what could not be read, and why
-
-    def documents(self, known: Mapping[str, str]) -> Iterator[tuple[str, str, Document | None]]:
-        """Id, stamp and document of all that is there; None for one whose stamp is the known one."""
+MAX_EXPANSIONS = 50  # words that a beginning may stand for
+WITHOUT_TANTIVY = "tantivy is not installed, so SQLite searches, slower: pip install 'rankloop[search]'"
 
 
 class Refresh(NamedTuple):
@@ -58,90 +44,161 @@ class Refresh(NamedTuple):
 
 
 class LocalEngine:
-    """The three calls of an `Engine`, and `refresh`, which brings the index up to date with a source."""
+    """The three calls of an `Engine`, and `refresh`, which brings the index up to date with a source.
 
-    def __init__(self, folder: Path, engine: str = "tantivy", language: str = "english") -> None:
-        if engine not in INDEXES:
+    `engine` is tantivy or sqlite; tantivy unless given, or SQLite where tantivy is not installed: `note` says so. One
+    process at a time may have a folder open. An index that is damaged, or of another version, engine or language, is
+    made again by the next refresh.
+    """
+
+    def __init__(self, folder: Path, engine: str | None = None, language: str = "english") -> None:
+        if engine is not None and engine not in INDEXES:
             raise InvalidInput(f"engine = {engine!r:.60} must be one of {', '.join(INDEXES)}")
-        self._made = f"{FORMAT} {engine} {INDEXES[engine].version} {language}"
+        self.kind = engine or ("tantivy" if is_installed() else "sqlite")
+        self.note = WITHOUT_TANTIVY if engine is None and self.kind == "sqlite" else ""
+        self._language = language
+        self._made = f"{FORMAT} {self.kind} {INDEXES[self.kind].version} {language}"
         self._folder = folder / "index"
-        self._open(engine, language)
-        if self.catalogue.fact("made", self._made) != self._made or self.catalogue.fact("writing", 0):
-            self.close()  # made by another version or for another language, or left half-way: read everything again
-            shutil.rmtree(self._folder)
-            self._open(engine, language)
-        self._numbers: dict[str, int] = {}
-        self._corpus = self.catalogue.count()
+        self._committing = self._folder / "committing"  # is there while the two parts may not fit each other
+        self._lock = _locked(folder)
+        try:
+            self._open()
+        except BaseException:
+            os.close(self._lock)
+            raise
 
-    def _open(self, engine: str, language: str) -> None:
+    def _open(self) -> None:
+        try:
+            self._connect()
+            made, n_documents = self.table.fact("made", ""), self.table.count()[0]
+            is_whole = made == self._made and n_documents == self.index.n_documents and not self._committing.exists()
+        except Damaged:
+            is_whole = False
+        if not is_whole:
+            shutil.rmtree(self._folder)
+            self._connect()
+            self.table.note(made=self._made)
+            self.table.commit()
+        self._corpus = self.table.count()
+
+    def _connect(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        self.catalogue = Catalogue(self._folder / "catalogue.sqlite")
-        self.index: TextIndex = INDEXES[engine](self._folder / engine, language)
+        self.table = DocumentTable(self._folder / "documents.sqlite")
+        self.index: TextIndex = INDEXES[self.kind](self._folder / self.kind, self._language)
+        self._stems_of = WordStems(self.index.stemmed)
+        self._numbers_of = StemNumbers()
 
     def close(self) -> None:
+        """Leave the folder to others; once is enough."""
         self.index.close()
-        self.catalogue.close()
+        self.table.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
 
     @property
     def n_documents(self) -> int:
         return self._corpus[0]
 
     def refresh(self, source: Source) -> Refresh:
-        """Read what is new or has changed, and take out what is gone. Interrupted, it begins anew the next time."""
-        before = self.catalogue.entries()
-        self.catalogue.note(made=self._made, writing=1)
-        self.catalogue.commit()
-        number, there, added, changed = self.catalogue.next_number(), set[str](), 0, 0
+        """Read what is new or has changed, and take out what is gone.
+
+        Whatever goes wrong, the index stays as it was; so it does where a source has no document at all.
+        """
+        if self._committing.exists():
+            self.index.close()
+            self.table.close()
+            self._open()
+        try:
+            found = self._read(source)
+            self._commit()
+        except BaseException:
+            with suppress(InvalidInput):
+                self.index.rollback()
+            with suppress(InvalidInput):
+                self.table.rollback()
+            raise
+        self._corpus = self.table.count()
+        return found._replace(documents=self.n_documents)
+
+    def _read(self, source: Source) -> Refresh:
+        before = self.table.entries()
+        number, there, added, changed = self.table.next_number(), set[str](), 0, 0
+        stems_of = WordStems(self.index.stemmed, self.table.add_words)
         for id, stamp, document in source.documents({id: entry.stamp for id, entry in before.items()}):
             if id in there:
-                source.skipped[id] = "there is another document of this id; the first one counts"
+                source.skipped.add(id, "there is another document of this id; the first one counts")
                 continue
             there.add(id)
             if document is None:
                 continue
             if id in before:
                 self.index.remove(before[id].number)
-            self._add(number, stamp, document)
+            self._add(number, stamp, document, stems_of)
             number, added, changed = number + 1, added + (id not in before), changed + (id in before)
+        if not there:
+            reasons = "".join(f"; {what}: {reason}" for what, reason in list(source.skipped.items())[:3])
+            raise InvalidInput(f"there is no text that can be read in {source.name}{reasons}")
         gone = before.keys() - there
         for id in gone:
             self.index.remove(before[id].number)
-            self.catalogue.remove(id)
-        self.index.commit()
-        self.catalogue.note(next_number=number, writing=0)
-        self.catalogue.commit()
-        self._corpus = self.catalogue.count()
-        return Refresh(added, changed, len(gone), self.n_documents, source.skipped)
+            self.table.remove(id)
+        self.table.note(next_number=number)
+        return Refresh(added, changed, len(gone), 0, source.skipped)
 
-    def _add(self, number: int, stamp: str, document: Document) -> None:
-        self.index.add(number, document.title, document.body)
-        if len(self._numbers) > MAX_KNOWN:
-            self._numbers.clear()
-        title, body = (numbers_of(self.index.stems(text), self._numbers) for text in (document.title, document.body))
-        self.catalogue.put(number, document.id, stamp, document.at, title, body)
+    def _add(self, number: int, stamp: str, document: Document, stems_of: WordStems) -> None:
+        title, body = stems_of(words_in(document.title)), stems_of(words_in(document.body))
+        self.index.add(number, title, body)
+        self.table.put(number, stamp, document, self._numbers_of(title), self._numbers_of(body))
+
+    def _commit(self) -> None:
+        try:
+            self._committing.touch()
+        except OSError as error:
+            raise InvalidInput(f"{self._folder}: {error.strerror}") from None
+        self.index.commit()
+        self.table.commit()
+        self._committing.unlink()
 
     def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
-        found = self.index.search(query, n)
-        ids = self.catalogue.ids_of([number for number, _ in found])
+        found = self.index.search(self._asked(query), n)
+        ids = self.table.ids_of([number for number, _ in found])
         return [Candidate(ids[number], score) for number, score in found if number in ids]
 
+    def _asked(self, query: TextQuery) -> IndexQuery:
+        wanted, phrases = (
+            [tuple(self._stems_of(run)) for run in runs] for runs in (runs_of(query.words), query.phrases)
+        )
+        begun = [(stem,) for stem in self._expansions(query)]
+        return IndexQuery(tuple(dict.fromkeys([*wanted, *begun])), tuple(phrases))
+
+    def _expansions(self, query: TextQuery) -> list[str]:
+        """Stems of the words that the last one may become."""
+        return self.table.stems_from(query.words[-1], MAX_EXPANSIONS) if query.prefix and query.words else []
+
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
-        rows = self.catalogue.rows_of(ids)
+        rows = self.table.rows_of(ids)
         missing = [id for id in ids if id not in rows]
         if missing:
             raise InvalidInput(f"there is no document {missing[0]!r:.80} in the index")
         known = [rows[id] for id in ids]
         stems = self.stems(query)
-        whole = numbers_of(self.index.stems(query.text), self._numbers)
         n_documents, mean_lengths = self._corpus
-        corpus = Corpus(n_documents, mean_lengths, self.index.frequencies(stems))
+        frequencies = self.index.frequencies(stems)
         titles, bodies = joined([row.title for row in known]), joined([row.body for row in known])
+        expansions = self._expansions(query)
+        if expansions:  # each of them counts as the word that was begun
+            last = self._numbers_of(stems[-1:])[0]
+            frequencies[-1] = np.maximum(frequencies[-1], self.index.frequencies(expansions).max(axis=0))
+            titles, bodies = (_replaced(texts, self._numbers_of(expansions), last) for texts in (titles, bodies))
+        corpus = Corpus(n_documents, mean_lengths, np.minimum(frequencies, n_documents))
+        numbers, whole = self._numbers_of(stems), self._numbers_of(self._stems_of(words_in(query.text)))
         dates = np.array([row.at for row in known], dtype=np.float64)
-        return matches(numbers_of(stems, self._numbers), whole, corpus, titles, bodies, dates)
+        return matches(numbers, whole, corpus, titles, bodies, dates)
 
     def stems(self, query: TextQuery) -> list[str]:
         """The different words of a query as they stand in the index, in order."""
-        return list(dict.fromkeys(stem for word in query.words for stem in self.index.stems(word)))
+        return list(dict.fromkeys(self._stems_of(query.words)))
 
     def rarest(self, query: TextQuery, n: int) -> list[str]:
         """At most n words of the query that say most: those in the fewest documents, in the order of the query."""
@@ -151,9 +208,33 @@ class LocalEngine:
         return [stems[i] for i in chosen]
 
     def document(self, id: str) -> Document | None:
-        row = self.catalogue.rows_of([id]).get(id)
-        return None if row is None else Document(id, *self.index.text(row.number), row.at)
+        return self.table.documents_of([id]).get(id)
+
+    def fields(self, ids: Sequence[str]) -> list[Mapping[str, str]]:
+        """Further values of each of these documents; none for one that is not there."""
+        found = self.table.fields_of(ids)
+        return [found.get(id, NO_FIELDS) for id in ids]
 
     def snippets(self, query: TextQuery, ids: Sequence[str]) -> list[Snippet]:
-        rows = self.catalogue.rows_of(ids)
-        return self.index.snippets(query, [rows[id].number for id in ids])
+        """For each document the piece of its body that has most of the query's words; else its beginning."""
+        documents, begun = self.table.documents_of(ids), query.words[-1] if query.prefix and query.words else ""
+        stems = {*self._stems_of(query.words), *(stem for run in query.phrases for stem in self._stems_of(run))}
+        bodies = [documents[id].body if id in documents else "" for id in ids]
+        return [snippet_of(body, stems, begun, self._stems_of) for body in bodies]
+
+
+def _replaced(texts: Texts, numbers: Ints, by: int) -> Texts:
+    return Texts(np.where(np.isin(texts.words, numbers), by, texts.words), texts.starts)
+
+
+def _locked(folder: Path) -> int:
+    """The handle of a lock that is held until it is closed, or its process ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / "index.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise Conflict(f"{folder} is in use by another process: one at a time may search and refresh it") from None
+    return handle

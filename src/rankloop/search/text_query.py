@@ -3,8 +3,9 @@
 import re
 
 from rankloop.core.errors import InvalidInput
-from rankloop.features.words import STOP_WORDS, normal_form, words_of
+from rankloop.features.words import STOP_WORDS, normal_form
 from rankloop.search.engine import TextQuery
+from rankloop.search.text_words import words_in
 
 MAX_CHARACTERS = 1_000
 MAX_WORDS = 40
@@ -15,27 +16,28 @@ def read_text(text: str, *, prefix: bool = False) -> TextQuery:
     """The words of a text, common ones such as "the" left out where others remain.
 
     What stands in quotes is a phrase. A last word that ends in `*`, or any last word when `prefix` is set (somebody is
-    still typing), is only begun. Everything else that is not a letter or a digit is ignored.
+    still typing), is only begun. Everything else that is not a letter or a digit is ignored. Of a long text the first
+    40 words are looked for; one of more than 1,000 characters is refused.
     """
     if not isinstance(text, str):
         raise InvalidInput(f"a query is a text, got {text!r:.60}")
     if len(text) > MAX_CHARACTERS:
         raise InvalidInput(f"a query of {len(text)} characters; at most {MAX_CHARACTERS} are taken")
     kept = normal_form(text)
-    begun = prefix and bool(kept) and kept[-1].isalnum()
-    words = words_of(kept)[:MAX_WORDS]
+    words = words_in(kept)[:MAX_WORDS]
+    is_begun = bool(words) and (_is_open(kept) if prefix else kept.endswith("*"))
     telling = [word for word in words if word not in STOP_WORDS]
-    if begun and words and (not telling or telling[-1] != words[-1]):
+    if is_begun and telling[-1:] != words[-1:]:
         telling.append(words[-1])
-    phrases = [tuple(words_of(found)[:MAX_WORDS]) for found in QUOTED.findall(kept)]
-    return TextQuery(
-        kept,
-        tuple(telling or words),
-        tuple(phrase for phrase in phrases if phrase),
-        (begun or kept.endswith("*")) and bool(words),
-    )
+    phrases = [tuple(words_in(found)[:MAX_WORDS]) for found in QUOTED.findall(kept)]
+    return TextQuery(kept, tuple(telling or words), tuple(phrase for phrase in phrases if phrase), is_begun)
 
 
 def same_query(query: TextQuery) -> str:
     """What is the same for queries that differ in capitals, spaces and punctuation only."""
-    return " ".join(words_of(query.text)[:MAX_WORDS])
+    return " ".join(words_in(query.text)[:MAX_WORDS])
+
+
+def _is_open(text: str) -> bool:
+    """Whether the last word may still go on."""
+    return text[-1].isalnum() or text.endswith("*")

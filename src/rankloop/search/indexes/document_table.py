@@ -1,0 +1,189 @@
+"""The documents of an index: by number and id, when they were read, their texts, and their words as numbers."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats, Ints
+from rankloop.search.engine import Document
+from rankloop.search.indexes.text_index import NO_SPACE, UNWRITTEN, Damaged
+from rankloop.search.indexes.word_stems import NUMBER
+from rankloop.search.match_kernel import Texts
+
+MAX_WORDS = 20_000  # of a text that are kept to compare queries with; the index has all of them
+MAX_BEGINNINGS = 2_000
+TABLES = """
+CREATE TABLE IF NOT EXISTS documents (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, at REAL NOT NULL,
+    title BLOB NOT NULL, body BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS texts (
+    number INTEGER PRIMARY KEY, title TEXT NOT NULL, body TEXT NOT NULL, fields TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY, stem TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+"""
+BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class Entry(NamedTuple):
+    """A document's number in the index, and what its source looked like when it was read."""
+
+    number: int
+    stamp: str
+
+
+class Row(NamedTuple):
+    """What is known of a document without opening its text; words are packed numbers."""
+
+    at: float
+    title: bytes
+    body: bytes
+
+
+class DocumentTable:
+    """One SQLite file. A changed document gets a new number, so that the old one can be taken out of the index.
+
+    What is written is seen by those who read from `commit` on.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writer, self._reader = opened(path, TABLES)
+
+    def close(self) -> None:
+        self._writer.close()
+        self._reader.close()
+
+    def entries(self) -> dict[str, Entry]:
+        found = self._read("SELECT id, number, stamp FROM documents")
+        return {id: Entry(number, stamp) for id, number, stamp in found}
+
+    def next_number(self) -> int:
+        """Higher than any that was ever given."""
+        return int(self.fact("next_number", 1))
+
+    def put(self, number: int, stamp: str, document: Document, title: Ints, body: Ints) -> None:
+        """A document in place of the one that had its id."""
+        self.remove(document.id)
+        row = number, document.id, stamp, document.at, _packed(title), _packed(body)
+        text = number, document.title, document.body, json.dumps(dict(document.fields)) if document.fields else "{}"
+        with readable(self._path):
+            self._writer.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?)", row)
+            self._writer.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", text)
+
+    def remove(self, id: str) -> None:
+        with readable(self._path):
+            self._writer.execute("DELETE FROM texts WHERE number = (SELECT number FROM documents WHERE id = ?)", (id,))
+            self._writer.execute("DELETE FROM documents WHERE id = ?", (id,))
+
+    def add_words(self, stems: Iterable[tuple[str, str]]) -> None:
+        """Words as they are written, with their stems, so that a word can be found by its beginning."""
+        with readable(self._path):
+            self._writer.executemany("INSERT OR IGNORE INTO words VALUES (?, ?)", stems)
+
+    def stems_from(self, begun: str, n: int) -> list[str]:
+        """Stems of n words that begin so, the shortest first; of very many words only some are looked at."""
+        some = f"SELECT word, stem FROM words WHERE word >= ? AND word < ? LIMIT {MAX_BEGINNINGS}"
+        wanted = f"SELECT stem FROM ({some}) ORDER BY LENGTH(word), word LIMIT ?"
+        found = self._read(wanted, (begun, begun + "\U0010ffff", n))
+        return list(dict.fromkeys(stem for (stem,) in found))
+
+    def fact(self, name: str, default: float | str) -> float | str:
+        found = self._read("SELECT value FROM facts WHERE name = ?", (name,))
+        return found[0][0] if found else default
+
+    def note(self, **facts: float | str) -> None:
+        with readable(self._path):
+            self._writer.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
+
+    def commit(self) -> None:
+        finish(self._writer.commit, self._writer, self._path)
+
+    def rollback(self) -> None:
+        finish(self._writer.rollback, self._writer, self._path)
+
+    def count(self) -> tuple[int, Floats]:
+        """How many documents there are, and the mean length of their titles and bodies in words."""
+        lengths = "COUNT(*), COALESCE(AVG(LENGTH(title)), 0), COALESCE(AVG(LENGTH(body)), 0)"
+        ((n, *means),) = self._read(f"SELECT {lengths} FROM documents")
+        return int(n), np.array(means) / NUMBER.itemsize
+
+    def ids_of(self, numbers: Sequence[int]) -> dict[int, str]:
+        """The ids of these numbers; those that are gone are left out."""
+        return dict(self._read(f"SELECT number, id FROM documents WHERE number IN ({_marks(numbers)})", numbers))
+
+    def rows_of(self, ids: Sequence[str]) -> dict[str, Row]:
+        found = self._read(f"SELECT id, at, title, body FROM documents WHERE id IN ({_marks(ids)})", ids)
+        return {id: Row(*row) for id, *row in found}
+
+    def documents_of(self, ids: Sequence[str]) -> dict[str, Document]:
+        wanted = f"""
+            SELECT documents.id, texts.title, texts.body, documents.at, texts.fields
+            FROM documents JOIN texts USING (number) WHERE documents.id IN ({_marks(ids)})
+        """
+        found = self._read(wanted, ids)
+        return {id: Document(id, title, body, at, json.loads(fields)) for id, title, body, at, fields in found}
+
+    def fields_of(self, ids: Sequence[str]) -> dict[str, dict[str, str]]:
+        wanted = f"SELECT id, fields FROM documents JOIN texts USING (number) WHERE id IN ({_marks(ids)})"
+        return {id: json.loads(fields) for id, fields in self._read(wanted, ids)}
+
+    def _read(self, wanted: str, values: Sequence[int | str] = ()) -> list[tuple[Any, ...]]:
+        with readable(self._path):
+            return self._reader.execute(wanted, values).fetchall()
+
+
+def opened(path: Path, tables: str) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    """A connection to write by, with these tables made, and one to read by, which sees what was committed."""
+    with readable(path):
+        writer, reader = (sqlite3.connect(path, check_same_thread=False) for _ in range(2))
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.executescript(tables)
+        return writer, reader
+
+
+def finish(end: Callable[[], None], connection: sqlite3.Connection, path: Path) -> None:
+    """End a transaction, and give back the space that its journal took."""
+    with readable(path):
+        end()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """What SQLite says about a file, in words that name it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", None) in BROKEN:
+            raise Damaged(f"{path}: {error}") from None
+        raise InvalidInput(f"{path}: {_reason(error)}") from None
+
+
+def _reason(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return NO_SPACE
+    return f"{error} ({UNWRITTEN})" if code == sqlite3.SQLITE_IOERR else str(error)
+
+
+def joined(parts: Sequence[bytes]) -> Texts:
+    """Packed words of several texts, side by side."""
+    starts = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(part) // NUMBER.itemsize for part in parts], out=starts[1:])
+    return Texts(np.frombuffer(b"".join(parts), NUMBER), starts)
+
+
+def _packed(words: Ints) -> bytes:
+    return words[:MAX_WORDS].astype(NUMBER).tobytes()
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))

@@ -1,0 +1,65 @@
+"""Both engines keep to the protocol, and one that does not is told what is wrong."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.search.sources import Listed
+
+from rankloop.core.errors import InvalidInput
+from rankloop.search.engine import Candidate, Document, TextQuery
+from rankloop.search.engine_contract import check_engine
+from rankloop.search.local_engine import LocalEngine
+
+
+@pytest.mark.parametrize("kind", ["tantivy", "sqlite"])
+def test_the_engines_of_the_package_keep_to_it(tmp_path: Path, kind: str) -> None:
+    made = []
+
+    def engine_over(documents: Sequence[Document]) -> LocalEngine:
+        made.append(LocalEngine(tmp_path, kind))
+        made[0].refresh(Listed(documents))
+        return made[0]
+
+    check_engine(engine_over)
+    made[0].close()
+
+
+class Careless:
+    """Finds everything for every query, with the worst first, and knows nothing else."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self.all = documents
+
+    def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
+        return [Candidate(document.id, float(i)) for i, document in enumerate(self.all)]
+
+    def features(self, query: TextQuery, ids: Sequence[str]) -> np.ndarray:
+        return np.full((len(ids), 10), 2.0)
+
+    def document(self, id: str) -> Document:
+        return self.all[0]
+
+
+COMPLAINTS = (
+    "are not at most three different documents",
+    "are not from the best down",
+    "though there is nothing to look for",
+    "finds something",
+    "phrase of 'wing' is no share",
+    "features of a document that is not there are not refused",
+    r"document\('heat'\) is not the one that was indexed",
+    "is not None",
+)
+
+
+@pytest.mark.parametrize("complaint", COMPLAINTS)
+def test_a_careless_engine_is_told(complaint: str) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        check_engine(Careless)
+
+
+def test_something_else_is_no_engine() -> None:
+    with pytest.raises(InvalidInput, match="an engine has candidates"):
+        check_engine(lambda documents: documents)  # type: ignore[arg-type,return-value]
