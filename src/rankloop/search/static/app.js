@@ -62,7 +62,7 @@ function show(found, text, isPreview) {
 
 function title(found, n, isPreview) {
   if (n === 0) return "No results";
-  if (isPreview) return "While you type";
+  if (isPreview) return "A preview while you type: Enter searches";
   const number = n === SHOWN ? `The first ${n} results` : counted(n, "result");
   if (secret) return `${number}, in private`;
   return found.state > 0 ? `${number}, in an order learned from ${counted(found.state, "search", "searches")}` : number;
@@ -192,7 +192,7 @@ $("key-form").addEventListener("submit", async (event) => {
   keepKey($("key").value);
   $("key").value = "";
   await progress.start();
-  if (!$("view").hidden) recall();
+  if (location.hash && !$("view").hidden) recall();
 });
 $("again").addEventListener("click", () => box.search(shown.text));
 $("private").addEventListener("click", () => setPrivate(!secret));
@@ -219,4 +219,4 @@ offerKeys({
 });
 setPrivate(secret);
 await progress.start();
-if (!$("view").hidden) recall();
+if (location.hash && !$("view").hidden) recall();

@@ -1,7 +1,7 @@
 // A document beside the results, or over them on a phone. Its text is plain text.
 
 import { call } from "/page/api.js";
-import { wordsOf } from "./text.js";
+import { titleOf, wordsOf } from "./text.js";
 
 const MAX_SHOWN = 200_000; // characters
 const MAX_MARKED = 500;
@@ -29,7 +29,7 @@ export class Reader {
     const found = await call("GET", `/search/document?${new URLSearchParams({ id })}`);
     const { title, path, date, note, body } = this.parts;
     this.id = id;
-    title.textContent = found.title || found.id;
+    title.textContent = titleOf(found);
     path.textContent = found.id;
     date.textContent = found.at ? `· ${new Date(found.at * 1000).toLocaleDateString("en-GB", { dateStyle: "medium" })}` : "";
     body.textContent = found.body.slice(0, MAX_SHOWN);

@@ -2,7 +2,7 @@
 
 import { make } from "/page/format.js";
 import { showReasons } from "./reasons.js";
-import { counted, marked } from "./text.js";
+import { counted, marked, titleOf } from "./text.js";
 
 const STEP = 10; // results at a time
 const MOVING = { duration: 420, easing: "cubic-bezier(.2, .8, .2, 1)" };
@@ -22,6 +22,7 @@ export class ResultList {
     const same = found.query === this.found.query && found.impression === this.found.impression;
     if (!same) this.visible = STEP;
     this.found = found;
+    this.list.dataset.impression = found.impression;
     this.draw();
   }
 
@@ -62,7 +63,7 @@ export class ResultList {
     const row = known ?? this.made(result.id);
     const part = (name) => row.querySelector(name);
     part(".position").textContent = position + 1;
-    part(".title").textContent = result.title || result.id;
+    part(".title").textContent = titleOf(result);
     part(".path bdi").textContent = result.id;
     part(".snippet").replaceChildren(...marked(result.snippet, result.highlights));
     const logged = Boolean(this.found.impression);
@@ -118,13 +119,12 @@ export class ResultList {
   async toggleReasons(row) {
     const box = row.querySelector(".reasons");
     if (!box.hidden) return this.closeReasons(row);
-    const { impression } = this.found;
     box.hidden = false;
-    box.dataset.impression = impression;
+    box.dataset.impression = this.found.impression;
     row.querySelector(".why").setAttribute("aria-expanded", "true");
     const next = this.found.results[[...this.list.children].indexOf(row) + 1];
-    const below = next && { id: next.id, title: next.title || next.id };
-    await showReasons(box, impression, row.dataset.id, below);
+    const below = next && { id: next.id, title: titleOf(next) };
+    await showReasons(box, this.found, row.dataset.id, below);
   }
 
   closeReasons(row) {

@@ -25,6 +25,11 @@ export function wordsOf(text) {
   return text.normalize("NFKC").match(/[\p{L}\p{N}\p{M}]+/gu) ?? [];
 }
 
+// A title that says nothing, such as the bracket that a file begins with, gives way to the name.
+export function titleOf({ title, id }) {
+  return /[\p{L}\p{N}]/u.test(title) ? title : id;
+}
+
 export function counted(n, one, many = `${one}s`) {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 }

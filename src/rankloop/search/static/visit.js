@@ -1,4 +1,6 @@
-// What this visitor searched and clicked. A list is finished, and learned from, before the next one is asked for.
+// What this visitor searched and clicked. A list with clicks is finished, and learned from, before the next one is
+// asked for. One without is left to run out, which teaches nothing: a search may be made by a pointer that passes, and
+// who reads the answer in the list has no reason to click.
 
 import { call } from "/page/api.js";
 import { sameQuery } from "./text.js";
@@ -10,7 +12,7 @@ const MAX_ORDERS = 50;
 
 export class Visit {
   constructor() {
-    this.current = null; // the list that clicks count for: { query, impression }
+    this.current = null; // the list that clicks count for: { query, impression, compared }
     this.clicked = new Map(); // by query: by id: impressions in which it was clicked
     this.sending = Promise.resolve(); // clicks and ends go out one after the other
   }
@@ -25,7 +27,7 @@ export class Visit {
     if (secretly) return call("POST", "/search", { text, n: SHOWN, private: true });
     const found = await call("POST", "/search", { text, n: SHOWN });
     const query = sameQuery(text);
-    if (found.impression) this.current = { query, impression: found.impression };
+    if (found.impression) this.current = { query, impression: found.impression, compared: found.compared };
     compare(query, found.results);
     return found;
   }
@@ -33,8 +35,10 @@ export class Visit {
   // Nothing more can come for the list that is open. `leaving`: the page may be gone before the answer comes.
   finish(leaving = false) {
     if (this.current === null) return this.sending;
-    const { impression } = this.current;
+    const { impression, compared } = this.current;
+    const clicked = [...(this.clicked.get(this.current.query)?.values() ?? [])].flat().includes(impression);
     this.current = null;
+    if (!clicked && !compared) return this.sending;
     const send = () => report({ impression, clicks: [], final: true }).catch(() => {}); // a late end harms nobody
     this.sending = leaving ? send() : this.sending.then(send);
     return this.sending;
