@@ -5,7 +5,8 @@ import signal
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["tests.service.stores"]  # the client and the command line are tested on them too
+# The client and the command line are tested on the stores too; two pages share one browser.
+pytest_plugins = ["tests.service.stores", "tests.service.page.browser"]
 settings.register_profile("rankloop", deadline=None)  # the first call of a kernel loads or compiles it
 settings.load_profile("rankloop")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` has it ignored, by our children too

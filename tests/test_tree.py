@@ -28,7 +28,17 @@ NOUNS = {
 }
 OF_THE_HOUSE = ("test_glossary.py", "test_request_walk.py", "test_tree.py")
 # Tests that hold for the whole rather than for a module, by what they hold true.
-SUITES = ("benchmarks", "compatibility", "contracts", "docs", "golden", "peers", "service/page", "service/promises")
+SUITES = (
+    "benchmarks",
+    "compatibility",
+    "contracts",
+    "docs",
+    "golden",
+    "peers",
+    "search/page",
+    "service/page",
+    "service/promises",
+)
 
 
 def names_in(folder: Path, pattern: str = "*.py") -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import secrets
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
@@ -14,6 +15,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.staticfiles import StaticFiles
 
 from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.features.words import STOP_WORDS, words_of
 from rankloop.search.local_engine import LocalEngine, Refresh, Source
 from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch, Results
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
@@ -29,6 +31,7 @@ PAGE = Path(__file__).parent / "static"
 COOKIE = "rankloop_visitor"
 VISITOR = re.compile(r"[0-9a-f]{32}")
 YEAR = 365 * 86_400
+EXAMPLES, MAX_TITLES = 3, 200  # words to begin with, and titles that they are taken from
 MAX_SKIPPED = 200  # files that could not be read, as the page names them
 
 
@@ -81,6 +84,7 @@ class SearchCalls:
         self.engine, self.source, self.found, self.study = engine, source, found, study
         self._seed, self._fields = seed, fields
         self._refreshing = Lock()
+        self.examples = example_words(engine)
         self.search: RankedSearch
 
     async def begin(self, service: Service) -> None:
@@ -158,7 +162,7 @@ class SearchCalls:
             report = ranker_report(self.search.service, RANKER)
             kept = {name: report[name] for name in ("state", "counts", "health", "comparison", "frozen")}
             study = study_report(self.search.service.ranker(RANKER).projection.counters.comparison)
-            limits = {"candidates": CANDIDATES, "shown": SHOWN}
+            limits = {"candidates": CANDIDATES, "shown": SHOWN, "examples": self.examples}
             return json(_of_refresh(self.found) | kept | limits | {"study": study if self.study else None})
 
         @app.get("/search/history", openapi_extra=gives(), tags=["search"])
@@ -192,9 +196,19 @@ class SearchCalls:
             raise InvalidInput("the documents are being read already")
         try:
             self.found = self.engine.refresh(self.source)
+            self.examples = example_words(self.engine)
         finally:
             self._refreshing.release()
         return self.found
+
+
+def example_words(engine: LocalEngine) -> list[str]:
+    """A few words to begin with: those that stand in most titles of the documents that were read first."""
+    titles = [engine.document(id) for id in engine.catalogue.ids_of(range(1, MAX_TITLES + 1)).values()]
+    words = [sorted(set(words_of(title.title.lower()))) for title in titles if title is not None]
+    counts = Counter(word for known in words for word in known if len(word) > 4 and word.isalpha())
+    best = sorted(counts.keys() - STOP_WORDS, key=lambda word: (-counts[word], -len(word), word))
+    return best[:EXAMPLES]
 
 
 def _visitor(request: Request) -> str | None:

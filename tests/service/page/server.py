@@ -11,16 +11,16 @@ from typing import Any
 
 import httpx
 
-from rankloop.service.http.server import make_server
+from rankloop.service.http.server import Addition, make_server
 from rankloop.service.settings import Settings
 
 START = 60.0  # seconds; kernels may have to be compiled first
 
 
 @contextmanager
-def page_server(data: Path, demo: bool = True, **settings: Any) -> Iterator[str]:
+def page_server(data: Path, demo: bool = True, addition: Addition | None = None, **settings: Any) -> Iterator[str]:
     """The address of a running service."""
-    server = make_server(Settings(data=data, port=0, **settings), demo=demo)
+    server = make_server(Settings(data=data, port=0, **settings), demo=demo, addition=addition)
     thread = Thread(target=server.run)
     thread.start()
     try:

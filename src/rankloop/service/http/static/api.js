@@ -24,11 +24,21 @@ async function checked(response) {
   throw new Problem(response.status, said.detail ?? `the service answered ${response.status}`);
 }
 
-export async function call(method, path, body) {
+export function hasKey() {
+  return sessionStorage.getItem(KEY) !== null;
+}
+
+// `more` goes to fetch as it is: a signal that ends the call, or keepalive for one that outlives the page.
+export async function call(method, path, body, more = {}) {
   const sent = body === undefined ? {} : { body: JSON.stringify(body) };
   const type = body === undefined ? {} : { "Content-Type": "application/json" };
-  const response = await fetch(path, { method, headers: headers(type), ...sent });
+  const response = await fetch(path, { method, headers: headers(type), ...sent, ...more });
   return (await checked(response)).json();
+}
+
+// A file that a link could not fetch, since a link sends no key.
+export async function file(path) {
+  return (await checked(await fetch(path, { headers: headers() }))).blob();
 }
 
 // Calls `report` with every event until the connection ends; throws a Problem when the service refuses.

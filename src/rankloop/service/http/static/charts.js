@@ -1,8 +1,9 @@
-// Three curves over time, drawn by uPlot in the colours of the style sheet.
+// Curves over time, drawn by uPlot in the colours of the style sheet.
 
 import { formatted, make, write } from "./format.js";
 
 const MEASURED_HERE = ["pace", "refusals"]; // from the difference of two events
+const COUNTED = ["wins", "losses"];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const CHARTS = {
   "chart-quality": {
@@ -76,16 +77,20 @@ function options({ axis: form, range, lines }, box) {
   };
 }
 
+function pathOf(name) {
+  return `${COUNTED.includes(name) ? "counts" : "health"}.${name}`;
+}
+
 export class Charts {
-  constructor() {
-    this.plots = Object.entries(CHARTS).map(([id, chart]) => this.plot(document.getElementById(id), chart));
+  constructor(charts = CHARTS) {
+    this.plots = Object.entries(charts).map(([id, chart]) => this.plot(document.getElementById(id), chart));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
   }
 
   plot(box, chart) {
     const keys = chart.lines.map(([name, label, form, colour]) => {
       const value = make("b");
-      if (!MEASURED_HERE.includes(name)) value.dataset.path = `health.${name}`;
+      if (!MEASURED_HERE.includes(name)) value.dataset.path = pathOf(name);
       const key = make("span", { className: "key" }, make("i"), `${label} `, value);
       key.firstChild.style.background = `var(${colour})`;
       return { name, label, form, value, key };

@@ -1,0 +1,222 @@
+// The page: the box asks, the list answers, clicks teach.
+
+import { keepKey } from "/page/api.js";
+import { make } from "/page/format.js";
+import { offerThemes } from "/page/theme.js";
+import { SearchInput } from "./box.js";
+import { offerKeys } from "./keys.js";
+import { offerForgetting } from "./privacy.js";
+import { Progress } from "./progress.js";
+import { Reader } from "./reader.js";
+import { ResultList } from "./results.js";
+import { counted, sameQuery } from "./text.js";
+import { Toast } from "./toast.js";
+import { SHOWN, Visit } from "./visit.js";
+
+const PRIVATE = "rankloop-private";
+const SOON = 1500; // milliseconds until the service has sampled what just happened
+const $ = (id) => document.getElementById(id);
+const visit = new Visit();
+const toast = new Toast($("toast"));
+const progress = new Progress(welcome, failed);
+const list = new ResultList($("results"), $("more"), { open, undo, clicksOf: (id) => visit.clicksOf(id) });
+const reader = new Reader($("reader"), (id) => list.rowOf(id)?.querySelector(".title").focus());
+const box = new SearchInput($("search"), $("query"), { preview, search, clear });
+let secret = sessionStorage.getItem(PRIVATE) === "yes";
+let shown = { query: "", preview: true, results: [] }; // what is in sight
+
+async function preview(text, signal) {
+  try {
+    const found = await visit.preview(text, signal);
+    if (!signal.aborted) show(found, text, true);
+  } catch (error) {
+    if (!signal.aborted) failed(error);
+  }
+}
+
+async function search(text) {
+  try {
+    show(await visit.search(text, secret), text, false);
+    remember(secret ? "" : text);
+    later();
+  } catch (error) {
+    failed(error);
+  }
+}
+
+function show(found, text, isPreview) {
+  shown = { ...found, text, preview: isPreview };
+  fine();
+  document.body.dataset.view = "results";
+  const n = found.results.length;
+  $("found").hidden = false;
+  $("nothing").hidden = n > 0;
+  $("looked-for").textContent = text;
+  $("compared").hidden = !found.compared;
+  $("again").hidden = isPreview || n === 0;
+  $("found-title").textContent = title(found, n, isPreview);
+  $("news").textContent = n === 0 ? `Nothing found for ${text}` : `${$("found-title").textContent}, for ${text}`;
+  $("forget-query").disabled = isPreview || secret;
+  list.show(found);
+}
+
+function title(found, n, isPreview) {
+  if (n === 0) return "No results";
+  if (isPreview) return "A preview while you type: Enter searches";
+  const number = n === SHOWN ? `The first ${n} results` : counted(n, "result");
+  if (secret) return `${number}, in private`;
+  return found.state > 0 ? `${number}, in an order learned from ${counted(found.state, "search", "searches")}` : number;
+}
+
+function clear() {
+  visit.finish();
+  shown = { query: "", preview: true, results: [] };
+  document.body.dataset.view = "start";
+  $("found").hidden = true;
+  $("forget-query").disabled = true;
+  $("news").textContent = "";
+  list.show({ query: "", impression: "", results: [] });
+  reader.close();
+  remember("");
+  fine();
+}
+
+async function open(id) {
+  const result = shown.results.find((one) => one.id === id);
+  const counts = shown.preview ? null : visit.click(id);
+  const query = visit.current?.query;
+  const noted = shown.compared ? "Noted for the comparison." : `Noted for “${shown.text}”: it counts from your next search.`;
+  list.mark();
+  try {
+    await reader.open(id, shown.text, result.snippet);
+    if (shown.preview) toast.say("Opened from the preview, which teaches nothing. Enter searches.");
+    if (counts === null) return;
+    await counts;
+    toast.say(noted, "Undo", () => undo(id, query));
+    later();
+  } catch (error) {
+    list.mark();
+    failed(error);
+  }
+}
+
+async function undo(id, query = visit.current?.query) {
+  if (visit.clicksOf(id, query).length === 0) return;
+  try {
+    const wasLearned = await visit.undo(id, query);
+    list.mark();
+    toast.say(wasLearned ? "Taken back, and what was learned from it." : "Taken back.");
+    if (wasLearned && query === visit.current?.query) await box.search(shown.text);
+    later();
+  } catch (error) {
+    list.mark();
+    failed(error);
+  }
+}
+
+function setPrivate(on) {
+  secret = on;
+  sessionStorage.setItem(PRIVATE, on ? "yes" : "no");
+  $("private").setAttribute("aria-pressed", String(on));
+  $("private-note").hidden = !on;
+  document.body.classList.toggle("secret", on);
+  if (on) remember("");
+  if (document.body.dataset.view === "results" && !shown.preview) box.search(shown.text);
+}
+
+// The query is in the address after #, which browsers keep to themselves: back and reload find it again.
+function remember(text) {
+  const address = text ? `#q=${encodeURIComponent(text)}` : location.pathname;
+  if (location.hash !== (text ? address : "")) history[text ? "pushState" : "replaceState"](null, "", address);
+}
+
+function recall() {
+  const text = new URLSearchParams(location.hash.slice(1)).get("q") ?? "";
+  $("query").value = text;
+  if (text) box.search();
+  else if (document.body.dataset.view === "results") clear();
+}
+
+function welcome({ documents, examples = [] }) {
+  $("key-form").hidden = true;
+  $("view").hidden = false;
+  if (unreachable) fine();
+  $("n-documents").textContent = documents.toLocaleString("en");
+  if ($("examples").childElementCount > 0 || examples.length === 0) return;
+  $("examples").hidden = false;
+  const chip = (word) => {
+    const made = make("button", { type: "button", className: "quiet" }, word);
+    made.addEventListener("click", () => {
+      $("query").value = word;
+      $("query").focus();
+      box.search();
+    });
+    return made;
+  };
+  $("examples").replaceChildren(...examples.map(chip));
+}
+
+function failed(error) {
+  if (error.status === 401) {
+    $("key-form").hidden = false;
+    $("view").hidden = true;
+    $("key-problem").textContent = error.message;
+    $("key").focus();
+    return;
+  }
+  unreachable = error instanceof TypeError;
+  $("problem").textContent = unreachable ? "The service cannot be reached." : error.message;
+}
+
+let unreachable = false;
+function fine() {
+  unreachable = false;
+  $("problem").textContent = "";
+}
+
+let soon;
+function later() {
+  clearTimeout(soon);
+  soon = setTimeout(() => progress.look(), SOON);
+}
+
+function forgotten(text) {
+  visit.forget(text === undefined ? undefined : sameQuery(text));
+  $("query").value = "";
+  clear();
+  later();
+}
+
+$("key-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  keepKey($("key").value);
+  $("key").value = "";
+  await progress.start();
+  if (location.hash && !$("view").hidden) recall();
+});
+$("again").addEventListener("click", () => box.search(shown.text));
+$("private").addEventListener("click", () => setPrivate(!secret));
+$("help").addEventListener("click", () => $("keys").showModal());
+for (const event of ["pointermove", "pointerdown", "focusin"]) $("results").addEventListener(event, () => box.turn());
+addEventListener("pagehide", () => visit.finish(true));
+addEventListener("pageshow", (event) => event.persisted && shown.text && !shown.preview && box.search(shown.text));
+addEventListener("popstate", recall);
+offerThemes($("theme"), () => progress.redraw());
+offerForgetting(() => shown.text, forgotten);
+offerKeys({
+  box: $("query"),
+  list,
+  reader,
+  help: $("keys"),
+  undo,
+  turn: () => box.turn(),
+  why: (row) => shown.impression && list.toggleReasons(row),
+  private: () => setPrivate(!secret),
+  clear: () => {
+    $("query").value = "";
+    box.typed();
+  },
+});
+setPrivate(secret);
+await progress.start();
+if (location.hash && !$("view").hidden) recall();
