@@ -10,8 +10,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.features.explanation import Contribution, Explanation
 from rankloop.search.engine import Engine
 from rankloop.search.folder_source import FolderSource
-from rankloop.search.local_engine import LocalEngine, Refresh, Source
+from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import RankedSearch, Results
+from rankloop.search.source import Source
 from rankloop.search.table_source import TableSource
 from rankloop.service.embedded import EmbeddedService
 from rankloop.service.settings import Settings
@@ -31,9 +32,9 @@ class SearchBox:
     ...     box.predict("boat").ids
     ['knots.md', 'boats.md']
 
-    `source` is a folder of texts, or a file of JSON Lines, CSV or Parquet with columns for `id`, `title` and `body`; an
-    engine of one's own will do too. In the folder `data` are the index and the log: what is learned is on disk when
-    `learn` returns, and is there again the next time. One process at a time.
+    `source` is a folder of texts, or a file of JSON Lines, CSV or Parquet with columns for `id`, `title`, `body`, and
+    perhaps `fields`; an engine of one's own will do too. In the folder `data` are the index and the log: what is
+    learned is on disk when `learn` returns, and is there again the next time. One process at a time.
     """
 
     def __init__(
@@ -45,7 +46,8 @@ class SearchBox:
         body: str = "body",
         seed: int = 0,
         *,
-        engine: str = "tantivy",
+        fields: Sequence[str] = (),
+        engine: str | None = None,
         language: str = "english",
     ) -> None:
         self.folder = Path(data)
@@ -55,10 +57,10 @@ class SearchBox:
             if isinstance(source, Engine):
                 self.engine: Engine = source
             else:
-                self._source = source_of(Path(source), self.folder, id, title, body)
+                self._source = source_of(Path(source), self.folder, id, title, body, fields)
                 self.engine = LocalEngine(self.folder, engine, language)
                 self.found = self.refresh()
-            self._search = RankedSearch(self._inside.service, self.engine, seed)
+            self._search = RankedSearch(self._inside.service, self.engine, seed, fields)
             self._inside.call(self._search.begin())
         except BaseException:
             self._inside.close()
@@ -70,13 +72,16 @@ class SearchBox:
             raise InvalidInput("this engine keeps its own documents")
         return self.engine.refresh(self._source)
 
-    def search(self, text: str, n: int = 10, visitor: str | None = None) -> Results:
-        """The results to show, whose clicks teach; neighbours are swapped now and then, to find out."""
-        return self._inside.call(self._search.search(text, n, visitor or ""))
+    def search(self, text: str, n: int = 10, visitor: str | None = None, *, segment: str = "") -> Results:
+        """The results to show, whose clicks teach; neighbours are swapped now and then, to find out.
 
-    def predict(self, text: str, n: int = 10) -> Results:
+        `segment` is what kind of visitor it is, who may like some values of the documents' `fields` more than others.
+        """
+        return self._inside.call(self._search.search(text, n, visitor or "", segment))
+
+    def predict(self, text: str, n: int = 10, *, segment: str = "") -> Results:
         """The same without exploration and without a trace in the log."""
-        return self._inside.call(self._search.predict(text, n))
+        return self._inside.call(self._search.predict(text, n, segment))
 
     def learn(
         self,
@@ -123,6 +128,10 @@ class SearchBox:
         self.close()
 
 
-def source_of(path: Path, data: Path, id: str, title: str, body: str) -> Source:
+def source_of(path: Path, data: Path, id: str, title: str, body: str, fields: Sequence[str] = ()) -> Source:
     """Documents at a path: a folder of files, or the rows of one."""
-    return FolderSource(path, data) if path.is_dir() else TableSource(path, id=id, title=title, body=body)
+    if not path.is_dir():
+        return TableSource(path, id=id, title=title, body=body, fields=fields)
+    if fields:
+        raise InvalidInput(f"{path} is a folder, and files have no fields; a table has them")
+    return FolderSource(path, data)

@@ -210,6 +210,11 @@ class LocalEngine:
     def document(self, id: str) -> Document | None:
         return self.table.documents_of([id]).get(id)
 
+    def titles(self, n: int) -> list[str]:
+        """Those of the n documents that were read first."""
+        ids = self.table.ids_of(range(1, n + 1)).values()
+        return [document.title for document in self.table.documents_of(list(ids)).values()]
+
     def fields(self, ids: Sequence[str]) -> list[Mapping[str, str]]:
         """Further values of each of these documents; none for one that is not there."""
         found = self.table.fields_of(ids)

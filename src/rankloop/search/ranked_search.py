@@ -4,11 +4,12 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.search.engine import Engine, Snippet, TextQuery
 from rankloop.search.features import BASE, WORDS, rows_of, search_schema
+from rankloop.search.local_engine import LocalEngine
 from rankloop.search.text_query import read_text, same_query
 from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody
 from rankloop.service.service import Service, query_request
@@ -22,7 +23,7 @@ LEARNER = {
     "inner": {"kind": "click_residuals"},
     "rate": 0.1,
     "prior": 1.0,
-    "memory_rate": 0.5,
+    "memory_rate": 0.4,
     "memory_prior": 0.3,
     "by_query": True,
 }
@@ -53,6 +54,37 @@ class Results:
     @property
     def ids(self) -> list[str]:
         return [result.id for result in self.results]
+
+
+class Question(NamedTuple):
+    """A query and the documents that match it, as a ranker is asked."""
+
+    query_id: str
+    rows: dict[str, dict[str, Any]]  # values by id
+    context: dict[str, Any]
+    scores: dict[str, float]  # the engine's own
+
+
+def question_of(
+    engine: Engine,
+    query: TextQuery,
+    n: int,
+    fields: Sequence[str] = (),
+    segment: str = "",
+    now: float | None = None,
+) -> Question:
+    """The n best documents by the engine's own score, with all that the ranker is told of them."""
+    candidates = engine.candidates(query, n)
+    ids = [id for id, _ in candidates]
+    matches = engine.features(query, ids)
+    known = engine.fields(ids) if fields and isinstance(engine, LocalEngine) else []
+    own = [{name: row[name] for name in fields if name in row} for row in known]
+    words = engine.rarest(query, WORDS) if isinstance(engine, LocalEngine) else list(query.words[:WORDS])
+    name = same_query(query)
+    context: dict[str, Any] = {"query": name, "words": words}
+    if segment and fields:
+        context["segment"] = segment
+    return Question(name, rows_of(candidates, matches, own, now), context, dict(candidates))
 
 
 class RankedSearch:
@@ -123,16 +155,9 @@ class RankedSearch:
         )
 
     def _request(self, query: TextQuery, visitor: str, segment: str) -> tuple[RankBody, dict[str, float]]:
-        candidates = self.engine.candidates(query, CANDIDATES)
-        matches = self.engine.features(query, [id for id, _ in candidates])
-        rows = rows_of(candidates, matches)
-        rarest = getattr(self.engine, "rarest", None)  # not every engine knows
-        words = rarest(query, WORDS) if rarest else list(query.words[:WORDS])
-        context: dict[str, Any] = {"query": same_query(query), "words": words}
-        if segment and self.fields:
-            context["segment"] = segment
-        items = [Item(id, row) for id, row in rows.items()]
-        return RankBody(items, same_query(query), context, user=visitor), dict(candidates)
+        question = question_of(self.engine, query, CANDIDATES, self.fields, segment)
+        items = [Item(id, row) for id, row in question.rows.items()]
+        return RankBody(items, question.query_id, question.context, user=visitor), question.scores
 
     def _results(self, query: TextQuery, ids: Sequence[str], scores: Mapping[str, float]) -> tuple[Result, ...]:
         found = []
@@ -144,8 +169,9 @@ class RankedSearch:
         return tuple(found)
 
     def _snippets(self, query: TextQuery, ids: Sequence[str]) -> Sequence[Snippet]:
-        snippets = getattr(self.engine, "snippets", None)
-        return snippets(query, ids) if snippets else [Snippet("")] * len(ids)
+        if isinstance(self.engine, LocalEngine):
+            return self.engine.snippets(query, ids)
+        return [Snippet("")] * len(ids)
 
 
 def _checked(text: str, n: int, prefix: bool = False) -> TextQuery:

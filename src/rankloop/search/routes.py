@@ -16,8 +16,9 @@ from starlette.staticfiles import StaticFiles
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.words import STOP_WORDS, words_of
-from rankloop.search.local_engine import LocalEngine, Refresh, Source
+from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch, Results
+from rankloop.search.source import Source
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
 from rankloop.service.http.codec import content, decoder, json
 from rankloop.service.http.openapi import gives
@@ -204,8 +205,7 @@ class SearchCalls:
 
 def example_words(engine: LocalEngine) -> list[str]:
     """A few words to begin with: those that stand in most titles of the documents that were read first."""
-    titles = [engine.document(id) for id in engine.catalogue.ids_of(range(1, MAX_TITLES + 1)).values()]
-    words = [sorted(set(words_of(title.title.lower()))) for title in titles if title is not None]
+    words = [sorted(set(words_of(title.lower()))) for title in engine.titles(MAX_TITLES)]
     counts = Counter(word for known in words for word in known if len(word) > 4 and word.isalpha())
     best = sorted(counts.keys() - STOP_WORDS, key=lambda word: (-counts[word], -len(word), word))
     return best[:EXAMPLES]

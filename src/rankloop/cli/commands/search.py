@@ -40,7 +40,7 @@ def search(
         list[str] | None,
         typer.Option("--field", metavar="COLUMN", help="A column that visitors' segments may like. May be repeated."),
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", metavar="NAME", help="tantivy or sqlite.")] = "tantivy",
+    engine: Annotated[str | None, typer.Option("--engine", metavar="NAME", help="tantivy or sqlite.")] = None,
     language: Annotated[str, typer.Option("--language", metavar="NAME", help="Whose endings are cut.")] = "english",
     study: Annotated[bool, typer.Option("--study", help="Half of the visitors teach, half compare.")] = False,
     forget: Annotated[
@@ -82,12 +82,14 @@ def search(
 
     folder = data_of(source) if data is None else data
     if forget is not None:
-        with SearchBox(source, folder, id, title, body, seed, engine=engine, language=language) as box:
+        with SearchBox(
+            source, folder, id, title, body, seed, fields=fields or (), engine=engine, language=language
+        ) as box:
             count = box.forget(**what_to_forget(forget))
         print_json({"forgotten": count}) if as_json else typer.echo(f"forgotten: {count} searches")
         return
     settings = Settings(host=host, port=port, data=folder, keys=environment_keys())
-    documents = source_of(source, folder, id, title, body)
+    documents = source_of(source, folder, id, title, body, fields or ())
     opened = LocalEngine(folder, engine, language)
     found = opened.refresh(documents)
     _tell(found, as_json)

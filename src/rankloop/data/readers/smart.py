@@ -1,0 +1,51 @@
+"""Test collections of retrieval in the format of SMART: documents, queries, and which documents answer which query."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from rankloop.core.errors import InvalidInput
+from rankloop.data.compression import read_all
+
+RECORD = re.compile(r"^\.I[ \t]*(\S*)[ \t]*$", re.MULTILINE)
+FIELD = re.compile(r"^\.([A-Z])[ \t]*$", re.MULTILINE)
+TITLE, TEXT = "T", "W"
+
+
+class TestCollection(NamedTuple):
+    """Documents as title and text by id, queries, and for each query the ids of the documents that answer it."""
+
+    documents: dict[str, tuple[str, str]]
+    queries: tuple[str, ...]
+    relevant: tuple[frozenset[str], ...]
+
+
+def read_cranfield(folder: Path) -> TestCollection:
+    """The Cranfield collection: queries are counted from 1 in the order of their file, whatever it calls them."""
+    records = _records(folder / "cran.all.1400.gz")
+    documents = {id: (fields.get(TITLE, ""), fields.get(TEXT, "")) for id, fields in records}
+    queries = tuple(fields.get(TEXT, "") for _, fields in _records(folder / "cran.qry.gz"))
+    relevant: list[set[str]] = [set() for _ in queries]
+    for number, line in enumerate(_text(folder / "cranqrel.correct.gz").splitlines(), 1):
+        parts = line.split()
+        if len(parts) < 3 or not parts[0].isdigit() or not 1 <= int(parts[0]) <= len(queries):
+            raise InvalidInput(f"cranqrel.correct.gz, line {number}: {line!r:.60} is no judgement of a query")
+        if len(parts) < 4 or int(parts[3]) > 0:
+            relevant[int(parts[0]) - 1].add(parts[2])
+    return TestCollection(documents, queries, tuple(map(frozenset, relevant)))
+
+
+def _records(path: Path) -> list[tuple[str, dict[str, str]]]:
+    """What each record is called, and its fields."""
+    _, *parts = RECORD.split(_text(path))
+    found = []
+    for id, content in zip(parts[::2], parts[1::2]):
+        _, *fields = FIELD.split(content)
+        found.append((id, {name: " ".join(text.split()) for name, text in zip(fields[::2], fields[1::2])}))
+    if not found:
+        raise InvalidInput(f"{path.name} has no record that begins with .I")
+    return found
+
+
+def _text(path: Path) -> str:
+    return read_all(path).decode("latin-1").replace("\r\n", "\n")

@@ -1,0 +1,1 @@
+"""The search box on documents with queries and judgements."""

@@ -1,0 +1,112 @@
+"""A collection of documents to search, its queries and judgements: Cranfield where it is, else one that is made up."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rankloop.core.errors import NotFound
+from rankloop.core.types import Floats, Ints, Query
+from rankloop.data.folder import absence_notice, data_path
+from rankloop.data.readers.smart import TestCollection, read_cranfield
+from rankloop.features.encoder import Encoder
+from rankloop.features.schema import Schema
+from rankloop.measures.base import parse_measure
+from rankloop.search.engine import Document
+from rankloop.search.features import search_schema
+from rankloop.search.local_engine import LocalEngine
+from rankloop.search.ranked_search import CANDIDATES, question_of
+from rankloop.search.source import Found, Skipped
+from rankloop.search.text_query import read_text
+
+CRANFIELD = "search/cranfield"
+KNOWN = 150  # queries that people ask; the others are never asked, and judged afterwards
+TOPICS, PER_TOPIC, WORDS_PER_TOPIC = 45, 20, 12
+COMMON = 400  # words that stand in documents of every topic
+N_QUERIES = 225
+
+
+class Documents:
+    """The documents of a collection as a source."""
+
+    def __init__(self, name: str, documents: Mapping[str, tuple[str, str]]) -> None:
+        self.name, self.skipped, self._documents = name, Skipped(), documents
+
+    def documents(self, known: Mapping[str, str]) -> Iterator[Found]:
+        for id, (title, body) in self._documents.items():
+            yield Found(id, "1", Document(id, title, body))
+
+
+class Asked(NamedTuple):
+    """A query with its candidates as a learner sees them, which of them answer it, and the ideal for a measure."""
+
+    query: Query
+    relevance: Floats
+    missed: int  # documents that answer it and are not among the candidates
+
+    def ndcg(self, ranking: Ints) -> float:
+        """nDCG@10 by all documents that answer the query, found or not."""
+        order = np.concatenate([ranking, len(self.relevance) + np.arange(self.missed)])
+        return float(NDCG(order, np.concatenate([self.relevance, np.ones(self.missed)])))
+
+
+NDCG = parse_measure("nDCG@10")
+
+
+def collection() -> tuple[str, TestCollection, str]:
+    """Name and content, and a notice where Cranfield is not on this machine."""
+    try:
+        return "Cranfield", read_cranfield(data_path(CRANFIELD)), ""
+    except NotFound:
+        return "made-up documents", made_up(), absence_notice("Cranfield") + "; documents are made up instead. "
+
+
+@contextmanager
+def engine_of(documents: Documents) -> Iterator[LocalEngine]:
+    """An engine over a collection, in a folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = LocalEngine(Path(folder))
+        try:
+            engine.refresh(documents)
+            yield engine
+        finally:
+            engine.close()
+
+
+def asked(found: TestCollection, engine: LocalEngine) -> tuple[Schema, list[Asked]]:
+    """Every query of a collection as the search box puts it to its learner."""
+    schema = search_schema()
+    encoder, queries = Encoder(schema), []
+    for text, relevant in zip(found.queries, found.relevant):
+        question = question_of(engine, read_text(text), CANDIDATES, now=0.0)
+        rows = encoder.rows(list(question.rows), list(question.rows.values()), question.context)
+        grades = np.array([float(id in relevant) for id in question.rows])
+        query = Query(question.query_id, rows, np.empty(0))
+        queries.append(Asked(query, grades, len(relevant) - int(grades.sum())))
+    return schema, queries
+
+
+def made_up(seed: int = 0) -> TestCollection:
+    """Documents of some topics in words of their own and common ones; a query asks for a topic by some of its words.
+
+    Within a topic a query has answers that its words do not tell: people know them, an engine does not.
+    """
+    rng = np.random.default_rng(seed)
+    documents, members = dict[str, tuple[str, str]](), list[list[str]]()
+    for topic in range(TOPICS):
+        members.append([f"t{topic}-{i}" for i in range(PER_TOPIC)])
+        for id in members[-1]:
+            own = [f"topic{topic}word{w}" for w in rng.integers(0, WORDS_PER_TOPIC, 12)]
+            others = [f"common{w}" for w in rng.zipf(1.5, 40) % COMMON]
+            words = rng.permutation(own + others).tolist()
+            documents[id] = " ".join(words[:6]), " ".join(words[6:])
+    queries, relevant = [], []
+    for number in range(N_QUERIES):
+        topic = number % TOPICS
+        words = rng.choice(WORDS_PER_TOPIC, 3, replace=False)
+        queries.append(" ".join(f"topic{topic}word{w}" for w in words))
+        relevant.append(frozenset(rng.choice(members[topic], 5, replace=False).tolist()))
+    return TestCollection(documents, tuple(queries), tuple(relevant))
