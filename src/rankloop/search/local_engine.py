@@ -17,10 +17,10 @@ from rankloop.search.indexes.sqlite_index import SqliteIndex
 from rankloop.search.indexes.tantivy_index import TantivyIndex, is_installed
 from rankloop.search.indexes.text_index import Damaged, IndexQuery, TextIndex
 from rankloop.search.indexes.word_stems import StemNumbers, WordStems
-from rankloop.search.match_kernel import Corpus, Texts, matches
-from rankloop.search.snippet import snippet_of
 from rankloop.search.source import Source
-from rankloop.search.text_words import runs_of, words_in
+from rankloop.search.texts.match_kernel import Corpus, Texts, matches
+from rankloop.search.texts.snippet import snippet_of
+from rankloop.search.texts.text_words import runs_of, words_in
 
 try:
     import fcntl

@@ -5,7 +5,7 @@ import re
 from rankloop.core.errors import InvalidInput
 from rankloop.features.words import STOP_WORDS, normal_form
 from rankloop.search.engine import TextQuery
-from rankloop.search.text_words import words_in
+from rankloop.search.texts.text_words import words_in
 
 MAX_CHARACTERS = 1_000
 MAX_WORDS = 40

@@ -6,9 +6,10 @@ import numpy as np
 
 from rankloop.core.cells import Cells
 from rankloop.core.checks import check_positive, check_rounds
+from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.learner import finite, require_finite
-from rankloop.core.registry import Spec, register
+from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
 from rankloop.learners.wrappers.hashed_columns import Hashed
 
@@ -57,7 +58,8 @@ class TrustedMemory(Hashed):
     below 0 as above it. So T = (`sure` · √100 + Σ z) / √(100 + Σ z²) is a t-statistic, and trust is T / `sure`, kept
     between 0 and 1: it begins at 1, stays there as long as memory is confirmed, and fades where people click at random;
     then the order goes back to that of the other weights. What is remembered stays, and counts again once it is right.
-    Sums forget what is older than about `span` lessons. The other parameters are those of `hashed`.
+    Sums forget what is older than about `span` lessons. The other parameters are those of `hashed`; an `inner` that
+    keeps evidence of its own per column is refused.
     """
 
     sure: float = 4.0
@@ -72,6 +74,9 @@ class TrustedMemory(Hashed):
         super().__post_init__()
         check_positive("sure", self.sure)
         check_rounds("span", self.span)
+        if self._inner.cells_of(self._inner.init(Problem(0))) is not None:
+            kind = entry_of(self.inner).kind
+            raise InvalidInput(f"{kind} sets its steps by evidence of its own, which trust would distort: use hashed")
 
     def init(self, problem: Problem) -> Any:
         first = super().init(problem)

@@ -14,7 +14,7 @@ from rankloop.core.types import Floats, Ints
 from rankloop.search.engine import Document
 from rankloop.search.indexes.text_index import NO_SPACE, UNWRITTEN, Damaged
 from rankloop.search.indexes.word_stems import NUMBER
-from rankloop.search.match_kernel import Texts
+from rankloop.search.texts.match_kernel import Texts
 
 MAX_WORDS = 20_000  # of a text that are kept to compare queries with; the index has all of them
 MAX_BEGINNINGS = 2_000

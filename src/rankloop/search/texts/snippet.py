@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from rankloop.search.engine import Snippet
-from rankloop.search.text_words import pieces_of
+from rankloop.search.texts.text_words import pieces_of
 
 SIZE = 200  # characters
 BEFORE = 60  # of them at most before the first word that is highlighted

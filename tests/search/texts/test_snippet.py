@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankloop.search.snippet import SIZE, snippet_of
-from rankloop.search.text_words import words_in
+from rankloop.search.texts.snippet import SIZE, snippet_of
+from rankloop.search.texts.text_words import words_in
 
 FAR = "Nothing of interest. " * 30
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankloop.features.words import words_of
-from rankloop.search.text_words import MAX_WORD, is_unspaced, pieces_of, runs_of, words_in
+from rankloop.search.texts.text_words import MAX_WORD, is_unspaced, pieces_of, runs_of, words_in
 
 SPACED = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cn", "Co", "Cs"]).filter(lambda c: not is_unspaced(c)),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankloop.search.engine import MATCHES
-from rankloop.search.match_kernel import Corpus, Texts, matches
+from rankloop.search.texts.match_kernel import Corpus, Texts, matches
 
 Text = list[int]
 

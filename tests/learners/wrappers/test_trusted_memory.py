@@ -1,0 +1,123 @@
+"""Trusted memory: what memory foretells is an examination, and its score counts by the mark that it gets."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+
+from rankloop import InvalidInput, Problem, Query
+from rankloop.core.registry import build
+from rankloop.core.types import Rows, clicks
+from rankloop.learners.wrappers.hashed_columns import Hashed
+from rankloop.learners.wrappers.trusted_memory import PRIOR, TrustedMemory
+
+N_HASHED = 16  # columns 8 to 15 are memory
+PROBLEM = Problem(N_HASHED, n_hashed=N_HASHED)
+RESIDUALS = build("click_residuals(below=1, rate=0.5)", "learner")
+
+
+def query_of(columns):
+    """One item for each of these columns, which has nothing else."""
+    n = len(columns)
+    return Query(
+        "q", Rows(np.arange(n + 1), np.arange(n), np.ones(n), np.array(columns), np.empty((n, 0))), np.empty(0)
+    )
+
+
+def learned(learner, state, query, ranking, clicked):
+    decision = learner.rank(state, query, default_rng(0))._replace(ranking=np.array(ranking))
+    return learner.learn(state, query, decision, clicks(clicked))
+
+
+def weights_of(state):
+    return state.cells.at(np.arange(N_HASHED))[:, 0]
+
+
+def test_two_lessons_by_hand():
+    """Item 0 is in column 8 (memory), item 1 in column 0. Clicks have the residuals +½ and −½ at first."""
+    learner = TrustedMemory(inner=RESIDUALS, rate=1.0, sure=2.0, span=10)
+    query, state = query_of([8, 0]), learner.init(PROBLEM)
+    assert learner.trust(state) == 1.0
+    state = learned(learner, state, query, [0, 1], [0])
+    assert (state.told, state.squares) == (0.0, 0.0)  # memory was empty, so it had said nothing
+    step = 0.5 / math.sqrt(1 + 0.25)
+    assert weights_of(state)[[8, 0]].tolist() == pytest.approx([step, -step])
+    rate = 0.5 + 0.5 / 11  # of the first position by now
+    state = learned(learner, state, query, [0, 1], [])
+    assert state.told == pytest.approx(-rate * step)
+    assert state.squares == pytest.approx((rate * step) ** 2)
+    expected = (2 * math.sqrt(PRIOR) + state.told) / math.sqrt(PRIOR + state.squares) / 2
+    assert learner.trust(state) == pytest.approx(expected)
+    assert expected < 1
+
+
+@pytest.mark.parametrize(
+    ("told", "squares", "trust"),
+    [(0, 0, 1), (-40, 0, 0), (-20, 0, 0.5), (-100, 0, 0), (100, 300, 1), (0, 300, 0.5), (-40, 300, 0)],
+)
+def test_trust_is_a_statistic_between_0_and_1(told, squares, trust):
+    """T / 4 with T = (4 · 10 + Σ z) / √(100 + Σ z²)."""
+    learner = TrustedMemory(inner=RESIDUALS)
+    state = learner.init(PROBLEM)._replace(told=float(told), squares=float(squares))
+    assert learner.trust(state) == pytest.approx(trust)
+
+
+def test_sums_forget():
+    learner = TrustedMemory(inner=RESIDUALS, span=4)
+    state = learner.init(PROBLEM)._replace(told=-8.0, squares=16.0)
+    after = learned(learner, state, query_of([0, 1]), [0, 1], [0])
+    assert (after.told, after.squares) == (-6.0, 12.0)
+
+
+def test_only_the_score_of_memory_is_multiplied():
+    """Trust ½ turns a lead of memory into a lead of the other weights; what is remembered stays as it is."""
+    learner = TrustedMemory(inner=RESIDUALS)
+    state = learner.init(PROBLEM)
+    cells = state.cells.patched(np.array([8, 0]), np.array([[3.0, 0.0], [2.0, 0.0]]))
+    sure, doubtful = state._replace(cells=cells), state._replace(cells=cells, told=-20.0)
+    query = query_of([8, 0])
+    assert learner.trust(doubtful) == 0.5
+    assert learner.predict(sure, query).tolist() == [0, 1]
+    assert learner.predict(doubtful, query).tolist() == [1, 0]
+    assert weights_of(doubtful)[8] == 3.0
+
+
+def test_with_full_trust_it_is_hashed():
+    ours, plain = TrustedMemory(inner=RESIDUALS), Hashed(inner=RESIDUALS)
+    state, same, rng = ours.init(PROBLEM), plain.init(PROBLEM), default_rng(0)
+    for _ in range(30):
+        query, clicked = query_of(rng.permutation(N_HASHED)[:4]), rng.permutation(4)[:1].tolist()
+        ranking = ours.predict(state._replace(told=1e6), query)
+        np.testing.assert_array_equal(ranking, plain.predict(same, query))
+        state = learned(ours, state._replace(told=1e6), query, ranking, clicked)
+        same = learned(plain, same, query, ranking, clicked)
+    np.testing.assert_array_equal(weights_of(state), weights_of(same))
+
+
+def trust_after(clicked_of, n=3_000):
+    """Trust after n lessons from 4 items of which the ranking shows all; a seed of its own for people."""
+    learner, rng = TrustedMemory(inner=build("click_residuals(below=4)", "learner"), memory_rate=0.5), default_rng(1)
+    state, query, least = learner.init(PROBLEM), query_of([8, 9, 10, 11]), 1.0
+    for _ in range(n):
+        ranking = learner.rank(state, query, rng).ranking
+        state = learned(learner, state, query, ranking, clicked_of(ranking, rng))
+        least = min(least, learner.trust(state))
+    return learner.trust(state), least
+
+
+def test_memory_that_is_right_keeps_its_trust():
+    last, _ = trust_after(lambda ranking, rng: [2] if rng.random() < 0.8 else [])
+    assert last == 1.0
+
+
+def test_memory_of_random_clicks_loses_it():
+    _, least = trust_after(lambda ranking, rng: [int(ranking[rng.integers(4)])])
+    assert least < 0.3
+
+
+def test_a_learner_with_evidence_of_its_own_is_refused():
+    with pytest.raises(InvalidInput, match="diagonal_thompson sets its steps by evidence of its own"):
+        TrustedMemory(inner=build("diagonal_thompson", "learner"))
+    with pytest.raises(InvalidInput, match="sure"):
+        TrustedMemory(inner=RESIDUALS, sure=0.0)
