@@ -18,6 +18,7 @@ from rankloop.search.study import is_compared
 HARM = "window.harm = (window.harm ?? 0) + 1"
 FILLER = ["pear", "quince", "medlar", "plum", "cherry", "fig", "walnut", "hazel", "almond", "chestnut"]
 TEACHES, COMPARES = (next(f"{i:032x}" for i in range(99) if is_compared(f"{i:032x}") is half) for half in (False, True))
+ANOTHER = "before => (document.querySelector('#results').dataset.impression || before) !== before"
 ORDER = "all => all.map(one => one.dataset.id)"
 
 
@@ -57,9 +58,7 @@ def ask(page: Any, text: str) -> list[str]:
     before = page.get_attribute("#results", "data-impression") or ""
     page.fill("#query", text)
     page.press("#query", "Enter")
-    page.wait_for_function(
-        "before => (document.querySelector('#results').dataset.impression || before) !== before", arg=before
-    )
+    page.wait_for_function(ANOTHER, arg=before)
     return shown(page)
 
 

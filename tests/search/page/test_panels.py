@@ -20,7 +20,8 @@ FORMS = {
     "count": lambda value: f"{value:,}",
     "chance": lambda value: "< 0.001" if value < 0.001 else f"{value:.3f}",
 }
-REASONS = "all => all.map(one => [one.querySelector('th').textContent, JSON.parse(one.querySelector('td.value').dataset.value)])"
+REASONS = """all => all.map(one => [one.querySelector('th').textContent,
+    JSON.parse(one.querySelector('td.value').dataset.value)])"""
 
 
 def at(report: Any, path: str) -> Any:

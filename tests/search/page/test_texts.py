@@ -65,7 +65,7 @@ def test_hostile_queries(notes_box: str, open_page: Any, text: str) -> None:
         text.encode("utf-8", "replace").decode(),
     )
     page.press("#query", "Enter")
-    page.wait_for_function("location.hash.startsWith('#q=')")  # it was answered
+    page.wait_for_function("() => location.hash.startsWith('#q=')")  # it was answered
     assert page.text_content("#problem") == ""
     assert page.evaluate("window.harm") is None
     assert page.evaluate(STRANGERS) == 0

@@ -249,4 +249,7 @@ def test_who_compares_is_told(tmp_path: Path, open_page: Any) -> None:
         expect(page.locator("#compared")).to_contain_text("compares")
         click(page, ids[2])
         expect(page.locator("#toast span")).to_have_text("Noted for the comparison.")
+        ask(page, "apple")
+        assert page.locator(".moved:visible").count() == 0
+        assert said(address, "/search/status")["counts"]["learned"] == 0
         page.context.close()

@@ -85,7 +85,9 @@ async function open(id) {
   const result = shown.results.find((one) => one.id === id);
   const counts = shown.preview ? null : visit.click(id);
   const query = visit.current?.query;
-  const noted = shown.compared ? "Noted for the comparison." : `Noted for “${shown.text}”: it counts from your next search.`;
+  const noted = shown.compared
+    ? "Noted for the comparison."
+    : `Noted for “${shown.text}”: it counts from your next search.`;
   list.mark();
   try {
     await reader.open(id, shown.text, result.snippet);

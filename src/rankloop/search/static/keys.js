@@ -30,7 +30,7 @@ export function offerKeys(acts) {
     const elsewhere = typing(event.target) && !inBox;
     let done = true;
     if (event.key === "Escape") escape();
-    else if (event.key === "ArrowDown" && (inBox || list.focused())) list.step(1), acts.turn();
+    else if (event.key === "ArrowDown" && (inBox || list.focused())) (list.step(1), acts.turn());
     else if (event.key === "ArrowUp" && list.focused()) list.step(-1) || box.focus();
     else if (!inBox && !elsewhere && event.key in plain) plain[event.key]();
     else done = false;

@@ -29,7 +29,8 @@ export function offerForgetting(queryNow, forgotten) {
     event.preventDefault();
     confirmed();
   });
-  for (const link of document.querySelectorAll(".exports a")) link.addEventListener("click", (event) => save(event, news));
+  for (const link of document.querySelectorAll(".exports a"))
+    link.addEventListener("click", (event) => save(event, news));
 }
 
 // What cannot be taken back asks once more.

@@ -71,14 +71,16 @@ export class Progress {
   showStudy({ wins, losses, ties, p_value: chance, verdict }) {
     const decided = verdict !== "open";
     const words = wins + losses === 0 ? "Nothing decided yet." : `The ${verdict}.`;
-    $("study-verdict").textContent = wins + losses > 0 && !decided ? `Still open: it could be chance (p = ${chance.toFixed(3)}).` : words;
+    $("study-verdict").textContent =
+      wins + losses > 0 && !decided ? `Still open: it could be chance (p = ${chance.toFixed(3)}).` : words;
     [...document.querySelectorAll("#study .balance i")].forEach((part, i) => {
       part.style.flexGrow = [wins, ties, losses][i];
     });
   }
 
   showDocuments({ documents, n_skipped: n, skipped }) {
-    if (!$("documents-news").dataset.told) $("documents-news").textContent = `${counted(documents, "document")} can be found.`;
+    if (!$("documents-news").dataset.told)
+      $("documents-news").textContent = `${counted(documents, "document")} can be found.`;
     const box = $("skipped");
     box.hidden = n === 0;
     box.querySelector("summary").textContent = `${counted(n, "file")} could not be read`;

@@ -31,7 +31,9 @@ export class Reader {
     this.id = id;
     title.textContent = titleOf(found);
     path.textContent = found.id;
-    date.textContent = found.at ? `· ${new Date(found.at * 1000).toLocaleDateString("en-GB", { dateStyle: "medium" })}` : "";
+    date.textContent = found.at
+      ? `· ${new Date(found.at * 1000).toLocaleDateString("en-GB", { dateStyle: "medium" })}`
+      : "";
     body.textContent = found.body.slice(0, MAX_SHOWN);
     note.textContent = found.body.length > MAX_SHOWN ? `The first ${MAX_SHOWN.toLocaleString("en")} characters.` : "";
     this.place();
@@ -54,7 +56,7 @@ export class Reader {
     if (this.dialog.open) this.dialog.close();
   }
 
-  // Marks the words of the query, where the browser can without touching the text, and goes to where the snippet is from.
+  // Marks the words of the query where the browser can do so without touching the text, and goes to the snippet.
   find(query, snippet) {
     const { body } = this.parts;
     const text = body.firstChild;
@@ -69,8 +71,12 @@ export class Reader {
     const words = wordsOf(query).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
     if (words.length > 0 && CSS.highlights) {
       const pattern = new RegExp(words.join("|"), "giu");
-      const found = text.data.matchAll(pattern).take?.(MAX_MARKED) ?? [...text.data.matchAll(pattern)].slice(0, MAX_MARKED);
-      CSS.highlights.set("query", new Highlight(...Array.from(found, ({ index, 0: word }) => at(index, index + word.length))));
+      const found =
+        text.data.matchAll(pattern).take?.(MAX_MARKED) ?? [...text.data.matchAll(pattern)].slice(0, MAX_MARKED);
+      CSS.highlights.set(
+        "query",
+        new Highlight(...Array.from(found, ({ index, 0: word }) => at(index, index + word.length))),
+      );
     }
     const start = text.data.indexOf(snippet.slice(0, 60));
     if (start <= 0) return;

@@ -53,7 +53,7 @@ export function largest(sums) {
 }
 
 // `below` is the result under it, if there is one: { id, title }.
-export async function showReasons(box, { impression, query }, id, below) {
+export async function showReasons(box, { impression, query, compared }, id, below) {
   const words = wordsOf(query);
   const line = make("p", { className: "lead" }, "Looking …");
   box.replaceChildren(line);
@@ -64,21 +64,23 @@ export async function showReasons(box, { impression, query }, id, below) {
     const [score, base, learned] = [own.score, match, own.score - match].map((sum) => formatted(sum, "number"));
     line.textContent = `Score ${score}: ${base} from how the words match, ${learned} learned.`;
     box.append(tableOf(largest(sumsOf(own.contributions, words))));
-    if (other) box.append(make("p", { className: "lead" }, beside(own, other, below.title, words)));
+    if (other) box.append(make("p", { className: "lead" }, beside(own, other, below.title, { words, compared })));
   } catch (error) {
     line.textContent = `That cannot be explained: ${error.message}`;
   }
 }
 
-// What sets it apart from the result below; the order on the page may differ, since neighbours are swapped now and then.
-function beside(own, other, title, words) {
+// What sets it apart from the result below. The order on the page may differ from that of the scores, for a reason.
+function beside(own, other, title, { words, compared }) {
   const name = `“${title}”`;
-  if (own.score < other.score) return `By score ${name} would be above it: neighbours are swapped now and then, to learn.`;
+  const reason = compared ? "this list mixes two orders" : "neighbours are swapped now and then, to learn";
+  if (own.score < other.score) return `By score ${name} would be above it: ${reason}.`;
   const sums = sumsOf(own.contributions, words);
   for (const [said, sum] of sumsOf(other.contributions, words)) sums.set(said, (sums.get(said) ?? 0) - sum);
-  const [[reason, more] = ["", 0]] = [...sums].sort(([, a], [, b]) => b - a);
+  const [[most, more] = ["", 0]] = [...sums].sort(([, a], [, b]) => b - a);
   if (more < TINY) return `It scores the same as ${name}.`;
-  return `What most sets it above ${name}: ${reason.charAt(0).toLowerCase()}${reason.slice(1)} (+${formatted(more, "number")}).`;
+  const part = `${most.charAt(0).toLowerCase()}${most.slice(1)}`;
+  return `What most sets it above ${name}: ${part} (+${formatted(more, "number")}).`;
 }
 
 function tableOf(rows) {

@@ -70,7 +70,7 @@ export class ResultList {
     part(".why").hidden = !logged;
     const told = part(".reasons");
     if (told.dataset.impression !== this.found.impression) this.closeReasons(row);
-    const moved = logged ? (result.moved ?? 0) : 0;
+    const moved = logged && !this.found.compared ? (result.moved ?? 0) : 0; // a mixture moves for other reasons
     part(".moved").hidden = moved === 0;
     part(".moved").dataset.direction = moved > 0 ? "up" : "down";
     part(".moved").replaceChildren(...wordsOfMove(moved, this.acts.clicksOf(result.id).length > 0));
@@ -95,7 +95,11 @@ export class ResultList {
       make(
         "div",
         { className: "result" },
-        make("h3", {}, button("title", "", () => this.acts.open(id))),
+        make(
+          "h3",
+          {},
+          button("title", "", () => this.acts.open(id)),
+        ),
         make("p", { className: "path" }, make("bdi"), make("span", { className: "moved" })),
         make("p", { className: "snippet" }),
         actions,
@@ -157,7 +161,11 @@ function wordsOfMove(moved, chosen) {
   const far = Math.abs(moved);
   if (moved === 0) return [];
   const where = make("span", { className: "unseen" }, `${counted(far, "position")} ${moved > 0 ? "up" : "down"}`);
-  const since = make("span", { className: moved > 1 || (moved > 0 && chosen) ? "" : "unseen" }, " since your last search of this query");
+  const since = make(
+    "span",
+    { className: moved > 1 || (moved > 0 && chosen) ? "" : "unseen" },
+    " since your last search of this query",
+  );
   const arrow = make("span", {}, `${moved > 0 ? "▲" : "▼"} ${far}`);
   arrow.setAttribute("aria-hidden", "true");
   return [arrow, where, since];

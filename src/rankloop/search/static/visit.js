@@ -50,7 +50,13 @@ export class Visit {
     const { query, impression } = this.current;
     const sent = this.sending.then(() => report({ impression, clicks: [id] }));
     this.note(query, id, [...this.clicksOf(id), impression]);
-    this.sending = sent.catch(() => this.note(query, id, this.clicksOf(id, query).filter((one) => one !== impression)));
+    this.sending = sent.catch(() =>
+      this.note(
+        query,
+        id,
+        this.clicksOf(id, query).filter((one) => one !== impression),
+      ),
+    );
     return sent;
   }
 
