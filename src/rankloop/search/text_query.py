@@ -2,6 +2,8 @@
 
 import re
 
+import xxhash
+
 from rankloop.core.errors import InvalidInput
 from rankloop.features.words import STOP_WORDS, normal_form
 from rankloop.search.engine import TextQuery
@@ -9,6 +11,7 @@ from rankloop.search.texts.text_words import words_in
 
 MAX_CHARACTERS = 1_000
 MAX_WORDS = 40
+MAX_NAME = 200  # characters of a query in the log
 QUOTED = re.compile('["“„«]([^"“”„«»]*)["”“»]')
 
 
@@ -34,8 +37,12 @@ def read_text(text: str, *, prefix: bool = False) -> TextQuery:
 
 
 def same_query(query: TextQuery) -> str:
-    """What is the same for queries that differ in capitals, spaces and punctuation only."""
-    return " ".join(words_in(query.text)[:MAX_WORDS])
+    """What is the same for queries that differ in capitals, spaces and punctuation only.
+
+    Of a long one it is the beginning, and a number in place of the rest.
+    """
+    name = " ".join(words_in(query.text)[:MAX_WORDS])
+    return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]} {xxhash.xxh3_64_hexdigest(name.encode())}"
 
 
 def _is_open(text: str) -> bool:
