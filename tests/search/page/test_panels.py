@@ -43,6 +43,7 @@ def test_numbers_and_curves_follow_the_clicks(fresh: str, open_page: Any) -> Non
     page = open_page(f"{fresh}/search")
     page.wait_for_selector("#chart-first canvas")
     empty = page.eval_on_selector("#chart-position canvas", "one => one.toDataURL()")
+    assert page.locator("#chart-first.waiting").count() == 1
     for _ in range(3):
         click(page, ask(page, "apple")[2])
     ask(page, "apple")
@@ -54,6 +55,7 @@ def test_numbers_and_curves_follow_the_clicks(fresh: str, open_page: Any) -> Non
         assert page.get_attribute("#chart-position", "aria-label") == "1 is the top: 3.0"
         assert page.eval_on_selector("#chart-position canvas", "one => one.toDataURL()") != empty
         assert int(page.get_attribute("#chart-first", "data-points")) >= 2
+        assert page.locator(".chart.waiting").count() == 0
 
     eventually(check)
 

@@ -101,6 +101,8 @@ export class Progress {
     this.first ??= this.added(FIRST);
     if (status.study) this.study ??= this.added(STUDY);
     for (const charts of this.charts) charts.show(curves);
+    const none = curves.values.ctr_first.every((value) => value === null);
+    for (const chart of document.querySelectorAll("#progress .chart")) chart.classList.toggle("waiting", none);
   }
 
   added(described) {
