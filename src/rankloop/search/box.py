@@ -14,7 +14,7 @@ from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import RankedSearch, Results
 from rankloop.search.source import Source
 from rankloop.search.table_source import TableSource
-from rankloop.service.embedded import EmbeddedService
+from rankloop.service.local_service import LocalService
 from rankloop.service.settings import Settings
 
 
@@ -51,7 +51,7 @@ class SearchBox:
         language: str = "english",
     ) -> None:
         self.folder = Path(data)
-        self._inside = EmbeddedService(Settings(data=self.folder))
+        self._inside = LocalService(Settings(data=self.folder))
         try:
             self._source: Source | None = None
             if isinstance(source, Engine):

@@ -1,5 +1,7 @@
 """What a learner is told of a query and of the documents that match it."""
 
+import base64
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +22,15 @@ YEAR = 365.25 * 86_400.0
 STEP = 1024  # numbers are told in such parts of one, which takes little room in the log
 WORDS = 3  # of a query that are remembered with the documents that belong to them
 BITS = 20
-LINEAR = {"kind": "number", "scale": "linear"}
+MATCH = "match"  # the field of all numbers but the first: one vector is read much quicker than many numbers
+MATCH_NAMES = (
+    *SCALED,
+    *AS_IT_IS,
+    *LENGTHS,
+    "recency",
+    *(f"{score}_top_{a}" for a in TOPS for score in RANKED),  # the paper's families: among the first a by one score,
+    *(f"title_and_body_top_{a}" for a in TOPS),  # and by two of them at once
+)
 
 
 def search_schema(fields: Sequence[str] = ()) -> Schema:
@@ -29,17 +39,20 @@ def search_schema(fields: Sequence[str] = ()) -> Schema:
     The document itself is a general column, in effect its popularity, shrunk by its prior. `fields` are columns of the
     documents that a visitor's segment is crossed with.
     """
-    numbers = [BASE, *SCALED, *AS_IT_IS, *LENGTHS, "recency", *_tops()]
-    features = dict.fromkeys(numbers, LINEAR) | {"document": "category"} | dict.fromkeys(fields, "category")
+    known = {BASE: {"kind": "number", "scale": "linear"}, MATCH: {"kind": "vector", "size": len(MATCH_NAMES)}}
+    features = known | {"document": "category"} | dict.fromkeys(fields, "category")
     context = {"query": "id", "words": "id"} | ({"segment": "category"} if fields else {})
     crosses = ["query*document", "words*document", *(f"segment*{field}" for field in fields)]
     return Schema(features, context, tuple(crosses), BITS)
 
 
-def _tops() -> list[str]:
-    """The paper's families: among the first a by one score, and by two of them at once."""
-    single = [f"{score}_top_{a}" for score in RANKED for a in TOPS]
-    return single + [f"title_and_body_top_{a}" for a in TOPS]
+def match_name(name: str) -> str:
+    """What a number of the vector is called; any other name as it is."""
+    found = IN_VECTOR.fullmatch(name)
+    return MATCH_NAMES[int(found[1])] if found else name
+
+
+IN_VECTOR = re.compile(rf"{MATCH}\[(\d+)\]")
 
 
 def rows_of(
@@ -53,16 +66,15 @@ def rows_of(
     columns |= {name: np.log1p(found[name]) / usual - 1.0 for name, usual in LENGTHS.items()}
     age = np.maximum((time.time() if now is None else now) - found["at"], 0.0) / YEAR
     columns["recency"] = np.where(found["at"] > 0.0, 1.0 / (1.0 + age), 0.0)
-    told = {name: (np.round(values * STEP) / STEP).tolist() for name, values in columns.items()}
     tops = {name: _among_best(values) for name, values in scores.items()}
     for a in TOPS:
-        told |= {f"{name}_top_{a}": (position < a).astype(int).tolist() for name, position in tops.items()}
-        both = (tops["bm25_title"] < a) & (tops["bm25_body"] < a)
-        told[f"title_and_body_top_{a}"] = both.astype(int).tolist()
-    names = list(told)
+        columns |= {f"{name}_top_{a}": position < a for name, position in tops.items()}
+        columns[f"title_and_body_top_{a}"] = (tops["bm25_title"] < a) & (tops["bm25_body"] < a)
+    base = (np.round(columns[BASE] * STEP) / STEP).tolist()
+    vectors = np.column_stack([np.round(columns[name] * STEP) / STEP for name in MATCH_NAMES]).astype("<f4")
     rows = {
-        candidate.id: dict(zip(names, values)) | {"document": candidate.id}
-        for candidate, values in zip(candidates, zip(*told.values()))
+        candidate.id: {BASE: score, MATCH: base64.b64encode(vector.tobytes()).decode(), "document": candidate.id}
+        for candidate, score, vector in zip(candidates, base, vectors)
     }
     for candidate, own in zip(candidates, fields):
         rows[candidate.id] |= own

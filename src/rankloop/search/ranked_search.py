@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.search.engine import Engine, Snippet, TextQuery
-from rankloop.search.features import BASE, WORDS, rows_of, search_schema
+from rankloop.search.features import BASE, WORDS, match_name, rows_of, search_schema
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.text_query import read_text, same_query
 from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody
@@ -141,7 +141,9 @@ class RankedSearch:
 
     async def explain(self, impression: str, id: str) -> dict[str, Any]:
         """What each value of a document adds to its score now, the largest first."""
-        return await self.service.explain(RANKER, impression, id)
+        found = await self.service.explain(RANKER, impression, id)
+        parts = [part | {"name": match_name(part["name"])} for part in found["contributions"]]
+        return found | {"contributions": parts}
 
     async def forget(self, query: str | None = None, visitor: str | None = None, days: float | None = None) -> int:
         """Forget what was asked: a query, a visitor, all that is older than some days; how many impressions it was."""

@@ -52,7 +52,10 @@ class Forgotten(NamedTuple):
 
 
 def retracted(records: Iterable[Record], id: str) -> tuple[Changes, int]:
-    """The records of one impression without the clicks on an item, and how many there were."""
+    """The records of one impression without the clicks on an item, and how many there were.
+
+    Where no click is left, all feedback goes: what was taken back is not a page on which nobody clicked.
+    """
     records = list(records)
     shown = next((record.event for record in records if isinstance(record.event, Ranked)), None)
     item = next((i for i, known in enumerate(shown.ids) if str(known) == id), None) if shown else None
@@ -63,7 +66,10 @@ def retracted(records: Iterable[Record], id: str) -> tuple[Changes, int]:
             left = [(i, value) for i, value in zip(event.items, event.values) if i != item]
             items, values = [i for i, _ in left], [value for _, value in left]
             found[record.seq] = FeedbackReceived(event.impression, event.kind, items, values, event.final)
-    return found, len(found)
+    count, now = len(found), [found.get(record.seq, record.event) for record in records]
+    if count and not any(isinstance(event, FeedbackReceived) and event.items for event in now):
+        found |= {record.seq: None for record in records if isinstance(record.event, FeedbackReceived)}
+    return found, count
 
 
 def amend(

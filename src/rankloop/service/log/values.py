@@ -1,5 +1,6 @@
 """What a request said in people's own values, as the log keeps it: each name once, a sparse row as a short one."""
 
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,6 +9,8 @@ import msgspec
 from rankloop.core.errors import InvalidInput
 
 Row = Mapping[str, Any]
+LARGE = 8_192  # bytes
+ZLIB = b"\x78"  # how zlib begins, and msgpack does not
 BIG = 1  # the code of a whole number of more than 64 bits
 
 
@@ -24,18 +27,25 @@ def packed(rows: Sequence[Row], context: Row) -> bytes:
     listed = [{numbers.setdefault(name, len(numbers)): value for name, value in row.items()} for row in rows]
     content = [list(numbers), listed if numbers else [], dict(context)]
     try:
-        return msgspec.msgpack.encode(content)
+        return _squeezed(msgspec.msgpack.encode(content))
     except OverflowError:
-        return msgspec.msgpack.encode(_small(content))
+        return _squeezed(msgspec.msgpack.encode(_small(content)))
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"items: this cannot be written to the log: {error}") from None
 
 
 def unpacked(content: bytes, n_items: int) -> GivenValues:
     """What `packed` wrote of so many items."""
+    if content[:1] == ZLIB:
+        content = zlib.decompress(content)
     names, listed, context = msgspec.msgpack.decode(content, ext_hook=_big)
     rows: list[Row] = [{names[number]: value for number, value in row.items()} for row in listed]
     return GivenValues(rows or [{} for _ in range(n_items)], context)
+
+
+def _squeezed(content: bytes) -> bytes:
+    """Large ones are pressed: they are long lists of numbers that are much alike."""
+    return content if len(content) < LARGE else zlib.compress(content, 1)
 
 
 def _small(value: Any) -> Any:

@@ -12,7 +12,7 @@ from rankloop.service.settings import Settings
 T = TypeVar("T")
 
 
-class EmbeddedService:
+class LocalService:
     """A service on the log of its settings, open until it is closed; `call` waits for what one of its calls gives."""
 
     def __init__(self, settings: Settings) -> None:
