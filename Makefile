@@ -10,7 +10,7 @@ SOURCE := $(shell find src -name '*.py' | LC_ALL=C sort | xargs cat | sha1sum | 
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.cache/numba-$(SOURCE)
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup run test check format bench reproduce serve load soak docs clean
+.PHONY: help setup run test check format bench reproduce search serve load soak docs clean
 
 help:
 	@echo 'make run        play the loop on a built-in stream, with a report at the end'
@@ -18,6 +18,7 @@ help:
 	@echo 'make check      format, lint, types, layers'
 	@echo 'make bench      speed, beside the peers in the same run'
 	@echo 'make reproduce  the figures and tables of the papers'
+	@echo 'make search     a search box over this documentation that learns from your clicks'
 	@echo 'make serve      the HTTP service with a page to try it'
 	@echo 'make load       requests per second beside the bare HTTP stack; make soak: the long fault tests'
 	@echo 'make docs       the documentation site'
@@ -61,6 +62,9 @@ docs: $(READY)
 	@$(PIP) -e '.[docs]'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo 'the site is in site/index.html'
+
+search: setup
+	@$(BIN)/rankloop search docs --data .cache/search
 
 serve: setup
 	@$(BIN)/rankloop serve --demo

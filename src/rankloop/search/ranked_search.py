@@ -6,8 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.search.engine import Engine, Snippet, TextQuery
+from rankloop.core.registry import build
+from rankloop.core.session import Session
+from rankloop.core.types import Clicks, Query
+from rankloop.features.encoder import Encoder
+from rankloop.search.engine import MATCHES, Candidate, Engine, Snippet, TextQuery
 from rankloop.search.features import BASE, WORDS, match_name, rows_of, search_schema
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.text_query import read_text, same_query
@@ -98,11 +104,25 @@ class RankedSearch:
 
     async def begin(self) -> None:
         """Make the ranker, unless there is one already."""
+        await asyncio.to_thread(self._compile)
         if RANKER in self.service.rankers:
             return
         problem = ProblemBody(schema=search_schema(self.fields).to_plain(), shown=SHOWN)
         base = BaseBody(feature=BASE, weight=BASE_WEIGHT)
         await self.service.create(RANKER, CreateBody(LEARNER, problem, seed=self._seed, base=base, window=DAY))
+
+    def _compile(self) -> None:
+        """Everything once, on documents that nobody has: so the first visitor does not wait for it."""
+        names = ("a", "b")
+        rows = rows_of([Candidate(id, 1.0) for id in names], np.ones((2, len(MATCHES))))
+        context = {"query": "a b", "words": ["a", "b"]}
+        schema = search_schema()
+        query = Query("a b", Encoder(schema).rows(names, list(rows.values()), context), np.empty(0))
+        base: Any = {"kind": "base_score", "feature": schema.slot(BASE), "weight": BASE_WEIGHT, "inner": LEARNER}
+        session = Session(build(base, "learner"), schema.problem(shown=SHOWN), 0)
+        session.predict(query)
+        session.learn(query, session.rank(query), Clicks(np.array([0]), np.ones(1)))
+        self.engine.features(read_text("a b"), [])
 
     async def search(
         self, text: str, n: int = 10, visitor: str = "", segment: str = "", compared: bool = False
