@@ -3,7 +3,7 @@
 import os
 import tracemalloc
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -209,11 +209,11 @@ def test_ten_thousand_small_files(tmp_path: Path) -> None:
         folder = tmp_path / str(i % 100)
         folder.mkdir(exist_ok=True)
         (folder / f"{i}.txt").write_text(f"number {i}" if i % 5 else "")
-    start = perf_counter()
+    start = process_time()
     source = FolderSource(tmp_path)
     found = list(source.documents({}))
     assert (len(found), source.skipped.total, len(source.skipped)) == (8_000, 2_000, MAX_NAMED)
-    assert perf_counter() - start < 30
+    assert process_time() - start < 30
     again = [document for _, _, document in FolderSource(tmp_path).documents(stamps(found))]
     assert again == [None] * 8_000
 

@@ -20,6 +20,7 @@ from rankloop.search.folder_source import FolderSource
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.source import Found
 from rankloop.search.text_query import read_text
+from rankloop.search.texts.match_kernel import matches
 
 DOCUMENTS = [
     Document("wing", "Wing in a slipstream", "Lift of a wing in the slipstream of a propeller.", 7.0, {"by": "acme"}),
@@ -171,6 +172,13 @@ def test_texts_snippets_and_fields_come_back(engine: LocalEngine) -> None:
     (first, none) = engine.snippets(read_text('propellers "a wing"'), ["wing", "moon"])
     assert [first.text[start:end] for start, end in first.highlights] == ["a", "wing", "a", "propeller"]
     assert none == ("", ())
+
+
+def test_the_kernel_is_compiled_once(engine: LocalEngine) -> None:
+    for query in (read_text("wing"), read_text("win", prefix=True), read_text("")):
+        engine.features(query, ["wing"])
+    engine.features(read_text("wing"), [])
+    assert len(matches.signatures) == 1  # type: ignore[attr-defined]
 
 
 def test_the_rarest_words_of_a_query(engine: LocalEngine) -> None:
@@ -358,6 +366,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.search.engine import Document
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.text_query import read_text
+from rankloop.search.texts.match_kernel import matches
 
 engine = LocalEngine(Path(sys.argv[1]), sys.argv[2])
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

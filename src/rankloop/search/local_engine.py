@@ -161,16 +161,16 @@ class LocalEngine:
         self._committing.unlink()
 
     def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
-        found = self.index.search(self._asked(query), n)
+        found = self.index.search(self.asked(query), n)
         ids = self.table.ids_of([number for number, _ in found])
         return [Candidate(ids[number], score) for number, score in found if number in ids]
 
-    def _asked(self, query: TextQuery) -> IndexQuery:
-        wanted, phrases = (
-            [tuple(self._stems_of(run)) for run in runs] for runs in (runs_of(query.words), query.phrases)
-        )
+    def asked(self, query: TextQuery) -> IndexQuery:
+        """What the index is asked: any word of the query, or what it may become, where all phrases are."""
+        words = [tuple(self._stems_of(run)) for run in runs_of(query.words)]
         begun = [(stem,) for stem in self._expansions(query)]
-        return IndexQuery(tuple(dict.fromkeys([*wanted, *begun])), tuple(phrases))
+        phrases = [tuple(self._stems_of(run)) for run in query.phrases]
+        return IndexQuery(tuple(dict.fromkeys([*words, *begun])), tuple(phrases))
 
     def _expansions(self, query: TextQuery) -> list[str]:
         """Stems of the words that the last one may become."""

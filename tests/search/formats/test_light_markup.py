@@ -1,6 +1,6 @@
 """Markdown and reStructuredText without their marks."""
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -42,6 +42,6 @@ def test_restructured_text() -> None:
 )
 @pytest.mark.parametrize("read", [read_markdown, read_restructured])
 def test_time_is_linear_whatever_comes(read, piece: str) -> None:  # type: ignore[no-untyped-def]
-    start = perf_counter()
+    start = process_time()
     read((piece * (300_000 // len(piece))).encode())
-    assert perf_counter() - start < 5
+    assert process_time() - start < 5

@@ -175,10 +175,10 @@ def _reason(error: sqlite3.Error) -> str:
 
 
 def joined(parts: Sequence[bytes]) -> Texts:
-    """Packed words of several texts, side by side."""
+    """Packed words of several texts, side by side; writable, since kernels are compiled anew for what is not."""
     starts = np.zeros(len(parts) + 1, np.int64)
     np.cumsum([len(part) // NUMBER.itemsize for part in parts], out=starts[1:])
-    return Texts(np.frombuffer(b"".join(parts), NUMBER), starts)
+    return Texts(np.frombuffer(bytearray().join(parts), NUMBER), starts)
 
 
 def _packed(words: Ints) -> bytes:
