@@ -37,6 +37,7 @@ from rankloop.features.schema import BITS, Schema
 from rankloop.impression import Impression
 from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_columns import with_hashed
+from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.logs.context import Encoding
 
 RECENT = 20  # rankings whose names `weights` tells
@@ -249,7 +250,8 @@ class Ranker:
             parts.sort(key=lambda part: (-abs(part.contribution), part.name))
             return Explanation(id, float(sum(part.contribution for part in parts)), parts)
         values = shown.values
-        return explained(self._encoder(values), self._cells, id, values.rows[item], values.context, values.at)
+        trust = memory_trust(self.session.learner, self.session.state)
+        return explained(self._encoder(values), self._cells, id, values.rows[item], values.context, values.at, trust)
 
     def _query(self, shown: Impression) -> Query:
         """What was asked, encoded by the schema of its time."""

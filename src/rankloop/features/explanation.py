@@ -33,14 +33,22 @@ class Explanation(NamedTuple):
 
 
 def explained(
-    encoder: Encoder, cells: Cells, id: Any, row: Mapping[str, Any], context: Mapping[str, Any], at: float
+    encoder: Encoder,
+    cells: Cells,
+    id: Any,
+    row: Mapping[str, Any],
+    context: Mapping[str, Any],
+    at: float,
+    trust: float = 1.0,
 ) -> Explanation:
-    """The contributions of one item, encoded again from its values."""
+    """The contributions of one item, encoded again from its values; those of memory count by its `trust`."""
     named = encoder.columns(id, row, context, at)
     rows: Rows = encoder.rows([id], [row], context, at)
     names = [(column.name, column.column, column.value) for column in named]
     names += [(name, encoder.schema.n_hashed + slot, float(rows.dense[0, slot])) for name, slot in dense_names(encoder)]
-    weights = cells.at(np.array([column for _, column, _ in names], dtype=np.int64))[:, 0]
+    columns, n_hashed = np.array([column for _, column, _ in names], dtype=np.int64), encoder.schema.n_hashed
+    in_memory = (n_hashed // 2 <= columns) & (columns < n_hashed)
+    weights = cells.at(columns)[:, 0] * np.where(in_memory, trust, 1.0)
     sharing: dict[int, list[str]] = {}
     for name, column, _ in names:
         sharing.setdefault(column, []).append(name)

@@ -8,7 +8,8 @@ from rankloop.core.cells import Cells
 from rankloop.core.checks import check_positive, check_rounds
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
-from rankloop.core.learner import finite, require_finite
+from rankloop.core.learner import finite, layers_of, require_finite
+from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, R
 from rankloop.learners.wrappers.hashed_columns import Hashed
@@ -47,6 +48,13 @@ def _foresight(columns: Ints, cells: Floats, steps: Floats, memory_from: int, n_
         if memory_from <= columns[i] < n_hashed:
             total += steps[i] * cells[i, 0]
     return total
+
+
+def memory_trust(learner: AnyLearner, state: Any) -> float:
+    """What the score of memory is multiplied by, of any learner: 1 where it is not doubted."""
+    doubts = next((layer for layer in layers_of(learner) if isinstance(layer, TrustedMemory)), None)
+    known = next((layer for layer in layers_of(state) if isinstance(layer, State)), None)
+    return 1.0 if doubts is None or known is None else doubts.trust(known)
 
 
 @register("trusted_memory")

@@ -11,6 +11,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.learner import from_layers
 from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Contribution, Explanation, explained, named_weights
+from rankloop.learners.wrappers.trusted_memory import memory_trust
 from rankloop.service.log.events import Ranked
 from rankloop.service.ranker.health import weights_of
 from rankloop.service.ranker.runtime import RankerRuntime
@@ -65,7 +66,8 @@ def _explained(runtime: RankerRuntime, ranked: Ranked, item: int) -> Explanation
     if ranked.schema:
         values = logged_values(ranked, config, runtime.catalogue)
         encoder = Encoder(config.encoders[ranked.schema].schema)
-        return explained(encoder, from_layers(state, "cells"), id, values.rows[item], values.context, values.at)
+        cells, trust = from_layers(state, "cells"), memory_trust(config.learner, state)
+        return explained(encoder, cells, id, values.rows[item], values.context, values.at, trust)
     weights = weights_of(config, state, config.problem.n_features)
     if not weights:
         raise InvalidInput("this learner has no weight per feature, so its scores are no sums of contributions")
