@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PAGES = (HERE.parent / "learners" / "clicks.md",)
+PAGES = (HERE.parent / "learners" / "clicks.md", HERE.parent / "guides" / "search-your-documents.md")
 RESULT = re.compile(r"(<!-- result: (\S+) -->\n)(.*?)(<!-- end of result -->)", re.DOTALL)
 DIFFERENCE = re.compile(r"difference (\S+), 95 % interval (\S+) to (\S+?)(?: |,|$)")
 WORLDS = ("web search, simulated", "MQ2007", "20 Newsgroups", "Reuters")
@@ -109,6 +109,18 @@ def study() -> str:
     return table(["claim", "the paper", "here", "numbers"], rows)
 
 
+def search() -> str:
+    """What a search box on Cranfield shows, and what was promised; then the study."""
+    found, visits = kept("search-cranfield"), kept("search-study")
+    parts = []
+    for finding in (found, visits):
+        (own,) = finding["tables"]
+        parts.append(table(own["header"], own["rows"]))
+        rows = ([claim["text"], claim["word"], claim["because"]] for claim in finding["claims"])
+        parts.append(table(["promised", "here", "numbers"], rows))
+    return "\n\n".join(parts)
+
+
 def difference(because: str) -> str:
     """`+0.050 (0.044 to 0.056)` from the words of a verdict."""
     found = DIFFERENCE.search(because)
@@ -129,6 +141,7 @@ PARTS = {
     "online-rankers-qualities": (qualities, ("online-rankers",)),
     "coactive-claims": (claims, FIGURES),
     "coactive-study": (study, STUDY),
+    "search-box": (search, ("search-cranfield", "search-study")),
 }
 
 
