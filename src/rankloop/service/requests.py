@@ -49,6 +49,7 @@ class BaseBody(Strict):
 
     feature: str | int | None = None
     weights: list[float] | None = None
+    model: str | None = None  # the name or hash of what computes that feature; a request may name a newer one
 
 
 class CreateBody(Strict):
@@ -82,6 +83,7 @@ class RankBody(Strict):
     pinned: list[Id] = []  # these stand first, in this order
     excluded: list[Id] = []  # these are not shown
     ids: list[Id] = []  # items of which the catalogue knows all that is needed, after those of `items`
+    base_model: str | None = None  # what computed the base score of the items; that of the ranker's base unless given
 
 
 class FeedbackBody(Strict):

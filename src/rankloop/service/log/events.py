@@ -50,6 +50,7 @@ class Ranked(Event, tag="ranked"):
     at: float = 0.0  # when it was asked: dates became ages by it
     schema: int = 0  # the version by which it was encoded; 0: features are plain numbers
     catalogue: int = 0  # the event after which the rest of the values was read from the ranker's catalogue
+    base_model: str = ""  # the name or hash of what computed the base score; the score itself is among the features
 
     @property
     def all_features(self) -> Floats:
