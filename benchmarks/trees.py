@@ -25,6 +25,7 @@ SET = {"kind": "letor", "path": "letor/mslr_sample/mslr_sample.txt.gz", "normali
 BEHAVIOURS = ("perfect", "navigational", "informational")
 MAX_GRADE, N_PARTS, CANDIDATES, EARLY = 4, 5, 20, 1000
 SHOWN, NEW = parse_measure("nDCG(empty='skip')@5"), parse_measure("nDCG@5")
+FIRST = "trees alone"
 COLUMNS = ("first", "last", "all", "new_early", "new")
 
 
@@ -43,7 +44,7 @@ def arms(trees: TreeRanker, known: Dataset, new: Dataset) -> Iterator[tuple[str,
     scored, new_scored = trees.added_to(known), trees.added_to(new)
     seen = np.mean([booster.predict(known.features) for booster in trees.boosters], axis=0) / trees.scale
     leaking = known._replace(features=np.column_stack([known.features, seen]))
-    yield "trees alone", {"kind": "fixed_weights", "weights": [0.0] * known.n_features + [1.0]}, scored, new_scored
+    yield FIRST, {"kind": "fixed_weights", "weights": [0.0] * known.n_features + [1.0]}, scored, new_scored
     for kind in ("newton_pairs", "fair_pairs"):
         yield f"{kind} alone", kind, known, new
         yield f"{kind} over trees", {"kind": "base_score", "inner": kind}, scored, new_scored
@@ -77,17 +78,28 @@ def main() -> None:
     options = parser.parse_args()
     data = build(SET | {"min_items": CANDIDATES, "need_relevant": True}, "stream").dataset()
     order = np.random.default_rng(0).permutation(data.n_queries)
-    rows: dict[tuple[str, str], list[dict[str, float]]] = {}
+    rows: dict[tuple[str, str], list[list[float]]] = {}
     for part in range(N_PARTS):
         known, new = data.subset(np.setdiff1d(order, order[part::N_PARTS])), data.subset(np.sort(order[part::N_PARTS]))
         for name, spec, to_play, to_judge in arms(fit_trees(known), known, new):
             for behaviour in BEHAVIOURS:
-                for seed in range(100, 100 + options.seeds):
-                    found = played(spec, to_play, to_judge, behaviour, options.rounds, seed)
-                    rows.setdefault((behaviour, name), []).append(found)
-    for (behaviour, name), found in sorted(rows.items()):
-        means = {column: round(float(np.mean([one[column] for one in found])), 3) for column in COLUMNS}
-        print(json.dumps({"behaviour": behaviour, "arm": name, "runs": len(found)} | means))
+                runs = [
+                    played(spec, to_play, to_judge, behaviour, options.rounds, 100 + i) for i in range(options.seeds)
+                ]
+                means = [float(np.mean([run[column] for run in runs])) for column in COLUMNS]
+                rows.setdefault((behaviour, name), []).append(means)
+    for (behaviour, name), parts in sorted(rows.items()):
+        print(
+            json.dumps({"behaviour": behaviour, "arm": name} | told(np.array(parts), np.array(rows[behaviour, FIRST])))
+        )
+
+
+def told(parts: Any, trees_alone: Any) -> dict[str, Any]:
+    """Means over the parts, and how far they are above the trees alone, with the standard error over the parts."""
+    above = parts - trees_alone
+    errors = above.std(axis=0, ddof=1) / np.sqrt(len(parts))
+    columns = zip(COLUMNS, parts.mean(axis=0), above.mean(axis=0), errors)
+    return {name: f"{mean:.3f} ({more:+.3f} ± {error:.3f})" for name, mean, more, error in columns}
 
 
 if __name__ == "__main__":

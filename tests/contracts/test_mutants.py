@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.contracts.mutants import MUTANTS, Honest
+from tests.contracts.mutants import MUTANTS, HasNoExample, Honest
 
+from rankloop.contracts import Broken, check_learner, outcomes
 from rankloop.contracts import learn_contracts as learning
 from rankloop.contracts import recipe_contracts as recipes
 from rankloop.contracts.cases import cases_of
@@ -64,6 +65,19 @@ def test_caught_in_a_process_of_its_own(apart):
     assert "IndexError" in str(found.fault_of(trusting))
     if apart.trial == "hostile_states":
         assert "the process ended with" in str(found.fault_of("crashing"))
+
+
+def test_the_first_broken_contract_is_raised_with_how_to_mend_it():
+    check = check_cases.name
+    with pytest.raises(Broken, match=rf"^{check}: HasNoExample cannot be built .*; to mend it, name parameters"):
+        check_learner(HasNoExample)
+
+
+def test_a_class_of_a_program_is_told_to_move(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Honest, "__module__", "__main__")
+    faults = [outcome.fault for outcome in outcomes(entry_of(Honest)) if outcome.name in {one.name for one in APART}]
+    assert len(faults) == len(APART)
+    assert all("put it into a file of its own" in str(fault) for fault in faults)
 
 
 def test_contracts_have_names_of_their_own():
