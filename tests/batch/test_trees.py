@@ -80,6 +80,8 @@ def test_folds_go_by_the_id_alone():
         ({"dataset": made()._replace(relevance=np.full(96, 0.5))}, "whole grades"),
         ({"dataset": made()._replace(relevance=np.full(96, 32.0))}, "from 0 to 31"),
         ({"weights": np.ones(3)}, "3 weights for 96 items"),
+        ({"weights": -np.ones(96)}, "below 0"),
+        ({"settings": SMALL._replace(options={"objective": "nonsense"})}, "LightGBM cannot fit this"),
         ({"dataset": made(2)}, "too few for 3 folds"),
         ({"n_folds": 1}, "n_folds"),
         ({"settings": SMALL._replace(n_trees=0)}, "n_trees"),

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.core.checks import check_at_least, check_positive
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import atomic_write
-from rankloop.core.types import Floats, finite_floats
+from rankloop.core.types import Floats, finite_floats, whole_number
 from rankloop.data.dataset import Dataset
 
 MAX_GRADE = 31  # LightGBM's table of gains ends there
@@ -40,8 +40,8 @@ class TreeSettings(NamedTuple):
 
     def parameters(self) -> dict[str, Any]:
         """As LightGBM has them: the same data give the same trees."""
-        check_at_least(1, n_trees=self.n_trees, threads=self.threads)
-        check_at_least(2, n_leaves=self.n_leaves)
+        for name, least in (("n_trees", 1), ("threads", 1), ("n_leaves", 2)):
+            whole_number(getattr(self, name), name, least)
         check_positive("learning_rate", self.learning_rate)
         grown = {"num_leaves": self.n_leaves, "learning_rate": self.learning_rate, "num_threads": self.threads}
         fixed = {"objective": "lambdarank", "deterministic": True, "force_row_wise": True, "verbosity": -1, "seed": 0}
@@ -126,7 +126,7 @@ def fit_trees(
     Lists with the same query id are in the same fold, whichever data set they come from, so that the folds of a refit
     with more queries are those of before. The score is scaled to a standard deviation of 1 inside a query.
     """
-    check_at_least(2, n_folds=n_folds)
+    n_folds = whole_number(n_folds, "n_folds", 2)
     lightgbm, parameters = imported(), settings.parameters()
     grades = dataset.relevance
     if len(grades) and not (np.all(grades == np.floor(grades)) and 0.0 <= grades.min() <= grades.max() <= MAX_GRADE):
@@ -134,6 +134,8 @@ def fit_trees(
     item_weights = np.ones(len(grades)) if weights is None else finite_floats(weights, 1, "weights")
     if len(item_weights) != len(grades):
         raise InvalidInput(f"{len(item_weights)} weights for {len(grades)} items")
+    if np.any(item_weights < 0.0):
+        raise InvalidInput("a weight is below 0")
     folds = np.array([fold_of(id, n_folds) for id in dataset.query_ids])
     fold_of_row, texts = np.repeat(folds, dataset.sizes), []
     for fold in range(n_folds):
@@ -142,7 +144,10 @@ def fit_trees(
         rows = fold_of_row != fold
         group = dataset.sizes[folds != fold]
         table = lightgbm.Dataset(dataset.features[rows], grades[rows], weight=item_weights[rows], group=group)
-        texts.append(lightgbm.train(parameters, table, settings.n_trees).model_to_string())
+        try:
+            texts.append(lightgbm.train(parameters, table, settings.n_trees).model_to_string())
+        except lightgbm.basic.LightGBMError as error:
+            raise InvalidInput(f"LightGBM cannot fit this: {error}") from None
     plain = TreeRanker(texts, dataset.query_ids)
     return TreeRanker(texts, dataset.query_ids, _spread(plain.scores_of(dataset), dataset))
 
