@@ -83,6 +83,8 @@ def test_what_cannot_be_built_says_so_and_stops(folder: Path, capsys: pytest.Cap
     ("target", "content", "message"),
     [
         ("nosuch.py", None, "there is no file"),
+        ("fair_pears", None, "there is no module 'fair_pears'"),
+        ("fair_pears", None, "did you mean 'fair_pairs'?"),
         ("empty_one.py", "x = 1\n", "empty_one.py registers no learner: write @register"),
         ("empty_two.py:Mine", "x = 1\n", "empty_two.py has no class 'Mine'"),
         ("broken_one.py", "1 / 0\n", "broken_one cannot be imported: ZeroDivisionError"),

@@ -65,13 +65,17 @@ def _checked(entry: "Entry", outcomes: Iterator["Outcome"], as_json: bool) -> di
 def learners_of(target: str) -> list["Entry"]:
     """The registered learners of a .py file or a module, one of its classes, or the one of this kind."""
     from rankloop.core.registry import entries
+    from rankloop.core.registry.specs import nearest
     from rankloop.experiments.spec.plugins import import_modules, modules_of
 
     of_kind = [entry for entry in entries("learner") if entry.kind == target]
     if of_kind:
         return of_kind
     source, _, name = target.rpartition(":") if ":" in target[2:] else (target, "", "")
-    _without_prints(partial(import_modules, [source]))
+    try:
+        _without_prints(partial(import_modules, [source]))
+    except NotFound as error:
+        raise NotFound(f"{error}{nearest(target, [entry.kind for entry in entries('learner')])}") from None
     (module,) = modules_of([source])
     theirs = [entry for entry in entries("learner") if entry.cls.__module__ == module.name]
     found = [entry for entry in theirs if name in ("", entry.cls.__name__)]
