@@ -23,7 +23,18 @@ PAGES = {
     "interleaving": "interleaving",
     "fields": "field",
 }
-PACKAGES = ("features", "data", "measures", "evaluation", "interleaving", "batch", "games", "bandits", "engine")
+PACKAGES = (
+    "features",
+    "data",
+    "measures",
+    "evaluation",
+    "interleaving",
+    "batch",
+    "games",
+    "bandits",
+    "engine",
+    "contracts",
+)
 BOUNDS = ("fixed_items", "perceptrons", "topk_regret", "coactive", "generalisation", "generalisation_table")
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from tests.contracts import learn_contracts as learning
-from tests.contracts import rank_contracts as showing
-from tests.contracts.cases import Case
 
+from rankloop.contracts import learn_contracts as learning
+from rankloop.contracts import option_contracts as options
+from rankloop.contracts import rank_contracts as showing
+from rankloop.contracts import recipe_contracts as recipes
+from rankloop.contracts.contract import Contract
+from rankloop.contracts.suite import check_cases
+from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of, scores_of, seen_count, weighted_rows
 from rankloop.core.learner import best_ranking, point_log_prob, require_finite, shown_or_all
-from rankloop.core.types import Decision, Floats, Relevances
+from rankloop.core.types import Decision, Floats, Limit, Relevances
+from rankloop.learners.ranking_perceptron import RankingPerceptron
 
 SHARED = np.zeros(3)
 
@@ -204,7 +208,87 @@ class AcceptsAnything(Honest):
     accepts: ClassVar[tuple[type, ...]] = (Relevances, dict)
 
 
-MUTANTS: dict[type[Honest], Callable[[Case], None]] = {
+class IgnoresItsLimit(Honest):
+    def rank(self, state: Any, query: Any, rng: Any, limit: Limit | None = None) -> Decision[Receipt]:
+        return super().rank(state, query, rng)
+
+    def log_prob(self, state: Any, query: Any, ranking: Any, limit: Limit | None = None) -> float:
+        return super().log_prob(state, query, ranking)
+
+
+class StopsShort(RankingPerceptron):
+    """Its whole runs forget the last round."""
+
+    def many_rounds(self, state: Any, rounds: Any) -> Any:
+        return super().many_rounds(state, rounds)._replace(weights=state.weights)
+
+
+class DrawsMoreThanItSays(RankingPerceptron):
+    """It draws where its whole runs do not."""
+
+    def rank(self, state: Any, query: Any, rng: Any) -> Decision[tuple[()]]:
+        rng.random()
+        return super().rank(state, query, rng)
+
+
+class HasNoExample(Honest):
+    """Half the time the best ranking, with a parameter that somebody has to name."""
+
+    horizon: int
+
+
+class TakesNoProblem(Honest):
+    """Half the time the best ranking, of nothing."""
+
+    def init(self, problem: Any) -> State:
+        raise InvalidInput("it wants 17 items")
+
+
+class DoublesItsRate(Honest):
+    """Half the time the best ranking, with a rate that grows."""
+
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", 2 * self.rate)
+
+
+class DoublesLargeRates(Honest):
+    """Half the time the best ranking, with a rate that grows where it is large."""
+
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", self.rate if self.rate <= 1.0 else 2 * self.rate)
+
+
+class CannotSayNone(Honest):
+    """Half the time the best ranking, with a depth."""
+
+    depth: int | None = 3
+
+
+class SaysNothing(Honest):
+    """Well."""
+
+
+class WritesOneForAFloat(Honest):
+    """Half the time the best ranking, with a rate."""
+
+    rate: float = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thaws(Honest):
+    """Half the time the best ranking, with a rate."""
+
+    rate: float = 1.0
+
+
+Thaws.__setattr__ = object.__setattr__  # type: ignore[assignment, method-assign]
+
+
+MUTANTS: dict[type, Contract] = {
     UpdatesInPlace: learning.check_purity,
     CentresGradesInPlace: learning.check_purity,
     ScalesFeaturesInPlace: learning.check_purity,
@@ -228,4 +312,15 @@ MUTANTS: dict[type[Honest], Callable[[Case], None]] = {
     KeepsAList: learning.check_state_form,
     ReportsNothingThere: learning.check_declarations,
     AcceptsAnything: learning.check_declarations,
+    IgnoresItsLimit: options.check_limit,
+    StopsShort: options.check_whole_run,
+    DrawsMoreThanItSays: options.check_whole_run,
+    HasNoExample: check_cases,
+    TakesNoProblem: check_cases,
+    DoublesItsRate: recipes.check_spec,
+    DoublesLargeRates: recipes.check_parameters,
+    CannotSayNone: recipes.check_none,
+    SaysNothing: recipes.check_docstring,
+    WritesOneForAFloat: recipes.check_defaults,
+    Thaws: recipes.check_frozen,
 }

@@ -17,7 +17,7 @@ from rankloop.bandits import (
     fit_thresholds,
     threshold,
 )
-from rankloop.batch import RERM, RankBundle, online_to_batch, risk_of
+from rankloop.batch import RERM, RankBundle, TreeSettings, fit_trees, online_to_batch, risk_of
 from rankloop.data.dataset import Dataset
 from rankloop.evaluation import (
     cascade,
@@ -57,6 +57,7 @@ QID = np.repeat([1, 2], 4)
 CLICKED = np.array([0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0])
 SETS = Dataset(ROWS, GRADES, np.array([0, 4, 8]), ("1", "2"))
 NAMES = ["f", "g", "h"]
+FEW = TreeSettings(n_trees=1, n_leaves=2)
 KINDS, ASKED = {"price": "number", "brand": "category"}, {"hour": "number"}
 
 
@@ -73,6 +74,12 @@ def clicked(items: Any, weights: Any) -> Any:
     session = Session(build("fair_pairs", "learner"), Problem(n_features=3), 0)
     query = Query.of(ROWS[:4])
     return session.learn(query, session.rank(query), Clicks(items, weights))
+
+
+def grown(features: Any, weights: Any, n_folds: Any, query_id: Any) -> Any:
+    """Trees of two lists, and the score that they give."""
+    lists = SETS._replace(query_ids=("d", "a"))  # of one fold each
+    return fit_trees(lists, weights=weights, n_folds=n_folds, settings=FEW).scores(features, query_id)
 
 
 def ranked(candidates: Any, ids: Any, query: Any) -> Any:
@@ -140,6 +147,7 @@ CALLS = {
     "Session.learn, clicks": Call(clicked, {"items": np.array([1]), "weights": np.array([1.0])}),
     "build": Call(build, {"spec": {"kind": "3pr", "swap": 0.5}, "category": "learner"}),
     "measure": Call(judged, {"measure": "nDCG@3", "ranking": [2, 0, 1, 3], "relevance": GRADES[:4]}),
+    "fit_trees": Call(grown, {"features": ROWS, "weights": np.ones(8), "n_folds": 2, "query_id": "q"}),
     "mean_of": Call(mean_of, {"values": [1.0, 2.0]}),
     "interleave": Call(mixed, {"method": "team_draft", "a": [0, 1, 2], "b": [2, 1, 0]}),
     "multileave": Call(many_mixed, {"method": "probabilistic", "rankings": [[0, 1, 2], [2, 1, 0]]}),

@@ -1,37 +1,25 @@
 """A saved state that was tampered with is refused or harmless: no crash, no endless loop, no error of another kind."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.contracts.hostile_states import tampered
 
+from rankloop.contracts.hostile_states import tampered
+from rankloop.contracts.process import Findings, try_apart
 from rankloop.core import saved_session as saving
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Entry, build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
 
-ROOT = Path(__file__).parents[2]
 NAME = "test_tampered_states_do_no_harm"
 
 
 @pytest.fixture(scope="module", params=["compiled", "interpreted"])
-def outcome(request: pytest.FixtureRequest) -> subprocess.CompletedProcess[str]:
-    """What the program found: with the kernels as they are used, and as Python, which checks every access."""
-    return _outcome(_selected(request.session.items), request.param == "interpreted")
-
-
-def _outcome(kinds: list[str], interpreted: bool) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    environment = os.environ | {"NUMBA_DISABLE_JIT": str(int(interpreted)), "PYTHONPATH": path}
-    command = [sys.executable, "-W", "ignore", "-m", "tests.contracts.hostile_states", *kinds]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+def found(request: pytest.FixtureRequest) -> Findings:
+    """What a process found: with the kernels as they are used, and as Python, which checks every access."""
+    return try_apart("hostile_states", _selected(request.session.items), interpreted=request.param == "interpreted")
 
 
 def _selected(tests: list[pytest.Item]) -> list[str]:
@@ -41,10 +29,8 @@ def _selected(tests: list[pytest.Item]) -> list[str]:
 
 
 @pytest.mark.parametrize("entry", entries("learner"), ids=lambda entry: entry.kind)
-def test_tampered_states_do_no_harm(entry: Entry, outcome: subprocess.CompletedProcess[str]):
-    faults = dict(json.loads(line) for line in outcome.stdout.splitlines()).get(entry.kind)
-    assert faults is not None, f"the program ended with {outcome.returncode} on its way here: {outcome.stderr[-2000:]}"
-    assert not faults, f"{len(faults)} in all, first: {faults[0]}"
+def test_tampered_states_do_no_harm(entry: Entry, found: Findings):
+    assert found.fault_of(entry.kind) is None
 
 
 @pytest.mark.parametrize(
@@ -65,8 +51,7 @@ def test_what_only_the_state_itself_knows_is_asked(spec: str, changes: dict[str,
 
 
 def test_only_the_kinds_that_are_asked_for_are_tried():
-    done = _outcome(["random_order", "ftpl"], interpreted=False)
-    assert [json.loads(line)[0] for line in done.stdout.splitlines()] == ["ftpl", "random_order"]
+    assert list(try_apart("hostile_states", ["random_order", "ftpl"]).faults) == ["random_order", "ftpl"]
 
 
 def test_every_part_of_a_state_is_tampered_with():

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.random import default_rng
-from tests.contracts.cases import examples_of
+from tests.contracts.examples import examples_of
 
 from rankloop.core.kernels import ranking_of
 from rankloop.core.registry import Entry, entries

@@ -1,14 +1,30 @@
 """The contracts have teeth: an honest learner keeps them all, and each way of breaking one is caught by it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tests.contracts import learn_contracts as learning
-from tests.contracts.cases import Case, cases_of
-from tests.contracts.learner_contracts import LEARNER_CONTRACTS
-from tests.contracts.mutants import MUTANTS, Honest
+from tests.contracts.mutants import MUTANTS, HasNoExample, Honest
 
-from rankloop.core.registry import register, unregister
+from rankloop.contracts import Broken, check_learner, outcomes
+from rankloop.contracts import learn_contracts as learning
+from rankloop.contracts import recipe_contracts as recipes
+from rankloop.contracts.cases import cases_of
+from rankloop.contracts.contract import Contract
+from rankloop.contracts.process import try_apart
+from rankloop.contracts.suite import (
+    APART,
+    LEARNER_CONTRACTS,
+    RECIPE_CONTRACTS,
+    WRAPPED_CONTRACTS,
+    check_cases,
+    names,
+    outcome_of,
+)
+from rankloop.core.registry import entry_of, register, unregister
+from rankloop.experiments.spec.plugins import Module
+
+UNSAFE = Module("unsafe_learners", str(Path(__file__).parent / "samples"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -20,24 +36,51 @@ def _registered() -> Iterator[None]:
         unregister(cls.__name__, "learner")
 
 
-@pytest.mark.parametrize("contract", LEARNER_CONTRACTS, ids=lambda contract: contract.__name__)
-def test_the_honest_learner_keeps(contract: Callable[[Case], None]):
+@pytest.mark.parametrize("contract", LEARNER_CONTRACTS, ids=lambda contract: contract.name)
+def test_the_honest_learner_keeps(contract: Contract):
     for case in cases_of("Honest", Honest):
         contract(case)
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
-@pytest.mark.parametrize(("mutant", "contract"), MUTANTS.items(), ids=lambda part: part.__name__)
-def test_caught(mutant: type, contract: Callable[[Case], None]):
-    caught = []
-    for case in cases_of(mutant.__name__, mutant):
-        try:
-            contract(case)
-        except Exception as error:
-            caught.append(error)
-    assert caught, f"{contract.__name__} lets {mutant.__name__} pass"
+@pytest.mark.parametrize(("mutant", "contract"), MUTANTS.items(), ids=lambda part: getattr(part, "__name__", part))
+def test_caught(mutant: type, contract: Contract):
+    outcome = outcome_of(contract, entry_of(mutant))
+    assert outcome.fault, f"{contract.name} lets {mutant.__name__} pass"
+    assert outcome.mend
 
 
 def test_every_contract_catches_someone():
-    by_session = learning.check_foreign_feedback  # what it checks is the session's work, not the learner's
-    assert set(LEARNER_CONTRACTS) == {by_session, *MUTANTS.values()}
+    of_others = {learning.check_foreign_feedback, recipes.check_keywords}  # the session's work, and the registry's
+    assert {check_cases, *RECIPE_CONTRACTS, *LEARNER_CONTRACTS} == {*of_others, *MUTANTS.values()}
+    assert set(WRAPPED_CONTRACTS) < set(MUTANTS.values())
+
+
+@pytest.mark.parametrize("apart", APART, ids=lambda apart: apart.name)
+def test_caught_in_a_process_of_its_own(apart):
+    kinds = ["careful", "trusting_receipts", "trusting_states", "crashing"]
+    found = try_apart(apart.trial, kinds, [UNSAFE], apart.interpreted)
+    trusting = "trusting_receipts" if apart.trial == "forged_receipts" else "trusting_states"
+    assert found.fault_of("careful") is None
+    assert "IndexError" in str(found.fault_of(trusting))
+    if apart.trial == "hostile_states":
+        assert "the process ended with" in str(found.fault_of("crashing"))
+
+
+def test_the_first_broken_contract_is_raised_with_how_to_mend_it():
+    check = check_cases.name
+    with pytest.raises(Broken, match=rf"^{check}: HasNoExample cannot be built .*; to mend it, name parameters"):
+        check_learner(HasNoExample)
+
+
+def test_a_class_of_a_program_is_told_to_move(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Honest, "__module__", "__main__")
+    faults = [outcome.fault for outcome in outcomes(entry_of(Honest)) if outcome.name in {one.name for one in APART}]
+    assert len(faults) == len(APART)
+    assert all("put it into a file of its own" in str(fault) for fault in faults)
+
+
+def test_contracts_have_names_of_their_own():
+    assert len(set(names())) == len(names())
+    for contract in (check_cases, *RECIPE_CONTRACTS, *LEARNER_CONTRACTS):
+        assert contract.promise.endswith("."), contract.name

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.random import default_rng
-from tests.contracts.cases import examples_of, same
+from tests.contracts.examples import examples_of
 
+from rankloop.contracts.leaves import same
 from rankloop.core.registry import Entry, entries
 
 streams = pytest.mark.parametrize("entry", entries("stream"), ids=lambda entry: entry.kind)

@@ -5,9 +5,10 @@ import copy
 import numpy as np
 import pytest
 from numpy.random import default_rng
-from tests.contracts.cases import examples_of, same
-from tests.contracts.rank_contracts import OnlyRandom
+from tests.contracts.examples import examples_of
 
+from rankloop.contracts.leaves import same
+from rankloop.contracts.rank_contracts import OnlyRandom
 from rankloop.core.registry import Entry, build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Problem, Query

@@ -4,30 +4,44 @@ import runpy
 from pathlib import Path
 
 import pytest
-from tests.contracts.cases import cases_of
-from tests.contracts.learner_contracts import LEARNER_CONTRACTS
 from tests.docs.pages import ROOT, blocks_of
 
-from rankloop.core.registry import unregister
+from rankloop.contracts.suite import LEARNER_CONTRACTS, RECIPE_CONTRACTS, names, outcome_of
+from rankloop.core.registry import entry_of, unregister
+
+GUIDE = blocks_of(ROOT / "docs" / "guides" / "add-a-learner.md")
 
 
 def from_guide(folder: Path) -> type:
-    code = blocks_of(ROOT / "docs" / "guides" / "add-a-learner.md")[0]
-    file = folder / "mean_grade.py"
+    return _class(folder, GUIDE[0], "MeanGrade")
+
+
+def from_clicks(folder: Path) -> type:
+    """The second learner of the guide, with the imports of the first."""
+    return _class(folder, GUIDE[0].split("class State")[0] + GUIDE[-1].split("\npeople = ")[0], "ClickRate")
+
+
+def _class(folder: Path, code: str, name: str) -> type:
+    file = folder / "mine.py"  # kernels want a file
     file.write_text(code, encoding="utf-8")
-    return runpy.run_path(str(file))["MeanGrade"]
+    return runpy.run_path(str(file))[name]
 
 
 def from_example(folder: Path) -> type:
     return runpy.run_path(str(ROOT / "examples" / "03_add_a_learner.py"))["MeanGrade"]
 
 
-@pytest.mark.parametrize("found", [from_guide, from_example])
+@pytest.mark.parametrize("found", [from_guide, from_clicks, from_example])
 def test_it_keeps_every_contract(found, tmp_path):
-    cls = found(tmp_path)
+    entry = entry_of(found(tmp_path))
     try:
-        for contract in LEARNER_CONTRACTS:
-            for case in cases_of("mean_grade", cls):
-                contract(case)
+        for contract in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS):
+            assert outcome_of(contract, entry).fault is None, contract.name
     finally:
-        unregister("mean_grade", "learner")
+        unregister(entry.kind, "learner")
+
+
+def test_the_guide_says_how_many_contracts_there_are():
+    text = (ROOT / "docs" / "guides" / "add-a-learner.md").read_text(encoding="utf-8")
+    assert f"keeps all {len(names())} contracts" in text
+    assert len(names()) == 32, "say it in words in the guide too"

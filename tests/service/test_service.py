@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,62 @@ def test_a_base_is_where_a_ranker_begins(client: httpx.Client) -> None:
     weighted = _made(client, "weighted", learner=quiet, base={"weights": [0.0, -2.0, 0.0]})
     assert rank(client, weighted, items=RATED)["ranking"] == BY_RATING[::-1]
     assert report(client, weighted)["weights"]["base score"] == 1.0
+
+
+MODELLED = SHOP | {"base": {"feature": "rating", "model": "trees-1"}}
+
+
+def test_the_model_behind_the_base_score_is_in_the_log(location: Location) -> None:
+    """What a request names, else what the ranker began with; the score itself is logged, so the replay holds."""
+    with running(location) as client:
+        assert client.put("/rankers/shop", json=MODELLED).status_code == 201
+        for model in ({}, {"base_model": "trees-2"}, {"base_model": "trees-2"}):
+            shown = rank(client, **model)
+            assert feed(client, shown["impression"], clicks=[shown["ranking"][1]], final=True).status_code == 200
+        rows = pq.read_table(io.BytesIO(client.get("/log/shop.parquet").content)).to_pylist()
+        lines = [json.loads(line) for line in client.get("/log/shop.jsonl").text.splitlines()]
+        state, learned = report(client)["state"], digest(inside(client).rankers["shop"].trainer.session.state)
+    assert [row["base_model"] for row in rows] == ["trees-1", "trees-2", "trees-2"]
+    assert [line["base_model"] for line in lines if line["kind"] == "ranked"] == ["trees-1", "trees-2", "trees-2"]
+    (replay,) = replayed(iter(location.records()))
+    assert (replay.learned, replay.digest) == (3, learned)
+    with running(location) as client:
+        assert report(client)["state"] == state == 3
+
+
+def test_a_key_belongs_to_the_score_of_one_model(client: httpx.Client) -> None:
+    name, key = _made(client, "keyed", base=MODELLED["base"]), {"Idempotency-Key": "once"}
+    bodies = [{"items": items()} | more for more in ({}, {"base_model": "trees-1"}, {"base_model": "trees-2"})]
+    answers = [client.post(f"/rankers/{name}/rank", json=body, headers=key) for body in bodies]
+    assert [answer.status_code for answer in answers] == [200, 200, 409]
+    assert answers[0].json() == answers[1].json()
+
+
+@pytest.mark.parametrize(
+    ("base", "model", "field"),
+    [
+        ({"feature": "rating"}, "trees-2", "base_model"),
+        ({"feature": "rating", "model": "trees-1"}, "", "base_model"),
+        ({"feature": "rating", "model": "trees-1"}, "x" * 300, "base_model"),
+        ({"feature": "rating", "model": "a\nb"}, None, "base.model"),
+        ({"weights": [1, 0, 0], "model": "trees-1"}, None, "base.model"),
+    ],
+)
+def test_a_model_that_cannot_be_named_is_refused(client: httpx.Client, base: Any, model: Any, field: str) -> None:
+    answer = client.put("/rankers/modelled", json=SHOP | {"base": base})
+    if model is not None:
+        answer = client.post("/rankers/modelled/rank", json={"items": items(), "base_model": model})
+        client.delete("/rankers/modelled")
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
+
+
+def test_a_ranker_without_a_model_exports_as_before(client: httpx.Client) -> None:
+    name = _made(client, "plain", base={"feature": "rating"})
+    shown = rank(client, name)
+    feed(client, shown["impression"], name, clicks=[], final=True)
+    table = pq.read_table(io.BytesIO(client.get(f"/log/{name}.parquet").content))
+    assert "base_model" not in table.column_names
 
 
 def test_a_shadow_learns_but_shows_the_base_order(client: httpx.Client) -> None:

@@ -54,7 +54,7 @@ def _group_parts(group: Any) -> Iterable[str]:
     yield from _paragraphs(group.help)
     for part in PARTS:
         commands = [command for command in group.commands.values() if command.rich_help_panel == part]
-        yield _section(part, [(command.name, next(iter(_paragraphs(command.help)))) for command in commands], width=10)
+        yield _section(part, [(command.name, next(iter(_paragraphs(command.help)))) for command in commands], width=13)
     yield _section("Options", [("--version", "Print the version."), ("-h, --help", "Show this.")])
     yield f"{program()} COMMAND --help says more, with examples. To begin: {program()} demo"
 

@@ -42,6 +42,7 @@ class ClickLog(NamedTuple):
     left_out: tuple[str, ...] = ()  # columns that look like ids
     set_aside: tuple[str, ...] = ()  # columns named like a time, or like the click, the item … that another one is
     outcomes: tuple[tuple[str, str], ...] = ()  # columns that are known only after the click, and why we think so
+    query_ids: tuple[str, ...] = ()  # the names of the queries, by their number
 
     @property
     def place(self) -> Ints:
@@ -140,7 +141,7 @@ def _of_impressions(path: Path) -> ClickLog:
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     positions, clicks = np.array(position), np.array(clicked)
     shown_rows = np.concatenate(features), offsets, positions, clicks, np.array(pair), np.array(query)
-    return ClickLog(*shown_rows, exported_names(path))
+    return ClickLog(*shown_rows, exported_names(path), query_ids=tuple(queries))
 
 
 def _of_table(path: Path, without: Sequence[str], columns: Mapping[str, str], asked_for: Sequence[str]) -> ClickLog:
@@ -164,9 +165,9 @@ def _of_table(path: Path, without: Sequence[str], columns: Mapping[str, str], as
     if names.item:
         pair = _numbered(query if names.query else np.zeros(len(lists)), table[names.item])
     offsets = np.append(starts, len(lists)).astype(np.int64)
-    queries = np.unique(query, return_inverse=True)[1]
+    query_ids, queries = np.unique(query, return_inverse=True)
     shown = np.ascontiguousarray(np.column_stack(numbers)), offsets, position, clicked, pair.astype(np.int64), queries
-    return ClickLog(*shown, used, ids, set_aside, tuple(outcomes.items()))
+    return ClickLog(*shown, used, ids, set_aside, tuple(outcomes.items()), tuple(query_ids.tolist()))
 
 
 def _features(

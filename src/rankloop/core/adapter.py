@@ -81,6 +81,7 @@ class QueryRequest(NamedTuple):
     missing: int  # features and columns that were not given and counted as 0, or as missing where there is a schema
     values: RawValues | None = None  # where there is a schema
     catalogue: int = 0  # the event after which the rest of the values was read from a catalogue
+    base_model: str = ""  # whose score the base score of the items is
 
     def shown_order(self, ranking: Ints) -> list[int]:
         """What people see: the pinned, then the ranked, without the hidden."""

@@ -206,6 +206,25 @@ def seen_count(shown: int, n_items: int) -> int:
 
 
 @kernel
+def clicked_weights(n_items: int, items: Ints, weights: Floats) -> Floats:
+    """The weight of the click on each item, 0 where there was none."""
+    clicked = np.zeros(n_items)
+    for i in range(len(items)):
+        clicked[items[i]] = weights[i]
+    return clicked
+
+
+@kernel
+def due_item(best: Ints, position: int, positions: int, keep_first: bool, taken: Ints) -> int:
+    """The item that must stand at `position`: the kept first, or the one that may not fall further; else −1."""
+    if keep_first and position == 0:
+        return int(best[0])
+    if positions >= 0 and position >= positions and taken[best[position - positions]] == 0:
+        return int(best[position - positions])
+    return -1
+
+
+@kernel
 def positions_of(ranking: Ints) -> Ints:
     """The inverse permutation: where each item stands."""
     positions = np.empty(len(ranking), np.int64)

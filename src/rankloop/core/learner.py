@@ -14,6 +14,8 @@ from rankloop.core.checks import check_horizon as check_horizon
 from rankloop.core.checks import check_positive as check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.kernels import ALL as ALL
+from rankloop.core.kernels import clicked_weights as clicked_weights
+from rankloop.core.kernels import due_item as due_item
 from rankloop.core.kernels import kernel, ranking_of, scores_of
 from rankloop.core.kernels import seen_count as seen_count
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query

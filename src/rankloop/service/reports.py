@@ -8,7 +8,7 @@ from rankloop.service.log.projection import Counters
 from rankloop.service.ranker.health import finite, health_of, weights_of
 from rankloop.service.service import Service
 
-LATER = ("schema", "catalogue")
+LATER = ("schema", "catalogue", "model")
 
 
 def ranker_report(service: Service, name: str) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class BaseBody(Strict):
     feature: str | int | None = None
     weights: list[float] | None = None
     weight: float = 1.0  # how much today's score counts at the beginning; a larger one is left more slowly
+    model: str | None = None  # the name or hash of what computes that feature; a request may name a newer one
 
 
 class CreateBody(Strict):
@@ -85,6 +86,7 @@ class RankBody(Strict):
     ids: list[Id] = []  # items of which the catalogue knows all that is needed, after those of `items`
     user: str = ""  # who asks, and in which session: kept in the log, to be joined with or to be forgotten
     session: str = ""
+    base_model: str | None = None  # what computed the base score of the items; that of the ranker's base unless given
 
 
 class FeedbackBody(Strict):

@@ -51,7 +51,7 @@ from rankloop.service.log.recovery import (
 from rankloop.service.log.stores.base import AmendableStore, SharedStore, Store
 from rankloop.service.log.writer import LogWriter, entry_of
 from rankloop.service.ranker.comparison import ComparisonRuntime, check_comparison
-from rankloop.service.ranker.config import RankerConfig, check_new, config_of, config_of_session
+from rankloop.service.ranker.config import RankerConfig, check_new, config_of, config_of_session, named_model
 from rankloop.service.ranker.explanation import explanation_of, recent_weights
 from rankloop.service.ranker.feedback import check_complete, merged, received_feedback
 from rankloop.service.ranker.named_requests import catalogue_changes, named_request, same_values
@@ -537,11 +537,12 @@ def query_request(
     for field in ("query_id", "user", "session"):
         if len(getattr(body, field)) > MAX_ID_LENGTH:
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
+    base_model = config.base_model if body.base_model is None else named_model(body.base_model, config)
     ids, rows = [item.id for item in body.items], [item.features for item in body.items]
     if not all(map(is_valid_id, ids)):
         raise Rejected("items", INVALID_ID)
     if config.encoders:
-        return named_request(body, config, catalogue)
+        return named_request(body, config, catalogue)._replace(base_model=base_model)
     if body.ids:
         raise Rejected("ids", "items by id alone need a catalogue and a schema; give items with their features")
     check_numbers(ids, rows)
@@ -550,7 +551,7 @@ def query_request(
     except OverflowError:
         raise Rejected("items", "a number is beyond 1e308") from None
     if config.base_weights is None:
-        return request
+        return request._replace(base_model=base_model) if base_model else request
     query = request.query
     return request._replace(query=query._replace(features=config.with_base_score(query.features)))
 
@@ -584,6 +585,8 @@ def _same_request(before: Ranked, request: QueryRequest) -> Ranked:
     pins = before.order[: len(pinned)]
     if given != (before.ids, before.features, before.query_id, before.context, pins, sorted(before.order)):
         raise Conflict("this Idempotency-Key was used for another ranking")
+    if before.base_model != request.base_model:
+        raise Conflict("this Idempotency-Key was used for a base score of another model")
     if request.values is not None and not same_values(before, request.values):
         raise Conflict("this Idempotency-Key was used for another ranking")
     return before

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
-from tests.contracts.cases import cases_of, feedback_of
 
 from rankloop import InvalidInput, Problem, Query, Ranker
+from rankloop.contracts.cases import cases_of, feedback_of
 from rankloop.core.registry import build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Rows, clicks

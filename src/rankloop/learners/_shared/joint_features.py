@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.kernels import add_row, discount, discounts, kernel, seen_count
+from rankloop.core.kernels import clicked_weights as clicked_weights
 from rankloop.core.types import Features, Floats, Ints
 
 DROPS = -np.diff(discounts(257))  # from each position to the next; a logarithm per pair would dominate a short ranking
@@ -31,15 +32,6 @@ def correction(shown: Ints, better: Ints) -> Floats:
             row_weights[better[position]] += discount(position)
             row_weights[shown[position]] -= discount(position)
     return row_weights
-
-
-@kernel
-def clicked_weights(n_items: int, items: Ints, weights: Floats) -> Floats:
-    """The weight of the click on each item, 0 where there was none."""
-    clicked = np.zeros(n_items)
-    for i in range(len(items)):
-        clicked[items[i]] = weights[i]
-    return clicked
 
 
 @kernel

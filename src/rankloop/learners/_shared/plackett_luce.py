@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from rankloop.core.kernels import due_item as due_item
 from rankloop.core.kernels import kernel, positions_of
 from rankloop.core.types import Floats, Ints
 
@@ -17,16 +18,6 @@ def strengths_of(scores: Floats) -> Floats:
         difference = scores[i] - best
         strengths[i] = np.exp(difference) if difference > FAR_BELOW else np.exp(FAR_BELOW)
     return strengths
-
-
-@kernel
-def due_item(best: Ints, position: int, positions: int, keep_first: bool, taken: Ints) -> int:
-    """The item that must stand at `position`: the kept first, or the one that may not fall further; else −1."""
-    if keep_first and position == 0:
-        return int(best[0])
-    if positions >= 0 and position >= positions and taken[best[position - positions]] == 0:
-        return int(best[position - positions])
-    return -1
 
 
 @kernel

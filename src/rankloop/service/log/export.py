@@ -40,6 +40,9 @@ SCHEMA = pa.schema(
 )
 
 
+BASE_MODEL = pa.field("base_model", pa.string())  # of rankers whose base names its model
+
+
 class _Sink(io.RawIOBase):
     """A file that hands on what is written to it."""
 
@@ -91,13 +94,15 @@ def parquet(
     """Closed impressions, one row each: what the learner ranked, in the order shown, and the feedback that counted.
 
     What it was not asked to rank stands in `pinned`, so that the propensity is that of the ranking. The names of the
-    features are in the file's metadata. A ranker with `schemas`, of which these are all versions, has a typed column
+    features are in the file's metadata. Where a ranker's base names its model, `base_model` is the one that computed
+    the base score of the row. A ranker with `schemas`, of which these are all versions, has a typed column
     for each field: a list in the order of `ranking` for a field of the items, a value for one of the context; what the
     requests did not give is looked up in the `catalogue`.
     """
     first = next(records, None)
     sink = _Sink()
-    arrow = pa.schema([*SCHEMA, *(pa.field(*field) for field in arrow_fields(schemas))])
+    more = [BASE_MODEL] if _names_its_base(first) else []
+    arrow = pa.schema([*SCHEMA, *more, *(pa.field(*field) for field in arrow_fields(schemas))])
     arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
     writer = pq.ParquetWriter(sink, arrow)
     rows: list[dict[str, Any]] = []
@@ -117,6 +122,11 @@ def _feature_names(first: Record | None) -> tuple[str, ...]:
     """What the learner's features are called, the score of a base by its weights among them."""
     event = None if first is None else first.event
     return config_of(event.body).problem.feature_names if isinstance(event, Created) else ()
+
+
+def _names_its_base(first: Record | None) -> bool:
+    event = None if first is None else first.event
+    return isinstance(event, Created) and event.body.base is not None and event.body.base.model is not None
 
 
 def impression_rows(
@@ -150,6 +160,7 @@ def _row(record: Record, impression: OpenImpression) -> tuple[dict[str, Any], li
         "state": ranked.state_number,
         "log_propensity": ranked.log_propensity,
         "evaluation": ranked.mixed is not None,
+        "base_model": ranked.base_model or None,
         "ranking": _names(ranked, ranking),
         "pinned": _names(ranked, [i for i in ranked.order if i not in candidates]),
         "feedback": None if feedback is None else feedback.kind,

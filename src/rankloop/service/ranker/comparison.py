@@ -108,6 +108,7 @@ class ComparisonRuntime:
             candidates=request.candidates,
             mixed=to_plain(mixed),
             trainable=False,
+            base_model=request.base_model,
             **values_of(request),
         )
 

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from rankloop.batch.estimator import NORMALISED
-from rankloop.core.adapter import INVALID_ID, Adapter, Id, is_valid_id
+from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Adapter, Id, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.kernels import scores_of
 from rankloop.core.learner import check_uses_context
@@ -40,6 +40,7 @@ class RankerConfig(NamedTuple):
     base_weights: Floats | None
     encoding: Encoding | None  # of a context by names
     encoders: Mapping[int, Encoder] = {}  # where there is a schema, by its version: what is late uses that of its time
+    base_model: str = ""  # what computes the base score, unless a request names another
 
     @property
     def schema(self) -> Schema | None:
@@ -83,6 +84,10 @@ class RankerConfig(NamedTuple):
 
 def config_of(body: CreateBody) -> RankerConfig:
     """What a request says, or `Rejected` with the field that is wrong; its `body` is the request in normal form."""
+    return _config(body)._replace(base_model=_base_model(body.base))
+
+
+def _config(body: CreateBody) -> RankerConfig:
     _check_numbers(body)
     if body.problem.schema is not None:
         return _config_with_schema(body, _schema(body.problem))
@@ -305,6 +310,28 @@ def check_weights(weights: list[float], n_features: int, field: str) -> Floats:
     if len(weights) != n_features or not all(map(math.isfinite, weights)):
         raise Rejected(field, f"must be {n_features} finite numbers, one per feature")
     return np.array(weights, dtype=np.float64)
+
+
+def named_model(model: str, config: RankerConfig) -> str:
+    """What a request names as the model behind its base score."""
+    if not config.base_model:
+        raise Rejected("base_model", "this ranker was created without base.model, so its log has no model to name")
+    _check_model(model, "base_model")
+    return model
+
+
+def _base_model(base: BaseBody | None) -> str:
+    if base is None or base.model is None:
+        return ""
+    if base.feature is None:
+        raise Rejected("base.model", "names what computes base.feature; a base by its weights needs no model")
+    _check_model(base.model, "base.model")
+    return base.model
+
+
+def _check_model(model: str, field: str) -> None:
+    if not model or len(model) > MAX_ID_LENGTH or not model.isprintable():
+        raise Rejected(field, f"must be a name or a hash of 1 to {MAX_ID_LENGTH} printable characters")
 
 
 def check_new(config: RankerConfig, is_copy: bool = False) -> None:

@@ -184,6 +184,7 @@ class RankerRuntime:
             context=request.query.context.tolist(),
             candidates=request.candidates,
             state_number=self.published.number,
+            base_model=request.base_model,
             **more,
         )
 

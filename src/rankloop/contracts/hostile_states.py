@@ -1,31 +1,26 @@
-"""Run as a program: load states that were tampered with, go on with them, and print what went wrong.
+"""Load states that were tampered with, go on with them, and say what went wrong.
 
 A saved file may come from anywhere. Whatever numbers stand in its state must be refused, or do nothing worse than rank
 badly. With NUMBA_DISABLE_JIT=1 the kernels run as Python, where every access is checked; without, as they are used.
 """
 
-from __future__ import annotations
-
 import contextlib
-import faulthandler
-import json
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.random import default_rng
-from tests.contracts.cases import Case, accepts, assert_finite, cases_of, leaves, play_past, with_leaf
 
+from rankloop.contracts.cases import Case, accepts, cases_of, play_past
+from rankloop.contracts.contract import require
+from rankloop.contracts.leaves import leaves, require_finite_state, with_leaf
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.kernels import is_permutation
-from rankloop.core.registry import Entry, entries
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 
 INTS = (-(10**9), -1, 3, 10**9, 2**53, 2**62)
 FLOATS = (1e308, -1e308, 1e150, 5e-324, 0.0, -1.0)
-TOO_LONG = 60  # seconds for one case, after which it hangs
 
 
 def tampered(state: Any) -> Iterator[tuple[str, Any]]:
@@ -68,11 +63,11 @@ def _go_on(case: Case, session: Session) -> None:
         except RankloopError:
             return
         for ranking in (decision.ranking, best):
-            assert is_permutation(ranking, len(query.features)), f"it shows {ranking}"
+            require(is_permutation(ranking, len(query.features)), f"it shows {ranking}")
         for feedback in case.feedbacks(decision, rng):
             with contextlib.suppress(RankloopError):
                 session.learn(query, decision, feedback)
-        assert_finite(session.state)
+        require_finite_state(session.state)
 
 
 def _arrays(value: Any) -> Iterator[tuple[str, Any]]:
@@ -93,22 +88,13 @@ def _numbers(value: Any) -> Iterator[tuple[str, Any]]:
         yield f"= {number}", number
 
 
+def hostile_cases(kind: str, cls: type) -> list[Case]:
+    """The plain cases of a learner, and the first one without features."""
+    cases = [case for case in cases_of(kind, cls) if case.name.endswith("plain")]
+    return cases + _without_features(cases[:1])
+
+
 def _without_features(cases: list[Case]) -> list[Case]:
     """The same learners where the items have no features, so that arrays are empty."""
     bare = [c._replace(name=f"{c.name}-bare", problem=c.problem._replace(n_features=0)) for c in cases]
     return [c for c, other in zip(bare, cases) if other.problem.n_features and accepts(c.learner, c.problem)]
-
-
-def _cases(entry: Entry) -> Iterator[Case]:
-    cases = [case for case in cases_of(entry.kind, entry.cls) if case.name.endswith("plain")]
-    for case in cases + _without_features(cases[:1]):
-        print(case.name, file=sys.stderr, flush=True)
-        faulthandler.dump_traceback_later(TOO_LONG, exit=True)
-        yield case
-
-
-if __name__ == "__main__":
-    np.seterr(all="ignore")
-    for entry in entries("learner"):
-        if not sys.argv[1:] or entry.kind in sys.argv[1:]:
-            print(json.dumps([entry.kind, [fault for case in _cases(entry) for fault in faults(case)]]), flush=True)

@@ -1,6 +1,4 @@
-"""The rules for what a learner shows, each a function that raises AssertionError when it is broken."""
-
-from __future__ import annotations
+"""The contracts for what a learner shows."""
 
 import math
 from itertools import permutations
@@ -8,12 +6,15 @@ from typing import Any
 
 import numpy as np
 from numpy.random import PCG64, Generator, default_rng
-from tests.contracts.cases import Case, assert_finite, play_past, same
 
+from rankloop.contracts.cases import Case, play_past
+from rankloop.contracts.contract import Broken, contract, require
+from rankloop.contracts.leaves import require_finite_state, require_same
 from rankloop.core.kernels import is_permutation
 from rankloop.core.types import Query
 
 SURE = 5.0  # standard errors
+DRAWS = 3000
 
 
 class OnlyRandom(Generator):
@@ -29,10 +30,11 @@ class OnlyRandom(Generator):
 
     def __getattribute__(self, name: str) -> Any:
         if not name.startswith("_") and name not in {"random", "taken"}:
-            raise AssertionError(f"rank takes rng.{name}; it may only take rng.random, a fixed number of doubles")
+            raise Broken(f"rank takes rng.{name}; it may only take rng.random, a fixed number of doubles")
         return super().__getattribute__(name)
 
 
+@contract("return what `ranking_of(scores)` gives: all items, int64")
 def check_rankings(case: Case) -> None:
     """`rank` and `predict` give permutations of the items, also for one item, ties and equal rows."""
     state, rng = play_past(case).states[-1], default_rng(5)
@@ -41,10 +43,11 @@ def check_rankings(case: Case) -> None:
             for seen in (case.learner.init(case.problem), state):
                 decision = case.learner.rank(seen, query, rng)
                 for name, ranking in (("rank", decision.ranking), ("predict", case.learner.predict(seen, query))):
-                    assert ranking.dtype == np.int64, f"{name} returns {ranking.dtype}, not int64"
-                    assert is_permutation(ranking, len(query.features)), f"{name} returns {ranking}, no permutation"
+                    require(ranking.dtype == np.int64, f"{name} returns {ranking.dtype}, not int64")
+                    require(is_permutation(ranking, len(query.features)), f"{name} returns {ranking}, no permutation")
 
 
+@contract("see what divides by n − 1 or compares with a second item")
 def check_single_item(case: Case) -> None:
     """One item: there is one ranking, it is certain, and learning from it is harmless."""
     case = case if case.featured else case._replace(problem=case.problem._replace(n_items=1))
@@ -52,21 +55,22 @@ def check_single_item(case: Case) -> None:
     rng = default_rng(0)
     query = case.query(1, rng)
     decision = case.learner.rank(past.states[-1], query, rng)
-    assert decision.ranking.tolist() == [0]
+    require(decision.ranking.tolist() == [0], f"one item is ranked {decision.ranking.tolist()}")
     log_prob = case.learner.log_prob(past.states[-1], query, decision.ranking)
-    assert math.isnan(log_prob) or abs(log_prob) < 1e-9, f"the only ranking has log_prob {log_prob}, not 0"
+    require(math.isnan(log_prob) or abs(log_prob) < 1e-9, f"the only ranking has log_prob {log_prob}, not 0")
     for feedback in case.feedbacks(decision, rng):
-        assert_finite(case.learner.learn(past.states[-1], query, decision, feedback))
+        require_finite_state(case.learner.learn(past.states[-1], query, decision, feedback))
 
 
+@contract("draw from the `rng` that `rank` is given, never from np.random or a generator of your own")
 def check_seeding(case: Case) -> None:
     """The same seed gives the same rankings, whatever numpy's global generator does."""
     first = play_past(case)
     np.random.seed(7)  # noqa: NPY002 - somebody else's side effect, which must not matter
-    difference = same(tuple(first.arrivals), tuple(play_past(case).arrivals))
-    assert not difference, f"two runs with the same seed differ at {difference}"
+    require_same(tuple(first.arrivals), tuple(play_past(case).arrivals), "two runs with the same seed differ at")
 
 
+@contract("take `rng.random(n)` once, whichever branch it goes, with an n that follows from the number of items")
 def check_fixed_draws(case: Case) -> None:
     """`rank` takes a number of doubles that depends on the query's shape only, and nothing but doubles."""
     past, rng, taken = play_past(case), default_rng(4), set()
@@ -75,37 +79,44 @@ def check_fixed_draws(case: Case) -> None:
             draws = OnlyRandom(seed)
             case.learner.rank(state, case.query(4, rng), draws)
             taken.add(draws.taken)
-    assert len(taken) == 1, f"rank takes {sorted(taken)} doubles for queries of the same shape; it must be one number"
+    require(len(taken) == 1, f"rank takes {sorted(taken)} doubles for queries of the same shape; it must be one number")
 
 
-def check_log_prob(case: Case, draws: int = 3000) -> None:
+@contract(
+    "follow the draws of `rank`, over the seen part only (`seen_count`); nan always where there is no closed form"
+)
+def check_log_prob(case: Case) -> None:
     """exp(log_prob) is the probability of the seen part: it sums to 1 and matches how often `rank` shows it."""
     past, rng = play_past(case), default_rng(6)
     for state in (past.states[0], past.states[-1]):
         query = case.query(3 if case.problem.shown is None else 4, rng)
         probabilities = _probabilities(case, state, query)
         counts = dict.fromkeys(probabilities, 0)
-        for _ in range(draws):
+        for _ in range(DRAWS):
             decision = case.learner.rank(state, query, rng)
             log_prob = case.learner.log_prob(state, query, decision.ranking)
-            _assert_close(decision.log_propensity, log_prob, "the decision's log_propensity and log_prob")
+            _require_close(decision.log_propensity, log_prob, "the decision's log_propensity and log_prob")
             counts[_seen(case, decision.ranking)] += 1
         if any(math.isnan(probability) for probability in probabilities.values()):
-            assert all(math.isnan(probability) for probability in probabilities.values()), (
-                f"log_prob is nan for some: {probabilities}"
+            require(
+                all(math.isnan(probability) for probability in probabilities.values()),
+                f"log_prob is nan for some: {probabilities}",
             )
             continue
-        assert abs(sum(probabilities.values()) - 1) < 1e-9, (
-            f"probabilities sum to {sum(probabilities.values())}: {probabilities}"
+        require(
+            abs(sum(probabilities.values()) - 1) < 1e-9,
+            f"probabilities sum to {sum(probabilities.values())}: {probabilities}",
         )
         for seen, probability in probabilities.items():
-            error = math.sqrt(probability * (1 - probability) / draws) + 1e-9
-            share = counts[seen] / draws
-            assert abs(share - probability) <= SURE * error, (
-                f"{seen} is shown {share:.4f} of the time, not {probability:.4f}"
+            error = math.sqrt(probability * (1 - probability) / DRAWS) + 1e-9
+            share = counts[seen] / DRAWS
+            require(
+                abs(share - probability) <= SURE * error,
+                f"{seen} is shown {share:.4f} of the time, not {probability:.4f}",
             )
 
 
+@contract("score by features alone (`scores_of`), not by an item's number")
 def check_renaming(case: Case) -> None:
     """Other numbers for the same items rename `predict` and leave `log_prob` as it is (away from ties)."""
     if not case.featured:
@@ -119,15 +130,18 @@ def check_renaming(case: Case) -> None:
             new_of = rng.permutation(5)  # item i is now called new_of[i]
             renamed = query._replace(features=query.features[np.argsort(new_of)])
             best, renamed_best = case.learner.predict(state, query), case.learner.predict(state, renamed)
-            assert np.array_equal(new_of[best], renamed_best), f"items {best} become {renamed_best}, not {new_of[best]}"
+            require(
+                np.array_equal(new_of[best], renamed_best), f"items {best} become {renamed_best}, not {new_of[best]}"
+            )
             ranking = rng.permutation(5)
-            _assert_close(
+            _require_close(
                 case.learner.log_prob(state, query, ranking),
                 case.learner.log_prob(state, renamed, new_of[ranking]),
                 "log_prob before and after renaming",
             )
 
 
+@contract("sort with `ranking_of`: it is stable, and ties go by item number")
 def check_equal_rows(case: Case) -> None:
     """Items with equal features are neighbours in `predict`, in the order of their numbers."""
     if not case.featured:
@@ -138,7 +152,7 @@ def check_equal_rows(case: Case) -> None:
         rows = np.array([0, 1, 0, 1, 1, 0])
         ranking = case.learner.predict(state, query._replace(features=query.features[rows].copy()))
         expected = ([0, 2, 5, 1, 3, 4], [1, 3, 4, 0, 2, 5], [0, 1, 2, 3, 4, 5])
-        assert ranking.tolist() in expected, f"rows {rows.tolist()} are ranked {ranking.tolist()}"
+        require(ranking.tolist() in expected, f"rows {rows.tolist()} are ranked {ranking.tolist()}")
 
 
 def _equal_rows(query: Query) -> Query:
@@ -154,14 +168,14 @@ def _probabilities(case: Case, state: Any, query: Query) -> dict[tuple[int, ...]
     probabilities: dict[tuple[int, ...], float] = {}
     for order in permutations(range(len(query.features))):
         log_prob = case.learner.log_prob(state, query, np.array(order))
-        assert isinstance(log_prob, float), f"log_prob is a {type(log_prob).__name__}, not a float"
+        require(isinstance(log_prob, float), f"log_prob is a {type(log_prob).__name__}, not a float")
         seen = _seen(case, order)
-        _assert_close(
+        _require_close(
             probabilities.setdefault(seen, math.exp(log_prob)), math.exp(log_prob), f"two lists that begin {seen}"
         )
     return probabilities
 
 
-def _assert_close(one: float, other: float, what: str) -> None:
-    close = one == other or abs(one - other) < 1e-9 or (math.isnan(one) and math.isnan(other))
-    assert close, f"{what}: {one} and {other}"
+def _require_close(one: float, other: float, what: str) -> None:
+    if not (one == other or abs(one - other) < 1e-9 or (math.isnan(one) and math.isnan(other))):
+        raise Broken(f"{what}: {one} and {other}")

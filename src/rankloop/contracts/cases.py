@@ -1,21 +1,18 @@
 """What the contracts are tried on: every registered learner with its examples, queries, and feedback of each kind."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from rankloop.core.cells import Cells
+from rankloop.contracts.contract import Broken
 from rankloop.core.errors import InvalidInput
-from rankloop.core.registry import entry_of
+from rankloop.core.registry import Spec
 from rankloop.core.types import Arrival, Clicks, Decision, Feedback, Preferred, Problem, Query, Relevances, Reward
 
-SAMPLES = Path(__file__).parent / "samples"
+NO_PARAMETERS: Spec = {}
 PROBLEMS = (Problem(n_features=3, max_grade=2), Problem(n_features=0, n_items=4), Problem(n_features=3, n_context=2))
 VARIANTS: tuple[dict[str, Any], ...] = ({}, {"shown": 2}, {"depth": 2}, {"shown": 3, "depth": 1})
 
@@ -50,15 +47,12 @@ class Past(NamedTuple):
     states: list[Any]
 
 
-def examples_of(cls: type) -> list[Any]:
-    """What a registered class is tried with: built from its `examples`, its sample file, or without parameters."""
-    sample = SAMPLES / f"{entry_of(cls).kind}.txt"
-    default: dict[str, Any] = {"path": str(sample)} if sample.exists() else {}
+def examples_of(cls: type, default: Spec = NO_PARAMETERS) -> list[Any]:
+    """What a registered class is tried with: built from its `examples`, or from the default parameters."""
     try:
         return [cls(**parameters) for parameters in getattr(cls, "examples", (default,))]
     except InvalidInput as error:
-        error.add_note(f"{cls.__name__} should name `examples` that build (see tests/contracts/README.md)")
-        raise
+        raise Broken(f"{cls.__name__} cannot be built to be tried: {error}") from error
 
 
 def cases_of(kind: str, cls: type) -> list[Case]:
@@ -82,11 +76,15 @@ def accepted_problem(learner: Any) -> Problem:
     for problem in PROBLEMS:
         if accepts(learner, problem):
             return problem
-    learner.init(PROBLEMS[0])  # say why not
-    raise AssertionError("unreachable")
+    try:
+        learner.init(PROBLEMS[0])
+    except InvalidInput as error:
+        raise Broken(f"no usual problem fits it: {error}") from error
+    return PROBLEMS[0]
 
 
 def accepts(learner: Any, problem: Problem) -> bool:
+    """Whether `init` takes the problem; InvalidInput is how it says no."""
     try:
         learner.init(problem)
     except InvalidInput:
@@ -109,7 +107,7 @@ def feedback_of(kind: type, problem: Problem, decision: Decision[Any], rng: Gene
         return Preferred(better)
     if kind is Reward:
         return Reward(float(rng.random() < 0.5))
-    raise AssertionError(f"accepts names {kind}, which is no kind of feedback")
+    raise Broken(f"accepts names {kind}, which is no kind of feedback")
 
 
 def play_past(case: Case, rounds: int = 12, seed: int = 0) -> Past:
@@ -123,48 +121,3 @@ def play_past(case: Case, rounds: int = 12, seed: int = 0) -> Past:
             arrivals.append(Arrival(query, decision, feedback))
             states.append(case.learner.learn(states[-1], *copy.deepcopy(arrivals[-1])))
     return Past(arrivals, states)
-
-
-def leaves(value: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
-    """The arrays and numbers of a value with their dotted paths."""
-    if isinstance(value, tuple):
-        names = getattr(value, "_fields", range(len(value)))
-        for name, part in zip(names, value, strict=True):
-            yield from leaves(part, f"{path}.{name}")
-    elif isinstance(value, Cells):
-        yield f"{path}.table", value.at(np.arange(value.n_columns))
-    else:
-        yield path, value
-
-
-def with_leaf(value: Any, path: list[str], new: Any) -> Any:
-    """The value with the part at this path (as `leaves` names it, without its first word) replaced."""
-    if not path:
-        return new
-    if isinstance(value, Cells):
-        return Cells.of(value.n_columns, np.arange(value.n_columns), new)
-    if hasattr(value, "_fields"):
-        return value._replace(**{path[0]: with_leaf(getattr(value, path[0]), path[1:], new)})
-    return tuple(with_leaf(part, path[1:], new) if str(i) == path[0] else part for i, part in enumerate(value))
-
-
-def same(one: Any, other: Any) -> str:
-    """The path of the first difference, bit for bit; empty when there is none."""
-    ones, others = list(leaves(one)), list(leaves(other))
-    if [path for path, _ in ones] != [path for path, _ in others]:
-        return f"different parts: {[path for path, _ in ones]} and {[path for path, _ in others]}"
-    for (path, a), (_, b) in zip(ones, others, strict=True):
-        if type(a) is not type(b) or not np.array_equal(np.asarray(a), np.asarray(b), equal_nan=_is_real(a)):
-            return f"{path}: {a!r} and {b!r}"
-    return ""
-
-
-def assert_finite(state: Any) -> None:
-    assert isinstance(state, tuple), f"the state is a {type(state).__name__}"
-    for path, value in leaves(state):
-        assert isinstance(value, np.ndarray | int | float | bool | np.generic), f"{path} is a {type(value).__name__}"
-        assert np.all(np.isfinite(value)), f"{path} = {value} is not finite"
-
-
-def _is_real(value: Any) -> bool:
-    return np.asarray(value).dtype.kind == "f"

@@ -1,6 +1,4 @@
-"""The rules for how a learner learns, each a function that raises AssertionError when it is broken."""
-
-from __future__ import annotations
+"""The contracts for how a learner learns."""
 
 import copy
 import json
@@ -10,8 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.random import default_rng
-from tests.contracts.cases import Case, assert_finite, leaves, play_past, same
 
+from rankloop.contracts.cases import Case, play_past
+from rankloop.contracts.contract import Broken, contract, require
+from rankloop.contracts.leaves import leaves, require_finite_state, require_same
 from rankloop.core.errors import IncompatibleFeedback, RankloopError
 from rankloop.core.kernels import is_permutation
 from rankloop.core.plain import decision_from_plain, decision_to_plain
@@ -23,6 +23,7 @@ from rankloop.core.types import Clicks, Preferred, Relevances, Reward
 KINDS = {Relevances, Clicks, Preferred, Reward}
 
 
+@contract("copy before you write, `weights = state.weights.copy()`, and return a new state")
 def check_purity(case: Case) -> None:
     """Nothing that is handed in is changed, and no state is changed by what comes after it."""
     past = play_past(case)
@@ -34,19 +35,21 @@ def check_purity(case: Case) -> None:
         case.learner.predict(state, arrival.query)
         case.learner.log_prob(state, arrival.query, arrival.decision.ranking)
     for part, then, now in zip(past._fields, before, past, strict=True):
-        assert not same(tuple(then), tuple(now)), f"{part} changed in place at {same(tuple(then), tuple(now))}"
+        require_same(tuple(then), tuple(now), f"{part} changed in place at")
 
 
+@contract("keep nothing on `self` or in the module: what `learn` needs travels in the state or in the receipt")
 def check_replay(case: Case) -> None:
     """The same decisions and feedback, learned again by a fresh copy of the recipe, give the same states."""
     past, again = play_past(case), build(spec_of(case.learner))
     state = again.init(case.problem)
     for t, arrival in enumerate(past.arrivals):
-        assert not same(state, past.states[t]), f"replay differs after {t} arrivals at {same(state, past.states[t])}"
+        require_same(state, past.states[t], f"replay differs after {t} arrivals at")
         state = again.learn(state, *copy.deepcopy(arrival))
-    assert not same(state, past.states[-1]), f"replay differs at the end at {same(state, past.states[-1])}"
+    require_same(state, past.states[-1], "replay differs at the end at")
 
 
+@contract("draw in `rank` alone; what `learn` needs of the draws travels in the receipt")
 def check_no_draws_elsewhere(case: Case) -> None:
     """`learn`, `predict` and `log_prob` are functions: asked twice they answer the same."""
     past = play_past(case)
@@ -60,9 +63,10 @@ def check_no_draws_elsewhere(case: Case) -> None:
         for _ in range(3)
     ]
     for answer in answers[1:]:
-        assert not same(answers[0], answer), f"asked again, the answer differs at {same(answers[0], answer)}"
+        require_same(answers[0], answer, "asked again, the answer differs at")
 
 
+@contract("judge by the decision and its receipt, not by the present state; annotate `rank(...) -> Decision[Receipt]`")
 def check_late_feedback(case: Case) -> None:
     """Feedback that comes late, out of order, twice, or through JSON is taken by any copy of the learner."""
     past, order = play_past(case), default_rng(10)
@@ -72,12 +76,13 @@ def check_late_feedback(case: Case) -> None:
             query, decision, feedback = past.arrivals[t]
             posted = decision_from_plain(json.loads(json.dumps(decision_to_plain(decision))), again)
             learned = again.learn(state, query, decision, feedback)
-            difference = same(learned, again.learn(state, query, posted, feedback))
-            assert not difference, f"a decision that travelled as JSON teaches something else at {difference}"
+            again_learned = again.learn(state, query, posted, feedback)
+            require_same(learned, again_learned, "a decision that travelled as JSON leads to another state at")
             state = learned
-    assert_finite(state)
+    require_finite_state(state)
 
 
+@contract("name in `accepts` what `learn` can use, no more")
 def check_foreign_feedback(case: Case) -> None:
     """A session refuses feedback of other kinds, or that does not fit; the state stands."""
     session, rng = Session(case.learner, case.problem, seed=0), default_rng(11)
@@ -93,11 +98,14 @@ def check_foreign_feedback(case: Case) -> None:
         try:
             session.learn(query, decision, feedback)
         except IncompatibleFeedback:
-            assert not same(session.state, state)
+            require_same(session.state, state, "refused feedback left its mark on the state at")
         else:
-            raise AssertionError(f"{feedback} was accepted, though accepts = {case.learner.accepts}")
+            raise Broken(f"{feedback} was accepted, though accepts = {case.learner.accepts}")
 
 
+@contract(
+    'end the step with `require_finite(weights)`, inside `with np.errstate(over="ignore")` where NumPy would warn'
+)
 def check_huge_numbers(case: Case) -> None:
     """Features, grades and rewards that overflow are refused with the old state standing, or learned finitely."""
     rng = default_rng(12)
@@ -107,17 +115,20 @@ def check_huge_numbers(case: Case) -> None:
             query = case.query(4, rng)
             query = query._replace(features=query.features * size, context=query.context * size)
             decision = session.rank(query)
-            assert is_permutation(decision.ranking, len(query.features)), f"features of size {size}: {decision.ranking}"
+            require(
+                is_permutation(decision.ranking, len(query.features)), f"features of size {size}: {decision.ranking}"
+            )
             for feedback in case.feedbacks(decision, rng):
                 before = copy.deepcopy(session.state)
                 try:
                     session.learn(query, decision, _scaled(feedback, reward))
                 except RankloopError:
-                    assert not same(before, session.state), "a refused step left its mark on the state"
-        assert_finite(session.state)
+                    require_same(before, session.state, "a refused step left its mark on the state at")
+        require_finite_state(session.state)
 
 
-def check_state_form(case: Case, folder: Path | None = None) -> None:
+@contract("a state is a NamedTuple of arrays and numbers, nothing else")
+def check_state_form(case: Case) -> None:
     """A state is a tree of arrays and numbers, finite, and comes back from a file with the generator where it was."""
     session, rng = Session(case.learner, case.problem, seed=3), default_rng(13)
     for t in range(8):
@@ -125,31 +136,36 @@ def check_state_form(case: Case, folder: Path | None = None) -> None:
         decision = session.rank(query)
         for feedback in case.feedbacks(decision, rng):
             session.learn(query, decision, feedback)
-    assert_finite(session.state)
+    require_finite_state(session.state)
     with tempfile.TemporaryDirectory() as folder_name:
-        path = Path(folder or folder_name) / "saved"
+        path = Path(folder_name) / "saved"
         save(session, path)
         loaded = load(path)
-    assert not same(session.state, loaded.state), f"the file gives back {same(session.state, loaded.state)}"
+    require_same(session.state, loaded.state, "the file gives back")
     query = case.query(5, rng)
-    assert not same(session.rank(query), loaded.rank(query)), "after loading, the next ranking is another"
+    require_same(session.rank(query), loaded.rank(query), "after loading, the next ranking is another at")
 
 
+@contract(
+    "`accepts` is a tuple of kinds of feedback, `reports` of names in the state; `init` makes new arrays each time"
+)
 def check_declarations(case: Case) -> None:
     """`accepts` names kinds of feedback, `reports` finite numbers of the state, `init` only values of its own."""
-    assert case.learner.accepts, "accepts is empty: nothing to learn from"
-    assert set(case.learner.accepts) <= KINDS, f"accepts = {case.learner.accepts} is not among {KINDS}"
+    require(bool(case.learner.accepts), "accepts is empty: nothing to learn from")
+    require(set(case.learner.accepts) <= KINDS, f"accepts = {case.learner.accepts} is not among {KINDS}")
     for path in case.learner.reports:
         value: Any = case.learner.init(case.problem)
         for part in path.split("."):
-            assert hasattr(value, part), f"reports has {path!r}, but the state has no {part!r}"
+            require(hasattr(value, part), f"reports has {path!r}, but the state has no {part!r}")
             value = getattr(value, part)
-        assert isinstance(value, int | float), f"reports has {path!r}, which is not a number but {type(value).__name__}"
+        require(
+            isinstance(value, int | float), f"reports has {path!r}, which is not a number but {type(value).__name__}"
+        )
     one, other = case.learner.init(case.problem), case.learner.init(case.problem)
-    assert not same(one, other), "init gives another state each time"
+    require_same(one, other, "init gives another state each time at")
     for (path, a), (_, b) in zip(leaves(one), leaves(other), strict=True):
         shared = isinstance(a, np.ndarray) and a.size and np.shares_memory(a, b)
-        assert not shared, f"two initial states share the array {path}"
+        require(not shared, f"two initial states share the array {path}")
 
 
 def _one_of_each(ranking: Any) -> list[Any]:

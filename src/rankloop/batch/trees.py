@@ -1,0 +1,173 @@
+"""Gradient-boosted trees as a base score: a LightGBM ranker, cross-fitted, with the hash by which a log knows it.
+
+A score that has seen the grades of a query is better on it than it will be on any other, and a learner that goes on
+from it would trust it too much. So the queries are cut into folds, a booster is fitted without each of them, and a
+query that took part is scored by the booster that has not seen it; one that did not, by the mean of all.
+"""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.core.checks import check_positive
+from rankloop.core.errors import InvalidInput
+from rankloop.core.files import atomic_write
+from rankloop.core.types import Floats, finite_floats, whole_number
+from rankloop.data.dataset import Dataset
+
+MAX_GRADE = 31  # LightGBM's table of gains ends there
+N_FOLDS, FORMAT = 5, 1
+NO_OPTIONS: Mapping[str, Any] = {}
+LIGHTGBM_MISSING = "trees need LightGBM, which is not installed: pip install 'rankloop[trees]'"
+
+
+class TreeSettings(NamedTuple):
+    """How the boosters are grown; `options` are further parameters of LightGBM."""
+
+    n_trees: int = 200
+    n_leaves: int = 15
+    learning_rate: float = 0.05
+    threads: int = 1
+    options: Mapping[str, Any] = NO_OPTIONS
+
+    def parameters(self) -> dict[str, Any]:
+        """As LightGBM has them: the same data give the same trees."""
+        for name, least in (("n_trees", 1), ("threads", 1), ("n_leaves", 2)):
+            whole_number(getattr(self, name), name, least)
+        check_positive("learning_rate", self.learning_rate)
+        grown = {"num_leaves": self.n_leaves, "learning_rate": self.learning_rate, "num_threads": self.threads}
+        fixed = {"objective": "lambdarank", "deterministic": True, "force_row_wise": True, "verbosity": -1, "seed": 0}
+        return {**fixed, **grown, **self.options}
+
+
+class TreeRanker:
+    """The boosters of all folds as one score: `boosters[k]` has seen no query of fold k."""
+
+    def __init__(self, texts: Sequence[str], query_ids: Sequence[str], scale: float = 1.0) -> None:
+        self.texts = tuple(texts)  # of the boosters, as LightGBM writes them
+        self.query_ids = frozenset(query_ids)  # that took part
+        self.scale = scale  # a score of LightGBM's own counts as this much less
+
+    @cached_property
+    def hash(self) -> str:
+        """The SHA-256 of all that makes the score, in hex: refitted trees have another."""
+        return hashlib.sha256(self._content()).hexdigest()
+
+    @cached_property
+    def boosters(self) -> list[Any]:
+        lightgbm = imported()
+        try:
+            return [lightgbm.Booster(model_str=text) for text in self.texts]
+        except lightgbm.basic.LightGBMError as error:
+            raise InvalidInput(f"these are no trees of LightGBM: {error}") from None
+
+    def scores(self, features: ArrayLike, query_id: str = "") -> Floats:
+        """The base score of each row: of a query that took part by the booster that has not seen it."""
+        rows = finite_floats(features, 2, "features")
+        width = self.boosters[0].num_feature()
+        if rows.shape[1] != width:
+            raise InvalidInput(f"the trees were grown on {width} features, got {rows.shape[1]}")
+        asked = self.boosters
+        if query_id in self.query_ids:
+            asked = [self.boosters[fold_of(query_id, len(self.boosters))]]
+        return np.asarray(np.mean([one.predict(rows, num_threads=1) for one in asked], axis=0) / self.scale)
+
+    def scores_of(self, dataset: Dataset) -> Floats:
+        """The base score of every item of a data set."""
+        borders = pairwise(dataset.offsets.tolist())
+        parts = [self.scores(dataset.features[a:b], id) for (a, b), id in zip(borders, dataset.query_ids)]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def added_to(self, dataset: Dataset) -> Dataset:
+        """The same queries with the base score as the last feature, where `base_score` looks for it."""
+        return dataset._replace(features=np.column_stack([dataset.features, self.scores_of(dataset)]))
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one file, whole or not at all; it is text, and loading it runs nothing."""
+        atomic_write(Path(path), self._content())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "TreeRanker":
+        """The trees that were saved, with the same hash."""
+        try:
+            table = json.loads(Path(path).read_bytes())
+            if table["format"] != FORMAT:
+                raise InvalidInput(f"{path} has format {table['format']!r:.40}; this version reads {FORMAT}")
+            texts, query_ids, scale = map(str, table["boosters"]), map(str, table["query_ids"]), float(table["scale"])
+            loaded = cls(tuple(texts), tuple(query_ids), scale)
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidInput(f"{path} holds no trees: {type(error).__name__}: {error}") from None
+        if not loaded.texts or not np.isfinite(scale) or scale <= 0.0:
+            raise InvalidInput(f"{path} holds no trees: {len(loaded.texts)} boosters of the scale {scale}")
+        return loaded
+
+    def _content(self) -> bytes:
+        table = {"format": FORMAT, "scale": self.scale, "query_ids": sorted(self.query_ids), "boosters": self.texts}
+        return json.dumps(table, ensure_ascii=False).encode()
+
+
+def fit_trees(
+    dataset: Dataset,
+    *,
+    weights: ArrayLike | None = None,
+    n_folds: int = N_FOLDS,
+    settings: TreeSettings = TreeSettings(),  # noqa: B008 - a value
+) -> TreeRanker:
+    """Cross-fit a LambdaMART ranker to the grades of a data set; `weights` has one number per item.
+
+    Lists with the same query id are in the same fold, whichever data set they come from, so that the folds of a refit
+    with more queries are those of before. The score is scaled to a standard deviation of 1 inside a query.
+    """
+    n_folds = whole_number(n_folds, "n_folds", 2)
+    lightgbm, parameters = imported(), settings.parameters()
+    grades = dataset.relevance
+    if len(grades) and not (np.all(grades == np.floor(grades)) and 0.0 <= grades.min() <= grades.max() <= MAX_GRADE):
+        raise InvalidInput(f"trees learn from whole grades from 0 to {MAX_GRADE}")
+    item_weights = np.ones(len(grades)) if weights is None else finite_floats(weights, 1, "weights")
+    if len(item_weights) != len(grades):
+        raise InvalidInput(f"{len(item_weights)} weights for {len(grades)} items")
+    if np.any(item_weights < 0.0):
+        raise InvalidInput("a weight is below 0")
+    folds = np.array([fold_of(id, n_folds) for id in dataset.query_ids])
+    fold_of_row, texts = np.repeat(folds, dataset.sizes), []
+    for fold in range(n_folds):
+        if not np.any(folds == fold) or np.all(folds == fold):
+            raise InvalidInput(f"{len(set(dataset.query_ids))} queries are too few for {n_folds} folds")
+        rows = fold_of_row != fold
+        group = dataset.sizes[folds != fold]
+        table = lightgbm.Dataset(dataset.features[rows], grades[rows], weight=item_weights[rows], group=group)
+        try:
+            texts.append(lightgbm.train(parameters, table, settings.n_trees).model_to_string())
+        except lightgbm.basic.LightGBMError as error:
+            raise InvalidInput(f"LightGBM cannot fit this: {error}") from None
+    plain = TreeRanker(texts, dataset.query_ids)
+    return TreeRanker(texts, dataset.query_ids, _spread(plain.scores_of(dataset), dataset))
+
+
+def fold_of(query_id: str, n_folds: int) -> int:
+    """The fold of a query, by its id alone."""
+    return zlib.crc32(query_id.encode()) % n_folds
+
+
+def imported() -> Any:
+    """LightGBM, or what to do about it."""
+    try:
+        import lightgbm
+    except ImportError:
+        raise InvalidInput(LIGHTGBM_MISSING) from None
+    return lightgbm
+
+
+def _spread(scores: Floats, dataset: Dataset) -> float:
+    """The standard deviation inside a query, over all items; 1 where all scores are the same."""
+    means = np.add.reduceat(scores, dataset.offsets[:-1]) / dataset.sizes
+    spread = float(np.std(scores - np.repeat(means, dataset.sizes)))
+    return spread if spread > 0.0 else 1.0

@@ -1,0 +1,107 @@
+"""`rankloop check-learner`: whether a learner of your own keeps the contracts."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from rankloop.cli.app import command
+from rankloop.cli.options import AsJson, interruptible
+from rankloop.cli.output import print_json
+from rankloop.core.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from rankloop.contracts import Outcome
+    from rankloop.core.registry import Entry
+
+T = TypeVar("T")
+
+
+@command(
+    "Experiments",
+    "rankloop check-learner mean_grade.py",
+    "rankloop check-learner my_package.learners:MeanGrade --json",
+    name="check-learner",
+)
+def check_learner(
+    target: Annotated[
+        str,
+        typer.Argument(metavar="LEARNER", help="FILE.py or a module, all its learners or FILE.py:Class; or a kind."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Try whether a learner keeps every contract, and say how to mend what does not.
+
+    The file stays where it is; it is imported, here and in other processes. Exit code 1 where a contract is broken.
+    """
+    from rankloop.contracts import outcomes
+
+    with interruptible("nothing was changed"):
+        tables = [_checked(entry, outcomes(entry), as_json) for entry in learners_of(target)]
+    if as_json:
+        print_json(tables)
+    if not all(table["kept"] for table in tables):
+        raise typer.Exit(1)
+
+
+def _checked(entry: "Entry", outcomes: Iterator["Outcome"], as_json: bool) -> dict[str, Any]:
+    """The contracts of one learner, each shown as soon as it was tried."""
+    say = _silent if as_json else typer.echo
+    say(f"{entry.kind} ({entry.cls.__module__}:{entry.cls.__qualname__})")
+    started, found = time.monotonic(), []
+    while outcome := _without_prints(partial(next, outcomes, None)):
+        found.append(outcome)
+        say(_told(outcome))
+    faults = sum(outcome.fault is not None for outcome in found)
+    verdict = f"breaks {faults} of {len(found)} contracts" if faults else f"keeps all {len(found)} contracts"
+    say(f"{entry.kind} {verdict} ({time.monotonic() - started:.0f} s)")
+    return {"kind": entry.kind, "kept": not faults, "contracts": [one._asdict() for one in found]}
+
+
+def learners_of(target: str) -> list["Entry"]:
+    """The registered learners of a .py file or a module, one of its classes, or the one of this kind."""
+    from rankloop.core.registry import entries
+    from rankloop.core.registry.specs import nearest
+    from rankloop.experiments.spec.plugins import import_modules, modules_of
+
+    of_kind = [entry for entry in entries("learner") if entry.kind == target]
+    if of_kind:
+        return of_kind
+    source, _, name = target.rpartition(":") if ":" in target[2:] else (target, "", "")
+    try:
+        _without_prints(partial(import_modules, [source]))
+    except NotFound as error:
+        raise NotFound(f"{error}{nearest(target, [entry.kind for entry in entries('learner')])}") from None
+    (module,) = modules_of([source])
+    theirs = [entry for entry in entries("learner") if entry.cls.__module__ == module.name]
+    found = [entry for entry in theirs if name in ("", entry.cls.__name__)]
+    if not found and name and not hasattr(sys.modules[module.name], name):
+        raise NotFound(f"{source} has no class {name!r}")
+    if not found:
+        raise InvalidInput(f'{target} registers no learner: write @register("a_name") above its class')
+    return found
+
+
+def _told(outcome: "Outcome") -> str:
+    """One line for what is kept; what is broken with the fault, where, and how to mend it."""
+    if outcome.fault is None:
+        return f"  {typer.style('ok', fg='green')}      {outcome.name:<26}  {outcome.promise}"
+    where = f" (with {outcome.case})" if outcome.case else ""
+    return (
+        f"  {typer.style('BROKEN', fg='red')}  {outcome.name:<26}  {outcome.promise}\n"
+        f"          {outcome.fault}{where}\n          to mend it: {outcome.mend}"
+    )
+
+
+def _without_prints(call: Callable[[], T]) -> T:
+    """What a call returns; what it prints is not part of the answer."""
+    with redirect_stdout(sys.stderr):
+        return call()
+
+
+def _silent(text: str) -> None:
+    pass

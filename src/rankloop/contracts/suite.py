@@ -1,0 +1,156 @@
+"""Every contract of a learner, one after another: what `rankloop check-learner` runs."""
+
+import warnings
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, NamedTuple
+
+from rankloop.contracts import learn_contracts, option_contracts, rank_contracts, recipe_contracts
+from rankloop.contracts.cases import Case, cases_of
+from rankloop.contracts.contract import Broken, Contract, contract, contracts_of
+from rankloop.contracts.process import Trial, try_apart
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import Entry, build, entry_of
+from rankloop.experiments.spec.plugins import Module, modules_of
+
+RECIPE_CONTRACTS = contracts_of(recipe_contracts)
+LEARNER_CONTRACTS = tuple(chain.from_iterable(map(contracts_of, (rank_contracts, learn_contracts, option_contracts))))
+WRAPPED_CONTRACTS = (
+    learn_contracts.check_late_feedback,
+    rank_contracts.check_log_prob,
+    learn_contracts.check_replay,
+    learn_contracts.check_state_form,
+)
+
+
+class Outcome(NamedTuple):
+    """What became of one contract; `fault` is None where it was kept."""
+
+    name: str
+    promise: str
+    mend: str
+    fault: str | None = None
+    case: str = ""
+
+
+class _Apart(NamedTuple):
+    """A contract that is tried in a process of its own."""
+
+    name: str
+    promise: str
+    mend: str
+    trial: Trial
+    interpreted: bool
+
+
+APART = (
+    _Apart(
+        "forged_receipts",
+        "A receipt that was tampered with is refused or harmless: no access past an array.",
+        "check sizes and indices with `check_receipt` before a kernel reads them",
+        "forged_receipts",
+        True,
+    ),
+    _Apart(
+        "hostile_states",
+        "A saved state that was tampered with is refused or harmless: no crash, no endless loop.",
+        "give the state a method `reachable(initial)` that says no to what indices and divisors cannot bear",
+        "hostile_states",
+        True,
+    ),
+    _Apart(
+        "hostile_states_compiled",
+        "The same with compiled kernels, which do not check what they read.",
+        "give the state a method `reachable(initial)`, and end each loop after a number of steps that is known",
+        "hostile_states",
+        False,
+    ),
+)
+
+
+@contract("name parameters to try it with (`examples: ClassVar`) or a problem that fits (`example_problem: ClassVar`)")
+def check_cases(entry: Entry) -> None:
+    """It can be built and tried, with its `examples` or without parameters, on some problem."""
+    cases_of(entry.kind, entry.cls)
+
+
+def names() -> tuple[str, ...]:
+    """The names of all contracts, in the order in which they are tried."""
+    found = [check_cases.name, *(one.name for one in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS))]
+    return (*found, *(_name_when_wrapped(one) for one in WRAPPED_CONTRACTS), *(one.name for one in APART))
+
+
+def check_learner(cls: type) -> None:
+    """Raise `Broken` for the first contract that a registered class breaks: a test of your learner in one line."""
+    for outcome in outcomes(entry_of(cls)):
+        if outcome.fault is not None:
+            raise Broken(f"{outcome.name}: {outcome.fault}; to mend it, {outcome.mend}")
+
+
+def outcomes(entry: Entry) -> Iterator[Outcome]:
+    """Try every contract; where it cannot be built, the first alone."""
+    first = outcome_of(check_cases, entry)
+    yield first
+    if first.fault is not None:
+        return
+    for one in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS):
+        yield outcome_of(one, entry)
+    for one in WRAPPED_CONTRACTS:
+        yield _outcome(one, [_wrapped(cases_of(entry.kind, entry.cls)[0])], _name_when_wrapped(one))
+    for apart in APART:
+        yield _outcome_apart(apart, entry)
+
+
+def outcome_of(one: Contract, entry: Entry) -> Outcome:
+    """Try a contract on every case of a learner, or on its recipes, until it is broken."""
+    if one is check_cases:
+        return _outcome(one, [("", entry)])
+    cases = cases_of(entry.kind, entry.cls)
+    if one in RECIPE_CONTRACTS:
+        return _outcome(one, [(str(learner), learner) for learner in dict.fromkeys(case.learner for case in cases)])
+    return _outcome(one, [(f"{case.learner} on {case.problem}", case) for case in cases])
+
+
+def _outcome(one: Contract, subjects: Iterable[tuple[str, Any]], name: str | None = None) -> Outcome:
+    outcome = Outcome(name or one.name, one.promise, one.mend)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # NumPy's: an overflow that nobody meant
+        for told, subject in subjects:
+            try:
+                one(subject)
+            except Exception as error:
+                return outcome._replace(fault=_words(error), case=told)
+    return outcome
+
+
+def _outcome_apart(apart: _Apart, entry: Entry) -> Outcome:
+    outcome = Outcome(apart.name, apart.promise, apart.mend)
+    try:
+        modules = _modules_of(entry.cls)
+    except InvalidInput as error:
+        return outcome._replace(fault=str(error))
+    found = try_apart(apart.trial, [entry.kind], modules, apart.interpreted)
+    return outcome._replace(fault=found.fault_of(entry.kind))
+
+
+def _modules_of(cls: type) -> tuple[Module, ...]:
+    """What another process has to import before it knows the class."""
+    if cls.__module__.partition(".")[0] == "rankloop":
+        return ()
+    if cls.__module__ == "__main__":
+        raise InvalidInput(f"another process cannot import {cls.__name__} of a program: put it into a file of its own")
+    return modules_of([cls.__module__])
+
+
+def _wrapped(case: Case) -> tuple[str, Case]:
+    wrapped = build({"kind": "standardised", "inner": case.learner}, "learner")
+    return f"{wrapped} on {case.problem}", case._replace(learner=wrapped)
+
+
+def _name_when_wrapped(one: Contract) -> str:
+    return f"{one.name}_in_a_wrapper"
+
+
+def _words(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"

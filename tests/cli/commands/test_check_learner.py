@@ -1,0 +1,107 @@
+"""`rankloop check-learner`: each contract in a line, faults with how to mend them, exit codes, JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import ROOT, blocks_of
+
+from rankloop.cli import main
+from rankloop.contracts.suite import names
+from rankloop.core.registry import entries, unregister
+
+GUIDE = blocks_of(ROOT / "docs" / "guides" / "add-a-learner.md")[0]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to write learners into; what they change in this process is undone."""
+    path, modules = list(sys.path), set(sys.modules)
+    kinds = {entry.kind for entry in entries("learner")}
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+    for entry in entries("learner"):
+        if entry.kind not in kinds:
+            unregister(entry.kind, "learner")
+
+
+def _checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as left:
+        main(["check-learner", *arguments])
+    captured = capsys.readouterr()
+    return int(left.value.code or 0), captured.out, captured.err
+
+
+def test_the_learner_of_the_guide_keeps_every_contract(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "mean_grade.py").write_text('print("hello")\n' + GUIDE, encoding="utf-8")
+    code, out, err = _checked(capsys, "mean_grade.py")
+    head, *lines, verdict = out.splitlines()
+    assert (code, head) == (0, "mean_grade (mean_grade:MeanGrade)")
+    assert [line.split()[:2] for line in lines] == [["ok", name] for name in names()]
+    assert verdict.startswith(f"mean_grade keeps all {len(names())} contracts (")
+    assert err == "hello\n"
+
+
+def test_what_is_broken_is_said_with_how_to_mend_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = GUIDE.replace("state.counts.copy()", "state.counts")
+    assert text != GUIDE
+    (folder / "bad_grade.py").write_text(text.replace('"mean_grade"', '"bad_grade"'), encoding="utf-8")
+    code, out, _ = _checked(capsys, "bad_grade:MeanGrade")
+    assert code == 1
+    assert "BROKEN  purity" in out
+    assert "changed in place at state" in out
+    assert "to mend it: copy before you write" in out
+    assert f"of {len(names())} contracts" in out.splitlines()[-1]
+    code, out, _ = _checked(capsys, "bad_grade.py", "--json")
+    (table,) = json.loads(out)
+    found = {one["name"]: one for one in table["contracts"]}
+    assert (code, table["kind"], table["kept"]) == (1, "bad_grade", False)
+    assert list(found) == list(names())
+    assert "MeanGrade(bonus=1.0) on Problem(" in found["purity"]["case"]
+    assert found["spec"]["fault"] is None
+
+
+def test_what_cannot_be_built_says_so_and_stops(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = GUIDE.replace("bonus: float = 1.0", "bonus: float").replace('"mean_grade"', '"no_grade"')
+    (folder / "no_grade.py").write_text(text, encoding="utf-8")
+    code, out, _ = _checked(capsys, "no_grade.py")
+    assert code == 1
+    assert "BROKEN  cases" in out
+    assert "examples: ClassVar" in out
+    assert out.splitlines()[-1].startswith("no_grade breaks 1 of 1 contracts")
+
+
+@pytest.mark.parametrize(
+    ("target", "content", "message"),
+    [
+        ("nosuch.py", None, "there is no file"),
+        ("fair_pears", None, "there is no module 'fair_pears'"),
+        ("fair_pears", None, "did you mean 'fair_pairs'?"),
+        ("empty_one.py", "x = 1\n", "empty_one.py registers no learner: write @register"),
+        ("empty_two.py:Mine", "x = 1\n", "empty_two.py has no class 'Mine'"),
+        ("broken_one.py", "1 / 0\n", "broken_one cannot be imported: ZeroDivisionError"),
+    ],
+)
+def test_what_is_no_learner_is_one_line(
+    target: str, content: str | None, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content is not None:
+        (folder / target.partition(":")[0]).write_text(content)
+    code, out, err = _checked(capsys, target)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_learner_of_ours_by_its_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = _checked(capsys, "random_order", "--json")
+    (table,) = json.loads(out)
+    assert (code, table["kept"], len(table["contracts"])) == (0, True, len(names()))
