@@ -10,6 +10,7 @@ MAX_MODULES = 12
 # One file per algorithm: the registry finds them all, and a newcomer finds one by its name.
 ALGORITHMS = {
     "batch/risks",
+    "cli/commands",
     "data/streams",
     "feedback",
     "interleaving",
