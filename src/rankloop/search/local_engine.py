@@ -109,8 +109,7 @@ class LocalEngine:
 
     def close(self) -> None:
         """Leave the folder to others; once is enough."""
-        self.index.close()
-        self.table.close()
+        self._disconnect()
         if self._lock >= 0:
             os.close(self._lock)
         self._lock = -1
