@@ -204,6 +204,7 @@ def test_a_long_text_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert skipped == {"a.txt": "only its first 10 characters are indexed"}
 
 
+@pytest.mark.slow
 def test_ten_thousand_small_files(tmp_path: Path) -> None:
     for i in range(10_000):
         folder = tmp_path / str(i % 100)

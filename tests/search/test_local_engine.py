@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,14 @@ def test_the_kernel_is_compiled_once(engine: LocalEngine) -> None:
         engine.features(query, ["wing"])
     engine.features(read_text("wing"), [])
     assert len(matches.signatures) == 1  # type: ignore[attr-defined]
+
+
+def test_threads_may_search_at_once(engine: LocalEngine) -> None:
+    def search(i: int) -> list[str]:
+        return found(engine, f"wings unknown{i} word{i}s")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(search, range(400))) == [["wing", "heat"]] * 400
 
 
 def test_the_rarest_words_of_a_query(engine: LocalEngine) -> None:

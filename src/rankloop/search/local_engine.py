@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -68,18 +69,36 @@ class LocalEngine:
             raise
 
     def _open(self) -> None:
-        try:
-            self._connect()
-            made, n_documents = self.table.fact("made", ""), self.table.count()[0]
-            is_whole = made == self._made and n_documents == self.index.n_documents and not self._committing.exists()
-        except Damaged:
-            is_whole = False
-        if not is_whole:
-            shutil.rmtree(self._folder)
+        if not self._is_whole():
+            self._put_away()
             self._connect()
             self.table.note(made=self._made)
             self.table.commit()
         self._corpus = self.table.count()
+
+    def _is_whole(self) -> bool:
+        """Whether there is an index, of this version, whose two parts fit each other; it is open then."""
+        if not self._folder.exists() or self._committing.exists():
+            return False
+        try:
+            self._connect()
+            n_documents = self.table.count()[0]
+            return self.table.fact("made", "") == self._made and n_documents == self.index.n_documents
+        except Damaged:
+            return False
+
+    def _put_away(self) -> None:
+        """Make room for a new index. What the old one may still be writing goes to a folder of another name."""
+        self._disconnect()
+        if self._folder.exists():
+            self._folder.rename(Path(tempfile.mkdtemp(prefix="old-index-", dir=self._folder.parent)) / "index")
+        for old in self._folder.parent.glob("old-index-*"):
+            shutil.rmtree(old, ignore_errors=True)
+
+    def _disconnect(self) -> None:
+        for part in (vars(self).pop("index", None), vars(self).pop("table", None)):
+            if part is not None:
+                part.close()
 
     def _connect(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -90,8 +109,7 @@ class LocalEngine:
 
     def close(self) -> None:
         """Leave the folder to others; once is enough."""
-        self.index.close()
-        self.table.close()
+        self._disconnect()
         if self._lock >= 0:
             os.close(self._lock)
         self._lock = -1
@@ -106,8 +124,6 @@ class LocalEngine:
         Whatever goes wrong, the index stays as it was; so it does where a source has no document at all.
         """
         if self._committing.exists():
-            self.index.close()
-            self.table.close()
             self._open()
         try:
             found = self._read(source)

@@ -3,7 +3,7 @@
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.search.formats.file_text import decoded, encoding_of, read_plain
+from rankloop.search.formats.file_text import clean, decoded, encoding_of, read_plain
 
 GERMAN = "Grüße aus Köln, für alle"
 
@@ -42,6 +42,11 @@ def test_one_wrong_byte_does_not_spoil_the_rest() -> None:
 def test_what_is_no_text_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidInput, match="it is not a text"):
         decoded(data)
+
+
+def test_halves_of_characters_are_left_out() -> None:
+    assert decoded(b"+2AA- a \xff text " + b"x" * 200, "utf-7").encode()
+    assert clean("\ud800" + "x" * 200) == " " + "x" * 200
 
 
 def test_control_characters_and_line_ends() -> None:

@@ -69,6 +69,12 @@ def test_a_date_that_cannot_be_read_is_none(date: bytes) -> None:
     assert read_email(b"Subject: x\nDate: " + date + b"\n\ny").at == 0.0
 
 
+def test_bytes_that_no_header_may_have_leave_a_text_that_can_be_written() -> None:
+    read = read_email(b"Subject: caf\xe9 and more of a subject\nFrom: \xff@x\n\nlong enough " + b"word " * 50 + b"\xff")
+    assert read.title.startswith("caf")
+    assert "".join((read.title, read.body)).encode()
+
+
 def test_damaged_messages_are_refused() -> None:
     with pytest.raises(InvalidInput, match="it is not an e-mail"):
         read_email(b"just a text\n\nand more")

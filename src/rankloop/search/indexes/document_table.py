@@ -144,8 +144,13 @@ def opened(path: Path, tables: str) -> tuple[sqlite3.Connection, sqlite3.Connect
     """A connection to write by, with these tables made, and one to read by, which sees what was committed."""
     with readable(path):
         writer, reader = (sqlite3.connect(path, check_same_thread=False) for _ in range(2))
-        writer.execute("PRAGMA journal_mode = WAL")
-        writer.executescript(tables)
+        try:
+            writer.execute("PRAGMA journal_mode = WAL")
+            writer.executescript(tables)
+        except sqlite3.Error:
+            writer.close()
+            reader.close()
+            raise
         return writer, reader
 
 

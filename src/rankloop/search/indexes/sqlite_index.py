@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+import threading
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,6 +40,7 @@ class SqliteIndex:
         self._writer, self._reader = opened(self._path, TABLES)
         self._stemmer = sqlite3.connect(":memory:", check_same_thread=False)
         self._stemmer.executescript(STEMMER)
+        self._stemming = threading.Lock()
         self._known: dict[str, tuple[float, float]] = {}
 
     def close(self) -> None:
@@ -54,9 +56,10 @@ class SqliteIndex:
         plain = [word if word.isascii() else without_accents(word) for word in words]
         if not self._is_english:
             return plain
-        self._stemmer.executemany("INSERT INTO words (rowid, word) VALUES (?, ?)", enumerate(plain))
-        found = dict(self._stemmer.execute("SELECT doc, term FROM stems").fetchall())
-        self._stemmer.execute("DELETE FROM words")
+        with self._stemming:
+            self._stemmer.executemany("INSERT INTO words (rowid, word) VALUES (?, ?)", enumerate(plain))
+            found = dict(self._stemmer.execute("SELECT doc, term FROM stems").fetchall())
+            self._stemmer.execute("DELETE FROM words")
         return [found.get(i, word) for i, word in enumerate(plain)]
 
     def add(self, number: int, title: list[str], body: list[str]) -> None:

@@ -26,16 +26,17 @@ class WordStems:
         self._known: dict[str, str] = {}
 
     def __call__(self, words: Sequence[str]) -> list[str]:
+        known = self._known
         try:
-            return list(map(self._known.__getitem__, words))
+            return list(map(known.__getitem__, words))
         except KeyError:
-            if len(self._known) > MAX_KNOWN:
-                self._known.clear()
-        missing = [word for word in dict.fromkeys(words) if word not in self._known]
+            if len(known) > MAX_KNOWN:  # other threads go on with the old ones
+                known = self._known = {}
+        missing = [word for word in dict.fromkeys(words) if word not in known]
         new = dict(zip(missing, self._stemmed(missing)))
         self._on_new(new.items())
-        self._known |= new
-        return list(map(self._known.__getitem__, words))
+        known.update(new)
+        return list(map(known.__getitem__, words))
 
 
 class StemNumbers:
