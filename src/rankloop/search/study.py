@@ -39,13 +39,13 @@ def is_compared(visitor: str) -> bool:
 def study_report(comparison: Comparison) -> dict[str, Any]:
     """Wins and losses of the learned order, and whether they can be chance: that may be asked after every visitor."""
     p_value = comparison.p_value_at_any_time
-    leads = "learned" if comparison.wins > comparison.losses else "engine"
+    better = "learned" if comparison.wins > comparison.losses else "engine"
     return {
         "wins": comparison.wins,
         "losses": comparison.losses,
         "ties": comparison.ties,
         "p_value": p_value,
-        "verdict": f"{leads} order is better" if p_value < SURE else "open",
+        "verdict": f"{better} order is better" if p_value < SURE else "open",
     }
 
 

@@ -34,10 +34,9 @@ SCHEMA = pa.schema(
         ("feedback", pa.string()),
         ("items", pa.list_(pa.string())),
         ("values", pa.list_(pa.float64())),
-        ("user", pa.string()),
-        ("session", pa.string()),
     ]
 )
+WHO = pa.schema([("user", pa.string()), ("session", pa.string())])
 
 
 class _Sink(io.RawIOBase):
@@ -93,11 +92,12 @@ def parquet(
     What it was not asked to rank stands in `pinned`, so that the propensity is that of the ranking. The names of the
     features are in the file's metadata. A ranker with `schemas`, of which these are all versions, has a typed column
     for each field: a list in the order of `ranking` for a field of the items, a value for one of the context; what the
-    requests did not give is looked up in the `catalogue`.
+    requests did not give is looked up in the `catalogue`. Such a ranker has `user` and `session` too; the table of a
+    ranker without a schema is that of 0.1.
     """
     first = next(records, None)
     sink = _Sink()
-    arrow = pa.schema([*SCHEMA, *(pa.field(*field) for field in arrow_fields(schemas))])
+    arrow = pa.schema([*SCHEMA, *(WHO if schemas else ()), *(pa.field(*field) for field in arrow_fields(schemas))])
     arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
     writer = pq.ParquetWriter(sink, arrow)
     rows: list[dict[str, Any]] = []
