@@ -6,16 +6,16 @@ from rankloop.cli.output import print_json
 from rankloop.cli.progress import progress_bar
 
 
-def simulate_study(seed: int, as_json: bool) -> None:
+def simulate_study(visits: int, seed: int, as_json: bool) -> None:
     """The study over Cranfield, or over made-up documents where that is not on this machine, and how it ends."""
     from rankloop.experiments.papers.search.collection import collection
-    from rankloop.experiments.papers.search.visitor_study import VISITS, simulated
+    from rankloop.experiments.papers.search.visitor_study import simulated
 
     name, found, notice = collection()
     if notice:
         typer.echo(f"rankloop: {notice.strip()}", err=True)
     with progress_bar(f"visitors search {name}", "visits") as progress:
-        *_, end = simulated(name, found, VISITS, seed, progress)
+        *_, end = simulated(name, found, visits, seed, progress)
     if as_json:
         print_json({"data": name} | end._asdict())
         return

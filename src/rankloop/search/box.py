@@ -51,26 +51,28 @@ class SearchBox:
         language: str = "english",
     ) -> None:
         self.folder = Path(data)
+        self._source: Source | None = None
+        if not isinstance(source, Engine):
+            self._source = source_of(Path(source), self.folder, id, title, body, fields)
         self._inside = LocalService(Settings(data=self.folder))
+        self._opened: LocalEngine | None = None
         try:
-            self._source: Source | None = None
             if isinstance(source, Engine):
                 self.engine: Engine = source
             else:
-                self._source = source_of(Path(source), self.folder, id, title, body, fields)
-                self.engine = LocalEngine(self.folder, engine, language)
+                self.engine = self._opened = LocalEngine(self.folder, engine, language)
                 self.found = self.refresh()
             self._search = RankedSearch(self._inside.service, self.engine, seed, fields)
             self._inside.call(self._search.begin())
         except BaseException:
-            self._inside.close()
+            self.close()
             raise
 
     def refresh(self) -> Refresh:
         """Read what is new in the source or has changed, and drop what is gone; what was learned stays."""
-        if self._source is None or not isinstance(self.engine, LocalEngine):
+        if self._source is None or self._opened is None:
             raise InvalidInput("this engine keeps its own documents")
-        return self.engine.refresh(self._source)
+        return self._opened.refresh(self._source)
 
     def search(self, text: str, n: int = 10, visitor: str | None = None, *, segment: str = "") -> Results:
         """The results to show, whose clicks teach; neighbours are swapped now and then, to find out.
@@ -96,20 +98,21 @@ class SearchBox:
         """
         if (clicks is None) == (used is None):
             raise InvalidInput("say what was clicked, clicks=[ids], or what was used, used=[ids]")
-        given = clicks if clicks is not None else used
-        name = impression if isinstance(impression, str) else impression.impression
-        if name:
-            self._inside.call(self._search.learn(name, given or ()))
+        given = (clicks if clicks is not None else used) or ()
+        if isinstance(impression, Results):
+            not_shown = [id for id in given if id not in impression.ids]
+            if not_shown:
+                raise InvalidInput(f"{not_shown[0]!r:.80} is not among the results")
+        if name := _name_of(impression):
+            self._inside.call(self._search.learn(name, given))
 
     def undo(self, impression: Results | str, id: str) -> bool:
         """Take a click back; whether there was one."""
-        name = impression if isinstance(impression, str) else impression.impression
-        return self._inside.call(self._search.undo(name, id))
+        return self._inside.call(self._search.undo(_name_of(impression), id))
 
     def explain(self, impression: Results | str, id: str) -> Explanation:
         """What each value of a document adds to its score now, the largest first."""
-        name = impression if isinstance(impression, str) else impression.impression
-        plain: dict[str, Any] = self._inside.call(self._search.explain(name, id))
+        plain: dict[str, Any] = self._inside.call(self._search.explain(_name_of(impression), id))
         return Explanation(plain["id"], plain["score"], [Contribution(**part) for part in plain["contributions"]])
 
     def forget(self, *, query: str | None = None, visitor: str | None = None, days: float | None = None) -> int:
@@ -117,15 +120,23 @@ class SearchBox:
         return self._inside.call(self._search.forget(query, visitor, days))
 
     def close(self) -> None:
-        self._inside.close()
-        if isinstance(self.engine, LocalEngine):
-            self.engine.close()
+        try:
+            self._inside.close()
+        finally:
+            if self._opened is not None:
+                self._opened.close()
 
     def __enter__(self) -> "SearchBox":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def _name_of(impression: Results | str) -> str:
+    if not isinstance(impression, Results | str):
+        raise InvalidInput(f"an impression is what `search` returned, or its name; got {impression!r:.60}")
+    return impression if isinstance(impression, str) else impression.impression
 
 
 def source_of(path: Path, data: Path, id: str, title: str, body: str, fields: Sequence[str] = ()) -> Source:

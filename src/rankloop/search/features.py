@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.features.schema import Schema
 from rankloop.search.engine import MATCHES, Candidate
@@ -39,6 +40,9 @@ def search_schema(fields: Sequence[str] = ()) -> Schema:
     The document itself is a general column, in effect its popularity, shrunk by its prior. `fields` are columns of the
     documents that a visitor's segment is crossed with.
     """
+    taken = sorted({BASE, MATCH, "document", "query", "words", "segment"}.intersection(fields))
+    if taken:
+        raise InvalidInput(f"the field {taken[0]!r} needs another name: the search box has one of this name itself")
     known = {BASE: {"kind": "number", "scale": "linear"}, MATCH: {"kind": "vector", "size": len(MATCH_NAMES)}}
     features = known | {"document": "category"} | dict.fromkeys(fields, "category")
     context = {"query": "id", "words": "id"} | ({"segment": "category"} if fields else {})

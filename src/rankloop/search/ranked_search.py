@@ -8,22 +8,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.session import Session
-from rankloop.core.types import Clicks, Query
+from rankloop.core.types import Clicks, Floats, Query
 from rankloop.features.encoder import Encoder
-from rankloop.search.engine import MATCHES, Candidate, Engine, Snippet, TextQuery
+from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, Engine, Snippet, TextQuery
 from rankloop.search.features import BASE, WORDS, match_name, rows_of, search_schema
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.text_query import read_text, same_query
-from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody
+from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody, SchemaBody
 from rankloop.service.service import Service, query_request
 
 RANKER = "search"
 CANDIDATES = 100
 SHOWN = 50  # results whose clicks count
 DAY = 86_400.0
+MAX_DAYS = 1e6
 LEARNER = {
     "kind": "trusted_memory",
     "inner": {"kind": "click_residuals"},
@@ -80,10 +81,10 @@ def question_of(
     now: float | None = None,
 ) -> Question:
     """The n best documents by the engine's own score, with all that the ranker is told of them."""
-    candidates = engine.candidates(query, n)
+    candidates = engine.candidates(query, n)[:n]
     ids = [id for id, _ in candidates]
-    matches = engine.features(query, ids)
-    known = engine.fields(ids) if fields and isinstance(engine, LocalEngine) else []
+    matches = _matches_of(engine, query, ids)
+    known = _fields_of(engine, ids) if fields else []
     own = [{name: row[name] for name in fields if name in row} for row in known]
     words = engine.rarest(query, WORDS) if isinstance(engine, LocalEngine) else list(query.words[:WORDS])
     name = same_query(query)
@@ -91,6 +92,22 @@ def question_of(
     if segment and fields:
         context["segment"] = segment
     return Question(name, rows_of(candidates, matches, own, now), context, dict(candidates))
+
+
+def _matches_of(engine: Engine, query: TextQuery, ids: Sequence[str]) -> Floats:
+    if not ids:
+        return np.empty((0, len(MATCHES)))
+    matches = np.asarray(engine.features(query, ids), dtype=np.float64)
+    if matches.shape != (len(ids), len(MATCHES)):
+        raise InvalidInput(f"the engine gave features {matches.shape}, not {(len(ids), len(MATCHES))}: see MATCHES")
+    return matches
+
+
+def _fields_of(engine: Engine, ids: Sequence[str]) -> list[Mapping[str, str]]:
+    if isinstance(engine, LocalEngine):
+        return engine.fields(ids)
+    documents = [engine.document(id) for id in ids]
+    return [NO_FIELDS if document is None else document.fields for document in documents]
 
 
 class RankedSearch:
@@ -103,11 +120,14 @@ class RankedSearch:
         self._seed = seed
 
     async def begin(self) -> None:
-        """Make the ranker, unless there is one already."""
+        """Make the ranker, or go on with the one that is there; it gets to know fields that are new."""
         await asyncio.to_thread(self._compile)
+        schema = search_schema(self.fields).to_plain()
         if RANKER in self.service.rankers:
+            parts = {name: schema[name] for name in ("features", "context", "crosses")}
+            await self.service.evolve(RANKER, SchemaBody(**parts))
             return
-        problem = ProblemBody(schema=search_schema(self.fields).to_plain(), shown=SHOWN)
+        problem = ProblemBody(schema=schema, shown=SHOWN)
         base = BaseBody(feature=BASE, weight=BASE_WEIGHT)
         await self.service.create(RANKER, CreateBody(LEARNER, problem, seed=self._seed, base=base, window=DAY))
 
@@ -129,6 +149,7 @@ class RankedSearch:
     ) -> Results:
         """The best n for a query, now and then with neighbours swapped, which is logged; clicks on it teach."""
         query = _checked(text, n)
+        _check_text(visitor, "visitor")
         body, scores = await asyncio.to_thread(self._request, query, visitor, segment)
         if not body.items:
             return Results(query.text)
@@ -167,8 +188,12 @@ class RankedSearch:
 
     async def forget(self, query: str | None = None, visitor: str | None = None, days: float | None = None) -> int:
         """Forget what was asked: a query, a visitor, all that is older than some days; how many impressions it was."""
-        if days is not None and not 0 <= days < 1e6:
-            raise InvalidInput(f"days = {days} must be a number of days from 0")
+        if days is not None and not (isinstance(days, int | float) and 0 <= days < MAX_DAYS):
+            raise InvalidInput(f"days = {days!r:.40} must be a number of days from 0")
+        if visitor is not None:
+            _check_text(visitor, "visitor")
+        if visitor == "":
+            raise InvalidInput("visitor: say who; searches without a visitor are forgotten by query or by days")
         return await self.service.forget(
             RANKER,
             query_id=None if query is None else same_query(read_text(query)),
@@ -185,15 +210,19 @@ class RankedSearch:
         found = []
         for id, snippet in zip(ids, self._snippets(query, ids)):
             document = self.engine.document(id)
-            if document is None:
-                raise NotFound(f"{id!r:.80} is no longer there")
-            found.append(Result(id, document.title, snippet.text, snippet.highlights, scores[id]))
+            if document is not None:  # else it is gone since the engine found it
+                found.append(Result(id, document.title, snippet.text, snippet.highlights, scores[id]))
         return tuple(found)
 
     def _snippets(self, query: TextQuery, ids: Sequence[str]) -> Sequence[Snippet]:
         if isinstance(self.engine, LocalEngine):
             return self.engine.snippets(query, ids)
         return [Snippet("")] * len(ids)
+
+
+def _check_text(value: Any, name: str) -> None:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name} is a text, got {value!r:.60}")
 
 
 def _checked(text: str, n: int, prefix: bool = False) -> TextQuery:

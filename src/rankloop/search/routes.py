@@ -24,6 +24,7 @@ from rankloop.service.http.codec import content, decoder, json
 from rankloop.service.http.openapi import gives
 from rankloop.service.jobs.history import history_of
 from rankloop.service.log.archive import whole
+from rankloop.service.ranker.health import clicks_of
 from rankloop.service.reports import ranker_report
 from rankloop.service.requests import Strict
 from rankloop.service.service import Service
@@ -162,7 +163,9 @@ class SearchCalls:
             """What is indexed, what was learned, and how the learned order fares against the engine's."""
             report = ranker_report(self.search.service, RANKER)
             kept = {name: report[name] for name in ("state", "counts", "health", "comparison", "frozen")}
-            study = study_report(self.search.service.ranker(RANKER).projection.counters.comparison)
+            counters = self.search.service.ranker(RANKER).projection.counters
+            kept["health"] |= clicks_of(counters)
+            study = study_report(counters.comparison)
             limits = {"candidates": CANDIDATES, "shown": SHOWN, "examples": self.examples}
             return json(_of_refresh(self.found) | kept | limits | {"study": study if self.study else None})
 

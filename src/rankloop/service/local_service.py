@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from threading import Thread
 from typing import Any, TypeVar
 
+from rankloop.core.errors import InvalidInput
 from rankloop.service.log.stores.open import open_store
 from rankloop.service.service import Service
 from rankloop.service.settings import Settings
@@ -29,6 +30,9 @@ class LocalService:
             raise
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            work.close()
+            raise InvalidInput("it is closed; what was learned is there when it is opened again")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from rankloop.service.log.projection import Counters
 from rankloop.service.ranker.health import finite, health_of, weights_of
 from rankloop.service.service import Service
 
-LATER = ("schema", "catalogue", "model")
+LATER = {"schema": None, "catalogue": None, "model": None, "weight": 1.0}  # with their defaults
 
 
 def ranker_report(service: Service, name: str) -> dict[str, Any]:
@@ -76,5 +76,5 @@ def _standing(counters: Counters) -> dict[str, Any]:
 def whole(body: msgspec.Struct) -> dict[str, Any]:
     """A body with its defaults written out; what version 0.1 did not have is left out where it is not used."""
     fields = msgspec.structs.asdict(body)
-    known = {name: value for name, value in fields.items() if value is not None or name not in LATER}
+    known = {name: value for name, value in fields.items() if name not in LATER or value != LATER[name]}
     return {name: whole(value) if isinstance(value, msgspec.Struct) else value for name, value in known.items()}

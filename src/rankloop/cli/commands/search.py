@@ -52,6 +52,7 @@ def search(
     simulate: Annotated[
         bool, typer.Option("--simulate", help="With `study`: simulated visitors, through HTTP.")
     ] = False,
+    visits: Annotated[int, typer.Option("--visits", min=4, metavar="N", help="With --simulate: how many.")] = 4_000,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port of the page.")] = 8080,
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="Other than 127.0.0.1 needs keys in RANKLOOP_KEYS.")
@@ -69,8 +70,10 @@ def search(
     if os.fspath(source) == STUDY and simulate:
         from rankloop.cli.search_study import simulate_study
 
-        simulate_study(seed, as_json)
+        simulate_study(visits, seed, as_json)
         return
+    if simulate:
+        raise InvalidInput("visitors are simulated by `rankloop search study --simulate`, over documents of its own")
     try:
         from rankloop.search.box import SearchBox, source_of
         from rankloop.search.local_engine import LocalEngine
@@ -107,18 +110,25 @@ def search(
 
 def data_of(source: Path) -> Path:
     """The folder beside a source that index and log are kept in."""
-    return source.parent / f"{source.resolve().name}-rankloop"
+    named = source.resolve() if source.name in ("", "..") else source
+    return named.with_name(f"{named.name}-rankloop")
 
 
 def what_to_forget(text: str) -> dict[str, Any]:
     """A visitor by the name in the log, a number of days, or else a query; `query:`, `visitor:`, `days:` say which."""
     kind, colon, rest = text.partition(":")
     if colon and kind in ("query", "visitor", "days"):
-        return {kind: float(rest) if kind == "days" and DAYS.fullmatch(rest) else rest}
-    days = DAYS.fullmatch(text.strip())
-    if days:
-        return {"days": float(days[1])}
+        return {"days": _days(rest)} if kind == "days" else {kind: rest}
+    if DAYS.fullmatch(text.strip()):
+        return {"days": _days(text)}
     return {"visitor": text} if VISITOR.fullmatch(text) else {"query": text}
+
+
+def _days(text: str) -> float:
+    found = DAYS.fullmatch(text.strip())
+    if not found:
+        raise InvalidInput(f"--forget: {text.strip()!r:.60} is no number of days")
+    return float(found[1])
 
 
 def _tell(found: Any, as_json: bool) -> None:

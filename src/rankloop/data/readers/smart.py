@@ -9,6 +9,7 @@ from rankloop.data.compression import read_all
 
 RECORD = re.compile(r"^\.I[ \t]*(\S*)[ \t]*$", re.MULTILINE)
 FIELD = re.compile(r"^\.([A-Z])[ \t]*$", re.MULTILINE)
+JUDGEMENT = re.compile(r"(\d{1,9})\s+\S+\s+(\S+)\s+(-?\d{1,9})", re.ASCII)  # query, iteration, document, grade
 TITLE, TEXT = "T", "W"
 
 
@@ -27,11 +28,11 @@ def read_cranfield(folder: Path) -> TestCollection:
     queries = tuple(fields.get(TEXT, "") for _, fields in _records(folder / "cran.qry.gz"))
     relevant: list[set[str]] = [set() for _ in queries]
     for number, line in enumerate(_text(folder / "cranqrel.correct.gz").splitlines(), 1):
-        parts = line.split()
-        if len(parts) < 3 or not parts[0].isdigit() or not 1 <= int(parts[0]) <= len(queries):
+        found = JUDGEMENT.fullmatch(line.strip())
+        if not found or not 1 <= int(found[1]) <= len(queries):
             raise InvalidInput(f"cranqrel.correct.gz, line {number}: {line!r:.60} is no judgement of a query")
-        if len(parts) < 4 or int(parts[3]) > 0:
-            relevant[int(parts[0]) - 1].add(parts[2])
+        if int(found[3]) > 0:
+            relevant[int(found[1]) - 1].add(found[2])
     return TestCollection(documents, queries, tuple(map(frozenset, relevant)))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankloop.core.saved_session import loads
 from rankloop.service.log.projection import Counters, saved_counters
-from rankloop.service.ranker.health import health_of, weights_of
+from rankloop.service.ranker.health import clicks_of, health_of, weights_of
 
 if TYPE_CHECKING:
     from rankloop.service.ranker.runtime import RankerRuntime
@@ -16,7 +16,7 @@ EVERY = 1.0  # seconds between two samples of a ranker
 MAX_POINTS = 240  # points kept in memory; then every second one goes, and new ones come half as often
 SNAPSHOTS = 60  # points read from the log, of the time before the service started
 WEIGHTS = 12
-KEPT = ("ctr", "ctr_recent", "ctr_first", "click_position", "ndcg", "exploration_cost", "swap_probability", "refused")
+KEPT = ("ctr", "ctr_recent", "ndcg", "exploration_cost", "swap_probability", "refused")
 
 
 class Point(NamedTuple):
@@ -77,7 +77,7 @@ def history_of(runtime: "RankerRuntime") -> list[Point]:
 def point_of(at: float, runtime: "RankerRuntime", counters: Counters, state: Any, learned: int, refused: int) -> Point:
     """What is worth a curve."""
     health = health_of(counters, runtime.config, state, refused)
-    kept = {name: health[name] for name in KEPT if name in health}
+    kept = {name: health[name] for name in KEPT if name in health} | clicks_of(counters)
     counts = {"learned": learned, "wins": counters.wins, "losses": counters.losses, "impressions": counters.impressions}
     return Point(at, counts, kept, weights_of(runtime.config, state, WEIGHTS))
 

@@ -34,10 +34,9 @@ SCHEMA = pa.schema(
         ("feedback", pa.string()),
         ("items", pa.list_(pa.string())),
         ("values", pa.list_(pa.float64())),
-        ("user", pa.string()),
-        ("session", pa.string()),
     ]
 )
+WHO = pa.schema([("user", pa.string()), ("session", pa.string())])
 
 
 BASE_MODEL = pa.field("base_model", pa.string())  # of rankers whose base names its model
@@ -97,11 +96,12 @@ def parquet(
     features are in the file's metadata. Where a ranker's base names its model, `base_model` is the one that computed
     the base score of the row. A ranker with `schemas`, of which these are all versions, has a typed column
     for each field: a list in the order of `ranking` for a field of the items, a value for one of the context; what the
-    requests did not give is looked up in the `catalogue`.
+    requests did not give is looked up in the `catalogue`. Such a ranker has `user` and `session` too; the table of a
+    ranker without a schema is that of 0.1.
     """
     first = next(records, None)
     sink = _Sink()
-    more = [BASE_MODEL] if _names_its_base(first) else []
+    more = [*([BASE_MODEL] if _names_its_base(first) else []), *(WHO if schemas else ())]
     arrow = pa.schema([*SCHEMA, *more, *(pa.field(*field) for field in arrow_fields(schemas))])
     arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
     writer = pq.ParquetWriter(sink, arrow)

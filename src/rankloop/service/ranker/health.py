@@ -18,12 +18,16 @@ def health_of(counters: Counters, config: RankerConfig, state: Any, refused: int
         "ctr": ratio(counters.clicked, counters.counted),
         "ctr_recent": counters.fast if counters.counted else None,
         "ctr_by_position": [clicked / shown for clicked, shown in zip(counters.clicked_at, counters.shown_at) if shown],
-        "ctr_first": ratio(counters.clicked_at[0], counters.shown_at[0]),
-        "click_position": counters.click_position(),
         "ndcg": ratio(counters.ndcg, counters.graded),
         "drift": counters.drift(),
         **_reports(config, state),
     }
+
+
+def clicks_of(counters: Counters) -> dict[str, float | None]:
+    """Where people click: how often on the first item, and at which position on average."""
+    first = ratio(counters.clicked_at[0], counters.shown_at[0])
+    return {"ctr_first": first, "click_position": counters.click_position()}
 
 
 def weights_of(config: RankerConfig, state: Any, most: int = MAX_WEIGHTS) -> dict[str, float]:

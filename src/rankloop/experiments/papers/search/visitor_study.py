@@ -103,7 +103,7 @@ def simulated(
     rng = np.random.default_rng(seed)
     people: Any = build(BEHAVIOUR, "feedback")
     popularity = 1.0 / np.arange(1, KNOWN + 1)
-    standings, every = [], visits // POINTS
+    standings, every = [], max(visits // POINTS, 1)
     with search_page(name, found, seed) as port, closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         visitors = [Visitor(connection) for _ in range(min(VISITORS, visits // 4))]
         for visit in range(1, visits + 1):
@@ -116,7 +116,7 @@ def simulated(
                 clicks = people.observe(np.arange(len(ids)), relevance, rng)
                 told = {"impression": shown["impression"], "clicks": [ids[i] for i in clicks.items], "final": True}
                 visitor.call("POST", "/search/clicks", told)
-            if visit % every == 0:
+            if visit % every == 0 or visit == visits:
                 standings.append(_standing(visitor, visit))
                 progress(visit, visits)
     return standings
