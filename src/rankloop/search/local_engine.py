@@ -123,6 +123,8 @@ class LocalEngine:
 
         Whatever goes wrong, the index stays as it was; so it does where a source has no document at all.
         """
+        if self._lock < 0:
+            raise InvalidInput("this index is closed")
         if self._committing.exists():
             self._open()
         try:
