@@ -70,6 +70,7 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 CHECKPOINT_EVERY = 0.5  # seconds
 MAX_WAL_PAGES = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
+ATTEMPTS = 200  # to empty the write-ahead file at once
 PATIENCE = 100  # milliseconds for which those who read may hold that up
 INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
 KEEP = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -143,7 +144,16 @@ class SqliteStore(Queries):
             self._passing("amend")
             connection.execute("COMMIT")
             self._passing("amended")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._empty(connection)
+
+    def _empty(self, connection: sqlite3.Connection) -> None:
+        """Empty the write-ahead file, in which what was deleted still stands; the checkpoints may be at it just now."""
+        for _ in range(ATTEMPTS):
+            is_busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if not is_busy:
+                return
+            time.sleep(CHECKPOINT_EVERY / 10)
+        raise Unavailable("this is deleted, but the disk is too busy to overwrite it at once: ask again in a while")
 
     def close(self) -> None:
         self._stopping.set()
