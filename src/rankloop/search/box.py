@@ -115,7 +115,7 @@ class SearchBox:
         plain: dict[str, Any] = self._inside.call(self._search.explain(_name_of(impression), id))
         return Explanation(plain["id"], plain["score"], [Contribution(**part) for part in plain["contributions"]])
 
-    def forget(self, *, query: str | None = None, visitor: str | None = None, days: float | None = None) -> int:
+    def forget(self, query: str | None = None, *, visitor: str | None = None, days: float | None = None) -> int:
         """Forget a query, a visitor, or all older than some days, and what they taught; how many searches it was."""
         return self._inside.call(self._search.forget(query, visitor, days))
 

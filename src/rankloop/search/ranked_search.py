@@ -142,7 +142,8 @@ class RankedSearch:
         session = Session(build(base, "learner"), schema.problem(shown=SHOWN), 0)
         session.predict(query)
         session.learn(query, session.rank(query), Clicks(np.array([0]), np.ones(1)))
-        self.engine.features(read_text("a b"), [])
+        if isinstance(self.engine, LocalEngine):
+            self.engine.features(read_text("a b"), [])
 
     async def search(
         self, text: str, n: int = 10, visitor: str = "", segment: str = "", compared: bool = False
