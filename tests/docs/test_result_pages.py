@@ -45,8 +45,12 @@ ONLINE = {
 @pytest.mark.parametrize("page", update.PAGES, ids=lambda page: page.stem)
 def test_a_page_shows_what_is_kept(page):
     text = page.read_text(encoding="utf-8")
-    assert {found[1] for found in update.RESULT.findall(text)} == set(update.PARTS)
     assert update.filled(text) == text, "run docs/results/update.py"
+
+
+def test_every_part_is_on_a_page():
+    found = [name for page in update.PAGES for _, name, *_ in update.RESULT.findall(page.read_text(encoding="utf-8"))]
+    assert sorted(found) == sorted(update.PARTS)
 
 
 @pytest.fixture
