@@ -21,7 +21,7 @@ from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearc
 from rankloop.search.source import Source
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
 from rankloop.service.http.codec import content, decoder, json
-from rankloop.service.http.openapi import gives
+from rankloop.service.http.openapi import gives, takes
 from rankloop.service.jobs.history import history_of
 from rankloop.service.log.archive import whole
 from rankloop.service.ranker.health import clicks_of
@@ -95,10 +95,11 @@ class SearchCalls:
 
     def add_calls(self, app: FastAPI) -> None:
         max_body = app.state.settings.max_body
+        app.state.bodies += [SearchRequest, ClickRequest, UndoRequest, ForgetRequest]
         read, clicked = decoder(SearchRequest), decoder(ClickRequest)
         undone, forgotten = decoder(UndoRequest), decoder(ForgetRequest)
 
-        @app.post("/search", openapi_extra=gives(), tags=["search"])
+        @app.post("/search", openapi_extra=takes(SearchRequest), tags=["search"])
         async def find(request: Request) -> Response:
             """The best results for a query; clicks on them teach, unless it is private or the query only begun."""
             body = read(await content(request, max_body))
@@ -114,13 +115,13 @@ class SearchCalls:
                 answer.set_cookie(COOKIE, visitor, max_age=YEAR, httponly=True, samesite="strict", path="/search")
             return answer
 
-        @app.post("/search/clicks", openapi_extra=gives(), tags=["search"])
+        @app.post("/search/clicks", openapi_extra=takes(ClickRequest), tags=["search"])
         async def click(request: Request) -> Response:
             """What was clicked; several calls add up until one is final."""
             body = clicked(await content(request, max_body))
             return json({"verdict": await self.search.learn(body.impression, body.clicks, body.final)})
 
-        @app.post("/search/undo", openapi_extra=gives(), tags=["search"])
+        @app.post("/search/undo", openapi_extra=takes(UndoRequest), tags=["search"])
         async def undo(request: Request) -> Response:
             """Take a click back; what was learned since is learned again without it."""
             body = undone(await content(request, max_body))
@@ -139,7 +140,7 @@ class SearchCalls:
                 raise NotFound(f"there is no document {id!r:.80}")
             return json({"id": found.id, "title": found.title, "body": found.body, "at": found.at or None})
 
-        @app.post("/search/forget", openapi_extra=gives(), tags=["search"])
+        @app.post("/search/forget", openapi_extra=takes(ForgetRequest), tags=["search"])
         async def forget(request: Request) -> Response:
             """Forget a query, a visitor or all that is older than some days, and what was learned from it."""
             body = forgotten(await content(request, max_body))
@@ -189,6 +190,7 @@ class SearchCalls:
                 return Response(file, media_type="application/vnd.apache.parquet")
             raise NotFound("the study is there as study.json, study.jsonl and study.parquet")
 
+        @app.head("/search", include_in_schema=False)
         @app.get("/search", include_in_schema=False)
         async def page() -> Response:
             return FileResponse(PAGE / "index.html")

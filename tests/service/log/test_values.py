@@ -8,7 +8,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.service.log.events import Ranked, decode, encode
-from rankloop.service.log.values import packed, unpacked
+from rankloop.service.log.values import LARGE, ZLIB, packed, unpacked
 
 ROWS = [
     {"price": 19.99, "brand": "Acme", "tags": ["red", 4, None], "new": True},
@@ -93,3 +93,20 @@ def test_an_impression_of_fifty_products_is_small() -> None:
     content = encode(ranked)
     assert len(content) <= 8_000
     assert decode(content) == ranked
+
+
+def test_large_values_are_pressed_and_come_back() -> None:
+    rows = [{"id": i, "vector": "AAAA" * 20, "huge": 10**40} for i in range(200)]
+    content = packed(rows, {"query": "q"})
+    assert content[:1] == ZLIB
+    assert len(content) < 4_000
+    assert unpacked(content, 200) == (rows, {"query": "q"})
+
+
+def test_small_values_are_as_they_were_before() -> None:
+    """And nothing that is not pressed begins as if it were."""
+    for n in (0, 1, 3, 20):
+        assert packed(ROWS * n, {})[:1] == b"\x93"
+    text = "x" * (LARGE - 100)
+    assert packed([{"a": text}], {})[:1] == b"\x93"
+    assert packed([{"a": text + "x" * 100}], {})[:1] == ZLIB

@@ -57,7 +57,9 @@ def search(
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="Other than 127.0.0.1 needs keys in RANKLOOP_KEYS.")
     ] = "127.0.0.1",
-    browse: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    browse: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser; --no-open: do not.")
+    ] = True,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the swaps.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was indexed or forgotten as JSON.")] = False,
 ) -> None:

@@ -56,16 +56,14 @@ def gives(answer: type | None = None) -> dict[str, Any]:
 
 
 def describe(app: FastAPI) -> None:
-    """Make `app.openapi()` name the msgspec types."""
-    _, components = msgspec.json.schema_components(
-        [body for body in BODIES if body not in PARTS], ref_template=REFERENCE
-    )
+    """Make `app.openapi()` name the msgspec types; calls that are added later add theirs to `app.state.bodies`."""
+    app.state.bodies = [body for body in BODIES if body not in PARTS]
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             document = get_openapi(title=app.title, version=app.version, routes=app.routes)
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
-            schemas.update(components)
+            schemas.update(msgspec.json.schema_components(app.state.bodies, ref_template=REFERENCE)[1])
             schemas["Problem"] = PROBLEM
             app.openapi_schema = document
         return app.openapi_schema

@@ -1,0 +1,211 @@
+"""`rankloop search`, as it is typed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.search.boxes import NOTES, box_over, content_of, prefer, records, write_notes
+
+from rankloop.cli.commands.search import data_of, what_to_forget
+from rankloop.cli.main import main
+from rankloop.core.errors import InvalidInput
+from rankloop.experiments.papers.search import collection
+from rankloop.service.log.events import Ranked
+
+VISITOR = "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(
+    ("source", "data"),
+    [
+        ("notes", "notes-rankloop"),
+        ("notes/", "notes-rankloop"),
+        ("a/notes", "a/notes-rankloop"),
+        ("/a/notes", "/a/notes-rankloop"),
+        ("a/articles.jsonl", "a/articles.jsonl-rankloop"),
+        ("../notes", "../notes-rankloop"),
+    ],
+)
+def test_data_are_beside_the_source(source: str, data: str) -> None:
+    assert data_of(Path(source)) == Path(data)
+
+
+def test_data_are_beside_this_folder_and_the_one_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = tmp_path / "above" / "here"
+    inside.mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    assert data_of(Path()) == data_of(Path("./")) == (tmp_path / "above" / "here-rankloop").resolve()
+    assert data_of(Path("..")) == (tmp_path / "above-rankloop").resolve()
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("boat", {"query": "boat"}),
+        ("two boats: a story", {"query": "two boats: a story"}),
+        (VISITOR, {"visitor": VISITOR}),
+        (VISITOR.upper(), {"query": VISITOR.upper()}),
+        ("30", {"days": 30.0}),
+        (" 30 ", {"days": 30.0}),
+        ("0", {"days": 0.0}),
+        ("1.5d", {"days": 1.5}),
+        ("7 days", {"days": 7.0}),
+        ("1 day", {"days": 1.0}),
+        ("-3", {"query": "-3"}),
+        ("query:30", {"query": "30"}),
+        (f"query:{VISITOR}", {"query": VISITOR}),
+        ("query:visitor:x", {"query": "visitor:x"}),
+        ("visitor:me", {"visitor": "me"}),
+        ("days:3", {"days": 3.0}),
+        ("days:3d", {"days": 3.0}),
+        ("days: 3 days ", {"days": 3.0}),
+    ],
+)
+def test_what_is_forgotten(text: str, what: dict[str, object]) -> None:
+    assert what_to_forget(text) == what
+
+
+@pytest.mark.parametrize("text", ["days:", "days:x", "days:-1", "days:1e9", "days:nan"])
+def test_what_is_no_number_of_days(text: str) -> None:
+    with pytest.raises(InvalidInput, match="is no number of days"):
+        what_to_forget(text)
+
+
+def code(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        main(["search", *arguments])
+    return int(left.value.code or 0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Notes, and a box that has learned from three searches."""
+    with box_over(tmp_path) as box:
+        prefer(box, "knots.md", "boat", visitor="anne", times=2)
+        prefer(box, "knots.md", "harbour boat", visitor=VISITOR, times=1)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("what", "count", "left"),
+    [
+        ("boat", 2, ["harbour boat"]),
+        ("query:BOAT", 2, ["harbour boat"]),
+        (VISITOR, 1, ["boat", "boat"]),
+        ("visitor:anne", 2, ["harbour boat"]),
+        ("30", 0, ["boat", "boat", "harbour boat"]),
+        ("0d", 3, []),
+        ("nothing like it", 0, ["boat", "boat", "harbour boat"]),
+    ],
+)
+def test_forget(folder: Path, capsys: pytest.CaptureFixture[str], what: str, count: int, left: list[str]) -> None:
+    data = folder / "data"
+    where = [str(folder / "notes"), "--data", str(data), "--engine", "sqlite"]
+    assert code(*where, "--forget", what, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"forgotten": count}
+    assert [record.event.query_id for record in records(data) if isinstance(record.event, Ranked)] == left
+    assert (VISITOR.encode() in content_of(data)) is ("harbour boat" in left)
+    assert code(*where, "--forget", what) == 0
+    assert capsys.readouterr().out in ("forgotten: 0 searches\n",)
+
+
+@pytest.mark.parametrize("what", ["days:x", "visitor:"])
+def test_what_cannot_be_forgotten_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str], what: str) -> None:
+    assert code(str(folder / "notes"), "--data", str(folder / "data"), "--engine", "sqlite", "--forget", what) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "nowhere"),
+        (["nowhere", "--forget", "boat"], "nowhere"),
+        (["empty"], "no text"),
+        (["image.png"], "can be searched"),
+        (["notes", "--field", "kind"], "files have no fields"),
+        (["notes", "--engine", "none"], "tantivy, sqlite"),
+        (["notes", "--host", "0.0.0.0"], "RANKLOOP_KEYS"),
+        (["notes", "--simulate"], "rankloop search study --simulate"),
+        (["notes", "--port", "70000"], "--port must be at most 65535"),
+        (["study", "--simulate", "--visits", "1"], "visits"),
+        (["table.csv", "--id", "key"], "no text"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_notes(tmp_path / "notes")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "image.png").write_bytes(b"\x89PNG")
+    (tmp_path / "table.csv").write_text("id,title,body\n1,a,b\n")
+    assert code(*arguments, "--no-open") == 2
+    found = capsys.readouterr().err.splitlines()
+    assert said in found[-1]
+    assert found[-1].startswith("rankloop: ")
+    if arguments == ["nowhere"]:
+        assert not (tmp_path / "nowhere-rankloop").exists()
+
+
+def test_help_names_what_is_kept_and_how_it_goes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code("--help") == 0
+    text = capsys.readouterr().out
+    for part in ("--forget", "--study", "--simulate", "--visits", "--field", "--no-open", "rankloop search notes/"):
+        assert part in text
+    assert "Queries are kept" in text
+
+
+def test_it_serves_beside_the_source_and_stops(tmp_path: Path) -> None:
+    write_notes(tmp_path / "notes", NOTES)
+    (tmp_path / "notes" / "picture.txt").write_bytes(b"\x00\x01")
+    command = [sys.executable, "-m", "rankloop.cli", "search", "notes", "--engine", "sqlite", "--no-open", "--json"]
+    with subprocess.Popen(
+        [*command, "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            address = None
+            while address is None:
+                line = process.stderr.readline()
+                assert line, "it ended"
+                address = re.search(r"searching 4 documents on (http://127.0.0.1:\d+)/search", line)
+            found = httpx.post(f"{address[1]}/search", json={"text": "boat"}, timeout=60).json()
+            assert {result["id"] for result in found["results"]} == {"boats.md", "harbours.md", "knots.md"}
+            assert "<title>" in httpx.get(f"{address[1]}/search", timeout=60).text
+            assert (tmp_path / "notes-rankloop" / "rankloop.db").is_file()
+        finally:
+            process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    told = json.loads(out)
+    assert (told["documents"], told["added"], list(told["skipped"])) == (4, 4, ["picture.txt"])
+
+
+def test_a_study_is_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
+    monkeypatch.setattr(collection, "TOPICS", 5)
+    begun = time.monotonic()
+    assert code("study", "--simulate", "--visits", "45", "--seed", "3", "--json") == 0
+    assert time.monotonic() - begun < 60
+    captured = capsys.readouterr()
+    end = json.loads(captured.out)
+    assert (end["data"], end["visits"]) == ("made-up documents", 45)
+    assert 0 < end["wins"] + end["losses"] + end["ties"] < 45
+    assert 0 < end["p_value"] <= 1
+    assert "Cranfield is not on this machine" in captured.err
+    assert code("study", "--simulate", "--visits", "8") == 0
+    assert re.search(r"wins \d+, losses \d+, ties \d+: p = \S+ at any time", capsys.readouterr().out)
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,51 @@
+"""The service inside a program: calls from any thread, errors as they are, closed once."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from tests.service.cases import SHOP
+
+from rankloop.core.errors import Conflict, InvalidInput, NotFound
+from rankloop.service.local_service import LocalService
+from rankloop.service.requests import CreateBody, ProblemBody
+from rankloop.service.settings import Settings
+
+BODY = CreateBody(SHOP["learner"], ProblemBody(feature_names=SHOP["problem"]["feature_names"]), seed=3)
+
+
+def threads() -> int:
+    return sum(thread.name == "service" for thread in threading.enumerate())
+
+
+def test_calls_give_what_they_give_and_raise_what_they_raise(tmp_path: Path) -> None:
+    local = LocalService(Settings(data=tmp_path))
+    assert local.call(local.service.create("shop", BODY))
+    with pytest.raises(NotFound, match="nobody"):
+        local.call(local.service.saved("nobody"))
+    assert not local.call(local.service.create("shop", BODY))
+    local.close()
+    local.close()
+    again = LocalService(Settings(data=tmp_path))
+    assert list(again.service.rankers) == ["shop"]
+    again.close()
+
+
+def test_after_the_end_a_call_is_refused(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    before = threads()
+    local = LocalService(Settings(data=tmp_path))
+    local.close()
+    with pytest.raises(InvalidInput, match="closed"):
+        local.call(asyncio.sleep(0))
+    assert threads() == before
+    assert not [warning for warning in recwarn if "never awaited" in str(warning.message)]
+
+
+def test_a_folder_in_use_leaves_nothing_behind(tmp_path: Path) -> None:
+    local = LocalService(Settings(data=tmp_path))
+    before = threads()
+    with pytest.raises(Conflict, match="in use"):
+        LocalService(Settings(data=tmp_path))
+    assert threads() == before
+    local.close()
