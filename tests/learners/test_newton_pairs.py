@@ -200,12 +200,46 @@ def test_features_of_any_size_leave_a_state_that_loads(size, diagonal):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"precision": 5.0 * np.eye(2)}, {"covariance": -np.eye(2)}, {"precision": np.diag([10.0, -10.0])}],
+    [
+        {"precision": 5.0 * np.eye(2)},
+        {"covariance": -np.eye(2)},
+        {"precision": np.diag([10.0, -10.0])},
+        {"watch": np.array([0.5, 0.0, 0.0, -1.0])},
+    ],
 )
 def test_a_state_that_no_learning_leads_to_is_refused(changes):
     initial = NewtonPairs().init(Problem(2))
     assert initial.reachable(initial)
     assert not initial._replace(**changes).reachable(initial)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_an_alarm_opens_the_precision_again(diagonal):
+    learner, rng = NewtonPairs(ridge=2.0, alarm=15.0, diagonal=diagonal), default_rng(0)
+    calm, query = NewtonPairs(ridge=2.0, alarm=0.0, diagonal=diagonal), Query.of(rng.normal(size=(4, 3)))
+    state = random_state(learner, 3, None, rng)._replace(weights=rng.normal(size=3), watch=np.array([0.1, 14.9, 0, 99]))
+    decision = learner.rank(state, query, rng)
+    clicked = clicks(decision.ranking[:1])  # above the mean by 1 − .109, less .1: beyond the alarm
+    before = calm.learn(state, query, decision, clicked)
+    learned = learner.learn(state, query, decision, clicked)
+    wanted = 0.03 * as_matrix(before.precision) + 0.97 * 2.0 * np.eye(3)
+    np.testing.assert_allclose(as_matrix(learned.precision), wanted, rtol=1e-12)
+    np.testing.assert_allclose(as_matrix(learned.covariance), np.linalg.inv(wanted), rtol=1e-9, atol=1e-12)
+    kept = 0.03 * as_matrix(before.precision) @ before.weights  # of the sum of lessons as of their precision
+    np.testing.assert_allclose(learned.weights, np.linalg.inv(wanted) @ kept, rtol=1e-9)
+    assert (learned.alarms, before.alarms) == (1, 0)
+    assert not learned.watch.any()
+    assert before.watch.tolist() == pytest.approx([0.109, 14.9 + 1 - 0.109 - 0.1, 0.0, 100.0])
+
+
+def test_it_notices_that_taste_has_changed():
+    stream = build("drift(inner={kind='web_search', n_queries=200, n_items=12, n_features=10}, at=1500)", "stream")
+    last = {}
+    for spec in ("newton_pairs", "newton_pairs(alarm=0)"):
+        rounds = list(play(build(spec), stream, build("dcm", "feedback"), horizon=2500, seed=2))
+        last[spec] = rounds[-1].learned.alarms
+        assert rounds[1499].learned.alarms == 0
+    assert last == {"newton_pairs": 1, "newton_pairs(alarm=0)": 0}
 
 
 @pytest.mark.parametrize("spec", ["newton_pairs", "newton_pairs(diagonal=true)"])
@@ -229,7 +263,15 @@ def test_rounds_that_decide_nothing_leave_the_arrays_as_they_are():
 
 
 def test_bad_parameters_are_refused():
-    wrongs = ({"ridge": 0.0}, {"ridge": math.inf}, {"alpha": 0.0}, {"floor": 0.6}, {"floor": math.nan}, {"memory": 0})
+    wrongs = (
+        {"ridge": 0.0},
+        {"ridge": math.inf},
+        {"alpha": 0.0},
+        {"floor": 0.6},
+        {"floor": math.nan},
+        {"memory": 0},
+        {"alarm": -1.0},
+    )
     for wrong in wrongs:
         with pytest.raises(InvalidInput, match=next(iter(wrong))):
             NewtonPairs(**wrong)

@@ -133,3 +133,11 @@ def forget(precision: Floats, ridge: float, kept: float) -> None:
             for j in range(len(precision)):
                 precision[i, j] *= kept
             precision[i, i] += (1.0 - kept) * ridge
+
+
+@kernel
+def pulled_back(weights: Floats, covariance: Floats, ridge: float) -> Floats:
+    """w − ridge · Σ w: where the weights go when evidence Λ gives way to so much ridge, Σ being the new inverse."""
+    if covariance.ndim == 1:
+        return weights - ridge * covariance * weights
+    return weights - ridge * times(covariance, weights)
