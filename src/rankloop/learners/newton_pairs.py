@@ -409,9 +409,10 @@ class NewtonPairs(SparseLearner):
         check_receipt(_are_probabilities(order_probabilities))
         rounds = state.rounds + 1
         before = query.features, *state[:6], self.ridge, self._kept, self.alarm, rounds % self._batch == 0
-        *after, left = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
+        after = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
+        weights, precision, covariance, watch, alarms, left = after
         finite(left)
-        return State(*after, state.shown, rounds)
+        return State(weights, precision, covariance, watch, alarms, state.shown, rounds)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         before = query.features, state.weights, state.covariance
@@ -422,5 +423,5 @@ class NewtonPairs(SparseLearner):
 
     def many_rounds(self, state: State, rounds: ClickRounds) -> State:
         how = self.alpha, self.floor, self.ridge, self._kept, self.alarm, self._batch
-        *after, learned = _many_rounds(*state, rounds, *how)
-        return State(*after, state.shown, learned)
+        weights, precision, covariance, watch, alarms, learned = _many_rounds(*state, rounds, *how)
+        return State(weights, precision, covariance, watch, alarms, state.shown, learned)

@@ -91,7 +91,11 @@ def experiment_in(stream: ClickStream, condition: str, horizon: int, seeds: tupl
     spaced = np.rint(np.geomspace(1, horizon, N_CHECKPOINTS)).astype(int).tolist()
     checkpoints = tuple(sorted({*spaced, first, AFTER_CHANGE.round_of(horizon)}))
     name = f"online-rankers-{stream.label}-{CONDITIONS.index(condition)}"
-    more = {"checkpoints": checkpoints, "new_queries": () if condition == DRIFT else (first, horizon), "floor": False}
+    more: dict[str, Any] = {
+        "checkpoints": checkpoints,
+        "new_queries": () if condition == DRIFT else (first, horizon),
+        "floor": False,
+    }
     return click_experiment(name, *_setup(stream, condition, horizon), horizon, seeds, **more)
 
 
