@@ -215,7 +215,7 @@ def test_a_state_that_no_learning_leads_to_is_refused(changes):
 
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_an_alarm_opens_the_precision_again(diagonal):
-    learner, rng = NewtonPairs(ridge=2.0, alarm=15.0, diagonal=diagonal), default_rng(0)
+    learner, rng = NewtonPairs(ridge=2.0, alarm=15.0, diagonal=diagonal, start=(1.0, 0.0, -1.0)), default_rng(0)
     calm, query = NewtonPairs(ridge=2.0, alarm=0.0, diagonal=diagonal), Query.of(rng.normal(size=(4, 3)))
     state = random_state(learner, 3, None, rng)._replace(weights=rng.normal(size=3), watch=np.array([0.1, 14.9, 0, 99]))
     decision = learner.rank(state, query, rng)
@@ -225,8 +225,9 @@ def test_an_alarm_opens_the_precision_again(diagonal):
     wanted = 0.03 * as_matrix(before.precision) + 0.97 * 2.0 * np.eye(3)
     np.testing.assert_allclose(as_matrix(learned.precision), wanted, rtol=1e-12)
     np.testing.assert_allclose(as_matrix(learned.covariance), np.linalg.inv(wanted), rtol=1e-9, atol=1e-12)
-    kept = 0.03 * as_matrix(before.precision) @ before.weights  # of the sum of lessons as of their precision
-    np.testing.assert_allclose(learned.weights, np.linalg.inv(wanted) @ kept, rtol=1e-9)
+    away = before.weights - learner.start
+    kept = 0.03 * as_matrix(before.precision) @ away  # of the sum of lessons as of their precision
+    np.testing.assert_allclose(learned.weights, learner.start + np.linalg.inv(wanted) @ kept, rtol=1e-9)
     assert (learned.alarms, before.alarms) == (1, 0)
     assert not learned.watch.any()
     assert before.watch.tolist() == pytest.approx([0.109, 14.9 + 1 - 0.109 - 0.1, 0.0, 100.0])

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_not_negative, check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, ranking_of, reassociated, row_difference, scores_of, seen_count
+from rankloop.core.kernels import add_row, kernel, ranking_of, reassociated, row_difference, scores_of, seen_count
 from rankloop.core.learner import SparseLearner, check_receipt, expect, finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
@@ -41,11 +41,12 @@ LOG_2 = math.log(2)
 
 
 class State(NamedTuple):
-    """The weights, a precision with its inverse (matrices, or their diagonals), and what is watched of people."""
+    """The weights now and at first, a precision with its inverse (matrices, or their diagonals), what is watched."""
 
     weights: Floats
     precision: Floats
     covariance: Floats
+    origin: Floats
     watch: Floats
     alarms: int  # how often people have changed
     shown: int
@@ -212,11 +213,23 @@ def residue(weights: Floats, precision: Floats, covariance: Floats) -> float:
 
 
 @kernel
+def in_sight(features: Features, n_items: int, n_columns: int) -> Floats:
+    """1 for each column that is not 0 in every item, else 0."""
+    seen = np.zeros(n_columns)
+    for item in range(n_items):
+        row = np.zeros(n_columns)
+        add_row(row, features, item, 1.0)
+        seen += row != 0.0
+    return np.minimum(seen, 1.0)
+
+
+@kernel
 def _learned(
     features: Features,
     weights: Floats,
     precision: Floats,
     covariance: Floats,
+    origin: Floats,
     watch: Floats,
     alarms: int,
     shown: int,
@@ -250,7 +263,8 @@ def _learned(
     if due or lost or changed:
         new_covariance = inverse_of(new_precision)
     if changed:
-        new_weights = pulled_back(new_weights, new_covariance, (1.0 - KEPT) * ridge)
+        pulled = pulled_back(new_weights, origin, new_covariance, (1.0 - KEPT) * ridge)
+        new_weights = np.where(in_sight(features, len(ranking), len(weights)) > 0.0, pulled, new_weights)
         new_watch = np.zeros(len(watch))
     left = residue(new_weights, new_precision, new_covariance)
     return new_weights, new_precision, new_covariance, new_watch, alarms + changed, left
@@ -261,6 +275,7 @@ def _many_rounds(
     weights: Floats,
     precision: Floats,
     covariance: Floats,
+    origin: Floats,
     watch: Floats,
     alarms: int,
     shown: int,
@@ -289,6 +304,7 @@ def _many_rounds(
             weights,
             precision,
             covariance,
+            origin,
             watch,
             alarms,
             shown,
@@ -331,8 +347,8 @@ class NewtonPairs(SparseLearner):
 
     People are watched by 1 / (1 + the position of their first click), 0 without one. Once this has run away from its
     mean by more than `alarm` in sum, departures of less than .1 a round not counted (the test of Page and Hinkley, in
-    both directions), they have changed: all but 3 % of the evidence is forgotten, w ← w − .97 · `ridge` · Σ w with the
-    new Σ, and the watch begins again. 0 is no alarm.
+    both directions), they have changed: all but 3 % of the evidence is forgotten, w ← w − .97 · `ridge` ·
+    Σ (w − `start`) with the new Σ in the columns in sight, and the watch begins again. 0 is no alarm.
 
     Use it behind a search box with up to some hundred features; its step costs n_features². With many features take
     `diagonal`, which keeps the diagonal of Λ alone and costs n_features; with `hashed` columns those in sight forget.
@@ -384,13 +400,14 @@ class NewtonPairs(SparseLearner):
     def init(self, problem: Problem) -> State:
         weights, n = start_weights(self.start, problem.n_features), problem.n_features
         unit = np.ones(n) if self.diagonal else np.eye(n)
-        return State(weights, self.ridge * unit, unit / self.ridge, np.zeros(N_NUMBERS), 0, shown_or_all(problem), 0)
+        belief = self.ridge * unit, unit / self.ridge
+        return State(weights, *belief, weights, np.zeros(N_NUMBERS), 0, shown_or_all(problem), 0)
 
     def with_cells(self, state: State, cells: Floats) -> State:
-        """The precisions are the ridge and the evidence of each column."""
+        """The precisions are the ridge and the evidence of each column; an alarm leaves the weights where they are."""
         precision = self.ridge + cells[:, 1]
         weights = np.ascontiguousarray(cells[:, 0])
-        return state._replace(weights=weights, precision=precision, covariance=1.0 / precision)
+        return state._replace(weights=weights, precision=precision, covariance=1.0 / precision, origin=weights)
 
     def cells_of(self, state: State) -> Floats:
         return np.column_stack([state.weights, state.precision - self.ridge])
@@ -408,11 +425,11 @@ class NewtonPairs(SparseLearner):
         check_receipt(order_probabilities.shape == (len(decision.ranking) // 2,) and 0 <= first <= 1)
         check_receipt(_are_probabilities(order_probabilities))
         rounds = state.rounds + 1
-        before = query.features, *state[:6], self.ridge, self._kept, self.alarm, rounds % self._batch == 0
+        before = query.features, *state[:7], self.ridge, self._kept, self.alarm, rounds % self._batch == 0
         after = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
         weights, precision, covariance, watch, alarms, left = after
         finite(left)
-        return State(weights, precision, covariance, watch, alarms, state.shown, rounds)
+        return State(weights, precision, covariance, state.origin, watch, alarms, state.shown, rounds)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         before = query.features, state.weights, state.covariance
@@ -424,4 +441,4 @@ class NewtonPairs(SparseLearner):
     def many_rounds(self, state: State, rounds: ClickRounds) -> State:
         how = self.alpha, self.floor, self.ridge, self._kept, self.alarm, self._batch
         weights, precision, covariance, watch, alarms, learned = _many_rounds(*state, rounds, *how)
-        return State(weights, precision, covariance, watch, alarms, state.shown, learned)
+        return State(weights, precision, covariance, state.origin, watch, alarms, state.shown, learned)

@@ -136,8 +136,9 @@ def forget(precision: Floats, ridge: float, kept: float) -> None:
 
 
 @kernel
-def pulled_back(weights: Floats, covariance: Floats, ridge: float) -> Floats:
-    """w − ridge · Σ w: where the weights go when evidence Λ gives way to so much ridge, Σ being the new inverse."""
+def pulled_back(weights: Floats, origin: Floats, covariance: Floats, ridge: float) -> Floats:
+    """w − ridge · Σ (w − origin): where weights go when evidence gives way to so much ridge; Σ is the new inverse."""
+    away = weights - origin
     if covariance.ndim == 1:
-        return weights - ridge * covariance * weights
-    return weights - ridge * times(covariance, weights)
+        return weights - ridge * covariance * away
+    return weights - ridge * times(covariance, away)
