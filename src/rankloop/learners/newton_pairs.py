@@ -13,7 +13,6 @@ from rankloop.core.kernels import add_row, kernel, ranking_of, reassociated, row
 from rankloop.core.learner import SparseLearner, check_receipt, expect, finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.change import N_NUMBERS, first_click, has_changed, is_watch, watched
 from rankloop.learners._shared.compiled_rounds import (
     ClickRounds,
     more_rounds,
@@ -36,6 +35,8 @@ from rankloop.learners._shared.precision import (
 
 MAX_BATCH, BATCHES = 128, 16  # the inverse is rebuilt after so many rounds, and at least so often within the memory
 KEPT = 0.03  # of the evidence, when people have changed
+MEAN, ABOVE, BELOW, COUNT, N_NUMBERS = range(5)  # the entries of a watch
+SLACK = 0.1  # departures from the mean of less than this do not add up
 ROUNDING = 1e-9
 LOG_2 = math.log(2)
 
@@ -66,8 +67,42 @@ class Receipt(NamedTuple):
     first: int
 
 
+def is_watch(watch: Floats) -> bool:
+    """Whether values from 0 to 1 can lead to these numbers."""
+    return bool(np.all(watch >= 0.0) and watch[MEAN] <= 1.0)
+
+
 def _diagonal_of(matrix: Floats) -> Floats:
     return matrix if matrix.ndim == 1 else np.diagonal(matrix)
+
+
+@kernel
+def first_click(ranking: Ints, seen: int, clicked: Floats) -> float:
+    """1 / (1 + the position of the first click); 0 of no click."""
+    for position in range(seen):
+        if clicked[ranking[position]] > 0.0:
+            return 1.0 / (1.0 + position)
+    return 0.0
+
+
+@kernel
+def watched(watch: Floats, value: float) -> Floats:
+    """The watch after one more value: the mean of all, and how far they have lately run above it, and below it.
+
+    mean ← mean + (value − mean) / count, above ← max(0, above + value − mean − SLACK), below likewise.
+    """
+    after = watch.copy()
+    after[COUNT] += 1.0
+    after[MEAN] += (value - after[MEAN]) / after[COUNT]
+    after[ABOVE] = max(0.0, after[ABOVE] + value - after[MEAN] - SLACK)
+    after[BELOW] = max(0.0, after[BELOW] + after[MEAN] - value - SLACK)
+    return after
+
+
+@kernel
+def has_changed(watch: Floats, alarm: float) -> bool:
+    """Whether the values have run away from their mean by more than `alarm` (0: nothing is ever an alarm)."""
+    return bool(alarm > 0.0 and max(watch[ABOVE], watch[BELOW]) > alarm)
 
 
 @kernel

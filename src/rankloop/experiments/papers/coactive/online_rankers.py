@@ -72,14 +72,14 @@ def online_rankers(setting: Setting) -> Finding:
     """Every learner, stream and condition; claims: the goals for newton pairs, and how it compares cell by cell."""
     found, notice = available_streams(LETOR)
     horizon, seeds = (QUICK_HORIZON, SEEDS[:QUICK_SEEDS]) if setting.quick else (HORIZON, SEEDS)
-    places = [(stream, condition) for stream in found for condition in CONDITIONS]
-    experiments = [experiment_in(stream, condition, horizon, seeds) for stream, condition in places]
+    asked = [(stream, condition) for stream in found for condition in CONDITIONS]
+    experiments = [experiment_in(stream, condition, horizon, seeds) for stream, condition in asked]
     curves = play_all(experiments, setting)
-    cells: Cells = {(stream.name, condition): own for (stream, condition), own in zip(places, curves)}
+    cells: Cells = {(stream.name, condition): own for (stream, condition), own in zip(asked, curves)}
     tables = [pooled_table(cells), *(table for stream in found for table in _tables(stream, cells))]
     return finding_with(TEXT, notice)._replace(
         tables=tuple(tables),
-        charts=tuple(_figure(stream, condition, cells[stream.name, condition]) for stream, condition in places),
+        charts=tuple(_figure(stream, condition, cells[stream.name, condition]) for stream, condition in asked),
         claims=tuple(verdicts(cells)),
         facts=(("seeds", ", ".join(map(str, seeds))), data_fact(found)),
     )

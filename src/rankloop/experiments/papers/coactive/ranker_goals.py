@@ -51,7 +51,7 @@ def value_of(curves: Curves, name: str, quantity: Quantity) -> Floats:
 
 def steady(cells: Cells) -> Cells:
     """The cells in which nothing changes."""
-    return {place: curves for place, curves in cells.items() if place[1] != DRIFT}
+    return {key: curves for key, curves in cells.items() if key[1] != DRIFT}
 
 
 def pooled(cells: Cells, name: str, quantity: Quantity) -> Floats:
@@ -134,7 +134,7 @@ def _new_queries(cells: Cells) -> Iterator[Verdict]:
     yield is_above(text, pooled(cells, OURS, NEW), pooled(cells, other, NEW))
     told, held = [], True
     for stream in dict.fromkeys(stream for stream, _ in cells):
-        own = {place: curves for place, curves in cells.items() if place[0] == stream}
+        own = {key: curves for key, curves in cells.items() if key[0] == stream}
         best = best_other(own, NEW)
         difference = float(np.nanmean(pooled(own, OURS, NEW)) - np.nanmean(pooled(own, best, NEW)))
         told.append(f"{stream}: {number(difference)} to {best}")
