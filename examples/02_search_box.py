@@ -4,7 +4,7 @@ import random
 
 from rankloop import Ranker
 
-ranker = Ranker("fair_pairs", features=["title_match", "age_days", "sponsored"], seed=0)
+ranker = Ranker("newton_pairs", features=["title_match", "age_days", "sponsored"], seed=0)
 visitors = random.Random(0)
 
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 from rankloop.core.types import Ints
 from rankloop.experiments.analysis.curves import Curves
 from rankloop.experiments.papers.coactive.click_streams import LETOR, MEASURE, SIMULATED
-from rankloop.experiments.papers.coactive.online_rankers import CONDITIONS, FULL, OURS, PDGD, TOP_1, TUNED
+from rankloop.experiments.papers.coactive.online_rankers import CONDITIONS, PDGD
+from rankloop.experiments.papers.coactive.ranker_goals import EITHER, FAIR, OURS, PAIRRANK, TUNED
 from rankloop.experiments.report.charts import Line, small_multiples
 from rankloop.experiments.report.model import Chart
 from rankloop.experiments.run.store import read_runs
-from rankloop.experiments.spec.model import FLOOR
 
 FIRST = 10  # single rounds say nothing
 FIGURE = Path(__file__).parents[1] / "images" / "online-rankers"
-ARMS = (OURS, "3PR", PDGD, TUNED, "MGD", "DBGD", TOP_1, FULL, FLOOR)
-ROLES: dict[str, Literal["ceiling", "floor"]] = {FULL: "ceiling", FLOOR: "floor"}
+ARMS = (OURS, FAIR, EITHER, "3PR", PDGD, TUNED, PAIRRANK)
 
 
 def drawn(folder: Path) -> Chart:
@@ -47,7 +45,7 @@ def lines(curves: Curves) -> Iterator[Line]:
     for colour, arm in enumerate(ARMS):
         rows = curves.of(curves.streams[0], arm, MEASURE, "recent") if arm in curves.arms else None
         if rows is not None:
-            yield Line(arm, rows, colour, ROLES.get(arm, "arm"))
+            yield Line(arm, rows, colour)
 
 
 def for_any_page(svg: str) -> str:

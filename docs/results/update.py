@@ -10,6 +10,7 @@ import argparse
 import json
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ DIFFERENCE = re.compile(r"difference (\S+), 95 % interval (\S+) to (\S+?)(?: |,|
 WORLDS = ("web search, simulated", "MQ2007", "20 Newsgroups", "Reuters")
 FIGURES = ("coactive-4", "coactive-5", "coactive-6", "coactive-7", "coactive-table-1")
 STUDY = ("coactive-1", "coactive-2", "coactive-3", "coactive-toy")
-OURS, NOT_FROM_CLICKS = "fair pairs", ("all items graded", "first item graded", "random order")
+OURS, GOAL = "newton pairs", "goal"
 Finding = dict[str, Any]
 
 
@@ -53,13 +54,30 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def pooled() -> str:
+    """How far newton pairs is above each other learner, over all streams and people."""
+    found = kept("online-rankers")["tables"][0]
+    rows = ([row[0], *map(shorter, row[1:])] for row in found["rows"])
+    return table([f"{OURS} less", *found["header"][1:]], rows)
+
+
+def goals() -> str:
+    """What was to be reached, and whether it was."""
+    rows = []
+    for claim in kept("online-rankers")["claims"]:
+        if claim["text"].startswith(GOAL):
+            text = claim["text"].removeprefix(GOAL).lstrip(",: ")
+            rows.append([text, claim["word"], difference(claim["because"])])
+    return table(["goal", "here", "numbers"], rows)
+
+
 def comparisons() -> str:
-    """Fair pairs against each form of PDGD, data set by data set."""
+    """Newton pairs against the best others, data set by data set."""
     told: dict[tuple[str, str], dict[str, str]] = {}
     for claim in kept("online-rankers")["claims"]:
         where, _, what = claim["text"].partition(": ")
         ours, _, other = what.partition(" is above ")
-        if ours == OURS:
+        if ours == OURS and not where.startswith(GOAL):
             world, _, people = where.rpartition(", ")
             told.setdefault((world, people), {})[other] = f"{claim['word']}, {difference(claim['because'])}"
     others = list(next(iter(told.values())))
@@ -67,18 +85,19 @@ def comparisons() -> str:
     return table(["data set", "people", *(f"above {other}" for other in others)], rows)
 
 
-def qualities() -> str:
-    """Every learner, data set and kind of people; the best learner from clicks in bold."""
+def qualities(quantity: str) -> str:
+    """One quantity of every learner, data set and kind of people; the best in bold."""
     header: list[str] = []
     rows = []
-    for found in kept("online-rankers")["tables"]:
-        world = found["title"].rpartition(": ")[0]
+    for found in kept("online-rankers")["tables"][1:]:
+        world, _, words = found["title"].rpartition(": ")[0].rpartition(", ")
+        if words != quantity:
+            continue
         header = [row[0] for row in found["rows"]]
         for position, people in enumerate(found["header"][1:], start=1):
-            cells = {row[0]: short(row[position]) for row in found["rows"]}
-            best = max(cell for arm, cell in cells.items() if arm not in NOT_FROM_CLICKS)
-            marked = (f"**{c}**" if c == best and a not in NOT_FROM_CLICKS else c for a, c in cells.items())
-            rows.append([world, people, *marked])
+            cells = [short(row[position]) for row in found["rows"]]
+            best = max(cell for cell in cells if cell != "–")
+            rows.append([world, people, *(f"**{cell}**" if cell == best else cell for cell in cells)])
     return table(["data set", "people", *header], rows)
 
 
@@ -130,6 +149,12 @@ def difference(because: str) -> str:
     return f"{mean:+.3f} ({low:.3f} to {high:.3f})".replace("-", "−")
 
 
+def shorter(estimate: str) -> str:
+    """`+.013 ± .002` from `+0.0131 ± 0.0018`."""
+    mean, _, error = estimate.partition(" ± ")
+    return f"{float(mean.replace('−', '-')):+.3f} ± {float(error):.3f}".replace("0.", ".").replace("-", "−")
+
+
 def short(estimate: str) -> str:
     """`.530` from `0.5297 ± 0.0011`."""
     mean = estimate.split(" ")[0]
@@ -137,8 +162,12 @@ def short(estimate: str) -> str:
 
 
 PARTS = {
+    "online-rankers-pooled": (pooled, ("online-rankers",)),
+    "online-rankers-goals": (goals, ("online-rankers",)),
     "online-rankers-comparisons": (comparisons, ("online-rankers",)),
-    "online-rankers-qualities": (qualities, ("online-rankers",)),
+    "online-rankers-qualities": (partial(qualities, "shown in the last tenth"), ("online-rankers",)),
+    "online-rankers-new-queries": (partial(qualities, "new queries at the end"), ("online-rankers",)),
+    "online-rankers-after-change": (partial(qualities, "shown in the tenth after the change"), ("online-rankers",)),
     "coactive-claims": (claims, FIGURES),
     "coactive-study": (study, STUDY),
     "search-box": (search, ("search-cranfield", "search-study")),

@@ -1,11 +1,13 @@
 """The bounds of coactive learning: their formulas as arithmetic, and that played rounds keep them."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
-from rankloop import InvalidInput, Preferred, play
+from rankloop import InvalidInput, Preferred, build, play
 from rankloop.bounds.coactive import (
     FIRST_DROP,
     Feedback,
@@ -20,8 +22,9 @@ from rankloop.bounds.coactive import (
     utilities,
     utility_regret,
 )
-from rankloop.core.types import Problem, Query
+from rankloop.core.types import Decision, Problem, Query, clicks
 from rankloop.feedback.noisy_reader import NoisyReader
+from rankloop.learners.newton_pairs import NewtonPairs, Receipt
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from rankloop.learners.three_pr import ThreePR
 
@@ -145,6 +148,88 @@ def test_weights_that_grow_as_fast_as_corollary_4_allows_stay_below_it(beta):
         length = math.sqrt(length**2 + 2 * beta * R * length + 4 * R**2)
         assert length <= beta * R * t + math.sqrt(2 * (4 - beta**2)) * R * math.sqrt(t) + 1e-9
         assert length * W / (A * t) <= approximate_regret(t, R, W, A, beta=beta) + 1e-9
+
+
+def test_z_times_its_tail_is_at_most_17_hundredths():
+    z = np.linspace(0, 10, 10_001)
+    assert 0.1699 < (z * ndtr(-z)).max() < 0.17
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.05, 0.5])
+@pytest.mark.parametrize("seed", range(8))
+def test_what_swaps_by_doubt_cost(seed, floor):
+    """Over all rankings with their probabilities, beside the sum over pairs."""
+    rng, learner = np.random.default_rng(seed), NewtonPairs(alpha=1.5, floor=floor)
+    rows = rng.normal(size=(9, 3))
+    precision = 10.0 * np.eye(3) + rows.T @ rows
+    state = learner.init(Problem(3))._replace(weights=rng.normal(size=3), precision=precision)
+    state = state._replace(covariance=np.linalg.inv(precision))
+    query = Query.of(rng.normal(size=(5, 3)))
+    scores, best = query.features @ state.weights, learner.predict(state, query)
+    gamma = 1 / np.log2(np.arange(5) + 2)
+    cost = sum(
+        math.exp(learner.log_prob(state, query, np.array(order))) * (gamma @ scores[best] - gamma @ scores[list(order)])
+        for order in itertools.permutations(range(5))
+    )
+    most = 0.0
+    for j, (upper, lower) in enumerate(itertools.pairwise(best)):
+        x, margin = query.features[upper] - query.features[lower], scores[upper] - scores[lower]
+        doubt = 1.5 * math.sqrt(x @ state.covariance @ x)
+        most += 0.5 * (gamma[j] - gamma[j + 1]) * max(0.17 * doubt, floor * margin)
+    assert 0 < cost <= most * (1 + 1e-12)
+
+
+class TwoItems:
+    """The second item is better."""
+
+    problem = Problem(n_features=1)
+
+    def rounds(self, rng):
+        while True:
+            yield Query.of([[0.0], [1.0]]), np.array([0.0, 1.0])
+
+
+class Contrary:
+    """Nobody clicks when the better item is first; else one in four clicks it below, the others what is above."""
+
+    shown = depth = None
+
+    def observe(self, ranking, relevance, rng):
+        lower = rng.random() < 0.25
+        return clicks([]) if ranking[0] == 1 else clicks([1 if lower else 0])
+
+
+@pytest.mark.parametrize(
+    ("learner", "broken", "alpha", "regret"),
+    [
+        ("3pr", False, 0.25, 0.094),
+        ("newton_pairs", True, 0.118, 0.359),
+        ("fair_pairs(either=true)", True, 0.099, 0.314),
+    ],
+)
+def test_steps_from_either_click_can_break_the_bound(learner, broken, alpha, regret):
+    told, affirmed, n_rounds = [], 0.0, 10_000
+    for round in play(build(learner), TwoItems(), Contrary(), horizon=n_rounds, seed=0):
+        shown, first = round.decision.ranking, round.decision.receipt.first
+        better = shown[::-1] if first == 0 and round.feedback.items.tolist() == [1] else shown
+        told.append(utilities(np.ones(1), round.query, shown, better))
+        affirmed += round.state.weights[0] * FIRST_DROP * (better is not shown) / n_rounds
+    assert informativeness(told) == pytest.approx(alpha, abs=6e-4)
+    assert utility_regret(told) == pytest.approx(regret, abs=6e-4)
+    bound = perturbed_regret(n_rounds, 1.0, 1.0, informativeness(told), affirmativeness=max(affirmed, 0.0))
+    assert (utility_regret(told) > bound) == broken
+
+
+def test_where_contrary_people_lead_newton_pairs():
+    """Of the one order that is clicked, ¼ σ(−w) = ¾ σ(w) at w = log ⅓; the first step goes there already."""
+    learner, query = NewtonPairs(), Query.of([[0.0], [1.0]])
+    state, expected = learner.init(Problem(1)), 0.0
+    for clicked, probability in ((1, 1 / 4), (0, 3 / 4)):
+        decision = Decision(np.array([0, 1]), math.nan, Receipt(np.array([0.5]), 0))
+        expected += probability * learner.learn(state, query, decision, clicks([clicked])).weights[0]
+    assert expected == pytest.approx((1 / 4 - 3 / 4) * (1 / 2) / (10 + 1 / 4))
+    *_, last = play(NewtonPairs(), TwoItems(), Contrary(), horizon=10_000, seed=0)
+    assert last.learned.weights[0] == pytest.approx(math.log(1 / 3), abs=0.15)
 
 
 def test_impossible_arguments_are_refused():

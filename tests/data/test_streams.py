@@ -16,6 +16,7 @@ from rankloop.data.folder import absence_notice
 from rankloop.data.streams.draws import grades_by_share, normals
 from rankloop.data.streams.drift import Drift
 from rankloop.data.streams.fixed_items import FlippedRelevance, NoisyRelevance
+from rankloop.data.streams.held_out import HeldOut
 from rankloop.data.streams.letor import Letor
 from rankloop.data.streams.linear_gaussian import LinearGaussian
 from rankloop.data.streams.lower_bound import LowerBound
@@ -31,7 +32,9 @@ def rounds(stream, n, seed=0):
     return list(islice(stream.rounds(np.random.default_rng(seed)), n))
 
 
-@pytest.mark.parametrize("stream", [*FIXED, *FEATURED, Drift(inner=FEATURED[0], at=3)], ids=repr)
+@pytest.mark.parametrize(
+    "stream", [*FIXED, *FEATURED, Drift(inner=FEATURED[0], at=3), HeldOut(inner=FEATURED[1])], ids=repr
+)
 def test_what_every_stream_promises(stream):
     assert isinstance(stream, Stream)
     assert build(spec_of(stream), "stream") == stream
@@ -278,3 +281,28 @@ def test_normal_numbers_are_finite_even_for_the_smallest_draw():
 
 def test_grades_by_share():
     assert grades_by_share(np.arange(10.0), (0.5, 0.3, 0.2)).tolist() == [0] * 5 + [1] * 3 + [2] * 2
+
+
+def test_queries_that_are_held_out_are_never_shown():
+    stream = HeldOut(inner=WebSearch(n_queries=20, n_items=5, n_features=3), share=0.25)
+    shown, new = stream.parts(np.random.default_rng(4))
+    whole = stream.inner.dataset(np.random.default_rng(4))
+    assert (shown.n_queries, new.n_queries) == (15, 5)
+    assert sorted((*shown.query_ids, *new.query_ids)) == sorted(whole.query_ids)
+    met = {query.id for query, _ in rounds(stream, 400, seed=4)}
+    assert met == set(shown.query_ids)
+    assert set(stream.parts(np.random.default_rng(5))[1].query_ids) != set(new.query_ids)
+
+
+def test_what_cannot_be_held_out():
+    with pytest.raises(InvalidInput, match="over a data set"):
+        HeldOut(inner=FlippedRelevance())
+    with pytest.raises(InvalidInput, match="share"):
+        HeldOut(inner=FEATURED[0], share=1.0)
+    with pytest.raises(InvalidInput, match="two queries"):
+        HeldOut(inner=WebSearch(n_queries=1)).parts(np.random.default_rng(0))
+    for share in (0.001, 0.999):
+        parts = HeldOut(inner=WebSearch(n_queries=2, n_items=3, n_features=2), share=share).parts(
+            np.random.default_rng(0)
+        )
+        assert [part.n_queries for part in parts] == [1, 1]

@@ -15,7 +15,16 @@ from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Decision, clicks
 from rankloop.data.streams.web_search import WebSearch
 from rankloop.learners._shared.precision import inverse_of, spread_of
-from rankloop.learners.newton_pairs import NewtonPairs, Receipt, State
+from rankloop.learners.newton_pairs import (
+    N_NUMBERS,
+    NewtonPairs,
+    Receipt,
+    State,
+    first_click,
+    has_changed,
+    is_watch,
+    watched,
+)
 
 
 def normal_cdf(z):
@@ -200,12 +209,47 @@ def test_features_of_any_size_leave_a_state_that_loads(size, diagonal):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"precision": 5.0 * np.eye(2)}, {"covariance": -np.eye(2)}, {"precision": np.diag([10.0, -10.0])}],
+    [
+        {"precision": 5.0 * np.eye(2)},
+        {"covariance": -np.eye(2)},
+        {"precision": np.diag([10.0, -10.0])},
+        {"watch": np.array([0.5, 0.0, 0.0, -1.0])},
+    ],
 )
 def test_a_state_that_no_learning_leads_to_is_refused(changes):
     initial = NewtonPairs().init(Problem(2))
     assert initial.reachable(initial)
     assert not initial._replace(**changes).reachable(initial)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_an_alarm_opens_the_precision_again(diagonal):
+    learner, rng = NewtonPairs(ridge=2.0, alarm=15.0, diagonal=diagonal, start=(1.0, 0.0, -1.0)), default_rng(0)
+    calm, query = NewtonPairs(ridge=2.0, alarm=0.0, diagonal=diagonal), Query.of(rng.normal(size=(4, 3)))
+    state = random_state(learner, 3, None, rng)._replace(weights=rng.normal(size=3), watch=np.array([0.1, 14.9, 0, 99]))
+    decision = learner.rank(state, query, rng)
+    clicked = clicks(decision.ranking[:1])  # above the mean by 1 − .109, less .1: beyond the alarm
+    before = calm.learn(state, query, decision, clicked)
+    learned = learner.learn(state, query, decision, clicked)
+    wanted = 0.03 * as_matrix(before.precision) + 0.97 * 2.0 * np.eye(3)
+    np.testing.assert_allclose(as_matrix(learned.precision), wanted, rtol=1e-12)
+    np.testing.assert_allclose(as_matrix(learned.covariance), np.linalg.inv(wanted), rtol=1e-9, atol=1e-12)
+    away = before.weights - learner.start
+    kept = 0.03 * as_matrix(before.precision) @ away  # of the sum of lessons as of their precision
+    np.testing.assert_allclose(learned.weights, learner.start + np.linalg.inv(wanted) @ kept, rtol=1e-9)
+    assert (learned.alarms, before.alarms) == (1, 0)
+    assert not learned.watch.any()
+    assert before.watch.tolist() == pytest.approx([0.109, 14.9 + 1 - 0.109 - 0.1, 0.0, 100.0])
+
+
+def test_it_notices_that_taste_has_changed():
+    stream = build("drift(inner={kind='web_search', n_queries=200, n_items=12, n_features=10}, at=1500)", "stream")
+    last = {}
+    for spec in ("newton_pairs", "newton_pairs(alarm=0)"):
+        rounds = list(play(build(spec), stream, build("dcm", "feedback"), horizon=2500, seed=2))
+        last[spec] = rounds[-1].learned.alarms
+        assert rounds[1499].learned.alarms == 0
+    assert last == {"newton_pairs": 1, "newton_pairs(alarm=0)": 0}
 
 
 @pytest.mark.parametrize("spec", ["newton_pairs", "newton_pairs(diagonal=true)"])
@@ -229,7 +273,65 @@ def test_rounds_that_decide_nothing_leave_the_arrays_as_they_are():
 
 
 def test_bad_parameters_are_refused():
-    wrongs = ({"ridge": 0.0}, {"ridge": math.inf}, {"alpha": 0.0}, {"floor": 0.6}, {"floor": math.nan}, {"memory": 0})
+    wrongs = (
+        {"ridge": 0.0},
+        {"ridge": math.inf},
+        {"alpha": 0.0},
+        {"floor": 0.6},
+        {"floor": math.nan},
+        {"memory": 0},
+        {"alarm": -1.0},
+    )
     for wrong in wrongs:
         with pytest.raises(InvalidInput, match=next(iter(wrong))):
             NewtonPairs(**wrong)
+
+
+NOTHING = np.zeros(N_NUMBERS)
+
+
+def after(values):
+    watch = NOTHING
+    for value in values:
+        watch = watched(watch, value)
+    return watch
+
+
+def test_where_people_click_first():
+    ranking, clicked = np.array([2, 0, 1, 3]), np.array([0.0, 1.0, 0.0, 0.5])
+    assert first_click(ranking, 4, clicked) == 1 / 3
+    assert first_click(ranking, 2, clicked) == 0.0  # beyond what is seen
+    assert first_click(ranking, 4, np.ones(4)) == 1.0
+    assert first_click(ranking, 4, np.zeros(4)) == 0.0
+
+
+def test_the_sums_by_hand():
+    mean, above, below, count = after([1.0, 0.0, 0.0])
+    assert mean == pytest.approx(1 / 3)
+    assert count == 3
+    assert above == 0.0
+    assert below == pytest.approx((1 / 2 - 0.1) + (1 / 3 - 0.1))
+    assert after([0.0, 1.0, 1.0])[1] == pytest.approx((1 - 1 / 2 - 0.1) + (1 - 2 / 3 - 0.1))
+    assert not NOTHING.any()
+
+
+def test_small_departures_do_not_add_up():
+    assert after([0.5] * 100 + [0.59] * 1000)[1:3].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(("before", "later"), [(0.2, 0.9), (0.9, 0.2)])
+def test_a_change_in_either_direction_is_noticed_soon(before, later):
+    watch = after([before] * 1000)
+    assert not has_changed(watch, 15.0)
+    n = 0
+    while not has_changed(watch, 15.0):
+        watch, n = watched(watch, later), n + 1
+    assert 15 / (0.7 - 0.1) < n < 15 / (0.7 - 0.1) + 3  # the mean follows a little
+    assert not has_changed(watch, 0.0)
+
+
+def test_what_is_no_watch():
+    assert is_watch(NOTHING)
+    assert is_watch(after([1.0, 0.0]))
+    for wrong in ([2.0, 0.0, 0.0, 1.0], [0.5, -1.0, 0.0, 1.0], [0.5, 0.0, 0.0, -1.0]):
+        assert not is_watch(np.array(wrong))

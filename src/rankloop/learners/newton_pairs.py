@@ -7,9 +7,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import check_not_negative, check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, ranking_of, reassociated, row_difference, scores_of, seen_count
+from rankloop.core.kernels import add_row, kernel, ranking_of, reassociated, row_difference, scores_of, seen_count
 from rankloop.core.learner import SparseLearner, check_receipt, expect, finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
@@ -28,28 +28,36 @@ from rankloop.learners._shared.precision import (
     forget,
     inform,
     inverse_of,
+    pulled_back,
     spread_of,
     surprise_of,
 )
 
 MAX_BATCH, BATCHES = 128, 16  # the inverse is rebuilt after so many rounds, and at least so often within the memory
+KEPT = 0.03  # of the evidence, when people have changed
+MEAN, ABOVE, BELOW, COUNT, N_NUMBERS = range(5)  # the entries of a watch
+SLACK = 0.1  # departures from the mean of less than this do not add up
 ROUNDING = 1e-9
 LOG_2 = math.log(2)
 
 
 class State(NamedTuple):
-    """The weights, and a precision with its inverse: matrices, or their diagonals."""
+    """The weights now and at first, a precision with its inverse (matrices, or their diagonals), what is watched."""
 
     weights: Floats
     precision: Floats
     covariance: Floats
+    origin: Floats
+    watch: Floats
+    alarms: int  # how often people have changed
     shown: int
     rounds: int
 
     def reachable(self, initial: "State") -> bool:
         """Precision never falls below the ridge that it began with, and no variance below 0."""
         precision, ridge = _diagonal_of(self.precision), _diagonal_of(initial.precision)
-        return bool(np.all(precision >= ridge * (1 - ROUNDING)) and np.all(_diagonal_of(self.covariance) >= 0))
+        are_precise = np.all(precision >= ridge * (1 - ROUNDING)) and np.all(_diagonal_of(self.covariance) >= 0)
+        return bool(are_precise and is_watch(self.watch))
 
 
 class Receipt(NamedTuple):
@@ -59,8 +67,42 @@ class Receipt(NamedTuple):
     first: int
 
 
+def is_watch(watch: Floats) -> bool:
+    """Whether values from 0 to 1 can lead to these numbers."""
+    return bool(np.all(watch >= 0.0) and watch[MEAN] <= 1.0)
+
+
 def _diagonal_of(matrix: Floats) -> Floats:
     return matrix if matrix.ndim == 1 else np.diagonal(matrix)
+
+
+@kernel
+def first_click(ranking: Ints, seen: int, clicked: Floats) -> float:
+    """1 / (1 + the position of the first click); 0 of no click."""
+    for position in range(seen):
+        if clicked[ranking[position]] > 0.0:
+            return 1.0 / (1.0 + position)
+    return 0.0
+
+
+@kernel
+def watched(watch: Floats, value: float) -> Floats:
+    """The watch after one more value: the mean of all, and how far they have lately run above it, and below it.
+
+    mean ← mean + (value − mean) / count, above ← max(0, above + value − mean − SLACK), below likewise.
+    """
+    after = watch.copy()
+    after[COUNT] += 1.0
+    after[MEAN] += (value - after[MEAN]) / after[COUNT]
+    after[ABOVE] = max(0.0, after[ABOVE] + value - after[MEAN] - SLACK)
+    after[BELOW] = max(0.0, after[BELOW] + after[MEAN] - value - SLACK)
+    return after
+
+
+@kernel
+def has_changed(watch: Floats, alarm: float) -> bool:
+    """Whether the values have run away from their mean by more than `alarm` (0: nothing is ever an alarm)."""
+    return bool(alarm > 0.0 and max(watch[ABOVE], watch[BELOW]) > alarm)
 
 
 @kernel
@@ -206,36 +248,61 @@ def residue(weights: Floats, precision: Floats, covariance: Floats) -> float:
 
 
 @kernel
+def in_sight(features: Features, n_items: int, n_columns: int) -> Floats:
+    """1 for each column that is not 0 in every item, else 0."""
+    seen = np.zeros(n_columns)
+    for item in range(n_items):
+        row = np.zeros(n_columns)
+        add_row(row, features, item, 1.0)
+        seen += row != 0.0
+    return np.minimum(seen, 1.0)
+
+
+@kernel
 def _learned(
     features: Features,
     weights: Floats,
     precision: Floats,
     covariance: Floats,
+    origin: Floats,
+    watch: Floats,
+    alarms: int,
     shown: int,
     ridge: float,
     kept: float,
+    alarm: float,
     due: bool,
     ranking: Ints,
     order_probabilities: Floats,
     first: int,
     items: Ints,
     click_weights: Floats,
-) -> tuple[Floats, Floats, Floats, float]:
-    """New weights, precision and inverse, and the `residue` of them.
+) -> tuple[Floats, Floats, Floats, Floats, int, float]:
+    """New weights, precision, inverse, watch and count of alarms, and the `residue` of the first three.
 
-    `due`: this round forgets, down to the share `kept`, and rebuilds the inverse.
+    `due`: this round forgets, down to the share `kept`, and rebuilds the inverse. When people have changed, most of the
+    evidence is forgotten at once, and the watch begins again.
     """
     clicked, seen = clicked_weights(len(ranking), items, click_weights), seen_count(shown, len(ranking))
-    if not due and not is_decided(ranking, seen, first, clicked):
-        return weights, precision, covariance, 0.0
+    new_watch = watched(watch, first_click(ranking, seen, clicked))
+    changed = has_changed(new_watch, alarm)
+    if not due and not changed and not is_decided(ranking, seen, first, clicked):
+        return weights, precision, covariance, new_watch, alarms, 0.0
     new_weights, new_precision, new_covariance = weights.copy(), precision.copy(), covariance.copy()
     after = new_weights, new_precision, new_covariance
     lost = learn_pairs(features, *after, ranking, seen, order_probabilities, first, clicked)
     if due:
         forget(new_precision, ridge, kept)
-    if due or lost:
+    if changed:
+        forget(new_precision, ridge, KEPT)
+    if due or lost or changed:
         new_covariance = inverse_of(new_precision)
-    return new_weights, new_precision, new_covariance, residue(new_weights, new_precision, new_covariance)
+    if changed:
+        pulled = pulled_back(new_weights, origin, new_covariance, (1.0 - KEPT) * ridge)
+        new_weights = np.where(in_sight(features, len(ranking), len(weights)) > 0.0, pulled, new_weights)
+        new_watch = np.zeros(len(watch))
+    left = residue(new_weights, new_precision, new_covariance)
+    return new_weights, new_precision, new_covariance, new_watch, alarms + changed, left
 
 
 @kernel
@@ -243,6 +310,9 @@ def _many_rounds(
     weights: Floats,
     precision: Floats,
     covariance: Floats,
+    origin: Floats,
+    watch: Floats,
+    alarms: int,
     shown: int,
     learned: int,
     rounds: ClickRounds,
@@ -250,8 +320,9 @@ def _many_rounds(
     floor: float,
     ridge: float,
     kept: float,
+    alarm: float,
     batch: int,
-) -> tuple[Floats, Floats, Floats, int]:
+) -> tuple[Floats, Floats, Floats, Floats, int, int]:
     """Rounds over queries until the draws are used up, exactly as `play` would go through them."""
     queries = rounds.queries
     while more_rounds(queries, True):
@@ -263,14 +334,18 @@ def _many_rounds(
         write_round(queries, ranking)
         clicked = next_clicks(rounds.readers, ranking, grades)
         due = (learned + 1) % batch == 0
-        new_weights, new_precision, new_covariance, left = _learned(
+        new_weights, new_precision, new_covariance, new_watch, new_alarms, left = _learned(
             features,
             weights,
             precision,
             covariance,
+            origin,
+            watch,
+            alarms,
             shown,
             ridge,
             kept,
+            alarm,
             due,
             ranking,
             order_probabilities,
@@ -279,8 +354,9 @@ def _many_rounds(
             clicked[1],
         )
         if left == 0.0:
-            weights, precision, covariance, learned = new_weights, new_precision, new_covariance, learned + 1
-    return weights, precision, covariance, learned
+            weights, precision, covariance, watch = new_weights, new_precision, new_covariance, new_watch
+            alarms, learned = new_alarms, learned + 1
+    return weights, precision, covariance, watch, alarms, learned
 
 
 @kernel
@@ -304,32 +380,42 @@ class NewtonPairs(SparseLearner):
     and w ← w + c · (1 − q) · Σ x with Σ = Λ⁻¹. What is older than about `memory` rounds is forgotten:
     Λ ← γ Λ + (1 − γ) · `ridge` · I a round, γ = 1 − 1 / `memory`, done for some rounds at a time.
 
+    People are watched by 1 / (1 + the position of their first click), 0 without one. Once this has run away from its
+    mean by more than `alarm` in sum, departures of less than .1 a round not counted (the test of Page and Hinkley, in
+    both directions), they have changed: all but 3 % of the evidence is forgotten, w ← w − .97 · `ridge` ·
+    Σ (w − `start`) with the new Σ in the columns in sight, and the watch begins again. 0 is no alarm.
+
     Use it behind a search box with up to some hundred features; its step costs n_features². With many features take
     `diagonal`, which keeps the diagonal of Λ alone and costs n_features; with `hashed` columns those in sight forget.
+    Its parameters were chosen on MQ2007 and MQ2008.
     References: Raman et al. (2013), Stable Coactive Learning via Perturbation, for the swaps; Radlinski and Joachims
     (2006), Minimally Invasive Randomization for Collecting Unbiased Preferences from Clickthrough Logs; Hazan, Agarwal
-    and Kale (2007), Logarithmic Regret Algorithms for Online Convex Optimization, for the online Newton step.
+    and Kale (2007), Logarithmic Regret Algorithms for Online Convex Optimization, for the online Newton step; Page
+    (1954), Continuous Inspection Schemes, for the alarm.
     """
 
     ridge: float = 10.0
     alpha: float = 2.0
     floor: float = 0.05
-    memory: int = 3000
+    memory: int = 30_000
+    alarm: float = 15.0
     diagonal: bool = False
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
     compiled: ClassVar[type | None] = ClickRounds
+    reports: ClassVar[tuple[str, ...]] = ("alarms",)
     examples: ClassVar[tuple[Spec, ...]] = (
         {},
-        {"ridge": 0.5, "alpha": 0.5, "floor": 0.0, "memory": 2},
-        {"diagonal": True, "ridge": 1.0, "floor": 0.5, "memory": 40},
+        {"ridge": 0.5, "alpha": 0.5, "floor": 0.0, "memory": 2, "alarm": 0.0},
+        {"diagonal": True, "ridge": 1.0, "floor": 0.5, "memory": 40, "alarm": 0.5},
     )
 
     def __post_init__(self) -> None:
         if not MIN_RIDGE <= self.ridge <= MAX_RIDGE:
             raise InvalidInput(f"ridge = {self.ridge} must be a number from {MIN_RIDGE} to {MAX_RIDGE}")
         check_positive("alpha", self.alpha)
+        check_not_negative("alarm", self.alarm)
         super().__post_init__()
         if not 0 <= self.floor <= 0.5:
             raise InvalidInput(f"floor = {self.floor} must be a probability from 0 to 0.5")
@@ -349,13 +435,14 @@ class NewtonPairs(SparseLearner):
     def init(self, problem: Problem) -> State:
         weights, n = start_weights(self.start, problem.n_features), problem.n_features
         unit = np.ones(n) if self.diagonal else np.eye(n)
-        return State(weights, self.ridge * unit, unit / self.ridge, shown_or_all(problem), 0)
+        belief = self.ridge * unit, unit / self.ridge
+        return State(weights, *belief, weights, np.zeros(N_NUMBERS), 0, shown_or_all(problem), 0)
 
     def with_cells(self, state: State, cells: Floats) -> State:
-        """The precisions are the ridge and the evidence of each column."""
+        """The precisions are the ridge and the evidence of each column; an alarm leaves the weights where they are."""
         precision = self.ridge + cells[:, 1]
         weights = np.ascontiguousarray(cells[:, 0])
-        return state._replace(weights=weights, precision=precision, covariance=1.0 / precision)
+        return state._replace(weights=weights, precision=precision, covariance=1.0 / precision, origin=weights)
 
     def cells_of(self, state: State) -> Floats:
         return np.column_stack([state.weights, state.precision - self.ridge])
@@ -373,10 +460,11 @@ class NewtonPairs(SparseLearner):
         check_receipt(order_probabilities.shape == (len(decision.ranking) // 2,) and 0 <= first <= 1)
         check_receipt(_are_probabilities(order_probabilities))
         rounds = state.rounds + 1
-        before = query.features, *state[:4], self.ridge, self._kept, rounds % self._batch == 0
-        weights, precision, covariance, left = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
+        before = query.features, *state[:7], self.ridge, self._kept, self.alarm, rounds % self._batch == 0
+        after = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
+        weights, precision, covariance, watch, alarms, left = after
         finite(left)
-        return State(weights, precision, covariance, state.shown, rounds)
+        return State(weights, precision, covariance, state.origin, watch, alarms, state.shown, rounds)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         before = query.features, state.weights, state.covariance
@@ -386,6 +474,6 @@ class NewtonPairs(SparseLearner):
         return 1 + n_items // 2
 
     def many_rounds(self, state: State, rounds: ClickRounds) -> State:
-        how = self.alpha, self.floor, self.ridge, self._kept, self._batch
-        weights, precision, covariance, learned = _many_rounds(*state, rounds, *how)
-        return State(weights, precision, covariance, state.shown, learned)
+        how = self.alpha, self.floor, self.ridge, self._kept, self.alarm, self._batch
+        weights, precision, covariance, watch, alarms, learned = _many_rounds(*state, rounds, *how)
+        return State(weights, precision, covariance, state.origin, watch, alarms, state.shown, learned)

@@ -18,7 +18,6 @@ from rankloop.learners._shared.precision import (
     MIN_RIDGE,
     dot,
     sherman_morrison,
-    spread_of,
     surprise_of,
     times,
 )
@@ -43,9 +42,21 @@ class State(NamedTuple):
 
 
 @kernel
-def is_certain(features: Floats, scores: Floats, gram_inverse: Floats, upper: int, lower: int, alpha: float) -> bool:
+def inner_products(features: Floats, gram_inverse: Floats) -> Floats:
+    """aᵀ M⁻¹ b of all rows, counted from the first: so the spreads of all pairs need one product for each item."""
+    n_items = len(features)
+    rows, products = features - features[0], np.empty((n_items, n_items))
+    for i in range(n_items):
+        product = times(gram_inverse, rows[i])
+        for j in range(n_items):
+            products[i, j] = dot(rows[j], product)
+    return products
+
+
+@kernel
+def is_certain(products: Floats, scores: Floats, upper: int, lower: int, alpha: float) -> bool:
     """Whether σ(w · x) − alpha · ‖x‖ in the norm of M⁻¹ is above ½, x being upper − lower."""
-    spread = spread_of(gram_inverse, features[upper] - features[lower])
+    spread = products[upper, upper] + products[lower, lower] - products[upper, lower] - products[lower, upper]
     won = 1.0 / (1.0 + np.exp(scores[lower] - scores[upper]))
     return bool(won - alpha * np.sqrt(max(spread, 0.0)) > 0.5)
 
@@ -53,11 +64,11 @@ def is_certain(features: Floats, scores: Floats, gram_inverse: Floats, upper: in
 @kernel
 def block_ends(features: Floats, scores: Floats, best: Ints, gram_inverse: Floats, alpha: float) -> Ints:
     """Before which position the block of each position ends: `best` is cut where all pairs across are certain."""
-    n_items = len(best)
+    n_items, products = len(best), inner_products(features, gram_inverse)
     ends, start, farthest = np.empty(n_items, np.int64), 0, 0
     for position in range(n_items):
         for other in range(n_items - 1, farthest, -1):
-            if not is_certain(features, scores, gram_inverse, best[position], best[other], alpha):
+            if not is_certain(products, scores, best[position], best[other], alpha):
                 farthest = other
                 break
         if farthest <= position:
@@ -216,7 +227,7 @@ class PairRank(LinearLearner):
     them again after each round: so the state keeps its size.
 
     Use it as an anchor: beside `pdgd` it is a published learner, which sorts what it is sure of. Nothing corrects for
-    the bias of positions but the shuffling; ranking costs up to n_items² · n_features².
+    the bias of positions but the shuffling; ranking costs n_items · n_features · (n_items + n_features).
     Reference: Jia, Wang, Guo and Wang (2021), PairRank: Online Pairwise Learning to Rank by Divide-and-Conquer.
     """
 

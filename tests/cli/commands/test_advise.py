@@ -34,7 +34,7 @@ def test_without_options_the_first_choices(capsys: pytest.CaptureFixture[str]) -
 def test_a_row_with_its_alternatives(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--feedback", "clicks", "--items", "features")
     assert code == 0
-    assert 'Ranker("fair_pairs", features=["price", "rating"])' in out
+    assert 'Ranker("newton_pairs", features=["price", "rating"])' in out
     others = [row for row in table() if (row.feedback, row.items) == ("clicks", "features") and row.when]
     assert all(f"  {row.when}: {row.use}; {row.why}" in out for row in others)
 

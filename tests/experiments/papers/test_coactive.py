@@ -1,12 +1,16 @@
 """The figures on clicks: found, computed on small streams, with claims that can fail."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from rankloop.engine import Here
+from rankloop.experiments.analysis.curves import Curves
 from rankloop.experiments.analysis.verdicts import is_above
 from rankloop.experiments.papers.coactive import click_streams, figures, swaps
 from rankloop.experiments.papers.coactive import online_rankers as rankers
+from rankloop.experiments.papers.coactive import ranker_goals as goals
 from rankloop.experiments.papers.coactive import user_study as study_module
 from rankloop.experiments.papers.coactive.click_streams import (
     CLEAN_GRADER,
@@ -71,10 +75,43 @@ def test_figures_on_a_small_stream(figure, setting):
 
 def test_online_rankers_on_a_small_stream(setting, monkeypatch):
     monkeypatch.setattr(rankers, "CONDITIONS", ("perfect", "drift"))
-    monkeypatch.setattr(rankers, "_verdicts", lambda stream, curves: [])
     finding = rankers.online_rankers(setting)
-    assert finding.tables[0].header == ("", "perfect", "drift")
-    assert [row[0] for row in finding.tables[0].rows] == [rankers.FULL, *rankers.RANKERS, rankers.TOP_1, "random order"]
+    others = [name for name in rankers.RANKERS if name != goals.OURS]
+    assert [row[0] for row in finding.tables[0].rows] == others
+    titles = [table.title.split(": ")[0] for table in finding.tables[1:]]
+    assert titles == [f"small, {quantity.words}" for quantity in goals.QUANTITIES]
+    by_title = dict(zip(titles, finding.tables[1:]))
+    last, new = by_title["small, shown in the last tenth"], by_title["small, new queries at the end"]
+    assert (last.header, new.header) == (("", "perfect", "drift"), ("", "perfect"))
+    assert [row[0] for row in last.rows] == [*rankers.RANKERS, *rankers.IN_DRIFT]
+    assert [row[0] for row in new.rows] == list(rankers.RANKERS)
+    assert sum(claim.text.startswith("goal") for claim in finding.claims) == 8
+    assert sum(claim.text.startswith("small") for claim in finding.claims) == 2 * len(goals.BESIDE)
+
+
+def run_of(seed, arm, first, alarms):
+    """What a run of two checkpoints has: quality, new queries, alarms."""
+    values = {"recent": [first, 0.7], "average": [first, 0.6], "new_queries": [0.4, 0.5]}
+    return SimpleNamespace(
+        key=("stream", arm, seed),
+        stream="stream",
+        arm=arm,
+        seed=seed,
+        checkpoints=[50, 1000],
+        values={click_streams.MEASURE: values},
+        reports={"alarms": [0.0, alarms]} if arm == goals.OURS else {},
+    )
+
+
+def test_goals_by_hand():
+    runs = [run_of(seed, goals.OURS, 0.5 - 0.2 * seed, float(seed)) for seed in (0, 1)]
+    runs += [run_of(seed, goals.FAIR, 0.45, 0.0) for seed in (0, 1)]
+    cells = {("stream", "perfect"): Curves(SimpleNamespace(horizon=1000), runs)}
+    assert goals.pooled(cells, goals.OURS, goals.FIRST).tolist() == [0.5, 0.3]
+    assert (goals.behind(cells, goals.OURS), goals.behind(cells, goals.FAIR)) == (1, 0)  # .3 is .15 behind .45
+    assert goals._alarms(cells) == (1, 2)
+    assert goals.pooled_table(cells).rows[0][:2] == ("fair pairs", "0.0000 ± 0.0000")
+    assert [goals.AFTER_CHANGE.round_of(horizon) for horizon in (20_000, 150)] == [12_000, 90]
 
 
 def test_the_study_teaches_with_half_of_the_visits(monkeypatch):

@@ -14,6 +14,8 @@ from tests.experiments.cases import small
 
 from rankloop.core.errors import Conflict, IncompatibleFeedback, InvalidInput
 from rankloop.core.registry import build
+from rankloop.core.session import generators
+from rankloop.core.types import Query
 from rankloop.engine import Here, LocalProcesses
 from rankloop.experiments.run.runner import run_experiment
 from rankloop.experiments.run.store import LINES, open_results, read_runs
@@ -54,6 +56,31 @@ def test_a_run_is_play_written_down() -> None:
             assert run.values[name]["average"][position] == pytest.approx(shown[:t].mean())
             assert run.values[name]["recent"][position] == pytest.approx(shown[max(t - 20, 0) : t].mean())
             assert run.values[name]["predicted"][position] == pytest.approx(best[:t].mean())
+
+
+def test_new_queries_are_those_that_were_held_out() -> None:
+    stream = {"kind": "held_out", "inner": {"kind": "web_search", "n_queries": 10, "n_items": 6, "n_features": 3}}
+    arms = [{"name": "pairs", "learner": "fair_pairs", "feedback": "dcm"}]
+    experiment = small(stream=stream, arms=arms, measures=["nDCG@5"], new_queries=[50, 200], regret=False)
+    run = run_one(Task(experiment, "small", "pairs", 5))
+    learner, played = build("fair_pairs"), build(stream, "stream")
+    rounds = list(play(learner, played, build("dcm", "feedback"), horizon=200, seed=5))
+    features, relevance, offsets, _ = played.parts(generators(5)[0])[1]
+    measure = build("nDCG@5", "measure")
+    for t in (50, 200):
+        values = [
+            measure(learner.predict(rounds[t - 1].learned, Query.of(features[a:b])), relevance[a:b])
+            for a, b in pairwise(offsets.tolist())
+        ]
+        assert run.values["nDCG@5"]["new_queries"][run.checkpoints.index(t)] == pytest.approx(np.mean(values))
+    assert sum(value is not None for value in run.values["nDCG@5"]["new_queries"]) == 2
+
+
+def test_new_queries_need_a_stream_that_holds_some_out() -> None:
+    with pytest.raises(InvalidInput, match="held_out"):
+        run_one(Task(small(new_queries=[50]), "small", "leader", 5))
+    with pytest.raises(InvalidInput, match="new_queries"):
+        small(new_queries=[0])
 
 
 def test_regret_is_that_of_the_prefix_and_its_factor_counts() -> None:

@@ -158,6 +158,7 @@ CASES_OF_CLICKS = [
     ("newton_pairs", "dcm(behaviour='informational')"),
     ("newton_pairs(memory=40, ridge=0.5, floor=0.0)", "cascade(shown=3)"),
     ("newton_pairs(diagonal=true, memory=100)", "sdbn(persistence=0.7, shown=4)"),
+    ("newton_pairs(alarm=0.5)", "dcm(behaviour='navigational')"),
     ("newton_pairs(ridge=1e-150)", "dcm(behaviour='informational')"),
     ("fair_pairs", "dcm"),
     ("fair_pairs(either=true, memory=5)", "cascade(shown=3)"),

@@ -22,6 +22,7 @@ WORDS: dict[Quantity, str] = {
     "recent": "mean of the last {window} rounds",
     "predicted": "mean of all rounds so far, best ranking without exploration",
     "regret": "average regret against the best fixed ranking",
+    "new_queries": "mean over the queries that were held out",
 }
 
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from rankloop.core.protocols import AnyLearner, Measure, Stream
 from rankloop.core.registry import build
-from rankloop.core.types import Floats, Ints, Problem
+from rankloop.core.types import Floats, Ints, Problem, Query
+from rankloop.data.dataset import NO_CONTEXT, Dataset
 from rankloop.experiments.run.regret import best_fixed
 from rankloop.experiments.run.tasks import checkpoint_rounds, measure_name, window_of
 from rankloop.experiments.spec.model import Experiment
@@ -20,8 +21,10 @@ CHUNK = 1024  # rounds judged in one call
 class Recorder:
     """All that is recorded of one run."""
 
-    def __init__(self, experiment: Experiment, learner: AnyLearner, stream: Stream) -> None:
-        self.experiment, self.learner = experiment, learner
+    def __init__(
+        self, experiment: Experiment, learner: AnyLearner, stream: Stream, held_out: Dataset | None = None
+    ) -> None:
+        self.experiment, self.learner, self.held_out = experiment, learner, held_out
         self.checkpoints = checkpoint_rounds(experiment)
         self.due = frozenset(self.checkpoints.tolist())
         self.judges = judges_of(experiment)
@@ -30,6 +33,7 @@ class Recorder:
         regretted = self.judges if experiment.regret else []
         self.regrets = [_Regret(judge, stream.problem, experiment.regret_factor) for judge in regretted]
         self.reports: dict[str, Series] = {path: [] for path in learner.reports}
+        self.of_new_queries: list[Series] = [[] for _ in self.judges]
 
     def add(self, round: Round) -> None:
         self.shown.add(round.decision.ranking, round.relevance)
@@ -41,6 +45,8 @@ class Recorder:
                 regret.write_down()
             for path, series in self.reports.items():
                 series.append(_number_at(round.learned, path))
+            if self.held_out is not None:
+                self._judge_new_queries(round, self.held_out)
         elif len(self.shown.rankings) == CHUNK:
             self._judge()
 
@@ -52,7 +58,16 @@ class Recorder:
         for regret in self.regrets:
             if regret.best is not None:
                 values[str(regret.judge.measure)]["regret"] = _plain(np.array(regret.at_checkpoints))
+        for judge, series in zip(self.judges, self.of_new_queries):
+            if series:
+                values[str(judge.measure)]["new_queries"] = series
         return values
+
+    def _judge_new_queries(self, round: Round, dataset: Dataset) -> None:
+        wanted = round.t + 1 in self.experiment.new_queries
+        means = means_of(self.learner, round.learned, dataset, self.judges) if wanted else [None] * len(self.judges)
+        for series, mean in zip(self.of_new_queries, means):
+            series.append(mean)
 
     def _judge(self) -> None:
         self.shown.judge(self.regrets)
@@ -95,6 +110,16 @@ class Judge:
 def judges_of(experiment: Experiment) -> list[Judge]:
     """One for each measure."""
     return [Judge(build(measure, "measure"), experiment.horizon) for measure in experiment.measures]
+
+
+def means_of(learner: AnyLearner, state: Any, dataset: Dataset, judges: list[Judge]) -> Series:
+    """The mean of each measure over the rankings that the learner would predict for all queries of a data set."""
+    features, relevance, offsets, names = dataset
+    rankings = _Rounds([Judge(judge.measure, dataset.n_queries) for judge in judges])
+    for name, start, end in zip(names, offsets[:-1].tolist(), offsets[1:].tolist()):
+        rankings.add(learner.predict(state, Query(name, features[start:end], NO_CONTEXT)), relevance[start:end])
+    rankings.judge()
+    return [value for judge in rankings.judges for value in _plain(judge.averages(np.array([judge.filled])))]
 
 
 def values_of(experiment: Experiment, judges: list[Judge]) -> dict[str, dict[str, Series]]:

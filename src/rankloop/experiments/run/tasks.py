@@ -60,7 +60,7 @@ def checkpoint_rounds(experiment: Experiment) -> Ints:
     if isinstance(wanted, int):
         spaced = np.geomspace(1, horizon, wanted) if experiment.spacing == "log" else np.linspace(1, horizon, wanted)
         wanted = tuple(np.rint(spaced).astype(int).tolist())
-    return np.unique([*wanted, window_of(experiment), horizon])
+    return np.unique([*wanted, *experiment.new_queries, window_of(experiment), horizon])
 
 
 def quick_version(experiment: Experiment) -> Experiment:
@@ -74,6 +74,7 @@ def quick_version(experiment: Experiment) -> Experiment:
         horizon=horizon,
         seeds=quick.seeds,
         checkpoints=quick.checkpoints or (40 if beyond else experiment.checkpoints),
+        new_queries=tuple(round for round in experiment.new_queries if round <= horizon),
     )
     rounds = set(checkpoint_rounds(smaller).tolist())
     claims = (claim if claim.at in rounds else msgspec.structs.replace(claim, at=None) for claim in experiment.claims)

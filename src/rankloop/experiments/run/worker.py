@@ -9,6 +9,9 @@ from msgspec import Struct
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.protocols import AnyLearner, Stream
 from rankloop.core.registry import build
+from rankloop.core.session import generators
+from rankloop.data.dataset import Dataset
+from rankloop.data.streams.held_out import HeldOut
 from rankloop.experiments.run.recorder import Recorder, Series, judges_of, values_of
 from rankloop.experiments.run.tasks import VERSION, Task, checkpoint_rounds, fingerprint, with_horizon
 from rankloop.experiments.spec.model import CEILING, Arm, Experiment
@@ -81,7 +84,7 @@ def _play(task: Task) -> tuple[dict[str, dict[str, Series]], dict[str, Series], 
         return _ceiling(experiment, stream, task.seed), {}, 0
     arm = next(arm for arm in experiment.all_arms if arm.name == task.arm)
     learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
-    recorder = Recorder(experiment, learner, stream)
+    recorder = Recorder(experiment, learner, stream, _held_out(experiment, stream, task.seed))
     rounds = refused = 0
     for round in _rounds(experiment, arm, learner, stream, task.seed):
         recorder.add(round)
@@ -89,6 +92,15 @@ def _play(task: Task) -> tuple[dict[str, dict[str, Series]], dict[str, Series], 
     if rounds < experiment.horizon:
         raise InvalidInput(f"the stream ended after {rounds} rounds, before the horizon, {experiment.horizon}")
     return recorder.values(), recorder.reports, refused
+
+
+def _held_out(experiment: Experiment, stream: Stream, seed: int) -> Dataset | None:
+    """The queries that `play` with this seed never shows."""
+    if not experiment.new_queries:
+        return None
+    if not isinstance(stream, HeldOut):
+        raise InvalidInput("new_queries needs a held_out stream")
+    return stream.parts(generators(seed)[0])[1]
 
 
 def _rounds(experiment: Experiment, arm: Arm, learner: AnyLearner, stream: Stream, seed: int) -> Iterator[Round]:

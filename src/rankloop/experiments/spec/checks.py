@@ -57,6 +57,10 @@ def _check_numbers(experiment: Experiment) -> None:
     outside = rounds < 1 if isinstance(rounds, int) else [t for t in rounds if not 1 <= t <= experiment.horizon]
     if outside or not rounds:
         raise InvalidInput(f"checkpoints = {rounds}: how many, or rounds from 1 to the horizon, {experiment.horizon}")
+    if any(not 1 <= t <= experiment.horizon for t in experiment.new_queries):
+        raise InvalidInput(
+            f"new_queries = {experiment.new_queries}: rounds from 1 to the horizon, {experiment.horizon}"
+        )
     if not 0.0 < experiment.window <= 1.0:
         raise InvalidInput(f"window = {experiment.window}: a share of the horizon, above 0 and at most 1")
     if not 0.0 <= experiment.regret_factor < math.inf:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-Quantity = Literal["average", "recent", "predicted", "regret"]
+Quantity = Literal["average", "recent", "predicted", "regret", "new_queries"]
 
 
 class _About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="check"):

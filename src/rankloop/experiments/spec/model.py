@@ -40,8 +40,10 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     `average` is the mean of a measure over the rounds so far, `recent` over the last `window` (a share of the horizon),
     `predicted` the average of the learner's best ranking without exploration, `regret` the average distance from
-    `regret_factor` times the best fixed ranking of the rounds so far (fixed sets only). `imports` are modules, or .py
-    files beside the experiment, that register learners and other things; they are imported before anything is built.
+    `regret_factor` times the best fixed ranking of the rounds so far (fixed sets only). After the rounds `new_queries`
+    the queries that a stream holds out (`held_out`) are ranked without exploration, and the quantity of that name is
+    the mean over them. `imports` are modules, or .py files beside the experiment, that register learners and other
+    things; they are imported before anything is built.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Experiment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     spacing: Literal["log", "linear"] = "log"
     window: float = 0.1
     predicted: bool = False
+    new_queries: tuple[int, ...] = ()
     regret: bool = False
     regret_factor: float = 1.0
     floor: bool = True

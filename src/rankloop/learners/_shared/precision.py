@@ -133,3 +133,12 @@ def forget(precision: Floats, ridge: float, kept: float) -> None:
             for j in range(len(precision)):
                 precision[i, j] *= kept
             precision[i, i] += (1.0 - kept) * ridge
+
+
+@kernel
+def pulled_back(weights: Floats, origin: Floats, covariance: Floats, ridge: float) -> Floats:
+    """w − ridge · Σ (w − origin): where weights go when evidence gives way to so much ridge; Σ is the new inverse."""
+    away = weights - origin
+    if covariance.ndim == 1:
+        return weights - ridge * covariance * away
+    return weights - ridge * times(covariance, away)
