@@ -605,6 +605,24 @@ def test_an_engine_of_ones_own(tmp_path: Path) -> None:
         assert_replays(box)
 
 
+def test_a_document_that_is_taken_out_meanwhile_is_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates are asked for again when one of them has no features any more, or no text."""
+    own, wanted = OwnEngine(), list[list[str]]()
+
+    def features(query: TextQuery, ids: Sequence[str]) -> Any:
+        wanted.append(list(ids))
+        if own.texts.pop("a", None):
+            raise InvalidInput("there is no document 'a' in the index")
+        return np.zeros((len(ids), len(MATCHES)))
+
+    monkeypatch.setattr(own, "features", features)
+    with SearchBox(own, tmp_path / "data") as box:
+        assert box.predict("boat").ids == ["b", "c"]
+        assert wanted == [["a", "b", "c"], ["b", "c"]]
+        monkeypatch.setattr(own, "document", lambda id: None if id == "b" else Document(id, id, id))
+        assert box.search("boat").ids == ["c"]
+
+
 def test_an_engine_that_breaks_its_promise_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SearchBox(OwnEngine(), tmp_path / "data") as box:
         monkeypatch.setattr(OwnEngine, "features", lambda engine, query, ids: np.zeros((len(ids), 3)))
