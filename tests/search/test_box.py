@@ -456,6 +456,29 @@ def test_a_visitor_is_forgotten(box: SearchBox) -> None:
     assert_replays(box)
 
 
+@pytest.mark.parametrize(("where", "left"), [("amendment.encode", 3), ("amendment.amend_archive", 0)])
+def test_a_kill_while_it_forgets_leaves_all_or_nothing(tmp_path: Path, where: str, left: int) -> None:
+    write_notes(tmp_path / "notes")
+    done = run(
+        "from rankloop.service.log import amendment\n"
+        f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r}, engine='sqlite')\n"
+        f"for _ in range(3): box.learn(box.search({SECRET!r}), clicks=['knots.md'])\n"
+        "box.learn(box.search('boat'), clicks=['harbours.md'])\n"
+        "shown = box.search('boat')\n"
+        "box.learn(shown, clicks=['knots.md', 'boats.md'])\n"
+        f"{where} = lambda *given: os.kill(os.getpid(), signal.SIGKILL)\n"
+        + (f"box.forget(query={SECRET!r})" if left == 0 else "box.undo(shown, 'boats.md')")
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    with box_over(tmp_path) as box:
+        assert box.predict("boat").state == left + 2
+        assert_replays(box)
+        assert box.forget(query=SECRET) == left
+        assert box.predict("boat").state == 2
+        assert forgotten(data(box), b"colonel", b"mustard")
+        assert_replays(box)
+
+
 def test_of_several_what_is_all_of_them(box: SearchBox) -> None:
     for text, visitor in (("boat", "a"), ("boat", "b"), ("harbour", "a")):
         prefer(box, "harbours.md", text, times=1, visitor=visitor)
@@ -580,6 +603,24 @@ def test_an_engine_of_ones_own(tmp_path: Path) -> None:
         assert box.forget(query="boat") == 7
         assert box.predict("boat").ids == ["a", "b", "c"]
         assert_replays(box)
+
+
+def test_a_document_that_is_taken_out_meanwhile_is_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates are asked for again when one of them has no features any more, or no text."""
+    own, wanted = OwnEngine(), list[list[str]]()
+
+    def features(query: TextQuery, ids: Sequence[str]) -> Any:
+        wanted.append(list(ids))
+        if own.texts.pop("a", None):
+            raise InvalidInput("there is no document 'a' in the index")
+        return np.zeros((len(ids), len(MATCHES)))
+
+    monkeypatch.setattr(own, "features", features)
+    with SearchBox(own, tmp_path / "data") as box:
+        assert box.predict("boat").ids == ["b", "c"]
+        assert wanted == [["a", "b", "c"], ["b", "c"]]
+        monkeypatch.setattr(own, "document", lambda id: None if id == "b" else Document(id, id, id))
+        assert box.search("boat").ids == ["c"]
 
 
 def test_an_engine_that_breaks_its_promise_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,13 @@ import asyncio
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.service.cases import SHOP
 
-from rankloop.core.errors import Conflict, InvalidInput, NotFound
+from rankloop.core.errors import Conflict, InvalidInput, NotFound, Rejected
 from rankloop.service.local_service import LocalService
-from rankloop.service.requests import CreateBody, ProblemBody
+from rankloop.service.requests import BaseBody, CreateBody, Item, ProblemBody, RankBody
 from rankloop.service.settings import Settings
 
 BODY = CreateBody(SHOP["learner"], ProblemBody(feature_names=SHOP["problem"]["feature_names"]), seed=3)
@@ -30,6 +31,25 @@ def test_calls_give_what_they_give_and_raise_what_they_raise(tmp_path: Path) -> 
     again = LocalService(Settings(data=tmp_path))
     assert list(again.service.rankers) == ["shop"]
     again.close()
+
+
+def test_a_ranker_without_a_base_is_not_compared(tmp_path: Path) -> None:
+    body = RankBody([Item(f"i{i}", [float(i), 0.0, 0.0]) for i in range(3)])
+    local = LocalService(Settings(data=tmp_path))
+    local.call(local.service.create("shop", BODY))
+    with pytest.raises(Rejected, match="no base"):
+        local.call(local.service.rank("shop", body, compared=True))
+    based = msgspec.structs.replace(BODY, base=BaseBody(feature="price"))
+    local.call(local.service.create("based", based))
+    local.call(local.service.rank("based", body, compared=True))
+    local.call(local.service.rank("based", body))
+    mixed = [
+        record.event.mixed is not None
+        for record in local.service.store.read("ranker/based")
+        if hasattr(record.event, "mixed")
+    ]
+    assert mixed == [True, False]
+    local.close()
 
 
 def test_after_the_end_a_call_is_refused(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:

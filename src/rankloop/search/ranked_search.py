@@ -25,6 +25,7 @@ CANDIDATES = 100
 SHOWN = 50  # results whose clicks count
 DAY = 86_400.0
 MAX_DAYS = 1e6
+ATTEMPTS = 3  # at a search while documents are taken out
 LEARNER = {
     "kind": "trusted_memory",
     "inner": {"kind": "click_residuals"},
@@ -81,9 +82,8 @@ def question_of(
     now: float | None = None,
 ) -> Question:
     """The n best documents by the engine's own score, with all that the ranker is told of them."""
-    candidates = engine.candidates(query, n)[:n]
+    candidates, matches = _matching(engine, query, n)
     ids = [id for id, _ in candidates]
-    matches = _matches_of(engine, query, ids)
     known = _fields_of(engine, ids) if fields else []
     own = [{name: row[name] for name in fields if name in row} for row in known]
     words = engine.rarest(query, WORDS) if isinstance(engine, LocalEngine) else list(query.words[:WORDS])
@@ -94,13 +94,22 @@ def question_of(
     return Question(name, rows_of(candidates, matches, own, now), context, dict(candidates))
 
 
-def _matches_of(engine: Engine, query: TextQuery, ids: Sequence[str]) -> Floats:
-    if not ids:
-        return np.empty((0, len(MATCHES)))
-    matches = np.asarray(engine.features(query, ids), dtype=np.float64)
-    if matches.shape != (len(ids), len(MATCHES)):
-        raise InvalidInput(f"the engine gave features {matches.shape}, not {(len(ids), len(MATCHES))}: see MATCHES")
-    return matches
+def _matching(engine: Engine, query: TextQuery, n: int) -> tuple[list[Candidate], Floats]:
+    """The candidates and how they match; asked again where one of them is taken out of the engine in between."""
+    for attempt in range(1, ATTEMPTS + 1):
+        candidates = engine.candidates(query, n)[:n]
+        if not candidates:
+            return [], np.empty((0, len(MATCHES)))
+        try:
+            matches = np.asarray(engine.features(query, [id for id, _ in candidates]), dtype=np.float64)
+            break
+        except InvalidInput:
+            if attempt == ATTEMPTS:
+                raise
+    expected = len(candidates), len(MATCHES)
+    if matches.shape != expected:
+        raise InvalidInput(f"the engine gave features of shape {matches.shape}, not {expected}: see MATCHES")
+    return candidates, matches
 
 
 def _fields_of(engine: Engine, ids: Sequence[str]) -> list[Mapping[str, str]]:

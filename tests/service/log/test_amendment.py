@@ -203,3 +203,30 @@ def test_nothing_is_forgotten_unless_it_is_said_what(client: httpx.Client) -> No
     assert client.post("/rankers/nobody/forget", json={"user": "x"}).status_code == 404
     assert forget(client, user="nobody") == 0
     assert report(client)["counts"]["learned"] == 2
+
+
+def test_an_archive_that_could_not_be_written_is_amended_by_the_next_try(
+    client: httpx.Client, location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import asyncio
+
+    from rankloop.service.jobs.retention import move_old
+    from rankloop.service.log import amendment
+
+    for i in range(9):
+        visit(client, i, f"query number {i}")
+    until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+    service = inside(client)
+    asyncio.run_coroutine_threadsafe(move_old(service, time.time() + 1), service.log._loop).result()
+    with monkeypatch.context() as patched:
+        patched.setattr(amendment, "amend_archive", lambda *given: 1 / 0)
+        assert client.post("/rankers/shop/forget", json={"query_id": "query number 1"}).status_code == 500
+    visit(client, 20, "in between")
+    assert forget(client, query_id="query number 1") == 1
+    assert "query number 1" not in [
+        record.event.query_id for record in archived(location.data, "ranker/shop") if isinstance(record.event, Ranked)
+    ]
+    assert digest(client) == replay(location).digest
+    assert not replay(location).differing
+    visit(client, 21, "afterwards")
+    assert digest(client) == replay(location).digest

@@ -79,3 +79,25 @@ def test_the_export_has_the_feedback_that_counted(tmp_path: Path) -> None:
         assert (row["feedback"], row["items"]) == ("preferred", better)
         row = exported(client, "ads")[0]
         assert (row["feedback"], row["items"], row["values"]) == ("reward", slot["ranking"][:1], [0.75])
+
+
+def test_users_and_sessions_are_in_the_table_of_a_ranker_with_a_schema(tmp_path: Path) -> None:
+    """And in the lines of every ranker; the table of plain numbers has the columns of 0.1."""
+    schema = {"features": {"price": "number", "brand": "category"}}
+    named = [{"id": f"i{i}", "features": {"price": i, "brand": "acme"}} for i in range(3)]
+    with running(Location(tmp_path)) as client:
+        client.put("/rankers/named", json={"learner": "fair_pairs", "problem": {"schema": schema}}).raise_for_status()
+        client.put("/rankers/shop", json=SHOP).raise_for_status()
+        for who in ({"user": "anne", "session": "s1"}, {}):
+            shown = rank(client, "named", items=named, **who)
+            feed(client, shown["impression"], "named", clicks=shown["ranking"][:1], final=True)
+            feed(client, rank(client, **who)["impression"], clicks=[], final=True)
+        assert [(row["user"], row["session"]) for row in exported(client, "named")] == [("anne", "s1"), (None, None)]
+        assert {"user", "session"}.isdisjoint(exported(client)[0])
+        for name in ("named", "shop"):
+            first, *_ = [line for line in client.get(f"/log/{name}.jsonl").text.splitlines() if "anne" in line]
+            assert '"user":"anne"' in first
+        for field in ("user", "session"):
+            answer = client.post("/rankers/shop/rank", json={"items": [], field: "x" * 257})
+            assert answer.status_code == 422
+            assert answer.json()["errors"][0]["field"] == field

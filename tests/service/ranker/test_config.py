@@ -296,3 +296,23 @@ def test_a_file_whose_schema_is_missing_is_refused(client: httpx.Client, tmp_pat
         save(ranker.session, tmp_path / "bare.rankloop", notes)
         with Client(str(client.base_url)) as typed, pytest.raises(Refused, match="422 invalid input: state"):
             typed.upload("bare", tmp_path / "bare.rankloop")
+
+
+@pytest.mark.parametrize("weight", [0, -1.0, 1e400, "2"])
+def test_the_weight_of_the_base_is_above_zero(tmp_path: Path, weight: Any) -> None:
+    with running(Location(tmp_path)) as client:
+        body = SHOP | {"base": {"feature": "price", "weight": weight}}
+        answer = client.put("/rankers/shop", content=json.dumps(body), headers={"Content-Type": "application/json"})
+        assert 400 <= answer.status_code < 500
+        assert "Infinity" in answer.request.content.decode() or answer.json()["errors"][0]["field"] == "base.weight"
+
+
+@pytest.mark.parametrize("weight", [None, 0.5, 5.0])
+def test_the_base_begins_with_its_weight(tmp_path: Path, weight: float | None) -> None:
+    """1, which is what it was in 0.1, unless it is said; and the report has it only then."""
+    base = {"feature": "rating"} | ({} if weight is None else {"weight": weight})
+    with running(Location(tmp_path)) as client:
+        client.put("/rankers/shop", json=SHOP | {"base": base}).raise_for_status()
+        found = client.get("/rankers/shop").json()
+    assert found["weights"] == {"price": 0.0, "rating": weight or 1.0, "age": 0.0}
+    assert found["spec"]["base"] == {"feature": "rating", "weights": None} | ({"weight": weight} if weight else {})

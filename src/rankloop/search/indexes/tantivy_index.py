@@ -95,8 +95,9 @@ class TantivyIndex:
         if query.all_of:
             parts = [asked, *(self._either([run]) for run in query.all_of)]
             asked = self._tantivy.Query.boolean_query([(occur.Must, part) for part in parts])
-        hits = self._searcher.search(asked, n, count=False).hits
-        numbers: Any = self._searcher.fast_field_values("number", [address for _, address in hits])
+        searcher = self._searcher  # one and the same, though a refresh may bring the next one meanwhile
+        hits = searcher.search(asked, n, count=False).hits
+        numbers: Any = searcher.fast_field_values("number", [address for _, address in hits])
         found = [(int(number), float(score)) for number, (score, _) in zip(numbers, hits)]
         return sorted(found, key=lambda hit: (-hit[1], hit[0]))
 
@@ -113,7 +114,8 @@ class TantivyIndex:
         return make.boolean_query([(should, part) for part in parts])
 
     def frequencies(self, stems: Sequence[str]) -> Floats:
-        found = [[self._searcher.doc_freq(field, stem) for field in FIELDS] for stem in stems]
+        searcher = self._searcher
+        found = [[searcher.doc_freq(field, stem) for field in FIELDS] for stem in stems]
         return np.array(found, dtype=np.float64).reshape(len(stems), len(FIELDS))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import PCG64
 
 from rankloop.core.adapter import QueryRequest
+from rankloop.core.errors import Rejected
 from rankloop.core.kernels import discounts, ranking_of
 from rankloop.core.plain import decision_to_plain, to_plain
 from rankloop.core.saved_session import dumps, loads
@@ -114,6 +115,8 @@ class RankerRuntime:
         body = self.body
         if compared is None:
             compared = bool(body.evaluation_share) and self._lottery.random() < body.evaluation_share
+        if compared and self.config.base_column is None:
+            raise Rejected("compared", "this ranker has no base to be compared with")
         if compared:
             return self._compare(request, impression)
         decision = self.serving.rank(request.query)
