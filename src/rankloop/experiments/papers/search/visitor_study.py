@@ -38,7 +38,8 @@ TEXT = f"""{PAPER}, section 7, as a whole system: `rankloop search` over a colle
 come over HTTP, each with a cookie. The cookie decides who belongs to which half: one half teaches, the other is shown \
 the learned order and the engine's (BM25) as one list by team-draft interleaving, and teaches nobody. Visitors are \
 simulated: they know which documents answer their query and click by the dependent click model (informational). The \
-p-value may be looked at after every visitor (section "study" of the guide)."""
+p-value may be looked at after every visitor. Cookies and the coins of interleaving are the service's own, so two runs \
+differ."""
 
 
 class Standing(NamedTuple):
