@@ -10,7 +10,7 @@ from rankloop.core.errors import InvalidInput
 
 ROLES = ("rank", "admin")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-LIMITS = ("body", "items", "batch", "rankers", "open", "state", "rate")
+LIMITS = ("body", "items", "batch", "rankers", "open", "state", "rate", "connections")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,7 @@ class Settings:
     max_open: int = 200_000  # impressions that wait for feedback, per ranker
     max_state: int = 64_000_000  # bytes that a learner begins with
     rate: float = 10_000.0  # requests per second and client
+    max_connections: int = 10_000  # at once, of each process
     workers: int = 1
     keep_days: float | None = None  # older events move to Parquet in the data folder; None: never
 

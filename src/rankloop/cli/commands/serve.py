@@ -37,7 +37,7 @@ def serve(
             "--limit",
             metavar="NAME=N",
             envvar="RANKLOOP_LIMITS",
-            help="Allow more or less: body, items, batch, rankers, open, state, rate. May be repeated.",
+            help="Allow more or less: body, items, batch, rankers, open, state, rate, connections. May be repeated.",
         ),
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Add rankers to play with, and simulated people.")] = False,
