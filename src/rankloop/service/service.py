@@ -209,7 +209,7 @@ class Service:
         if impression is None:
             return await self._no_longer_open(runtime, body)
         feedback = received_feedback(body, impression.ranked, runtime.config)
-        if feedback in impression.received:
+        if feedback.fingerprint in impression.received:
             return "repeated"
         if time.monotonic() > impression.deadline:
             self._refuse_late(runtime.entity, body.impression)
@@ -226,11 +226,11 @@ class Service:
     async def _no_longer_open(self, runtime: Runtime, body: FeedbackBody) -> str:
         """Was it closed, and perhaps by this very feedback, whose answer was lost? Then it is not learned again."""
         entity, name = runtime.entity, body.impression[:MAX_NAME_LENGTH]
-        impression = _before_closing(await asyncio.to_thread(self.store.of_impression, entity, name))
+        impression = await asyncio.to_thread(lambda: _before_closing(self.store.of_impression(entity, name)))
         if impression is None:
             self.unknown[entity] = self.unknown.get(entity, 0) + 1
             raise NotFound(f"there is no impression {name!r}")
-        if received_feedback(body, impression.ranked, runtime.config) in impression.received:
+        if received_feedback(body, impression.ranked, runtime.config).fingerprint in impression.received:
             return "repeated"
         return self._refuse_late(entity, name)
 

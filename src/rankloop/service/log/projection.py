@@ -129,7 +129,7 @@ class OpenImpression:
         self.deadline = 0.0  # on the service's monotonic clock
         self.logged: LoggedDecision | None = None  # while the process that drew it lives, to save decoding it again
         self.feedback: FeedbackReceived | None = None
-        self.received: list[FeedbackReceived] = []
+        self.received: set[bytes] = set()  # fingerprints
 
 
 class Outcome(NamedTuple):
@@ -251,13 +251,14 @@ class Projection:
         impression = self.open.get(feedback.impression)
         if impression is None:
             return "late"
-        if feedback in impression.received:
+        fingerprint = feedback.fingerprint
+        if fingerprint in impression.received:
             return "repeated"
         try:
             impression.feedback = merged(impression.feedback, feedback)
         except IncompatibleFeedback:
             return "refused"
-        impression.received.append(feedback)
+        impression.received.add(fingerprint)
         return "taken"
 
     def _close(self, impression: OpenImpression, seq: int) -> Outcome:
