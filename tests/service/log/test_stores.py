@@ -5,14 +5,17 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import psycopg
 import pytest
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.core.errors import Conflict
-from rankloop.service.log.events import Resumed
+from rankloop.service.errors import Unavailable
+from rankloop.service.log.events import Frozen, Resumed
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores import postgres as postgres_tables
 from rankloop.service.log.stores.postgres import PostgresStore
@@ -46,6 +49,59 @@ def test_a_postgres_database_of_the_version_before_is_brought_up_to_date(postgre
     store = PostgresStore(address)
     store.append([entry_of("ranker/a", Resumed())], 0)
     assert [record.event for record in store.read()] == [Resumed()]
+    store.close()
+
+
+def test_commits_are_durable_though_the_server_says_otherwise(postgres: Callable[[], str]) -> None:
+    address = postgres()
+    for said, meant in (("off", "on"), ("local", "on"), ("remote_apply", "remote_apply")):
+        with psycopg.connect(address, autocommit=True) as connection:
+            name = connection.info.dbname
+            connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = {said}")  # type: ignore[arg-type]
+        asked, store = [], PostgresStore(address)
+        store._passing = lambda point, store=store, asked=asked: asked.append(  # type: ignore[misc]
+            store._connections.to("write").execute("SHOW synchronous_commit").fetchone()[0]
+        )
+        store.append([entry_of("ranker/a", Resumed())], store.last())
+        store.close()
+        assert set(asked) == {meant}
+
+
+def test_a_worker_that_stands_still_within_a_transaction_does_not_stop_the_others(
+    postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_tables, "IDLE_SECONDS", 1)
+    address, go_on, begun = postgres(), Event(), Event()
+
+    def stand_still(point: str) -> None:
+        if point == "inserted":
+            begun.set()
+            go_on.wait(30)
+
+    stopped, other = PostgresStore(address, stand_still), PostgresStore(address)
+    with ThreadPoolExecutor(1) as thread:
+        writing = thread.submit(stopped.append, [entry_of("ranker/a", Frozen())], 0)
+        assert begun.wait(10)
+        before = time.monotonic()
+        other.append([entry_of("ranker/a", Resumed())], 0)
+        assert time.monotonic() - before < 5
+        go_on.set()
+        with pytest.raises(Unavailable):
+            writing.result(10)
+    assert [record.event for record in other.read()] == [Resumed()]
+    assert stopped.append([entry_of("ranker/b", Resumed())], 0).own == [2]
+    stopped.close()
+    other.close()
+
+
+def test_a_lock_is_not_waited_for_forever(postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_tables, "LOCK_SECONDS", 1)
+    store = PostgresStore(postgres())
+    with psycopg.connect(store._connections.address) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [postgres_tables.APPENDING])
+        with pytest.raises(Unavailable, match="lock timeout"):
+            store.append([entry_of("ranker/a", Resumed())], 0)
+    assert store.append([entry_of("ranker/a", Resumed())], 0).own == [1]
     store.close()
 
 
