@@ -122,7 +122,8 @@ PREFIX = "rankloop_"
 APPENDING, LEARNING, MIGRATING, SLOTS = 7_304_001, 7_304_002, 7_304_003, 7_304_100  # names of advisory locks
 TRY_LOCK = "SELECT pg_try_advisory_lock(%s)"
 MISSED_EVENTS = "SELECT seq, stream, at, body FROM rankloop_events WHERE seq > %s ORDER BY seq"
-COPY = "COPY rankloop_events (seq, stream, at, impression, body) FROM STDIN"
+COPY = "COPY rankloop_events (seq, stream, at, impression, body) FROM STDIN (FORMAT BINARY)"
+COPIED = ("int8", "text", "float8", "text", "bytea")
 KEEP = """INSERT INTO rankloop_snapshots VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (stream, number) DO UPDATE
           SET at = excluded.at, state_seq = excluded.state_seq, session = excluded.session, view = excluded.view,
               unfit = excluded.unfit, oldest_open = excluded.oldest_open
@@ -250,6 +251,7 @@ class PostgresStore(Queries):
         written = [Record(last + i, entry.entity, now, entry.event) for i, entry in enumerate(entries, 1)]
         rows = [(r.seq, r.entity, now, e.impression, e.body) for r, e in zip(written, entries)]
         with cursor.copy(COPY) as copy:  # `executemany` would leave the server without its timer for idle transactions
+            copy.set_types(COPIED)
             for row in rows:
                 copy.write_row(row)
         self._passing("inserted")
