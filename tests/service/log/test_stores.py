@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -15,7 +16,9 @@ from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.events import Frozen, Resumed
+from rankloop.service.log import recovery
+from rankloop.service.log.events import Frozen, Ranked, Record, Resumed
+from rankloop.service.log.projection import Projection
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores import postgres as postgres_tables
 from rankloop.service.log.stores.postgres import PostgresStore
@@ -142,6 +145,43 @@ def test_a_clock_that_jumps_neither_closes_a_window_nor_keeps_it_open(
         rank(client)
     with running(location) as client:
         until(lambda: report(client)["counts"]["open"] == 0, patience=5.0)
+
+
+def test_a_clock_a_day_ahead_at_a_restart_closes_nothing(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = time.time
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP | {"window": 60, "default_feedback": "not_clicked"})
+        shown = [rank(client) for _ in range(3)]
+    monkeypatch.setattr(time, "time", lambda: real() + 86400)
+    for restart in range(2):  # what is logged a day ahead does not count against those before it either
+        with running(location) as client:
+            time.sleep(0.3)
+            answer = feed(client, shown[restart]["impression"], clicks=shown[restart]["ranking"][1:2], final=True)
+            assert answer.json()["verdict"] == "closed"
+            counts = report(client)["counts"]
+            assert (counts["learned"], counts["closed"], counts["open"]) == (restart + 1, restart + 1, 2 - restart)
+
+
+def test_what_is_left_of_a_window() -> None:
+    def left(window: float, *times: float) -> list[float]:
+        """Of impressions shown at these times but for the last, which is now."""
+        *shown, now = times
+        records = [Record(seq, "ranker/a", at, Ranked(f"{seq}", [], b"", [])) for seq, at in enumerate(shown, 1)]
+        projection = Projection(None)
+        for record in records:
+            projection.apply(record)
+        store = SimpleNamespace(read=lambda entity, after: iter(records[after:]))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(recovery, "time", SimpleNamespace(time=lambda: now, monotonic=lambda: 0.0))
+            recovery.set_deadlines(projection, store, "ranker/a", window)  # type: ignore[arg-type]
+        return [impression.deadline for impression in projection.open.values()]
+
+    assert left(10, 0, 1, 4) == [6, 7]  # a quick restart: began + window - now
+    assert left(10, 0, 4, 12) == [0, 2]  # no gap is longer than the window: what was over is over
+    assert left(10, 0, 1, 1_000) == [9, 10]  # down, or a clock that was set
+    assert left(10, 0, 1, 1_000, 1_002) == [7, 8, 8]  # the same, and then a restart
+    assert left(10, 0, 1_000, 2_000) == [0, 10]  # twice is once too often
+    assert left(10, 1_000, 0, 3) == [7, 7]  # a clock that was set back
 
 
 def test_open_impressions_survive_a_restart(location: Location) -> None:
