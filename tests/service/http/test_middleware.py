@@ -137,6 +137,20 @@ def test_a_made_up_key_does_not_evade_the_rate_limit(tmp_path: Path, monkeypatch
             assert known.status_code == (200 if keys else 429)
 
 
+@pytest.mark.parametrize(("trusted", "refused"), [("", 5), ("127.0.0.1", 0), ("10.1.2.3", 5)])
+def test_an_address_is_believed_only_of_a_proxy_that_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: str, refused: int
+) -> None:
+    monkeypatch.delenv("FORWARDED_ALLOW_IPS", raising=False)
+    if trusted:
+        monkeypatch.setenv("FORWARDED_ALLOW_IPS", trusted)
+    with running(Location(tmp_path), rate=20.0) as client:
+        monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: 0.0, perf_counter=time.perf_counter))
+        claims = [{"X-Forwarded-For": f"10.0.0.{number}"} for number in range(25)]
+        statuses = [client.get("/healthz", headers=claim).status_code for claim in claims]
+    assert statuses.count(429) == refused
+
+
 def test_a_rate_below_one_lets_a_call_through_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     with running(Location(tmp_path), rate=0.5) as client:

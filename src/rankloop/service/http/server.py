@@ -5,6 +5,7 @@ import errno
 import gc
 import json
 import logging
+import os
 import signal
 import socket
 import subprocess
@@ -97,6 +98,7 @@ def _finish(workers: list[subprocess.Popen[bytes]]) -> None:
             worker.kill()
 
 
+TRUSTED = "FORWARDED_ALLOW_IPS"  # the variable of uvicorn with the proxies whose X-Forwarded-For is believed
 GRACE = 10  # seconds for calls that have begun
 CHECK_TICKS = 5  # of 0.1 seconds each, between two checks of the connections
 SWITCH = 0.0005  # seconds: the thread that has waited for the disk gets its turn soon
@@ -171,6 +173,7 @@ def make_server(
         port=settings.port,
         http=partial(TimedProtocol, max_connections=connection_limit(settings.max_connections)),  # type: ignore[arg-type]
         ws="none",
+        proxy_headers=TRUSTED in os.environ,  # else a caller could say that it is many, and evade the rate limit
         log_config=None,
         access_log=False,
         server_header=False,
