@@ -174,7 +174,7 @@ class Service:
             ranked = runtime.rank(request, impression)
         ranked.user, ranked.session = body.user, body.session
         try:
-            applied = await self.append(runtime.entity, ranked)
+            applied = await self.append(runtime.entity, ranked, once=key is not None)
         finally:
             if isinstance(runtime, RankerRuntime):
                 runtime.unlogged.pop(impression, None)
@@ -452,12 +452,12 @@ class Service:
         """Whether nothing is to be logged for it now."""
         return entity in self._held
 
-    async def append(self, entity: str, event: Any) -> Applied:
-        """Log an event, and wait until it is durable and applied."""
+    async def append(self, entity: str, event: Any, once: bool = False) -> Applied:
+        """Log an event, and wait until it is durable and applied; `once`: unless the log has its impression already."""
         while entity in self._held:
             await self._held[entity].wait()
-        applied: Applied = await self.log.append(entry_of(entity, event))
-        return applied
+        applied: Applied | None = await self.log.append(entry_of(entity, event, once=once))
+        return applied or Applied(Outcome("repeated"))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Work that nobody waits for; it is cancelled when the service closes."""

@@ -14,7 +14,7 @@ from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Unavailable
 from rankloop.service.log.events import Entry, Record
 from rankloop.service.log.stores.base import LOG, MISSED, Publication, Written
-from rankloop.service.log.stores.queries import Queries, records_of
+from rankloop.service.log.stores.queries import Queries, numbers_of, records_of
 
 CHANNEL = "rankloop"
 NOTIFY = "SELECT pg_notify(%s, %s)"
@@ -123,6 +123,7 @@ APPENDING, LEARNING, MIGRATING, SLOTS = 7_304_001, 7_304_002, 7_304_003, 7_304_1
 TRY_LOCK = "SELECT pg_try_advisory_lock(%s)"
 MISSED_EVENTS = "SELECT seq, stream, at, body FROM rankloop_events WHERE seq > %s ORDER BY seq"
 COPY = "COPY rankloop_events (seq, stream, at, impression, body) FROM STDIN (FORMAT BINARY)"
+KNOWN = "SELECT DISTINCT stream, impression FROM rankloop_events WHERE impression = ANY(%s)"
 COPIED = ("int8", "text", "float8", "text", "bytea")
 KEEP = """INSERT INTO rankloop_snapshots VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (stream, number) DO UPDATE
           SET at = excluded.at, state_seq = excluded.state_seq, session = excluded.session, view = excluded.view,
@@ -248,8 +249,10 @@ class PostgresStore(Queries):
         if not entries:
             return Written(missed, [])
         now, last = time.time(), missed[-1].seq if missed else after
-        written = [Record(last + i, entry.entity, now, entry.event) for i, entry in enumerate(entries, 1)]
-        rows = [(r.seq, r.entity, now, e.impression, e.body) for r, e in zip(written, entries)]
+        numbers = numbers_of(entries, last, self._known(cursor, entries))
+        numbered = [(number, entry) for number, entry in zip(numbers, entries) if number]
+        written = [Record(number, entry.entity, now, entry.event) for number, entry in numbered]
+        rows = [(number, entry.entity, now, entry.impression, entry.body) for number, entry in numbered]
         with cursor.copy(COPY) as copy:  # `executemany` would leave the server without its timer for idle transactions
             copy.set_types(COPIED)
             for row in rows:
@@ -260,7 +263,12 @@ class PostgresStore(Queries):
             self._passing("snapshot")
         cursor.execute(NOTIFY, [CHANNEL, LOG])
         self._passing("commit")
-        return Written([*missed, *written], [record.seq for record in written])
+        return Written([*missed, *written], numbers)
+
+    def _known(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> set[tuple[str, str]]:
+        """Which impressions are in the log, of those that are to be there once; nobody else appends meanwhile."""
+        names = [entry.impression for entry in entries if entry.once]
+        return set(cursor.execute(KNOWN, [names]).fetchall()) if names else set()
 
     def _taken_slot(self) -> int:
         """The lowest number that no other worker has: each draws from a generator of its own."""

@@ -1,10 +1,10 @@
 """What is asked of a log, in SQL that both databases understand; an adapter says how a query is put."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, ClassVar
 
-from rankloop.service.log.events import Record, Snapshot, decode
+from rankloop.service.log.events import Entry, Record, Snapshot, decode
 
 PAGE = 2000  # records read at a time
 SNAPSHOT = "stream, number, state_seq, session, view, unfit, oldest_open"
@@ -62,6 +62,24 @@ class Queries(ABC):
         limit = "" if most is None else f" LIMIT {most}"
         query = f"SELECT seq, stream, at, body FROM {self.prefix}events WHERE {where} ORDER BY seq{limit}"
         return records_of(self.rows(query, values))
+
+
+def numbers_of(entries: Sequence[Entry], last: int, known: Collection[tuple[str, str]]) -> list[int]:
+    """The number that each entry gets after the last one; 0 for what is to be written once and is known already.
+
+    `known` are entities with impressions; of two entries with one key in a batch the first is written.
+    """
+    numbers, taken = [], set(known)
+    for entry in entries:
+        key = entry.entity, entry.impression or ""
+        if entry.once and key in taken:
+            numbers.append(0)
+            continue
+        if entry.once:
+            taken.add(key)
+        last += 1
+        numbers.append(last)
+    return numbers
 
 
 def records_of(rows: Sequence[Any]) -> list[Record]:
