@@ -124,6 +124,7 @@ class Service:
             with suppress(asyncio.CancelledError):
                 await task
         for runtime in self.rankers.values():
+            runtime.give_up()
             await runtime.drained()
             if self.is_leader and not runtime.catching_up:
                 await write_last_snapshot(self, runtime)
