@@ -39,7 +39,7 @@ from rankloop.service.log.events import (
     comparison_entity,
     ranker_entity,
 )
-from rankloop.service.log.projection import OpenImpression, Outcome, Projection
+from rankloop.service.log.projection import OpenImpression, Outcome, Projection, memory_of
 from rankloop.service.log.recovery import (
     catalogue_reader,
     first_record,
@@ -100,6 +100,8 @@ class Service:
         self.ready = False
         self.is_leader = not store.shared
         self.due: asyncio.Queue[Entry] = asyncio.Queue()
+        self.open_bytes = 0  # of memory that open impressions take
+        self._unlogged_bytes = 0  # the same of rankings on their way to the log
         self._held: dict[str, asyncio.Event] = {}  # entities whose past is being changed, until it is done
         self._tasks: list[asyncio.Task[None]] = []
         self._spawned: set[asyncio.Task[None]] = set()
@@ -169,19 +171,29 @@ class Service:
         if len(runtime.projection.open) >= self.settings.max_open:
             waiting = len(runtime.projection.open)
             raise Unavailable(f"{waiting} impressions wait for feedback, which is the limit; try again later")
+        self._check_memory(request.features.nbytes)
         if isinstance(runtime, RankerRuntime):
             ranked = runtime.rank(request, impression, compared)
         else:
             ranked = runtime.rank(request, impression)
         ranked.user, ranked.session = body.user, body.session
+        size = memory_of(ranked)
+        self._unlogged_bytes += size
         try:
             applied = await self.append(runtime.entity, ranked, once=key is not None)
         finally:
+            self._unlogged_bytes -= size
             if isinstance(runtime, RankerRuntime):
                 runtime.unlogged.pop(impression, None)
         if applied.outcome.verdict == "repeated":  # the same request, twice at the same moment
             ranked = _same_request(await self._ranked_before(runtime, impression) or ranked, request)
         return _answer(ranked)
+
+    def _check_memory(self, features: int) -> None:
+        """Refuse what would take too much memory, together with all that waits for feedback or for the log."""
+        taken = self.open_bytes + self._unlogged_bytes
+        if taken + 2 * features > self.settings.max_open_bytes:
+            raise Unavailable(f"impressions that wait for feedback take {taken} bytes, near the limit; try again later")
 
     async def _request(self, runtime: Runtime, body: RankBody) -> QueryRequest:
         """What is asked; a field or a row that is not known here may be a moment old, and known to another worker."""
@@ -381,6 +393,7 @@ class Service:
         runtime.trains, runtime.curve = before.trains, before.curve
         runtime.publish(runtime.published, before.serving.snapshot()[1])
         self.rankers[name] = runtime
+        self.open_bytes += runtime.projection.open_bytes - before.projection.open_bytes
         for comparison in self.comparisons.values():
             comparison.replace(before, runtime)
         await asyncio.to_thread(before.stop)
@@ -483,7 +496,9 @@ class Service:
         if isinstance(event, CatalogueChanged):
             return self._change_catalogue(name, record.seq, event)
         runtime: Runtime = self.comparisons[name] if kind == "experiment" else self.rankers[name]
+        before = runtime.projection.open_bytes
         outcome = runtime.projection.apply(record)
+        self.open_bytes += runtime.projection.open_bytes - before
         if isinstance(event, Ranked) and outcome.verdict == "shown":
             runtime.projection.open[event.impression].deadline = time.monotonic() + runtime.body.window
         if isinstance(runtime, ComparisonRuntime):
@@ -526,6 +541,8 @@ class Service:
             if kind == "experiment":
                 entity = comparison_entity(name)
                 self.comparisons[name] = restored_comparison(entity, self.store, last, self.rankers)
+        runtimes: list[Runtime] = [*self.rankers.values(), *self.comparisons.values()]
+        self.open_bytes = sum(runtime.projection.open_bytes for runtime in runtimes)
         return last
 
 

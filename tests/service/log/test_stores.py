@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -21,9 +22,12 @@ from rankloop.service.log.events import Frozen, Ranked, Record, Resumed
 from rankloop.service.log.projection import Projection
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores import postgres as postgres_tables
+from rankloop.service.log.stores import queries
+from rankloop.service.log.stores.open import open_store
 from rankloop.service.log.stores.postgres import PostgresStore
 from rankloop.service.log.stores.sqlite import MIGRATIONS, SqliteStore
 from rankloop.service.log.writer import entry_of
+from rankloop.service.settings import Settings
 
 
 def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Path) -> None:
@@ -182,6 +186,28 @@ def test_what_is_left_of_a_window() -> None:
     assert left(10, 0, 1, 1_000, 1_002) == [7, 8, 8]  # the same, and then a restart
     assert left(10, 0, 1_000, 2_000) == [0, 10]  # twice is once too often
     assert left(10, 1_000, 0, 3) == [7, 7]  # a clock that was set back
+
+
+def test_a_log_of_large_events_is_read_a_few_at_a_time(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(Settings(data=location.data, store=location.store))
+    events = [Ranked(f"{number}", [], bytes(10_000 * (number % 3)), []) for number in range(30)]
+    store.append([entry_of("ranker/a", event) for event in events], 0)
+    read, sizes = store.rows, []  # type: ignore[attr-defined]
+
+    def noted(*arguments: Any) -> Any:
+        rows = read(*arguments)
+        sizes.append([len(row[-1]) for row in rows])
+        return rows
+
+    store.rows = noted  # type: ignore[attr-defined]
+    for page, page_bytes in ((2000, 16_000_000), (2000, 45_000), (2000, 1), (7, 45_000), (7, 16_000_000), (30, 10**9)):
+        monkeypatch.setattr(queries, "PAGE", page)
+        monkeypatch.setattr(queries, "PAGE_BYTES", page_bytes)
+        sizes.clear()
+        assert [record.event for record in store.read("ranker/a", 0, 30)] == events
+        assert [record.seq for record in store.read(None, 3, 20)] == list(range(4, 21))
+        assert all(len(page_sizes) <= page and sum(page_sizes[:-1]) < page_bytes for page_sizes in sizes)
+    store.close()
 
 
 def test_open_impressions_survive_a_restart(location: Location) -> None:
