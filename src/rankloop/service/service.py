@@ -39,7 +39,7 @@ from rankloop.service.log.events import (
     comparison_entity,
     ranker_entity,
 )
-from rankloop.service.log.projection import OpenImpression, Outcome, Projection, memory_of
+from rankloop.service.log.projection import OpenImpression, Outcome, Projection
 from rankloop.service.log.recovery import (
     catalogue_reader,
     first_record,
@@ -53,7 +53,7 @@ from rankloop.service.log.writer import LogWriter, entry_of
 from rankloop.service.ranker.comparison import ComparisonRuntime, check_comparison
 from rankloop.service.ranker.config import RankerConfig, check_new, config_of, config_of_session, named_model
 from rankloop.service.ranker.explanation import explanation_of, recent_weights
-from rankloop.service.ranker.feedback import check_complete, merged, received_feedback
+from rankloop.service.ranker.feedback import check_complete, fingerprint, merged, received_feedback
 from rankloop.service.ranker.named_requests import catalogue_changes, named_request, same_values
 from rankloop.service.ranker.runtime import RankerRuntime
 from rankloop.service.ranker.schema_changes import next_schema
@@ -171,13 +171,13 @@ class Service:
         if len(runtime.projection.open) >= self.settings.max_open:
             waiting = len(runtime.projection.open)
             raise Unavailable(f"{waiting} impressions wait for feedback, which is the limit; try again later")
-        self._check_memory(request.features.nbytes)
+        size = 2 * request.features.nbytes  # most of what it will take
+        self._check_memory(size)
         if isinstance(runtime, RankerRuntime):
             ranked = runtime.rank(request, impression, compared)
         else:
             ranked = runtime.rank(request, impression)
         ranked.user, ranked.session = body.user, body.session
-        size = memory_of(ranked)
         self._unlogged_bytes += size
         try:
             applied = await self.append(runtime.entity, ranked, once=key is not None)
@@ -189,10 +189,10 @@ class Service:
             ranked = _same_request(await self._ranked_before(runtime, impression) or ranked, request)
         return _answer(ranked)
 
-    def _check_memory(self, features: int) -> None:
+    def _check_memory(self, size: int) -> None:
         """Refuse what would take too much memory, together with all that waits for feedback or for the log."""
         taken = self.open_bytes + self._unlogged_bytes
-        if taken + 2 * features > self.settings.max_open_bytes:
+        if taken + size > self.settings.max_open_bytes:
             raise Unavailable(f"impressions that wait for feedback take {taken} bytes, near the limit; try again later")
 
     async def _request(self, runtime: Runtime, body: RankBody) -> QueryRequest:
@@ -222,7 +222,7 @@ class Service:
         if impression is None:
             return await self._no_longer_open(runtime, body)
         feedback = received_feedback(body, impression.ranked, runtime.config)
-        if feedback.fingerprint in impression.received:
+        if fingerprint(feedback) in impression.received:
             return "repeated"
         if time.monotonic() > impression.deadline:
             self._refuse_late(runtime.entity, body.impression)
@@ -243,7 +243,7 @@ class Service:
         if impression is None:
             self.unknown[entity] = self.unknown.get(entity, 0) + 1
             raise NotFound(f"there is no impression {name!r}")
-        if received_feedback(body, impression.ranked, runtime.config).fingerprint in impression.received:
+        if fingerprint(received_feedback(body, impression.ranked, runtime.config)) in impression.received:
             return "repeated"
         return self._refuse_late(entity, name)
 

@@ -1,7 +1,5 @@
 """The events of the log: everything that a state depends on, in the order in which it counts; and its snapshots."""
 
-import hashlib
-from array import array
 from typing import Any, NamedTuple
 
 import msgspec
@@ -76,13 +74,6 @@ class FeedbackReceived(Event, tag="fed"):
     items: list[int] = []
     values: list[float] = []
     final: bool = False
-
-    @property
-    def fingerprint(self) -> bytes:
-        """Equal for the same feedback on the same impression, and small, since an impression may get much of it."""
-        values = array("d", [value + 0.0 for value in self.values])  # 0.0 where it is -0.0
-        head = f"{self.kind} {self.final} {len(self.items)} ".encode()
-        return hashlib.blake2b(head + array("q", self.items).tobytes() + values.tobytes(), digest_size=16).digest()
 
 
 class Closed(Event, tag="closed"):

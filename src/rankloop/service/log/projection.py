@@ -30,7 +30,7 @@ from rankloop.service.log.events import (
     Snapshotted,
 )
 from rankloop.service.ranker.config import RankerConfig
-from rankloop.service.ranker.feedback import merged
+from rankloop.service.ranker.feedback import fingerprint, merged
 from rankloop.service.ranker.trainer import Evolution, Lesson, LoggedDecision, Rollback, SnapshotMark, Step
 
 TEAM_DRAFT = "team_draft"
@@ -268,14 +268,14 @@ class Projection:
         impression = self.open.get(feedback.impression)
         if impression is None:
             return "late"
-        fingerprint = feedback.fingerprint
-        if fingerprint in impression.received:
+        known_by = fingerprint(feedback)
+        if known_by in impression.received:
             return "repeated"
         try:
             impression.feedback = merged(impression.feedback, feedback)
         except IncompatibleFeedback:
             return "refused"
-        impression.received.add(fingerprint)
+        impression.received.add(known_by)
         return "taken"
 
     def _close(self, impression: OpenImpression, seq: int) -> Outcome:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from threading import Condition, Thread
 from typing import Any
 
@@ -30,6 +30,24 @@ def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None, onc
     except (msgspec.MsgspecError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise InvalidInput(f"this cannot be written to the log: {error}") from None
     return Entry(entity, event, body, getattr(event, "impression", None), snapshot, once)
+
+
+def numbers_of(entries: Sequence[Entry], last: int, known: Collection[tuple[str, str]]) -> list[int]:
+    """The number that each entry gets after the last one; 0 for what is to be written once and is known already.
+
+    `known` are entities with impressions; of two entries with one key in a batch the first is written.
+    """
+    numbers, taken = [], set(known)
+    for entry in entries:
+        key = entry.entity, entry.impression or ""
+        if entry.once and key in taken:
+            numbers.append(0)
+            continue
+        if entry.once:
+            taken.add(key)
+        last += 1
+        numbers.append(last)
+    return numbers
 
 
 class LogWriter:

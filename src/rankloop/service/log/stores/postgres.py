@@ -14,7 +14,8 @@ from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Unavailable
 from rankloop.service.log.events import Entry, Record
 from rankloop.service.log.stores.base import LOG, MISSED, Publication, Written
-from rankloop.service.log.stores.queries import Queries, numbers_of, records_of
+from rankloop.service.log.stores.queries import Queries, records_of
+from rankloop.service.log.writer import numbers_of
 
 CHANNEL = "rankloop"
 NOTIFY = "SELECT pg_notify(%s, %s)"

@@ -1,10 +1,10 @@
 """What is asked of a log, in SQL that both databases understand; an adapter says how a query is put."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from rankloop.service.log.events import Entry, Record, Snapshot, decode
+from rankloop.service.log.events import Record, Snapshot, decode
 
 PAGE = 2000  # records read at a time
 PAGE_BYTES = 16_000_000  # the same in bytes: of rankings with many features only a few are read at a time
@@ -68,24 +68,6 @@ class Queries(ABC):
     def _records(self, where: str, values: Sequence[Any]) -> list[Record]:
         query = f"SELECT seq, stream, at, body FROM {self.prefix}events WHERE {where} ORDER BY seq"
         return records_of(self.rows(query, values))
-
-
-def numbers_of(entries: Sequence[Entry], last: int, known: Collection[tuple[str, str]]) -> list[int]:
-    """The number that each entry gets after the last one; 0 for what is to be written once and is known already.
-
-    `known` are entities with impressions; of two entries with one key in a batch the first is written.
-    """
-    numbers, taken = [], set(known)
-    for entry in entries:
-        key = entry.entity, entry.impression or ""
-        if entry.once and key in taken:
-            numbers.append(0)
-            continue
-        if entry.once:
-            taken.add(key)
-        last += 1
-        numbers.append(last)
-    return numbers
 
 
 def records_of(rows: Sequence[Any]) -> list[Record]:

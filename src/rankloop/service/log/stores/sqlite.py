@@ -15,7 +15,8 @@ from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Unavailable
 from rankloop.service.log.events import Entry, Record, Snapshot
 from rankloop.service.log.stores.base import Written
-from rankloop.service.log.stores.queries import Queries, numbers_of, records_of
+from rankloop.service.log.stores.queries import Queries, records_of
+from rankloop.service.log.writer import numbers_of
 
 FILE = "rankloop.db"
 WAITING = 10  # seconds, for whoever else holds a lock of the file
