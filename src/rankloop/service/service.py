@@ -53,7 +53,7 @@ from rankloop.service.log.writer import LogWriter, entry_of
 from rankloop.service.ranker.comparison import ComparisonRuntime, check_comparison
 from rankloop.service.ranker.config import RankerConfig, check_new, config_of, config_of_session, named_model
 from rankloop.service.ranker.explanation import explanation_of, recent_weights
-from rankloop.service.ranker.feedback import check_complete, merged, received_feedback
+from rankloop.service.ranker.feedback import check_complete, fingerprint, merged, received_feedback
 from rankloop.service.ranker.named_requests import catalogue_changes, named_request, same_values
 from rankloop.service.ranker.runtime import RankerRuntime
 from rankloop.service.ranker.schema_changes import next_schema
@@ -100,6 +100,8 @@ class Service:
         self.ready = False
         self.is_leader = not store.shared
         self.due: asyncio.Queue[Entry] = asyncio.Queue()
+        self.open_bytes = 0  # of memory that open impressions take
+        self._unlogged_bytes = 0  # the same of rankings on their way to the log
         self._held: dict[str, asyncio.Event] = {}  # entities whose past is being changed, until it is done
         self._tasks: list[asyncio.Task[None]] = []
         self._spawned: set[asyncio.Task[None]] = set()
@@ -124,6 +126,7 @@ class Service:
             with suppress(asyncio.CancelledError):
                 await task
         for runtime in self.rankers.values():
+            runtime.give_up()
             await runtime.drained()
             if self.is_leader and not runtime.catching_up:
                 await write_last_snapshot(self, runtime)
@@ -168,19 +171,29 @@ class Service:
         if len(runtime.projection.open) >= self.settings.max_open:
             waiting = len(runtime.projection.open)
             raise Unavailable(f"{waiting} impressions wait for feedback, which is the limit; try again later")
+        size = 2 * request.features.nbytes  # most of what it will take
+        self._check_memory(size)
         if isinstance(runtime, RankerRuntime):
             ranked = runtime.rank(request, impression, compared)
         else:
             ranked = runtime.rank(request, impression)
         ranked.user, ranked.session = body.user, body.session
+        self._unlogged_bytes += size
         try:
-            applied = await self.append(runtime.entity, ranked)
+            applied = await self.append(runtime.entity, ranked, once=key is not None)
         finally:
+            self._unlogged_bytes -= size
             if isinstance(runtime, RankerRuntime):
                 runtime.unlogged.pop(impression, None)
         if applied.outcome.verdict == "repeated":  # the same request, twice at the same moment
             ranked = _same_request(await self._ranked_before(runtime, impression) or ranked, request)
         return _answer(ranked)
+
+    def _check_memory(self, size: int) -> None:
+        """Refuse what would take too much memory, together with all that waits for feedback or for the log."""
+        taken = self.open_bytes + self._unlogged_bytes
+        if taken + size > self.settings.max_open_bytes:
+            raise Unavailable(f"impressions that wait for feedback take {taken} bytes, near the limit; try again later")
 
     async def _request(self, runtime: Runtime, body: RankBody) -> QueryRequest:
         """What is asked; a field or a row that is not known here may be a moment old, and known to another worker."""
@@ -209,7 +222,7 @@ class Service:
         if impression is None:
             return await self._no_longer_open(runtime, body)
         feedback = received_feedback(body, impression.ranked, runtime.config)
-        if feedback in impression.received:
+        if fingerprint(feedback) in impression.received:
             return "repeated"
         if time.monotonic() > impression.deadline:
             self._refuse_late(runtime.entity, body.impression)
@@ -226,11 +239,11 @@ class Service:
     async def _no_longer_open(self, runtime: Runtime, body: FeedbackBody) -> str:
         """Was it closed, and perhaps by this very feedback, whose answer was lost? Then it is not learned again."""
         entity, name = runtime.entity, body.impression[:MAX_NAME_LENGTH]
-        impression = _before_closing(await asyncio.to_thread(self.store.of_impression, entity, name))
+        impression = await asyncio.to_thread(lambda: _before_closing(self.store.of_impression(entity, name)))
         if impression is None:
             self.unknown[entity] = self.unknown.get(entity, 0) + 1
             raise NotFound(f"there is no impression {name!r}")
-        if received_feedback(body, impression.ranked, runtime.config) in impression.received:
+        if fingerprint(received_feedback(body, impression.ranked, runtime.config)) in impression.received:
             return "repeated"
         return self._refuse_late(entity, name)
 
@@ -380,6 +393,7 @@ class Service:
         runtime.trains, runtime.curve = before.trains, before.curve
         runtime.publish(runtime.published, before.serving.snapshot()[1])
         self.rankers[name] = runtime
+        self.open_bytes += runtime.projection.open_bytes - before.projection.open_bytes
         for comparison in self.comparisons.values():
             comparison.replace(before, runtime)
         await asyncio.to_thread(before.stop)
@@ -452,12 +466,12 @@ class Service:
         """Whether nothing is to be logged for it now."""
         return entity in self._held
 
-    async def append(self, entity: str, event: Any) -> Applied:
-        """Log an event, and wait until it is durable and applied."""
+    async def append(self, entity: str, event: Any, once: bool = False) -> Applied:
+        """Log an event, and wait until it is durable and applied; `once`: unless the log has its impression already."""
         while entity in self._held:
             await self._held[entity].wait()
-        applied: Applied = await self.log.append(entry_of(entity, event))
-        return applied
+        applied: Applied | None = await self.log.append(entry_of(entity, event, once=once))
+        return applied or Applied(Outcome("repeated"))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Work that nobody waits for; it is cancelled when the service closes."""
@@ -482,7 +496,9 @@ class Service:
         if isinstance(event, CatalogueChanged):
             return self._change_catalogue(name, record.seq, event)
         runtime: Runtime = self.comparisons[name] if kind == "experiment" else self.rankers[name]
+        before = runtime.projection.open_bytes
         outcome = runtime.projection.apply(record)
+        self.open_bytes += runtime.projection.open_bytes - before
         if isinstance(event, Ranked) and outcome.verdict == "shown":
             runtime.projection.open[event.impression].deadline = time.monotonic() + runtime.body.window
         if isinstance(runtime, ComparisonRuntime):
@@ -525,6 +541,8 @@ class Service:
             if kind == "experiment":
                 entity = comparison_entity(name)
                 self.comparisons[name] = restored_comparison(entity, self.store, last, self.rankers)
+        runtimes: list[Runtime] = [*self.rankers.values(), *self.comparisons.values()]
+        self.open_bytes = sum(runtime.projection.open_bytes for runtime in runtimes)
         return last
 
 

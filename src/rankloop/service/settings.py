@@ -3,6 +3,7 @@
 import hmac
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +11,19 @@ from rankloop.core.errors import InvalidInput
 
 ROLES = ("rank", "admin")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-LIMITS = ("body", "items", "batch", "rankers", "open", "state", "rate")
+LIMITS = ("body", "items", "batch", "rankers", "open", "open_bytes", "state", "rate", "connections")
+
+
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def half_of_memory() -> int:
+    """Half of the bytes that this process may have: of the machine, or of the container where that is less."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for file in map(Path, CGROUP_LIMITS):
+        with suppress(OSError, ValueError):  # there is none, or it says "max"
+            found.append(int(file.read_text()))
+    return min(found) // 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +40,10 @@ class Settings:
     max_batch: int = 200  # requests per batch
     max_rankers: int = 1_000
     max_open: int = 200_000  # impressions that wait for feedback, per ranker
+    max_open_bytes: int = field(default_factory=half_of_memory)  # that these take, of all rankers, in each process
     max_state: int = 64_000_000  # bytes that a learner begins with
     rate: float = 10_000.0  # requests per second and client
+    max_connections: int = 10_000  # at once, of each process
     workers: int = 1
     keep_days: float | None = None  # older events move to Parquet in the data folder; None: never
 

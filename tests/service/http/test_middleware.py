@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 from tests.service.cases import SHOP, Location, items, running
 
 from rankloop.core.errors import Conflict, InvalidInput
 from rankloop.service.http import middleware as gate
+from rankloop.service.http.metrics import Metrics
+from rankloop.service.http.middleware import AccessMiddleware
+from rankloop.service.http.problems import problem, response_of
 from rankloop.service.log.stores.sqlite import SqliteStore
 from rankloop.service.settings import Settings, keys_from
 
@@ -131,6 +137,20 @@ def test_a_made_up_key_does_not_evade_the_rate_limit(tmp_path: Path, monkeypatch
             assert known.status_code == (200 if keys else 429)
 
 
+@pytest.mark.parametrize(("trusted", "refused"), [("", 5), ("127.0.0.1", 0), ("10.1.2.3", 5)])
+def test_an_address_is_believed_only_of_a_proxy_that_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: str, refused: int
+) -> None:
+    monkeypatch.delenv("FORWARDED_ALLOW_IPS", raising=False)
+    if trusted:
+        monkeypatch.setenv("FORWARDED_ALLOW_IPS", trusted)
+    with running(Location(tmp_path), rate=20.0) as client:
+        monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: 0.0, perf_counter=time.perf_counter))
+        claims = [{"X-Forwarded-For": f"10.0.0.{number}"} for number in range(25)]
+        statuses = [client.get("/healthz", headers=claim).status_code for claim in claims]
+    assert statuses.count(429) == refused
+
+
 def test_a_rate_below_one_lets_a_call_through_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     with running(Location(tmp_path), rate=0.5) as client:
@@ -140,6 +160,32 @@ def test_a_rate_below_one_lets_a_call_through_now_and_then(tmp_path: Path, monke
             now[0] = second
             statuses.append(client.get("/healthz").status_code)
     assert statuses == [200, 429, 200, 429, 200]
+
+
+def test_made_up_paths_are_not_kept(tmp_path: Path) -> None:
+    async def nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+        await response_of(problem(404, "not-found", ""))(scope, receive, send)
+
+    async def send(message: Message) -> None:
+        pass
+
+    async def ask(count: int) -> None:
+        for number in range(count):
+            name = f"{number}" * 1000
+            for path in (f"/{name}", f"/rankers/{name}/rank", f"/page/{name}"):
+                await whole(_scope(path), send, send)  # type: ignore[arg-type]
+
+    whole = AccessMiddleware(nowhere, Settings(data=tmp_path), Metrics())
+    asyncio.run(ask(10))
+    tracemalloc.start()
+    asyncio.run(ask(1000))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 300_000  # of 9 MB of paths
+
+
+def _scope(path: str) -> Scope:
+    return {"type": "http", "method": "POST", "path": path, "headers": [], "client": ("127.0.0.1", 1)}
 
 
 def test_two_processes_cannot_share_a_file(tmp_path: Path) -> None:

@@ -5,19 +5,29 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.core.errors import Conflict
-from rankloop.service.log.events import Resumed
+from rankloop.service.errors import Unavailable
+from rankloop.service.log import recovery
+from rankloop.service.log.events import Frozen, Ranked, Record, Resumed
+from rankloop.service.log.projection import Projection
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores import postgres as postgres_tables
+from rankloop.service.log.stores import queries
+from rankloop.service.log.stores.open import open_store
 from rankloop.service.log.stores.postgres import PostgresStore
 from rankloop.service.log.stores.sqlite import MIGRATIONS, SqliteStore
 from rankloop.service.log.writer import entry_of
+from rankloop.service.settings import Settings
 
 
 def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Path) -> None:
@@ -46,6 +56,59 @@ def test_a_postgres_database_of_the_version_before_is_brought_up_to_date(postgre
     store = PostgresStore(address)
     store.append([entry_of("ranker/a", Resumed())], 0)
     assert [record.event for record in store.read()] == [Resumed()]
+    store.close()
+
+
+def test_commits_are_durable_though_the_server_says_otherwise(postgres: Callable[[], str]) -> None:
+    address = postgres()
+    for said, meant in (("off", "on"), ("local", "on"), ("remote_apply", "remote_apply")):
+        with psycopg.connect(address, autocommit=True) as connection:
+            name = connection.info.dbname
+            connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = {said}")  # type: ignore[arg-type]
+        asked, store = [], PostgresStore(address)
+        store._passing = lambda point, store=store, asked=asked: asked.append(  # type: ignore[misc]
+            store._connections.to("write").execute("SHOW synchronous_commit").fetchone()[0]
+        )
+        store.append([entry_of("ranker/a", Resumed())], store.last())
+        store.close()
+        assert set(asked) == {meant}
+
+
+def test_a_worker_that_stands_still_within_a_transaction_does_not_stop_the_others(
+    postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_tables, "IDLE_SECONDS", 1)
+    address, go_on, begun = postgres(), Event(), Event()
+
+    def stand_still(point: str) -> None:
+        if point == "inserted":
+            begun.set()
+            go_on.wait(30)
+
+    stopped, other = PostgresStore(address, stand_still), PostgresStore(address)
+    with ThreadPoolExecutor(1) as thread:
+        writing = thread.submit(stopped.append, [entry_of("ranker/a", Frozen())], 0)
+        assert begun.wait(10)
+        before = time.monotonic()
+        other.append([entry_of("ranker/a", Resumed())], 0)
+        assert time.monotonic() - before < 5
+        go_on.set()
+        with pytest.raises(Unavailable):
+            writing.result(10)
+    assert [record.event for record in other.read()] == [Resumed()]
+    assert stopped.append([entry_of("ranker/b", Resumed())], 0).own == [2]
+    stopped.close()
+    other.close()
+
+
+def test_a_lock_is_not_waited_for_forever(postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_tables, "LOCK_SECONDS", 1)
+    store = PostgresStore(postgres())
+    with psycopg.connect(store._connections.address) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [postgres_tables.APPENDING])
+        with pytest.raises(Unavailable, match="lock timeout"):
+            store.append([entry_of("ranker/a", Resumed())], 0)
+    assert store.append([entry_of("ranker/a", Resumed())], 0).own == [1]
     store.close()
 
 
@@ -86,6 +149,65 @@ def test_a_clock_that_jumps_neither_closes_a_window_nor_keeps_it_open(
         rank(client)
     with running(location) as client:
         until(lambda: report(client)["counts"]["open"] == 0, patience=5.0)
+
+
+def test_a_clock_a_day_ahead_at_a_restart_closes_nothing(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = time.time
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP | {"window": 60, "default_feedback": "not_clicked"})
+        shown = [rank(client) for _ in range(3)]
+    monkeypatch.setattr(time, "time", lambda: real() + 86400)
+    for restart in range(2):  # what is logged a day ahead does not count against those before it either
+        with running(location) as client:
+            time.sleep(0.3)
+            answer = feed(client, shown[restart]["impression"], clicks=shown[restart]["ranking"][1:2], final=True)
+            assert answer.json()["verdict"] == "closed"
+            counts = report(client)["counts"]
+            assert (counts["learned"], counts["closed"], counts["open"]) == (restart + 1, restart + 1, 2 - restart)
+
+
+def test_what_is_left_of_a_window() -> None:
+    def left(window: float, *times: float) -> list[float]:
+        """Of impressions shown at these times but for the last, which is now."""
+        *shown, now = times
+        records = [Record(seq, "ranker/a", at, Ranked(f"{seq}", [], b"", [])) for seq, at in enumerate(shown, 1)]
+        projection = Projection(None)
+        for record in records:
+            projection.apply(record)
+        store = SimpleNamespace(read=lambda entity, after: iter(records[after:]))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(recovery, "time", SimpleNamespace(time=lambda: now, monotonic=lambda: 0.0))
+            recovery.set_deadlines(projection, store, "ranker/a", window)  # type: ignore[arg-type]
+        return [impression.deadline for impression in projection.open.values()]
+
+    assert left(10, 0, 1, 4) == [6, 7]  # a quick restart: began + window - now
+    assert left(10, 0, 4, 12) == [0, 2]  # no gap is longer than the window: what was over is over
+    assert left(10, 0, 1, 1_000) == [9, 10]  # down, or a clock that was set
+    assert left(10, 0, 1, 1_000, 1_002) == [7, 8, 8]  # the same, and then a restart
+    assert left(10, 0, 1_000, 2_000) == [0, 10]  # twice is once too often
+    assert left(10, 1_000, 0, 3) == [7, 7]  # a clock that was set back
+
+
+def test_a_log_of_large_events_is_read_a_few_at_a_time(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(Settings(data=location.data, store=location.store))
+    events = [Ranked(f"{number}", [], bytes(10_000 * (number % 3)), []) for number in range(30)]
+    store.append([entry_of("ranker/a", event) for event in events], 0)
+    read, sizes = store.rows, []  # type: ignore[attr-defined]
+
+    def noted(*arguments: Any) -> Any:
+        rows = read(*arguments)
+        sizes.append([len(row[-1]) for row in rows])
+        return rows
+
+    store.rows = noted  # type: ignore[attr-defined]
+    for page, page_bytes in ((2000, 16_000_000), (2000, 45_000), (2000, 1), (7, 45_000), (7, 16_000_000), (30, 10**9)):
+        monkeypatch.setattr(queries, "PAGE", page)
+        monkeypatch.setattr(queries, "PAGE_BYTES", page_bytes)
+        sizes.clear()
+        assert [record.event for record in store.read("ranker/a", 0, 30)] == events
+        assert [record.seq for record in store.read(None, 3, 20)] == list(range(4, 21))
+        assert all(len(page_sizes) <= page and sum(page_sizes[:-1]) < page_bytes for page_sizes in sizes)
+    store.close()
 
 
 def test_open_impressions_survive_a_restart(location: Location) -> None:

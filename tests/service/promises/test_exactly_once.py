@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Location, feed, learn, rank, report, running, until
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.service.log.replay import replayed
 
@@ -104,3 +107,35 @@ def test_reordered_and_duplicated_feedback_replays_to_the_same_bits(location: Lo
     (result,) = replayed(location.records())
     assert result.differing == ()
     assert (result.learned, result.checked) == (17, 17 // 3 + 1)
+
+
+def test_a_request_that_was_held_up_until_its_twin_had_closed_is_not_learned_again(location: Location) -> None:
+    """Both look for the key and find nothing, at two workers or at one, and one is logged after the other closed."""
+    body, headers = {"items": items()}, {"Idempotency-Key": "one"}
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP).raise_for_status()
+        service, found, go_on = inside(client), Event(), Event()
+        look, asked = service._ranked_before, []  # type: ignore[var-annotated]
+
+        async def look_slowly(*arguments: Any) -> Any:
+            before = await look(*arguments)
+            asked.append(before)
+            if len(asked) == 1:
+                found.set()
+                await asyncio.to_thread(go_on.wait, 30)
+            return before
+
+        service._ranked_before = look_slowly
+        with ThreadPoolExecutor(1) as thread:
+            slow = thread.submit(httpx.post, f"{client.base_url}/rankers/shop/rank", json=body, headers=headers)
+            assert found.wait(10)
+            quick = client.post("/rankers/shop/rank", json=body, headers=headers).json()
+            said = {"clicks": quick["ranking"][1:2], "final": True}
+            assert feed(client, quick["impression"], **said).json()["verdict"] == "closed"
+            go_on.set()
+            assert slow.result(30).json() == quick
+        assert feed(client, quick["impression"], **said).json()["verdict"] == "repeated"
+        counts = report(client)["counts"]
+        assert (counts["learned"], counts["impressions"], counts["open"]) == (1, 1, 0)
+    (result,) = replayed(location.records())
+    assert (result.learned, result.differing) == (1, ())

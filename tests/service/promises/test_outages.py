@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import current_thread
+from typing import Any
 
 import httpx
 import psycopg
 import pytest
-from tests.service.cases import SHOP, Location, inside, report, running, until
+from tests.service.cases import SHOP, Location, inside, learn, report, running, until
 from tests.service.postgres_servers import postgres_server
 from tests.service.processes import Told, Visitors, serving
 from tests.service.promises.durability import check_survived
 from tests.service.promises.small_disks import fill, make_room, small_disk
+
+from rankloop.service.errors import Unavailable
+from rankloop.service.log.replay import replayed
 
 ROOM = 200_000  # bytes: a few dozen rankings, then the disk is full
 
@@ -45,6 +51,50 @@ def check_says_so(client: httpx.Client) -> None:
 
 def goes_on(visitors: Visitors, told: Told) -> None:
     visitors.until(len(told) + 40)
+
+
+def breaking(service: Any, failures: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the states of snapshots be unreadable as long as there are failures left."""
+    read = service.store.snapshot
+
+    def broken(*arguments: Any) -> Any:
+        if failures and current_thread().name.startswith("learn"):
+            raise Unavailable(failures.pop())
+        return read(*arguments)
+
+    monkeypatch.setattr(service.store, "snapshot", broken)
+
+
+def test_a_rollback_waits_until_the_log_can_be_read(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
+        learn(client, 5)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        breaking(inside(client), ["the connection broke"] * 3, monkeypatch)
+        assert client.post("/rankers/shop/rollback", json={"state": 2}, timeout=10).status_code == 200
+        learn(client, 3)
+        assert report(client)["counts"]["learned"] == 8
+    (result,) = replayed(location.records())
+    assert (result.differing, result.learned) == ((), 8)
+
+
+def test_a_stop_while_a_rollback_waits_loses_nothing(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(location) as client, ThreadPoolExecutor(1) as thread:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
+        learn(client, 5)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        failures = ["the connection broke"] * 10_000
+        breaking(inside(client), failures, monkeypatch)
+        waiting = thread.submit(client.post, "/rankers/shop/rollback", json={"state": 2})
+        until(lambda: len(failures) < 10_000)
+        inside(client).rankers["shop"].give_up()  # as a stop does, when calls have had their time
+        assert waiting.result(10).status_code == 503
+        failures.clear()
+    with running(location) as client:
+        learn(client, 3)
+        assert report(client)["counts"]["learned"] == 8
+    (result,) = replayed(location.records())
+    assert (result.differing, result.learned) == ((), 8)
 
 
 @pytest.mark.slow

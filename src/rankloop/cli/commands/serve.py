@@ -37,7 +37,7 @@ def serve(
             "--limit",
             metavar="NAME=N",
             envvar="RANKLOOP_LIMITS",
-            help="Allow more or less: body, items, batch, rankers, open, state, rate. May be repeated.",
+            help="Allow more or less: body, items, batch, rankers, open, open_bytes, state, rate, connections.",
         ),
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Add rankers to play with, and simulated people.")] = False,
@@ -79,7 +79,8 @@ def serve(
     if workers > 1:
         kept = [] if keep_days is None else ["--keep-days", str(keep_days)]
         of_each = ["serve", "--host", host, "--data", os.fspath(data), *kept, *(["--demo"] * demo)]
-        of_each += [part for limit in limits or () for part in ("--limit", limit)]
+        memory = f"open_bytes={settings.max_open_bytes // workers}"  # each worker holds all that is open
+        of_each += [part for limit in (memory, *(limits or ())) for part in ("--limit", limit)]
         of_each += [part for module in imports or () for part in ("--import", module)]
         serve_with_workers(settings, announce, of_each)
     else:

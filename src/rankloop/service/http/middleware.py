@@ -92,7 +92,7 @@ class AccessMiddleware:
         call = f"{method} {plain}" if method in _METHODS and _KNOWN.match(plain) else "other"
         metrics = self.metrics
         series = metrics.calls.labels(call, str(status), metrics.worker), metrics.seconds.labels(call, metrics.worker)
-        if len(self._series) < MAX_SERIES:
+        if call != "other" and status < 400 and len(self._series) < MAX_SERIES:  # else anybody could fill it
             self._series[method, path, status] = series
         return series
 

@@ -1,9 +1,11 @@
 """A running server: its socket, one process or several workers, logs as JSON lines, a graceful stop."""
 
+import asyncio
 import errno
 import gc
 import json
 import logging
+import os
 import signal
 import socket
 import subprocess
@@ -11,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from socket import socket as Socket
 from threading import current_thread, main_thread
 from types import FrameType
@@ -23,6 +26,7 @@ from rankloop.core.errors import Conflict, InvalidInput
 from rankloop.service.demo import Demo
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.app import make_app
+from rankloop.service.http.connections import TimedProtocol, check_all, connection_limit
 from rankloop.service.log.recovery import check_kinds
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.stores.open import open_store
@@ -94,7 +98,9 @@ def _finish(workers: list[subprocess.Popen[bytes]]) -> None:
             worker.kill()
 
 
+TRUSTED = "FORWARDED_ALLOW_IPS"  # the variable of uvicorn with the proxies whose X-Forwarded-For is believed
 GRACE = 10  # seconds for calls that have begun
+CHECK_TICKS = 5  # of 0.1 seconds each, between two checks of the connections
 SWITCH = 0.0005  # seconds: the thread that has waited for the disk gets its turn soon
 SELDOM = 50_000, 20, 100  # open impressions are many small objects: walking through them all takes long
 FIELDS = ("method", "path", "status", "seconds")
@@ -123,6 +129,11 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[Socket] | None = None) -> None:
         await super().startup(sockets)
         self.when_started()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % CHECK_TICKS == 0:
+            check_all(self.server_state.connections, asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -160,6 +171,9 @@ def make_server(
         app,
         host=settings.host,
         port=settings.port,
+        http=partial(TimedProtocol, max_connections=connection_limit(settings.max_connections)),  # type: ignore[arg-type]
+        ws="none",
+        proxy_headers=TRUSTED in os.environ,  # else a caller could say that it is many, and evade the rate limit
         log_config=None,
         access_log=False,
         server_header=False,

@@ -158,6 +158,7 @@ class Entry(NamedTuple):
     body: bytes  # the event, encoded
     impression: str | None = None
     snapshot: Snapshot | None = None
+    once: bool = False  # not written where its entity has this impression already
 
 
 class Record(NamedTuple):

@@ -30,10 +30,11 @@ from rankloop.service.log.events import (
     Snapshotted,
 )
 from rankloop.service.ranker.config import RankerConfig
-from rankloop.service.ranker.feedback import merged
+from rankloop.service.ranker.feedback import fingerprint, merged
 from rankloop.service.ranker.trainer import Evolution, Lesson, LoggedDecision, Rollback, SnapshotMark, Step
 
 TEAM_DRAFT = "team_draft"
+IMPRESSION_SIZE, ITEM_SIZE = 2_000, 200  # bytes of memory of an open impression, and of each item beside its features
 ID_SIZE = 16  # bytes of an item in the log beside its features, nearly
 POSITIONS = 20  # whose clicks are counted
 FAST, SLOW = 1 / 100, 1 / 1000  # how quickly the two running click rates forget
@@ -118,6 +119,11 @@ class Counters(msgspec.Struct):
         self.slow += max(SLOW, 1 / self.counted) * (any_click - self.slow)
 
 
+def memory_of(ranked: Ranked) -> int:
+    """Bytes that an impression takes while it is open, nearly: the features are there as they came and as an array."""
+    return IMPRESSION_SIZE + ITEM_SIZE * len(ranked.ids) + 2 * len(ranked.features) + len(ranked.values)
+
+
 class OpenImpression:
     """An impression whose window is open."""
 
@@ -129,7 +135,7 @@ class OpenImpression:
         self.deadline = 0.0  # on the service's monotonic clock
         self.logged: LoggedDecision | None = None  # while the process that drew it lives, to save decoding it again
         self.feedback: FeedbackReceived | None = None
-        self.received: list[FeedbackReceived] = []
+        self.received: set[bytes] = set()  # fingerprints
 
 
 class Outcome(NamedTuple):
@@ -162,6 +168,7 @@ class Projection:
         self.config = config
         self.method = method  # of interleaving
         self.open: dict[str, OpenImpression] = {}
+        self.open_bytes = 0  # of memory, nearly
         self.counters = Counters()
         self.frozen = False
         self.reason = ""
@@ -197,12 +204,13 @@ class Projection:
         """Apply a record that is in the snapshot already: only the open impressions are built again."""
         event = record.event
         if isinstance(event, Ranked):
-            self.open.setdefault(event.impression, OpenImpression(event, record.seq))
+            if event.impression not in self.open:
+                self._open(event, record.seq)
         elif isinstance(event, FeedbackReceived):
             if self._merge(event) == "taken" and event.final:
-                self.open.pop(event.impression, None)
+                self._remove(event.impression)
         elif isinstance(event, Closed):
-            self.open.pop(event.impression, None)
+            self._remove(event.impression)
 
     def saved(self) -> bytes:
         kept = SavedProjection(self.counters, self.frozen, self.reason, self.good, self.lessons, self.generators)
@@ -217,6 +225,15 @@ class Projection:
         """Where the oldest open impression began; open ones are kept in the order in which they began."""
         first = next(iter(self.open.values()), None)
         return first.began if first else seq + 1
+
+    def _open(self, ranked: Ranked, seq: int) -> None:
+        self.open[ranked.impression] = OpenImpression(ranked, seq)
+        self.open_bytes += memory_of(ranked)
+
+    def _remove(self, name: str) -> None:
+        impression = self.open.pop(name, None)
+        if impression is not None:
+            self.open_bytes -= memory_of(impression.ranked)
 
     def _evolve(self, event: Evolved, seq: int) -> Outcome:
         """Of two that were made out of one version the first counts."""
@@ -233,7 +250,7 @@ class Projection:
             self.generators[ranked.slot] = ranked.generator
         if ranked.impression in self.open:
             return Outcome("repeated")
-        self.open[ranked.impression] = OpenImpression(ranked, seq)
+        self._open(ranked, seq)
         self.counters.show(ranked)
         self.written += len(ranked.features) + len(ranked.values) + ID_SIZE * len(ranked.ids)
         return Outcome("shown")
@@ -251,19 +268,20 @@ class Projection:
         impression = self.open.get(feedback.impression)
         if impression is None:
             return "late"
-        if feedback in impression.received:
+        known_by = fingerprint(feedback)
+        if known_by in impression.received:
             return "repeated"
         try:
             impression.feedback = merged(impression.feedback, feedback)
         except IncompatibleFeedback:
             return "refused"
-        impression.received.append(feedback)
+        impression.received.add(known_by)
         return "taken"
 
     def _close(self, impression: OpenImpression, seq: int) -> Outcome:
         ranked, feedback, logged = impression.ranked, impression.feedback, impression.logged
         impression.logged = None
-        del self.open[ranked.impression]
+        self._remove(ranked.impression)
         self.counters.close(ranked, feedback, self.config.problem.shown if self.config else None)
         if ranked.mixed is not None:
             self._credit(ranked, feedback)

@@ -141,11 +141,20 @@ def _applied(
 
 
 def set_deadlines(projection: Projection, store: Store, entity: str, window: float) -> None:
-    """What is left of each window: never more than all of it, whatever the wall clock did meanwhile."""
+    """What is left of each window: never more than all of it, whatever the wall clock did meanwhile.
+
+    While an impression is open and the service runs, something is logged within its window, at the latest that it
+    closes. So the longest time without an event, if it is longer than the window, was one in which the service did not
+    run or its clock was set: it does not count.
+    """
     if not projection.open:
         return
-    first = next(iter(projection.open.values())).began
-    began = {record.seq: record.at for record in store.read(entity, first - 1)}
-    for impression in projection.open.values():
-        left = began[impression.began] + window - time.time()
-        impression.deadline = time.monotonic() + min(max(left, 0.0), window)
+    began = {impression.began: impression for impression in projection.open.values()}
+    times = [(record.seq, record.at) for record in store.read(entity, min(began) - 1)]
+    now, later, spent, longest = time.monotonic(), time.time(), 0.0, 0.0
+    for seq, at in reversed(times):
+        gap, later = max(later - at, 0.0), at
+        spent, longest = spent + gap, max(longest, gap)
+        if seq in began:
+            elapsed = spent - longest if longest > window else spent
+            began[seq].deadline = now + max(window - elapsed, 0.0)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from threading import Condition, Thread
 from typing import Any
 
@@ -23,20 +23,38 @@ Apply = Callable[[Record], Any]
 Waiting = tuple[Entry | None, asyncio.Future[Any]]
 
 
-def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None) -> Entry:
+def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None, once: bool = False) -> Entry:
     """Encoded by whoever asks: what cannot be written fails alone, and not with all that is written in its batch."""
     try:
         body = encode(event)
     except (msgspec.MsgspecError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise InvalidInput(f"this cannot be written to the log: {error}") from None
-    return Entry(entity, event, body, getattr(event, "impression", None), snapshot)
+    return Entry(entity, event, body, getattr(event, "impression", None), snapshot, once)
+
+
+def numbers_of(entries: Sequence[Entry], last: int, known: Collection[tuple[str, str]]) -> list[int]:
+    """The number that each entry gets after the last one; 0 for what is to be written once and is known already.
+
+    `known` are entities with impressions; of two entries with one key in a batch the first is written.
+    """
+    numbers, taken = [], set(known)
+    for entry in entries:
+        key = entry.entity, entry.impression or ""
+        if entry.once and key in taken:
+            numbers.append(0)
+            continue
+        if entry.once:
+            taken.add(key)
+        last += 1
+        numbers.append(last)
+    return numbers
 
 
 class LogWriter:
     """Writes entries and, once they are durable, applies them in order on the event loop.
 
-    `append` returns what `apply` returned for its own record. Nothing is applied that is not in the store, so memory is
-    never ahead of the log; records that other processes wrote are applied on the way.
+    `append` returns what `apply` returned for its own record, and None where there is none. Nothing is applied that is
+    not in the store, so memory is never ahead of the log; records that other processes wrote are applied on the way.
     """
 
     def __init__(self, store: Store, apply: Apply, last: int) -> None:
@@ -121,8 +139,8 @@ class LogWriter:
                 continue
             if future is not None and not future.done():
                 future.set_result(verdict)
-        for entry, future in batch:
-            if entry is None and not future.done():
+        for _, future in batch:
+            if not future.done():  # it came without an entry, or with one that was in the log already
                 future.set_result(None)
 
     def _fail(self, batch: list[Waiting], error: RankloopError) -> None:

@@ -1,6 +1,8 @@
 """From what people revealed to feedback: checked when it comes, merged over several calls, learned once."""
 
+import hashlib
 import math
+from array import array
 
 from rankloop.core.adapter import KINDS, feedback_of, named_values, one_kind
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, Rejected
@@ -40,6 +42,13 @@ def merged(before: FeedbackReceived | None, feedback: FeedbackReceived) -> Feedb
     for item, value in zip(feedback.items, feedback.values):
         values[item] = max(value, values.get(item, 0.0)) if feedback.kind == "clicks" else value
     return FeedbackReceived(feedback.impression, feedback.kind, list(values), list(values.values()), feedback.final)
+
+
+def fingerprint(feedback: FeedbackReceived) -> bytes:
+    """Equal for the same feedback on the same impression, and small, since an impression may get much of it."""
+    values = array("d", [value + 0.0 for value in feedback.values])  # 0.0 where it is -0.0
+    head = f"{feedback.kind} {feedback.final} {len(feedback.items)} ".encode()
+    return hashlib.blake2b(head + array("q", feedback.items).tobytes() + values.tobytes(), digest_size=16).digest()
 
 
 def learner_feedback(

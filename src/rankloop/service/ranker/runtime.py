@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event as Flag
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Ints, Rows
 from rankloop.interleaving import interleave
+from rankloop.service.errors import Unavailable
 from rankloop.service.jobs.history import Curve
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import Entry, Ranked, Snapshot, Snapshotted
@@ -41,6 +43,7 @@ from rankloop.service.requests import CreateBody
 DISCOUNTS = discounts(1000)  # of every list that is not longer
 MAX_ENCODED = 1000  # open impressions whose encoded rows are kept; those of others are encoded again
 RECENT = 20  # impressions whose names the weights are told of
+RETRY = 0.2  # seconds, while the log cannot be read
 LOG_PER_SNAPSHOT = 4  # bytes of the log for every byte of a snapshot of a large state
 
 
@@ -78,6 +81,7 @@ class RankerRuntime:
         self._written_before = 0  # bytes of the log that it made unnecessary
         self._encoded: deque[OpenImpression] = deque()
         self.guarding = False  # true while the guard's word is on its way to the log
+        self._stopping = Flag()
         self._due = due  # snapshots, to be written to the log
         self._lottery = np.random.default_rng([config.body.seed, time.time_ns()])
         self.start_serving()
@@ -226,9 +230,16 @@ class RankerRuntime:
         while self._steps and not self.catching_up:
             steps, self._steps = self._steps, []
             loop = asyncio.get_running_loop()
-            published, snapshots = await loop.run_in_executor(
-                self._thread, self._learn_steps, [step for step, _ in steps]
-            )
+            try:
+                published, snapshots = await loop.run_in_executor(
+                    self._thread, self._learn_steps, [step for step, _ in steps]
+                )
+            except Unavailable as error:  # the service stops; the log has the steps, and the next start learns them
+                self.catching_up = True
+                steps, self._steps = [*steps, *self._steps], []
+                for _, done in steps:
+                    done.set_exception(error)
+                return
             self.publish(published)
             for entry in snapshots:
                 self._due.put_nowait(entry)
@@ -238,7 +249,7 @@ class RankerRuntime:
     def _learn_steps(self, steps: list[Step]) -> tuple[PublishedState, list[Entry]]:
         snapshots = []
         for step in steps:
-            self.trainer.learn(step, self.state_at)
+            self.trainer.learn(step, self._state_when_readable)
             if step.mark is not None and self._is_due(step):
                 snapshots.append(self.snapshot(step.mark.projection, step.mark.oldest_open))
         return self.trainer.published(), snapshots
@@ -264,7 +275,21 @@ class RankerRuntime:
         found = self.store.snapshot(self.entity, number)
         return loads(found.session).state if found else self.trainer.first
 
+    def _state_when_readable(self, number: int) -> Any:
+        """The same, as often as the log cannot be read just now: a step that is in the log is not passed over."""
+        while True:
+            try:
+                return self.state_at(number)
+            except Unavailable:
+                if self._stopping.wait(RETRY):
+                    raise
+
+    def give_up(self) -> None:
+        """Do not wait any longer for a log that cannot be read."""
+        self._stopping.set()
+
     def stop(self) -> None:
+        self.give_up()
         self._thread.shutdown(wait=True)
 
 

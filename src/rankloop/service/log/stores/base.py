@@ -9,7 +9,10 @@ LOG, MISSED = "log", ""  # news: there are events; anything may have happened wh
 
 
 class Written(NamedTuple):
-    """The log after a known event, this batch included, and the numbers of the batch's own events."""
+    """The log after a known event, this batch included, and the numbers of the batch's own events.
+
+    The number is 0 for what was to be written once and is there already.
+    """
 
     records: list[Record]
     own: list[int]

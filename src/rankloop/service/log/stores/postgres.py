@@ -15,11 +15,40 @@ from rankloop.service.errors import Full, Unavailable
 from rankloop.service.log.events import Entry, Record
 from rankloop.service.log.stores.base import LOG, MISSED, Publication, Written
 from rankloop.service.log.stores.queries import Queries, records_of
+from rankloop.service.log.writer import numbers_of
 
 CHANNEL = "rankloop"
 NOTIFY = "SELECT pg_notify(%s, %s)"
 PATIENCE = 5  # seconds for a connection to be made
 PAUSE = 0.5  # seconds
+IDLE_SECONDS = 5  # for which a worker may stand still within a transaction, before the others go on without it
+LOCK_SECONDS = 15  # to wait for another's transaction, before the caller is told to try again
+STATEMENT_SECONDS = {"read": 300}
+OTHER_STATEMENT_SECONDS = 30
+ALIVE = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+UNACKNOWLEDGED = {"tcp_user_timeout": 20_000}  # milliseconds, until a connection whose cable was pulled is given up
+DURABLE = """SELECT set_config('synchronous_commit', 'on', false)
+             WHERE current_setting('synchronous_commit') <> 'remote_apply'"""  # which is more than on
+
+
+def connected(address: str, purpose: str) -> psycopg.Connection[Any]:
+    """A connection whose commits are durable and that waits for nobody forever, whatever the server's defaults are."""
+    name = f"rankloop {os.getpid()} {purpose}"
+    how = {"connect_timeout": PATIENCE, "application_name": name} | ALIVE | UNACKNOWLEDGED
+    connection = psycopg.connect(address, autocommit=True, **how)  # type: ignore[arg-type]
+    waits = {
+        "idle_in_transaction_session_timeout": IDLE_SECONDS,
+        "lock_timeout": LOCK_SECONDS,
+        "statement_timeout": STATEMENT_SECONDS.get(purpose, OTHER_STATEMENT_SECONDS),
+    }
+    try:
+        connection.execute(DURABLE)
+        for setting, seconds in waits.items():
+            connection.execute("SELECT set_config(%s, %s, false)", [setting, f"{seconds}s"])
+    except psycopg.Error:
+        connection.close()
+        raise
+    return connection
 
 
 class Connections:
@@ -37,8 +66,7 @@ class Connections:
         if connection is None or connection.closed:
             if self._stopping.is_set():
                 raise psycopg.OperationalError("the store is closed")
-            name = f"rankloop {os.getpid()} {purpose}"
-            connection = psycopg.connect(self.address, autocommit=True, connect_timeout=PATIENCE, application_name=name)
+            connection = connected(self.address, purpose)
             self._open[purpose] = connection
         return connection
 
@@ -95,7 +123,9 @@ PREFIX = "rankloop_"
 APPENDING, LEARNING, MIGRATING, SLOTS = 7_304_001, 7_304_002, 7_304_003, 7_304_100  # names of advisory locks
 TRY_LOCK = "SELECT pg_try_advisory_lock(%s)"
 MISSED_EVENTS = "SELECT seq, stream, at, body FROM rankloop_events WHERE seq > %s ORDER BY seq"
-INSERT = "INSERT INTO rankloop_events VALUES (%s, %s, %s, %s, %s)"
+COPY = "COPY rankloop_events (seq, stream, at, impression, body) FROM STDIN (FORMAT BINARY)"
+KNOWN = "SELECT DISTINCT stream, impression FROM rankloop_events WHERE impression = ANY(%s)"
+COPIED = ("int8", "text", "float8", "text", "bytea")
 KEEP = """INSERT INTO rankloop_snapshots VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (stream, number) DO UPDATE
           SET at = excluded.at, state_seq = excluded.state_seq, session = excluded.session, view = excluded.view,
               unfit = excluded.unfit, oldest_open = excluded.oldest_open
@@ -108,6 +138,7 @@ PUBLISH = """INSERT INTO rankloop_published VALUES (%s, %s, %s, %s, %s) ON CONFL
 def migrate(connection: psycopg.Connection[Any]) -> None:
     """Bring a database of an earlier version up to date, one numbered step after the other."""
     with connection.transaction():
+        connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")  # an index takes its time
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATING])
         connection.execute("CREATE TABLE IF NOT EXISTS rankloop_version (version INT NOT NULL)")
         row = connection.execute("SELECT max(version) FROM rankloop_version").fetchone()
@@ -219,16 +250,26 @@ class PostgresStore(Queries):
         if not entries:
             return Written(missed, [])
         now, last = time.time(), missed[-1].seq if missed else after
-        written = [Record(last + i, entry.entity, now, entry.event) for i, entry in enumerate(entries, 1)]
-        rows = [(r.seq, r.entity, now, e.impression, e.body) for r, e in zip(written, entries)]
-        cursor.executemany(INSERT, rows)
+        numbers = numbers_of(entries, last, self._known(cursor, entries))
+        numbered = [(number, entry) for number, entry in zip(numbers, entries) if number]
+        written = [Record(number, entry.entity, now, entry.event) for number, entry in numbered]
+        rows = [(number, entry.entity, now, entry.impression, entry.body) for number, entry in numbered]
+        with cursor.copy(COPY) as copy:  # `executemany` would leave the server without its timer for idle transactions
+            copy.set_types(COPIED)
+            for row in rows:
+                copy.write_row(row)
         self._passing("inserted")
         for kept in (entry.snapshot for entry in entries if entry.snapshot is not None):
             cursor.execute(KEEP, [kept.entity, kept.number, now, *kept[2:]])
             self._passing("snapshot")
         cursor.execute(NOTIFY, [CHANNEL, LOG])
         self._passing("commit")
-        return Written([*missed, *written], [record.seq for record in written])
+        return Written([*missed, *written], numbers)
+
+    def _known(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry]) -> set[tuple[str, str]]:
+        """Which impressions are in the log, of those that are to be there once; nobody else appends meanwhile."""
+        names = [entry.impression for entry in entries if entry.once]
+        return set(cursor.execute(KNOWN, [names]).fetchall()) if names else set()
 
     def _taken_slot(self) -> int:
         """The lowest number that no other worker has: each draws from a generator of its own."""

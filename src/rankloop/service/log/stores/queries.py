@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 from rankloop.service.log.events import Record, Snapshot, decode
 
 PAGE = 2000  # records read at a time
+PAGE_BYTES = 16_000_000  # the same in bytes: of rankings with many features only a few are read at a time
+MAX_SEQ = 2**63 - 1
 SNAPSHOT = "stream, number, state_seq, session, view, unfit, oldest_open"
 
 
@@ -22,12 +24,11 @@ class Queries(ABC):
 
     def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]:
         last = after
-        while True:
-            page = self._page(entity, last, until)
-            yield from page
-            if len(page) < PAGE:
+        while rows := self._page(entity, last, until):
+            yield from records_of(rows)
+            if len(rows) < PAGE and sum(len(body) for *_, body in rows) < PAGE_BYTES:
                 return
-            last = page[-1].seq
+            last = rows[-1][0]
 
     def of_impression(self, entity: str, impression: str) -> list[Record]:
         return self._records(f"impression = {self.mark} AND stream = {self.mark}", [impression, entity])
@@ -50,17 +51,22 @@ class Queries(ABC):
         rows = self.rows(f"{query} LIMIT 1", values)
         return Snapshot(*rows[0]) if rows else None
 
-    def _page(self, entity: str | None, after: int, until: int | None) -> list[Record]:
+    def _page(self, entity: str | None, after: int, until: int | None) -> list[Any]:
+        """Rows up to the one that makes them too many or too large."""
         where, values = f"seq > {self.mark}", [after]
         if entity is not None:
             where, values = f"{where} AND stream = {self.mark}", [*values, entity]  # type: ignore[list-item]
         if until is not None:
             where, values = f"{where} AND seq <= {self.mark}", [*values, until]
-        return self._records(where, values, PAGE)
+        events = f"{self.prefix}events WHERE {where}"
+        sizes = f"SELECT seq, length(body) AS size FROM {events} ORDER BY seq LIMIT {PAGE}"
+        sums = f"SELECT seq, sum(size) OVER (ORDER BY seq) AS total FROM ({sizes}) AS sizes"
+        last = f"(SELECT min(seq) FROM ({sums}) AS sums WHERE total >= {PAGE_BYTES})"
+        query = f"SELECT seq, stream, at, body FROM {events} AND seq <= coalesce({last}, {MAX_SEQ}) ORDER BY seq"
+        return self.rows(f"{query} LIMIT {PAGE}", [*values, *values])
 
-    def _records(self, where: str, values: Sequence[Any], most: int | None = None) -> list[Record]:
-        limit = "" if most is None else f" LIMIT {most}"
-        query = f"SELECT seq, stream, at, body FROM {self.prefix}events WHERE {where} ORDER BY seq{limit}"
+    def _records(self, where: str, values: Sequence[Any]) -> list[Record]:
+        query = f"SELECT seq, stream, at, body FROM {self.prefix}events WHERE {where} ORDER BY seq"
         return records_of(self.rows(query, values))
 
 

@@ -16,6 +16,7 @@ from rankloop.service.errors import Full, Unavailable
 from rankloop.service.log.events import Entry, Record, Snapshot
 from rankloop.service.log.stores.base import Written
 from rankloop.service.log.stores.queries import Queries, records_of
+from rankloop.service.log.writer import numbers_of
 
 FILE = "rankloop.db"
 WAITING = 10  # seconds, for whoever else holds a lock of the file
@@ -73,6 +74,7 @@ MAX_WAL_PAGES = 4_000  # pages of 4 KiB in the write-ahead file, before it is em
 ATTEMPTS = 200  # to empty the write-ahead file at once
 PATIENCE = 100  # milliseconds for which those who read may hold that up
 INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
+KNOWN = "SELECT 1 FROM events WHERE stream = ? AND impression = ? LIMIT 1"
 KEEP = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 MISSED_EVENTS = "SELECT seq, stream, at, body FROM events WHERE seq > ? ORDER BY seq"
 
@@ -106,14 +108,15 @@ class SqliteStore(Queries):
                 self._begin_anew()
             missed = [] if self._certain else records_of(self._writer.execute(MISSED_EVENTS, (after,)).fetchall())
             self._last = max([self._last, *(record.seq for record in missed)])
-            written = self._insert(entries)
+            numbers = numbers_of(entries, self._last, self._known(entries))
+            written = self._insert([(number, entry) for number, entry in zip(numbers, entries) if number])
         except sqlite3.Error as error:
             self._certain = False
             self._undo()
             raise _unavailable(error) from error
         self._certain = True
-        self._last += len(entries)
-        return Written([*missed, *written], [record.seq for record in written])
+        self._last += len(written)
+        return Written([*missed, *written], numbers)
 
     def last(self) -> int:
         return self._last
@@ -162,12 +165,18 @@ class SqliteStore(Queries):
         self._reader.close()
         os.close(self._lock)
 
-    def _insert(self, entries: Sequence[Entry]) -> list[Record]:
-        if not entries:
+    def _known(self, entries: Sequence[Entry]) -> set[tuple[str, str]]:
+        """Which impressions are in the log, of those that are to be there once."""
+        keys = {(entry.entity, entry.impression or "") for entry in entries if entry.once}
+        return {key for key in keys if self._writer.execute(KNOWN, key).fetchone()}
+
+    def _insert(self, numbered: Sequence[tuple[int, Entry]]) -> list[Record]:
+        if not numbered:
             return []
         now = time.time()
-        written = [Record(self._last + i, entry.entity, now, entry.event) for i, entry in enumerate(entries, 1)]
-        rows = [(r.seq, r.entity, now, e.impression, e.body) for r, e in zip(written, entries)]
+        entries = [entry for _, entry in numbered]
+        written = [Record(number, entry.entity, now, entry.event) for number, entry in numbered]
+        rows = [(number, entry.entity, now, entry.impression, entry.body) for number, entry in numbered]
         self._passing("begin")
         self._writer.execute("BEGIN IMMEDIATE")
         self._writer.executemany(INSERT, rows)

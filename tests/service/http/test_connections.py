@@ -1,0 +1,117 @@
+"""Whoever sends slowly, or nothing, is not waited for; whoever sends a request gets in."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.service.cases import SHOP, Location, running, until
+
+from rankloop.service.http import connections
+
+HALF_HEADER = b"POST /rankers/shop/rank HTTP/1.1\r\nHost: localhost\r\n"
+HALF_BODY = HALF_HEADER + b"Content-Length: 9\r\n\r\n{"
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 1.0)
+    monkeypatch.setattr(connections, "BODY_SECONDS", 1.0)
+
+
+@contextmanager
+def sending(client: httpx.Client, *beginnings: bytes) -> Iterator[list[socket.socket]]:
+    """Connections that have sent so much, and nothing more."""
+    with ExitStack() as stack:
+        opened = []
+        for beginning in beginnings:
+            where = client.base_url.host, client.base_url.port or 80
+            opened.append(stack.enter_context(socket.create_connection(where, timeout=5)))
+            opened[-1].sendall(beginning)
+        yield opened
+
+
+def is_over(connection: socket.socket) -> bool:
+    """Whether the other side has closed it; an answer before that is read."""
+    connection.setblocking(False)
+    try:
+        while connection.recv(65536):
+            pass
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        pass
+    return True
+
+
+def test_half_requests_are_not_waited_for(tmp_path: Path, quick: None) -> None:
+    halves = [b"", HALF_HEADER, HALF_BODY, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"]
+    with running(Location(tmp_path)) as client, sending(client, *halves * 5) as opened:
+        until(lambda: all(map(is_over, opened)), patience=5)
+        assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("beginning", [HALF_HEADER, HALF_BODY.replace(b"9", b"900")])
+def test_a_byte_now_and_then_does_not_help(tmp_path: Path, quick: None, beginning: bytes) -> None:
+    with running(Location(tmp_path)) as client, sending(client, beginning) as (slow,):
+        begun = time.monotonic()
+        while not is_over(slow):
+            assert time.monotonic() - begun < 5
+            time.sleep(0.1)
+            slow.send(b"x")
+        assert time.monotonic() - begun > 1
+
+
+def test_a_body_that_says_how_long_it_is_may_take_longer(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "BODY_RATE", 3)  # bytes per second: 9 bytes may take 3 seconds more
+    with running(Location(tmp_path)) as client, sending(client, HALF_BODY) as (slow,):
+        time.sleep(2.5)
+        slow.sendall(b'"a": 12}')
+        assert slow.recv(12) == b"HTTP/1.1 422"
+
+
+def test_a_long_answer_is_not_cut_short(tmp_path: Path, quick: None) -> None:
+    with running(Location(tmp_path)) as client:
+        client.put("/rankers/shop", json=SHOP).raise_for_status()
+        with client.stream("GET", "/events") as answer:
+            begun = time.monotonic()
+            for _ in answer.iter_lines():
+                if time.monotonic() - begun > 3:
+                    return
+        raise AssertionError("the events ended")
+
+
+def test_those_who_wait_make_room_for_those_who_ask(tmp_path: Path) -> None:
+    with (
+        running(Location(tmp_path), max_connections=20) as client,
+        sending(client, *[HALF_HEADER] * 60) as opened,
+    ):
+        until(lambda: sum(map(is_over, opened)) >= 40, patience=5)
+        with httpx.Client(base_url=client.base_url) as visitor:
+            assert [visitor.get("/healthz").status_code for _ in range(3)] == [200] * 3
+        assert len(client.server.server_state.connections) <= 20  # type: ignore[attr-defined]
+
+
+def test_where_all_have_a_request_the_newest_goes(tmp_path: Path) -> None:
+    with (
+        running(Location(tmp_path), max_connections=3) as client,
+        sending(client, *[HALF_BODY] * 3) as busy,
+    ):
+        until(lambda: sum(each.awaits_body for each in list(client.server.server_state.connections)) == 3)  # type: ignore[attr-defined]
+        with sending(client, b"") as (newest,):
+            until(lambda: is_over(newest), patience=5)
+        assert not any(map(is_over, busy))
+
+
+def test_connections_leave_descriptors_for_the_log() -> None:
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert connections.connection_limit(10) == 10
+    assert connections.connection_limit(descriptors * 2) == max(descriptors - 64, descriptors // 2)
