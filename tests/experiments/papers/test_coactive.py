@@ -75,6 +75,7 @@ def test_figures_on_a_small_stream(figure, setting):
 
 def test_online_rankers_on_a_small_stream(setting, monkeypatch):
     monkeypatch.setattr(rankers, "CONDITIONS", ("perfect", "drift"))
+    monkeypatch.setattr(rankers, "QUICK_HORIZON", 400)
     finding = rankers.online_rankers(setting)
     others = [name for name in rankers.RANKERS if name != goals.OURS]
     assert [row[0] for row in finding.tables[0].rows] == others

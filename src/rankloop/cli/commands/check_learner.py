@@ -25,6 +25,7 @@ T = TypeVar("T")
     "Experiments",
     "rankloop check-learner mean_grade.py",
     "rankloop check-learner my_package.learners:MeanGrade --json",
+    "rankloop check-learner mean_grade.py --contract purity",
     name="check-learner",
 )
 def check_learner(
@@ -32,6 +33,10 @@ def check_learner(
         str,
         typer.Argument(metavar="LEARNER", help="FILE.py or a module, all its learners or FILE.py:Class; or a kind."),
     ],
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--contract", metavar="NAME", help="Try this contract alone. May be repeated."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Try whether a learner keeps every contract, and say how to mend what does not.
@@ -39,9 +44,14 @@ def check_learner(
     The file stays where it is; it is imported, here and in other processes. Exit code 1 where a contract is broken.
     """
     from rankloop.contracts import outcomes
+    from rankloop.contracts.suite import names
+    from rankloop.core.registry.specs import nearest
 
+    for name in only or ():
+        if name not in names():
+            raise InvalidInput(f"there is no contract {name!r}{nearest(name, names())}")
     with interruptible("nothing was changed"):
-        tables = [_checked(entry, outcomes(entry), as_json) for entry in learners_of(target)]
+        tables = [_checked(entry, outcomes(entry, only or ()), as_json) for entry in learners_of(target)]
     if as_json:
         print_json(tables)
     if not all(table["kept"] for table in tables):
