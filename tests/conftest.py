@@ -1,5 +1,6 @@
 """Shared by all tests: fast ones first."""
 
+import os
 import signal
 
 import pytest
@@ -10,6 +11,11 @@ pytest_plugins = ["tests.service.stores", "tests.service.page.browser"]
 settings.register_profile("rankloop", deadline=None)  # the first call of a kernel loads or compiles it
 settings.load_profile("rankloop")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` has it ignored, by our children too
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: some more than there are cores, since many tests wait for processes and sockets."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -102,6 +102,9 @@ def test_what_is_no_learner_is_one_line(
 
 
 def test_a_learner_of_ours_by_its_kind(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = _checked(capsys, "random_order", "--json")
+    code, out, _ = _checked(capsys, "random_order", "--json", "--contract", "purity", "--contract", "log_prob")
     (table,) = json.loads(out)
-    assert (code, table["kept"], len(table["contracts"])) == (0, True, len(names()))
+    assert (code, table["kept"], len(table["contracts"])) == (0, True, 2)
+    code, _, err = _checked(capsys, "random_order", "--contract", "pure")
+    assert code == 2
+    assert "there is no contract 'pure'; did you mean 'purity'" in err
