@@ -14,8 +14,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` has it
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: some more than there are cores, since many tests wait for processes and sockets."""
-    return (os.cpu_count() or 1) + 2
+    """`-n auto`: one more than there are cores, since many tests wait for processes and sockets."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
