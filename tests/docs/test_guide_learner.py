@@ -1,4 +1,4 @@
-"""The second learner of the guide and that of the example keep the contracts; the first is `check-learner`'s to test."""
+"""The second learner of the guide and that of the example keep the contracts; `check-learner` tests the first."""
 
 import runpy
 from pathlib import Path
