@@ -4,14 +4,16 @@ import base64
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.features.schema import Schema
-from rankloop.search.engine import MATCHES, Candidate
+from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, Engine, TextQuery
+from rankloop.search.local_engine import LocalEngine
+from rankloop.search.text_query import same_query
 
 BASE = "bm25"  # the engine's own score, by which documents are sorted before anything is learned
 RANKED = ("bm25", "bm25_title", "bm25_body")  # scores of which the learner is told who is among the best
@@ -20,6 +22,7 @@ SCALED = ("bm25_title", "bm25_body")  # by the largest among the candidates
 AS_IT_IS = ("phrase", "proximity", "coverage", "coverage_title", "exact_title")
 LENGTHS = {"title_length": 3.0, "body_length": 5.0}  # log(1 + words) of a usual title and a usual body
 YEAR = 365.25 * 86_400.0
+ATTEMPTS = 3  # at a search while documents are taken out
 STEP = 1024  # numbers are told in such parts of one, which takes little room in the log
 WORDS = 3  # of a query that are remembered with the documents that belong to them
 BITS = 20
@@ -96,3 +99,58 @@ def _among_best(values: Floats) -> Any:
     ordered = np.sort(values)[::-1]
     position = np.searchsorted(-ordered, -values, side="left")
     return np.where(values > 0.0, position, len(values) + max(TOPS))
+
+
+class Question(NamedTuple):
+    """A query and the documents that match it, as a ranker is asked."""
+
+    query_id: str
+    rows: dict[str, dict[str, Any]]  # values by id
+    context: dict[str, Any]
+    scores: dict[str, float]  # the engine's own
+
+
+def question_of(
+    engine: Engine,
+    query: TextQuery,
+    n: int,
+    fields: Sequence[str] = (),
+    segment: str = "",
+    now: float | None = None,
+) -> Question:
+    """The n best documents by the engine's own score, with all that the ranker is told of them."""
+    candidates, matches = _matching(engine, query, n)
+    ids = [id for id, _ in candidates]
+    known = _fields_of(engine, ids) if fields else []
+    own = [{name: row[name] for name in fields if name in row} for row in known]
+    words = engine.rarest(query, WORDS) if isinstance(engine, LocalEngine) else list(query.words[:WORDS])
+    name = same_query(query)
+    context: dict[str, Any] = {"query": name, "words": words}
+    if segment and fields:
+        context["segment"] = segment
+    return Question(name, rows_of(candidates, matches, own, now), context, dict(candidates))
+
+
+def _matching(engine: Engine, query: TextQuery, n: int) -> tuple[list[Candidate], Floats]:
+    """The candidates and how they match; asked again where one of them is taken out of the engine in between."""
+    for attempt in range(1, ATTEMPTS + 1):
+        candidates = engine.candidates(query, n)[:n]
+        if not candidates:
+            return [], np.empty((0, len(MATCHES)))
+        try:
+            matches = np.asarray(engine.features(query, [id for id, _ in candidates]), dtype=np.float64)
+            break
+        except InvalidInput:
+            if attempt == ATTEMPTS:
+                raise
+    expected = len(candidates), len(MATCHES)
+    if matches.shape != expected:
+        raise InvalidInput(f"the engine gave features of shape {matches.shape}, not {expected}: see MATCHES")
+    return candidates, matches
+
+
+def _fields_of(engine: Engine, ids: Sequence[str]) -> list[Mapping[str, str]]:
+    if isinstance(engine, LocalEngine):
+        return engine.fields(ids)
+    documents = [engine.document(id) for id in ids]
+    return [NO_FIELDS if document is None else document.fields for document in documents]

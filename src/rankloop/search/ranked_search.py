@@ -4,17 +4,18 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.session import Session
-from rankloop.core.types import Clicks, Floats, Query
+from rankloop.core.types import Clicks, Query
 from rankloop.features.encoder import Encoder
-from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, Engine, Snippet, TextQuery
-from rankloop.search.features import BASE, WORDS, match_name, rows_of, search_schema
+from rankloop.features.schema import Schema
+from rankloop.search.engine import MATCHES, Candidate, Engine, Snippet, TextQuery
+from rankloop.search.features import BASE, match_name, question_of, rows_of, search_schema
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.text_query import read_text, same_query
 from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody, SchemaBody
@@ -25,7 +26,6 @@ CANDIDATES = 100
 SHOWN = 50  # results whose clicks count
 DAY = 86_400.0
 MAX_DAYS = 1e6
-ATTEMPTS = 3  # at a search while documents are taken out
 LEARNER = {
     "kind": "trusted_memory",
     "inner": {"kind": "click_residuals"},
@@ -64,59 +64,10 @@ class Results:
         return [result.id for result in self.results]
 
 
-class Question(NamedTuple):
-    """A query and the documents that match it, as a ranker is asked."""
-
-    query_id: str
-    rows: dict[str, dict[str, Any]]  # values by id
-    context: dict[str, Any]
-    scores: dict[str, float]  # the engine's own
-
-
-def question_of(
-    engine: Engine,
-    query: TextQuery,
-    n: int,
-    fields: Sequence[str] = (),
-    segment: str = "",
-    now: float | None = None,
-) -> Question:
-    """The n best documents by the engine's own score, with all that the ranker is told of them."""
-    candidates, matches = _matching(engine, query, n)
-    ids = [id for id, _ in candidates]
-    known = _fields_of(engine, ids) if fields else []
-    own = [{name: row[name] for name in fields if name in row} for row in known]
-    words = engine.rarest(query, WORDS) if isinstance(engine, LocalEngine) else list(query.words[:WORDS])
-    name = same_query(query)
-    context: dict[str, Any] = {"query": name, "words": words}
-    if segment and fields:
-        context["segment"] = segment
-    return Question(name, rows_of(candidates, matches, own, now), context, dict(candidates))
-
-
-def _matching(engine: Engine, query: TextQuery, n: int) -> tuple[list[Candidate], Floats]:
-    """The candidates and how they match; asked again where one of them is taken out of the engine in between."""
-    for attempt in range(1, ATTEMPTS + 1):
-        candidates = engine.candidates(query, n)[:n]
-        if not candidates:
-            return [], np.empty((0, len(MATCHES)))
-        try:
-            matches = np.asarray(engine.features(query, [id for id, _ in candidates]), dtype=np.float64)
-            break
-        except InvalidInput:
-            if attempt == ATTEMPTS:
-                raise
-    expected = len(candidates), len(MATCHES)
-    if matches.shape != expected:
-        raise InvalidInput(f"the engine gave features of shape {matches.shape}, not {expected}: see MATCHES")
-    return candidates, matches
-
-
-def _fields_of(engine: Engine, ids: Sequence[str]) -> list[Mapping[str, str]]:
-    if isinstance(engine, LocalEngine):
-        return engine.fields(ids)
-    documents = [engine.document(id) for id in ids]
-    return [NO_FIELDS if document is None else document.fields for document in documents]
+def search_session(schema: Schema, seed: int) -> Session:
+    """The learner of the box by itself, as the service has it inside."""
+    learner: Any = {"kind": "base_score", "feature": schema.slot(BASE), "weight": BASE_WEIGHT, "inner": LEARNER}
+    return Session(build(learner, "learner"), schema.problem(shown=SHOWN), seed)
 
 
 class RankedSearch:
@@ -147,8 +98,7 @@ class RankedSearch:
         context = {"query": "a b", "words": ["a", "b"]}
         schema = search_schema()
         query = Query("a b", Encoder(schema).rows(names, list(rows.values()), context), np.empty(0))
-        base: Any = {"kind": "base_score", "feature": schema.slot(BASE), "weight": BASE_WEIGHT, "inner": LEARNER}
-        session = Session(build(base, "learner"), schema.problem(shown=SHOWN), 0)
+        session = search_session(schema, 0)
         session.predict(query)
         session.learn(query, session.rank(query), Clicks(np.array([0]), np.ones(1)))
         if isinstance(self.engine, LocalEngine):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.docs.pages import ROOT, blocks_of
+from tests.imported_learners import forgotten_afterwards
 
 from rankloop.cli import main
 from rankloop.contracts.suite import names
-from rankloop.core.registry import entries, unregister
 
 GUIDE = blocks_of(ROOT / "docs" / "guides" / "add-a-learner.md")[0]
 
@@ -20,17 +19,9 @@ GUIDE = blocks_of(ROOT / "docs" / "guides" / "add-a-learner.md")[0]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder to write learners into; what they change in this process is undone."""
-    path, modules = list(sys.path), set(sys.modules)
-    kinds = {entry.kind for entry in entries("learner")}
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
-    for entry in entries("learner"):
-        if entry.kind not in kinds:
-            unregister(entry.kind, "learner")
+    with forgotten_afterwards(tmp_path):
+        yield tmp_path
 
 
 def _checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

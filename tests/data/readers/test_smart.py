@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.data.folder import data_path
+from rankloop.data.folder import absence_notice, data_path
 from rankloop.data.readers.smart import read_cranfield
 
 DOCUMENTS = """.I 1
@@ -104,7 +104,7 @@ def test_the_real_collection() -> None:
     try:
         folder = data_path("search/cranfield")
     except NotFound:
-        pytest.skip("Cranfield is not on this machine")
+        pytest.skip(absence_notice("Cranfield"))
     found = read_cranfield(folder)
     assert (len(found.documents), len(found.queries)) == (1_400, 225)
     assert sum(map(len, found.relevant)) == 1_837

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.experiments.cases import table
+from tests.imported_learners import forgotten_afterwards
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.core.registry import entries, unregister
 from rankloop.engine import Here, LocalProcesses
 from rankloop.experiments.run.runner import run_experiment
 from rankloop.experiments.run.store import read_runs
@@ -48,19 +48,11 @@ learner = "{kind}"
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder with two learners and an experiment; what they change in this process is undone."""
-    path, modules = list(sys.path), set(sys.modules)
-    kinds = {entry.kind for entry in entries("learner")}
     (tmp_path / "neighbour.py").write_text("ORDER = 'random'\n")
     for kind in ("outside_one", "outside_two"):
         (tmp_path / f"{kind}.py").write_text(LEARNER.format(kind=kind))
-    yield tmp_path
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
-    for entry in entries("learner"):
-        if entry.kind not in kinds:
-            unregister(entry.kind, "learner")
+    with forgotten_afterwards(tmp_path):
+        yield tmp_path
 
 
 def _written(folder: Path, kind: str, *imports: str) -> Path:

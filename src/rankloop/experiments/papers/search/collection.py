@@ -16,9 +16,9 @@ from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.measures.base import parse_measure
 from rankloop.search.engine import Document
-from rankloop.search.features import search_schema
+from rankloop.search.features import question_of, search_schema
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.ranked_search import CANDIDATES, question_of
+from rankloop.search.ranked_search import CANDIDATES
 from rankloop.search.source import Found, Skipped
 from rankloop.search.text_query import read_text
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.core.registry import build
-from rankloop.core.session import Session, generators
+from rankloop.core.session import generators
 from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import estimate
 from rankloop.experiments.analysis.verdicts import Verdict, is_above
@@ -15,8 +15,7 @@ from rankloop.experiments.papers.search.collection import KNOWN, Asked, Document
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.features.schema import Schema
-from rankloop.search.features import BASE
-from rankloop.search.ranked_search import BASE_WEIGHT, LEARNER, SHOWN
+from rankloop.search.ranked_search import search_session
 
 ROUNDS, QUICK_ROUNDS = 20_000, 2_000
 SEEDS, QUICK_SEEDS = tuple(range(200, 210)), (200,)  # nothing was chosen on them
@@ -60,8 +59,7 @@ class Played(NamedTuple):
 
 def played(schema: Schema, queries: list[Asked], people: People, rounds: int, seed: int) -> Played:
     """One run: ask, look, click, learn."""
-    learner = {"kind": "base_score", "feature": schema.slot(BASE), "weight": BASE_WEIGHT, "inner": LEARNER}
-    session = Session(build(learner, "learner"), schema.problem(shown=SHOWN), seed)
+    session = search_session(schema, seed)
     of_stream, of_people, *_ = generators(seed)
     readers: Any = build({"kind": "dcm", "behaviour": people.behaviour, "max_grade": 1}, "feedback")
     popularity = 1.0 / np.arange(1, KNOWN + 1)
