@@ -36,6 +36,7 @@ STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (
     (UnstableUpdate, 422, "unstable-update"),
     (InvalidInput, 422, "invalid-input"),
 )
+FORESEEN = (RankloopError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 _WHERE = re.compile(r"^(?P<reason>.*?)(?: - at `\$(?P<field>.*)`)?$", re.DOTALL)
 
 
