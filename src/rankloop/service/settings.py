@@ -45,6 +45,7 @@ class Settings:
     rate: float = 10_000.0  # requests per second and client
     max_connections: int = 10_000  # at once, of each process
     workers: int = 1
+    drain: float = 0.0  # seconds in which calls are still answered after the signal to stop
     keep_days: float | None = None  # older events move to Parquet in the data folder; None: never
 
     def __post_init__(self) -> None:
@@ -61,6 +62,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise InvalidInput(f"{name} must be above 0, got {value}")
+        if not 0 <= self.drain < float("inf"):
+            raise InvalidInput(f"drain must be a number of seconds, 0 or more, got {self.drain}")
 
     @property
     def max_file(self) -> int:
