@@ -3,8 +3,11 @@
 from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
 
 from rankloop.core.adapter import Id
+from rankloop.core.errors import Rejected
+from rankloop.core.types import Floats
 
 Name = str
 Value = Annotated[  # checked by the schema, which can say whose value and which field is wrong
@@ -87,6 +90,22 @@ class RankBody(Strict):
     user: str = ""  # who asks, and in which session: kept in the log, to be joined with or to be forgotten
     session: str = ""
     base_model: str | None = None  # what computed the base score of the items; that of the ranker's base unless given
+
+
+class PackedRankBody(RankBody):
+    """The same in MessagePack, where `features` may be the bytes of one array: a row for each of `ids`."""
+
+    features: bytes = b""  # little end first, row by row
+    dtype: Literal["float32", "float64"] = "float64"
+
+    def rows(self, n_features: int) -> Floats:
+        """The features of `ids`, one row each."""
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        wanted = len(self.ids) * n_features * dtype.itemsize
+        if self.items or len(self.features) != wanted:
+            told = f"{len(self.ids)} ids with {n_features} features as {self.dtype}, and no items, are {wanted} bytes"
+            raise Rejected("features", f"{told}; got {len(self.features)} bytes and {len(self.items)} items")
+        return np.frombuffer(self.features, dtype).astype(np.float64).reshape(-1, n_features)
 
 
 class FeedbackBody(Strict):
