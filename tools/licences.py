@@ -1,4 +1,4 @@
-"""The licences of everything that rankloop and its extras install, as a page: python tools/licences.py > docs/licences.md
+"""The licences of what rankloop and its extras install, as a page: python tools/licences.py > docs/licences.md
 
 Read from the metadata of what is installed here, so it is to be run where all extras are.
 """
