@@ -143,27 +143,6 @@ def test_too_few_queries_for_the_folds(tmp_path: Path) -> None:
         stored_folds(str(tmp_path), 3, Here())
 
 
-@pytest.mark.slow
-def test_workers_that_are_kept_answer_one_sum_after_the_other() -> None:
-    with kept(LocalProcesses(workers=2)) as engine:
-        pids = engine.map([0, 1], _pid)
-        for factor in (1.0, 2.0):
-            with engine.sum_over([np.ones(2), np.ones(2)], _scaled) as total:
-                assert total(factor).tolist() == [2 * factor, 2 * factor]
-        assert set(engine.map([0, 1], _pid)) <= set(pids)
-        workers = [worker.process for worker in engine.idle or []]
-    assert workers
-    assert not any(worker.is_alive() for worker in workers)
-
-
-def _pid(task: int) -> int:
-    return os.getpid()
-
-
-def _scaled(partition: np.ndarray, factor: float) -> np.ndarray:  # type: ignore[type-arg]
-    return partition * factor
-
-
 def _train(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     with pytest.raises(SystemExit) as ended:
         main(["train", *arguments, "--folds", "3", "--regularisation", "0.01"])

@@ -21,8 +21,9 @@ def check_versions(ray: Any) -> None:
     new = [node for node in worker_nodes(ray) if node["NodeID"] not in _ALIKE]
     ours = versions()
     affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-    asked = ray.remote(versions).options(num_cpus=0, max_retries=0)
-    answers = [asked.options(scheduling_strategy=affinity(node["NodeID"], soft=False)).remote() for node in new]
+    asked, options = ray.remote(versions), {"num_cpus": 0, "max_retries": 0}
+    strategies = [affinity(node["NodeID"], soft=False) for node in new]
+    answers = [asked.options(scheduling_strategy=strategy, **options).remote() for strategy in strategies]
     for node, answer in zip(new, answers):
         try:
             theirs = ray.get(ready(ray, [answer])[0])
