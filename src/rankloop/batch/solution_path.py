@@ -6,12 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.batch.bundle import Solution, Step, minimise
-from rankloop.batch.objective import Objective, objective_on
+from rankloop.batch.objective import Objective, Queries, objective_on
 from rankloop.batch.risks.base import Risk, StructuredRisk
 from rankloop.batch.risks.ordinal import Ordinal
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
-from rankloop.data.dataset import Dataset
 from rankloop.engine import SummingEngine, Threads
 
 TIGHTENINGS = 20  # at most so many convex bounds, one after the other
@@ -46,7 +45,7 @@ class Fit(NamedTuple):
 
 
 def fit(
-    dataset: Dataset,
+    dataset: Queries,
     risk: Risk,
     regularisation: float,
     *,
@@ -59,7 +58,7 @@ def fit(
 
 
 def fit_path(
-    dataset: Dataset,
+    dataset: Queries,
     risk: Risk,
     regularisations: Sequence[float],
     *,
