@@ -12,16 +12,19 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
+from rankloop.data.sparse_dataset import SparseDataset
 from rankloop.engine import SummingEngine
 
 ROWS_PER_PART, MAX_PARTS = 4096, 64
+MAX_NUMBERS = 4_000_000  # in the answers of all parts together
+AnyDataset = Dataset | SparseDataset
 
 
 class Part(NamedTuple):
     """Some of the queries, and the loss to compute on them."""
 
     risk: Risk
-    dataset: Dataset
+    dataset: AnyDataset
 
 
 class Question(NamedTuple):
@@ -35,6 +38,8 @@ def answer(part: Part, question: Question) -> Floats:
     """Loss and slope in one array, or the shift; sums over queries."""
     dataset = part.dataset
     scores = scores_of(dataset.features, question.weights)
+    if isinstance(dataset, SparseDataset):
+        scores += dataset.base
     if question.of == "loss":
         value, grad = part.risk.of_lists(scores, dataset.relevance, dataset.offsets)
         return np.append(weighted_rows(dataset.features, grad), value)
@@ -43,17 +48,20 @@ def answer(part: Part, question: Question) -> Floats:
     return weighted_rows(dataset.features, ideal - risk.anchors(scores, dataset.relevance, dataset.offsets))
 
 
-def parts_of(dataset: Dataset, risk: Risk) -> list[Part]:
+def parts_of(dataset: AnyDataset, risk: Risk) -> list[Part]:
     """Consecutive queries, about equally many rows each. The cuts depend on the data only, so the sums do too."""
     n_rows = len(dataset.relevance)
-    n_parts = max(1, min(n_rows // ROWS_PER_PART, MAX_PARTS, dataset.n_queries))
+    n_parts = max(1, min(n_rows // ROWS_PER_PART, MAX_PARTS, MAX_NUMBERS // dataset.n_features, dataset.n_queries))
     cuts = np.searchsorted(dataset.offsets, np.arange(1, n_parts) * (n_rows / n_parts))
     borders = np.unique(np.concatenate(([0], cuts, [dataset.n_queries])))
     return [Part(risk, dataset.subset(range(first, end))) for first, end in itertools.pairwise(borders)]
 
 
 class Objective:
-    """weights ↦ (1/Q) Σ_q loss and its slope; `shifted` replaces the ideal anchors of a structured loss."""
+    """weights ↦ (1/Q) Σ_q loss and its slope; `shifted` replaces the ideal anchors of a structured loss.
+
+    Q is the number of queries, or whatever else the sum is divided by.
+    """
 
     def __init__(self, total: Callable[[Question], Floats], n_queries: int, shift: Floats | None = None) -> None:
         self._total, self._n_queries, self._shift = total, n_queries, shift
@@ -77,9 +85,9 @@ class Objective:
 
 
 @contextmanager
-def objective_on(dataset: Dataset, risk: Risk, engine: SummingEngine) -> Iterator[Objective]:
-    """The objective, while the engine keeps the parts of the data with its workers."""
+def objective_on(dataset: AnyDataset, risk: Risk, engine: SummingEngine, per: int | None = None) -> Iterator[Objective]:
+    """The objective, while the engine keeps the parts of the data with its workers; `per` stands for Q when given."""
     if dataset.n_queries == 0 or dataset.n_features == 0:
         raise InvalidInput(f"nothing to train on: {dataset.n_queries} queries, {dataset.n_features} features")
     with engine.sum_over(parts_of(dataset, risk), answer) as total:
-        yield Objective(total, dataset.n_queries)
+        yield Objective(total, per or dataset.n_queries)
