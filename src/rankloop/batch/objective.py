@@ -17,14 +17,14 @@ from rankloop.engine import SummingEngine
 
 ROWS_PER_PART, MAX_PARTS = 4096, 64
 MAX_NUMBERS = 4_000_000  # in the answers of all parts together
-AnyDataset = Dataset | SparseDataset
+Queries = Dataset | SparseDataset
 
 
 class Part(NamedTuple):
     """Some of the queries, and the loss to compute on them."""
 
     risk: Risk
-    dataset: AnyDataset
+    dataset: Queries
 
 
 class Question(NamedTuple):
@@ -48,7 +48,7 @@ def answer(part: Part, question: Question) -> Floats:
     return weighted_rows(dataset.features, ideal - risk.anchors(scores, dataset.relevance, dataset.offsets))
 
 
-def parts_of(dataset: AnyDataset, risk: Risk) -> list[Part]:
+def parts_of(dataset: Queries, risk: Risk) -> list[Part]:
     """Consecutive queries, about equally many rows each. The cuts depend on the data only, so the sums do too."""
     n_rows = len(dataset.relevance)
     n_parts = max(1, min(n_rows // ROWS_PER_PART, MAX_PARTS, MAX_NUMBERS // dataset.n_features, dataset.n_queries))
@@ -85,7 +85,7 @@ class Objective:
 
 
 @contextmanager
-def objective_on(dataset: AnyDataset, risk: Risk, engine: SummingEngine, per: int | None = None) -> Iterator[Objective]:
+def objective_on(dataset: Queries, risk: Risk, engine: SummingEngine, per: int | None = None) -> Iterator[Objective]:
     """The objective, while the engine keeps the parts of the data with its workers; `per` stands for Q when given."""
     if dataset.n_queries == 0 or dataset.n_features == 0:
         raise InvalidInput(f"nothing to train on: {dataset.n_queries} queries, {dataset.n_features} features")

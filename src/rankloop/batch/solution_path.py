@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.batch.bundle import Solution, Step, minimise
-from rankloop.batch.objective import AnyDataset, Objective, objective_on
+from rankloop.batch.objective import Queries, Objective, objective_on
 from rankloop.batch.risks.base import Risk, StructuredRisk
 from rankloop.batch.risks.ordinal import Ordinal
 from rankloop.core.errors import InvalidInput
@@ -45,7 +45,7 @@ class Fit(NamedTuple):
 
 
 def fit(
-    dataset: AnyDataset,
+    dataset: Queries,
     risk: Risk,
     regularisation: float,
     *,
@@ -59,7 +59,7 @@ def fit(
 
 
 def fit_path(
-    dataset: AnyDataset,
+    dataset: Queries,
     risk: Risk,
     regularisations: Sequence[float],
     *,
