@@ -38,8 +38,11 @@ def squared_norms(surrogate, depth, features, weights, grades, gamma):
     return total
 
 
-@pytest.mark.parametrize(("name", "depth"), [("squared", 1), ("kl", 1), ("rank_svm", 2)])
-def test_the_second_moment_is_bounded(name, depth):
+@pytest.mark.parametrize(
+    ("spec", "depth"), [("squared", 1), ("squared(divided='grade')", 1), ("kl", 1), ("rank_svm", 2)]
+)
+def test_the_second_moment_is_bounded(spec, depth):
+    name = spec.partition("(")[0]
     rng = np.random.default_rng(2)
     for _ in range(20):
         features, gamma = rng.normal(size=(N_ITEMS, N_FEATURES)), rng.uniform(0.05, 0.5)
@@ -48,7 +51,7 @@ def test_the_second_moment_is_bounded(name, depth):
             rng.integers(0, 4, N_ITEMS).astype(float),
         )
         longest, radius = np.linalg.norm(features, axis=1).max(), np.linalg.norm(weights)
-        moment = squared_norms(build(name, "surrogate"), depth, features, weights, grades, gamma)
+        moment = squared_norms(build(spec, "surrogate"), depth, features, weights, grades, gamma)
         assert moment <= second_moment(name, N_ITEMS, longest, radius, 3.0) / gamma
 
 
