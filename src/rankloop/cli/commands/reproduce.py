@@ -73,7 +73,7 @@ def reproduce(
 
 def _print(findings: "list[Finding]", report: Path) -> None:
     from rankloop.cli.output import show_claims
-    from rankloop.experiments.report.html import counts_text, duration
+    from rankloop.experiments.report.html import duration, told_apart
 
     for finding in findings:
         typer.echo(f"{finding.id}: {finding.title}")
@@ -82,7 +82,7 @@ def _print(findings: "list[Finding]", report: Path) -> None:
             typer.echo(finding.text)
     if len(findings) > 1:
         whole = duration(sum(finding.seconds or 0.0 for finding in findings))
-        typer.echo(f"{counts_text(claim for finding in findings for claim in finding.claims)}; {whole}")
+        typer.echo(f"{told_apart(claim for finding in findings for claim in finding.claims)}; {whole}")
     typer.echo(f"report: {report}")
 
 

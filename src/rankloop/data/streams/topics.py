@@ -1,6 +1,7 @@
 """People who want documents of one topic, out of a collection."""
 
 import functools
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -52,6 +53,12 @@ class Topics:
                 Query(topic, _dense(words.values, words.columns, words.starts, rows, len(words.names)), NO_CONTEXT),
                 wanted[rows],
             )
+
+    def frequencies(self) -> dict[str, float]:
+        """The share of the documents that each topic has, by its name."""
+        topics, n_documents = self._loaded()[0].topics, len(self._loaded()[0].texts)
+        counts = Counter(topic for own in topics for topic in own)
+        return {topic: count / n_documents for topic, count in sorted(counts.items())}
 
     def _topic(self, corpus: Corpus, rng: Generator) -> str:
         names = corpus.topic_names

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from rankloop.core.errors import NotFound
-from rankloop.data.folder import absence_notice, data_path
+from rankloop.data.folder import data_path, missing_notice
 from rankloop.experiments.papers.options import chosen_of
 from rankloop.experiments.spec.model import Thing
 
@@ -65,9 +65,9 @@ def available_sets(names: tuple[str, ...], wanted: tuple[str, ...] = ()) -> tupl
     if not missing:
         return found, ""
     if not found:
-        raise NotFound(absence_notice(", ".join(missing)))
+        raise NotFound(missing_notice(", ".join(missing)))
     instead = "simulated queries only" if found == [SIMULATED] else "the other data sets are used"
-    return found, f"{absence_notice(', '.join(missing))}: {instead}. "
+    return found, f"{missing_notice(', '.join(missing))}: {instead}. "
 
 
 def _letor(files: list[str], scale: bool) -> Thing:
