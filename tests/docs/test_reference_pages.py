@@ -26,7 +26,8 @@ def hooks():
 def test_every_family_has_a_page_in_the_navigation(hooks):
     assert set(hooks.PAGES.values()) == set(categories())
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert all(f"reference/{page}.md" in navigation for page in (*hooks.PAGES, "api", "packages"))
+    assert all(f"reference/{page}.md" in navigation for page in ("index", "api"))
+    assert all(f"]({page}.md)" in hooks.overview() for page in (*hooks.PAGES, "packages"))
 
 
 def test_every_package_with_public_names_is_referred_to(hooks):
