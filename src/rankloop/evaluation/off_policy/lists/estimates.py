@@ -28,6 +28,7 @@ ListMethod = Literal["examination_ips", "examination_dr", "swap_dr", "cascade_dr
 CLICKS = "clicks"
 N_FOLDS = 4
 RESAMPLES = 200
+DEPENDENT = 8.0  # by so much must the log-likelihood be higher for people to leave after a click
 ROUNDS = 4
 PRIOR_EXAMINED = 2.0  # examinations by which what is known of an item elsewhere is pulled to the mean
 MIN_SHARED = 0.05  # of the rows: so many must be known elsewhere for that to be a feature
@@ -259,13 +260,15 @@ class ListModel:
         found = self._fit(False)
         if not dependent:
             return found
-        weights = found.weights[: self.features.shape[1]]
+        weights, alone = found.weights[: self.features.shape[1]], found.likelihood
         for _ in range(3):  # who goes on depends on attraction, and attraction on who went on
             odds = self.features @ weights
             hits = odds[self.table.clicked > 0]
             self.going[:, 1] = (odds - hits.mean()) / max(float(hits.std()), 1e-9)
             self.shown = self._shown(self.rows)
             found = self._fit(True)
+            if found.likelihood - alone < DEPENDENT:  # nobody leaves
+                break
             weights = self._whole(found.parameters)[0].weights
         return found
 
