@@ -81,8 +81,13 @@ def train(
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="How one file is cut into folds.")] = 0,
     imports: Imports = None,
     log: Annotated[
-        Path | None,
-        log_option("--log", "FILE", "Learn from a log instead of grades: of lists and clicks, or of shown ads."),
+        str | None,
+        log_option(
+            "--log",
+            "FILE",
+            "Learn from a log instead of grades: of lists and clicks, or of shown ads; the former also in parts, in a "
+            "folder or under an address (s3://…).",
+        ),
     ] = None,
     position_bias: Annotated[
         str | None,
@@ -157,13 +162,19 @@ def train(
     if (data is None) == (log is None):
         raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
     if log is not None:
+        from rankloop.cli.parts import is_in_parts, train_on_parts
         from rankloop.cli.train_log import train_on_log
         from rankloop.cli.train_schema import LogTraining
+        from rankloop.engine import kept
 
         columns = column or [], context or [], without or [], feature or []
         how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, epsilon, seed, *columns)
         how = how._replace(schema=schema, guess=guess_schema, learner=learner, passes=passes, shown=shown)
-        train_on_log(log, how, out, as_json)
+        if is_in_parts(str(log)):
+            with interruptible("nothing was saved"), kept(engine_of(engine, workers, threads=True)) as where:
+                train_on_parts(str(log), how, where, out, as_json)
+            return
+        train_on_log(Path(log), how, out, as_json)
         return
     from rankloop.batch.risks.base import risk_of
     from rankloop.batch.solution_path import Settings
