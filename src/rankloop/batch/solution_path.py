@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.batch.bundle import Solution, Step, minimise
-from rankloop.batch.objective import Queries, Objective, objective_on
+from rankloop.batch.objective import Objective, Queries, objective_on
 from rankloop.batch.risks.base import Risk, StructuredRisk
 from rankloop.batch.risks.ordinal import Ordinal
 from rankloop.core.errors import InvalidInput
