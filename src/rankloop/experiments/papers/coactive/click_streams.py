@@ -60,6 +60,10 @@ TEXT = (
     _topics("20 Newsgroups", "text/20news_bydate.jsonl.xz"),
     _topics("Reuters", "text/reuters21578.sgm.xz", topic="acq"),  # most of its topics are too rare for 50 candidates
 )
+PAPER_DATA = (  # on which the paper was made, for those who have them; nobody may hand them on
+    _letor("Yahoo", "yahoo/set1.train.txt", 4),
+    _topics("RCV1", "rcv1"),
+)
 STREAMS = (LETOR[0], *TEXT)  # most like those of the paper
 QUICK_SHARE, QUICK_SEEDS = 10, 2
 
@@ -75,6 +79,11 @@ def available_streams(wanted: tuple[ClickStream, ...]) -> tuple[list[ClickStream
         else:
             found.append(stream)
     return found, absence_notice(", ".join(missing)) + ". " if missing else ""
+
+
+def owned_streams() -> list[ClickStream]:
+    """Those of the paper's own data that this machine has; an absent one is not missed."""
+    return available_streams(PAPER_DATA)[0][1:]
 
 
 class Plan(NamedTuple):
