@@ -7,7 +7,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.engine import Here
 from rankloop.experiments.papers.options import Options
 from rankloop.experiments.papers.registry import Setting, everything
-from rankloop.experiments.papers.thesis import annealing
+from rankloop.experiments.papers.thesis import smoothing_schedule as annealing
 from rankloop.experiments.papers.thesis.query_figures import (
     KL,
     LIST_NET,

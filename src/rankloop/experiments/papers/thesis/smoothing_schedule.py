@@ -10,10 +10,10 @@ from rankloop.experiments.report.model import Finding
 FIXED, SHARP = "smoothing 1", "smoothing 0.01"
 SLOW, FAST = "annealed, t^(−0.1)", "annealed, t^(−0.2)"
 TEXT = """Chaudhuri (2016), "Learning to rank", section 3.4.2: with SmoothDCG, Algorithm 5 performs poorly, perhaps \
-for getting stuck in local minima; "in batch setting, such problem is avoided by an annealing technique that successively \
-reduces ε. We are not aware of an analogue in an online setting." Here is one: the smoothing is t^(−a) in round t, \
-beside a smoothing of 1 and the thesis' own, 0.01. Step size and radius of each are chosen on another part of the \
-stream."""
+for getting stuck in local minima; "in batch setting, such problem is avoided by an annealing technique that \
+successively reduces ε. We are not aware of an analogue in an online setting." Here is one: the smoothing is t^(−a) \
+in round t, beside a smoothing of 1 and the thesis' own, 0.01. Step size and radius of each are chosen on another part \
+of the stream."""
 
 
 def _contender(name: str, smoothing: float, decay: float = 0.0) -> Contender:
