@@ -40,6 +40,15 @@ def serve(
             help="Allow more or less: body, items, batch, rankers, open, open_bytes, state, rate, connections.",
         ),
     ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            envvar="RANKLOOP_KEYS_FILE",
+            help="Hashes of keys, as `rankloop key new` prints them; read again when it changes.",
+        ),
+    ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Add rankers to play with, and simulated people.")] = False,
     imports: Imports = None,
     socket: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
@@ -47,8 +56,9 @@ def serve(
     """Serve rankers over HTTP.
 
     What is acknowledged is on disk. Ctrl-C finishes, snapshots and stops. RANKLOOP_STORE=postgresql://… keeps the log
-    in PostgreSQL; RANKLOOP_KEYS are the keys that callers must show; RANKLOOP_LIMITS="items=5000 rate=100" is the same
-    as two --limit. What is imported can be named by callers, but they cannot import.
+    in PostgreSQL; RANKLOOP_KEYS are the keys that callers must show, or their hashes, and --keys names a file of such;
+    RANKLOOP_LIMITS="items=5000 rate=100" is the same as two --limit. What is imported can be named by callers, but
+    they cannot import.
     """
     try:
         from rankloop.service.http import server as serving
@@ -66,6 +76,7 @@ def serve(
         data=data,
         store=store,
         keys=environment_keys(),
+        keys_file=keys,
         workers=workers,
         keep_days=keep_days,
         **limits_from(limits or ()),  # type: ignore[arg-type]
@@ -78,6 +89,7 @@ def serve(
 
     if workers > 1:
         kept = [] if keep_days is None else ["--keep-days", str(keep_days)]
+        kept += [] if keys is None else ["--keys", os.fspath(keys)]
         of_each = ["serve", "--host", host, "--data", os.fspath(data), *kept, *(["--demo"] * demo)]
         memory = f"open_bytes={settings.max_open_bytes // workers}"  # each worker holds all that is open
         of_each += [part for limit in (memory, *(limits or ())) for part in ("--limit", limit)]

@@ -36,6 +36,9 @@ STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (
     (UnstableUpdate, 422, "unstable-update"),
     (InvalidInput, 422, "invalid-input"),
 )
+KINDS = {413: "too-large", 499: "gone", 400: "malformed-json", 405: "method-not-allowed", 500: "internal-error"} | {
+    status: kind for _, status, kind in STATUS
+}  # of refused calls, by status
 _WHERE = re.compile(r"^(?P<reason>.*?)(?: - at `\$(?P<field>.*)`)?$", re.DOTALL)
 
 

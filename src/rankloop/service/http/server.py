@@ -73,12 +73,18 @@ def serve_with_workers(settings: Settings, announce: Callable[[str], None], argu
         def stop(sig: int, frame: FrameType | None) -> None:
             stopping.append(sig)
 
+        def read_keys(sig: int, frame: FrameType | None) -> None:
+            for worker in workers:
+                worker.send_signal(sig)
+
+        workers: list[subprocess.Popen[bytes]] = []
         for sig in (signal.SIGTERM, signal.SIGINT):
             signal.signal(sig, stop)
+        signal.signal(signal.SIGHUP, read_keys)
         number = shared.fileno()
         announce(address_of(settings, shared))
         command = [sys.executable, "-m", "rankloop.cli", *arguments, "--socket", str(number)]
-        workers = [subprocess.Popen(command, pass_fds=[number]) for _ in range(settings.workers)]
+        workers += [subprocess.Popen(command, pass_fds=[number]) for _ in range(settings.workers)]
         while not stopping:
             time.sleep(PAUSE)
             for position, worker in enumerate(workers):
@@ -103,7 +109,7 @@ GRACE = 10  # seconds for calls that have begun
 CHECK_TICKS = 5  # of 0.1 seconds each, between two checks of the connections
 SWITCH = 0.0005  # seconds: the thread that has waited for the disk gets its turn soon
 SELDOM = 50_000, 20, 100  # open impressions are many small objects: walking through them all takes long
-FIELDS = ("method", "path", "status", "seconds")
+FIELDS = ("method", "path", "status", "seconds", "request", "key")
 
 
 class JsonLines(logging.Formatter):
@@ -140,12 +146,16 @@ class Server(uvicorn.Server):
         if current_thread() is not main_thread():
             yield
             return
-        before = {sig: signal.signal(sig, self.stop) for sig in (signal.SIGTERM, signal.SIGINT)}
+        before: dict[int, Any] = {sig: signal.signal(sig, self.stop) for sig in (signal.SIGTERM, signal.SIGINT)}
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self.read_keys)
         try:
             yield
         finally:
             for sig, handler in before.items():
                 signal.signal(sig, handler)
+
+    def read_keys(self, sig: int = 0, frame: Any = None) -> None:
+        self.app.state.settings.keyring.read()
 
     def stop(self, sig: int = 0, frame: Any = None) -> None:
         self.app.state.stopping = True
