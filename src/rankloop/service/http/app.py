@@ -1,6 +1,7 @@
 """The HTTP application: the routes put together, errors as problem documents, the page and the reference."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from rankloop.service.http.routes.comparisons import add_comparisons
 from rankloop.service.http.routes.monitoring import add_monitoring
 from rankloop.service.http.routes.rankers import add_rankers
 from rankloop.service.http.routes.ranking import add_ranking
+from rankloop.service.http.telemetry import Telemetry, TelemetryMiddleware, telemetry_from
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.stores.open import open_store
 from rankloop.service.service import Service
@@ -34,9 +36,15 @@ from rankloop.service.settings import Settings
 PAGE = Path(__file__).parent / "static"
 
 
-def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None, store: Store | None = None) -> FastAPI:
+def make_app(
+    settings: Settings,
+    opened: Callable[[Service], Any] | None = None,
+    store: Store | None = None,
+    telemetry: Telemetry | None = None,
+) -> FastAPI:
     """The application, on a store that is open already or on that of the settings; `opened` is awaited when ready."""
     metrics = Metrics()
+    telemetry = telemetry or telemetry_from(os.environ)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -50,6 +58,8 @@ def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None,
             yield
         finally:
             await service().close()
+            if telemetry is not None:
+                await asyncio.to_thread(telemetry.close)
 
     def service() -> Service:
         return app.state.service  # type: ignore[no-any-return]
@@ -58,6 +68,8 @@ def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None,
     app.state.settings = settings
     app.state.stopping = False
     app.add_middleware(AccessMiddleware, settings=settings, metrics=metrics)
+    if telemetry is not None:
+        app.add_middleware(TelemetryMiddleware, telemetry=telemetry)
     add_errors(app)
     add_ranking(app)
     describe(app)

@@ -100,9 +100,7 @@ class AccessMiddleware:
             logger.info("call", extra={"method": method, "path": path, "status": status, "seconds": seconds} | who)
 
     def _series_of(self, method: str, path: str, status: int) -> tuple[Any, Any]:
-        """Names, unknown paths and unknown methods are left out, so that the number of series stays small."""
-        plain = _NAME.sub(lambda found: f"/{found[1]}/{{name}}", path)
-        call = f"{method} {plain}" if method in _METHODS and _KNOWN.match(plain) else "other"
+        call = call_of(method, path)
         metrics = self.metrics
         series = metrics.calls.labels(call, str(status), metrics.worker), metrics.seconds.labels(call, metrics.worker)
         if call != "other" and status < 400 and len(self._series) < MAX_SERIES:  # else anybody could fill it
@@ -162,6 +160,18 @@ class AccessMiddleware:
         self._tokens[client] = (left - 1, now)
 
 
+def call_of(method: str, path: str) -> str:
+    """Names, unknown paths and unknown methods are left out, so that the number of series stays small."""
+    plain = _NAME.sub(lambda found: f"/{found[1]}/{{name}}", path)
+    return f"{method} {plain}" if method in _METHODS and _KNOWN.match(plain) else "other"
+
+
+def name_in(path: str) -> str | None:
+    """Of which ranker, experiment or catalogue a path is; None where it names none."""
+    found = NAMED.match(path)
+    return next(filter(None, found.groups()), None) if found else None
+
+
 def _is_open(scope: Scope) -> bool:
     """The pages themselves are: they ask for a key."""
     if scope["path"] == SEARCH_PAGE:
@@ -178,8 +188,7 @@ def _check_grant(grant: Grant | None, has_key: bool, scope: Scope) -> None:
         scope["refusal"] = "role"
         raise Forbidden("this key may rank and give feedback; this call needs a key of the role admin")
     if grant.rankers:
-        named = NAMED.match(scope["path"])
-        check_reach(scope, *(filter(None, named.groups()) if named else ("",)))
+        check_reach(scope, name_in(scope["path"]) or "")
 
 
 def check_reach(scope: Scope, *names: str | None) -> None:
