@@ -68,6 +68,7 @@ from rankloop.service.requests import (
     RankAnswer,
     RankBody,
     SchemaBody,
+    check_tags,
 )
 from rankloop.service.settings import Settings
 
@@ -177,7 +178,7 @@ class Service:
             ranked = runtime.rank(request, impression, compared)
         else:
             ranked = runtime.rank(request, impression)
-        ranked.user, ranked.session = body.user, body.session
+        ranked.user, ranked.session, ranked.tags = body.user, body.session, body.tags
         self._unlogged_bytes += size
         try:
             applied = await self.append(runtime.entity, ranked, once=key is not None)
@@ -555,6 +556,8 @@ def query_request(
     for field in ("query_id", "user", "session"):
         if len(getattr(body, field)) > MAX_ID_LENGTH:
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
+    if body.tags:
+        check_tags(body.tags)
     base_model = config.base_model if body.base_model is None else named_model(body.base_model, config)
     ids, rows = [item.id for item in body.items], [item.features for item in body.items]
     if not all(map(is_valid_id, ids)):

@@ -52,6 +52,7 @@ class Ranked(Event, tag="ranked"):
     catalogue: int = 0  # the event after which the rest of the values was read from the ranker's catalogue
     user: str = ""
     session: str = ""
+    tags: dict[str, str] = {}
     base_model: str = ""  # the name or hash of what computed the base score; the score itself is among the features
 
     @property

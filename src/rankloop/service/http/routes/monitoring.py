@@ -39,8 +39,11 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         return StreamingResponse(_events(app, ranker), media_type="text/event-stream")
 
     @app.get("/log/{file}", openapi_extra=gives(), tags=["rankers"])
-    async def log(file: str, of: str = "") -> Response:
-        """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist."""
+    async def log(file: str, of: str = "", who: bool = False) -> Response:
+        """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist.
+
+        who=true adds user, session and tags to the table of a ranker without a schema.
+        """
         name, _, form = file.rpartition(".")
         await service().catch_up(name)
         entity = _entity(service(), name, of)
@@ -48,7 +51,7 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         if form == "jsonl":
             return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
         if form == "parquet":
-            content = parquet(records, *_schemas(service(), entity))
+            content = parquet(records, *_schemas(service(), entity), who)
             return StreamingResponse(_pieces(content), media_type="application/vnd.apache.parquet")
         raise NotFound(f"the log is there as {name}.jsonl and as {name}.parquet")
 
