@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from rankloop.core.saved_session import dumps, loads, loads_with_notes
 from rankloop.features.schema import Schema
-from rankloop.service.log.archive import amend_archive, whole
+from rankloop.service.log.archive import amend_archive, drop_files, tidy, whole
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import (
     AnyEvent,
@@ -76,12 +76,14 @@ def amend(
     store: AmendableStore, entity: str, data: Path, changes: Changes, catalogues: Mapping[str, Catalogue]
 ) -> None:
     """Write changes, and all that follows from them: a replay of the log arrives at what is learned from it now."""
+    tidy(store, entity, data)
     relearning = Relearning(store, entity, data, changes, catalogues)
     for record in whole(store, entity, data, after=relearning.begin):
         relearning.apply(record)
     bodies = {seq: None if event is None else encode(event) for seq, event in relearning.changes.items()}
-    store.amend(entity, bodies, relearning.since, relearning.snapshots)
-    amend_archive(data, entity, relearning.changes)
+    files = amend_archive(data, entity, relearning.changes, store.manifest(entity))
+    store.amend(entity, bodies, relearning.since, relearning.snapshots, files)
+    drop_files(data, files)
 
 
 class Relearning:

@@ -151,6 +151,16 @@ class Snapshot(NamedTuple):
     oldest_open: int  # impressions that were open began here or later
 
 
+class ArchiveFile(NamedTuple):
+    """A file that holds events of an entity in place of the database."""
+
+    name: str
+    first: int  # its events lie between these two
+    last: int
+    events: int
+    digest: str  # SHA-256 of the file
+
+
 class Entry(NamedTuple):
     """What is to be written: an event of an entity, and perhaps a snapshot with it."""
 
