@@ -35,7 +35,18 @@ class Candidates(NamedTuple):
 
     ids: list[Id]
     features: Floats
-    missing: int = 0  # features that were not given and counted as 0
+    absent: tuple[tuple[int, int], ...] = ()  # rows and columns of what was not given and counts as 0
+
+    def with_means(self) -> "Candidates":
+        """What was not given counts as the mean of what the other items have."""
+        features = self.features.copy()
+        given = np.ones(features.shape, dtype=bool)
+        for cell in self.absent:
+            given[cell] = False
+        for row, column in self.absent:
+            others = features[given[:, column], column]
+            features[row, column] = others.mean() if len(others) else 0.0
+        return self._replace(features=features)
 
 
 class ContextEncoding(Protocol):
@@ -115,6 +126,7 @@ class Adapter(NamedTuple):
     encoding: ContextEncoding | None = None  # of a context by names
     key: Callable[[Id], Any] = str  # what tells ids apart: in JSON a table names them by their text
     encoder: RowEncoder | None = None  # where there is a schema
+    fills: bool = False  # whether a feature that is not given counts as the mean of the others, not as 0
 
     def query(
         self,
@@ -139,7 +151,7 @@ class Adapter(NamedTuple):
         candidates, first, hidden = self._chosen(table.ids, pinned, excluded)
         features, fixed = table.features, bool(self.items)
         asked = features if candidates is None else np.ascontiguousarray(features[candidates])
-        query, missing = Query(query_id, asked, row), missing + table.missing
+        query, missing = Query(query_id, asked, row), missing + len(table.absent)
         return QueryRequest(table.ids, features, query, candidates, first, hidden, fixed, missing)
 
     def _chosen(
@@ -209,9 +221,10 @@ class Adapter(NamedTuple):
             return Candidates(list(self.items), np.zeros((len(self.items), self.n_features)))
         ids, rows = self._distinct_items(ids, rows)
         try:
-            return feature_rows(ids, rows, self.feature_names, self.n_features)
+            table = feature_rows(ids, rows, self.feature_names, self.n_features)
         except InvalidInput as error:
             raise Rejected("items", str(error)) from None
+        return table.with_means() if self.fills and table.absent else table
 
     def _context(self, given: Any) -> tuple[Floats, int]:
         """The numbers of the asker, and how many columns were missing."""
@@ -304,11 +317,12 @@ def _known(value: Any) -> Any:
 
 def feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[str], width: int) -> Candidates:
     """One row per item, given by position or by name; numbers are known to be numbers."""
-    missing, listed = 0, []
-    for id, row in zip(ids, () if isinstance(rows, np.ndarray) else rows):
+    absent, listed = list[tuple[int, int]](), []
+    for i, (id, row) in enumerate(zip(ids, () if isinstance(rows, np.ndarray) else rows)):
         if isinstance(row, Mapping):
             _check_names(row, names, f"item {id!r}")
-            missing += width - len(row)
+            if len(row) < width:
+                absent += _absent(i, row, names)
             row = [row.get(name, 0.0) for name in names]
         if len(row) != width:
             raise InvalidInput(f"item {id!r} has {len(row)} features, this ranker has {width}")
@@ -317,7 +331,11 @@ def feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[st
     if not np.isfinite(features).all():
         item, column = np.argwhere(~np.isfinite(features))[0]
         raise InvalidInput(f"item {ids[item]!r}: feature {column} must be a finite number")
-    return Candidates(ids, features, missing)
+    return Candidates(ids, features, tuple(absent))
+
+
+def _absent(number: int, row: Mapping[str, Any], names: Sequence[str]) -> list[tuple[int, int]]:
+    return [(number, column) for column, name in enumerate(names) if name not in row]
 
 
 def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float], int]:
@@ -418,8 +436,9 @@ def _from_rows(given_ids: Iterable[Any], rows: Sequence[Any], names: Sequence[st
     if not ids:
         raise InvalidInput("there are no items to rank; give at least one")
     named = [named_row(row, names, f"item {id!r}") for id, row in zip(ids, rows)]
-    rows = [row for row, _ in named]
-    return feature_rows(ids, rows, names, len(names))._replace(missing=sum(missing for _, missing in named))
+    short = [(i, row) for i, (row, (_, missing)) in enumerate(zip(rows, named)) if missing]
+    absent = tuple(cell for i, row in short for cell in _absent(i, row, names))
+    return feature_rows(ids, [row for row, _ in named], names, len(names))._replace(absent=absent)
 
 
 def _from_records(records: Sequence[Any], names: Sequence[str]) -> Candidates:
