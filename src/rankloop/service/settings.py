@@ -46,6 +46,8 @@ class Settings:
     rate: float = 10_000.0  # requests per second and client
     max_connections: int = 10_000  # at once, of each process
     workers: int = 1
+    sharers: int = 1  # workers, this one among them, that share what a key allows
+    drain: float = 0.0  # seconds in which calls are still answered after the signal to stop
     keep_days: float | None = None  # older events move to Parquet in the data folder; None: never
 
     def __post_init__(self) -> None:
@@ -62,6 +64,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise InvalidInput(f"{name} must be above 0, got {value}")
+        if not 0 <= self.drain < float("inf"):
+            raise InvalidInput(f"drain must be a number of seconds, 0 or more, got {self.drain}")
 
     @property
     def max_file(self) -> int:

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
@@ -16,17 +15,16 @@ from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
 from rankloop import __version__
-from rankloop.core.errors import RankloopError
 from rankloop.service.http.codec import json
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.middleware import AccessMiddleware
+from rankloop.service.http.middleware import AccessMiddleware, GatedApp
 from rankloop.service.http.openapi import describe, reference_page
-from rankloop.service.http.problems import problem, problem_of, response_of
+from rankloop.service.http.problems import FORESEEN, problem, problem_of, response_of
 from rankloop.service.http.routes.catalogues import add_catalogues
 from rankloop.service.http.routes.comparisons import add_comparisons
 from rankloop.service.http.routes.monitoring import add_monitoring
 from rankloop.service.http.routes.rankers import add_rankers
-from rankloop.service.http.routes.ranking import add_ranking
+from rankloop.service.http.routes.ranking import RankingCalls, add_ranking
 from rankloop.service.http.telemetry import Telemetry, TelemetryMiddleware, telemetry_from
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.stores.open import open_store
@@ -64,14 +62,14 @@ def make_app(
     def service() -> Service:
         return app.state.service  # type: ignore[no-any-return]
 
-    app = FastAPI(title="rankloop", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = GatedApp(title="rankloop", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.settings = settings
     app.state.stopping = False
-    app.add_middleware(AccessMiddleware, settings=settings, metrics=metrics)
-    if telemetry is not None:
-        app.add_middleware(TelemetryMiddleware, telemetry=telemetry)
     add_errors(app)
-    add_ranking(app)
+    ranking = add_ranking(app)
+    app.gate = AccessMiddleware(RankingCalls(app.answer, ranking), settings, metrics, app.state)
+    if telemetry is not None:
+        app.gate = TelemetryMiddleware(app.gate, telemetry)
     describe(app)
     add_rankers(app, service)
     add_comparisons(app, service)
@@ -87,7 +85,7 @@ def add_errors(app: FastAPI) -> None:
     async def refused(request: Request, error: Exception) -> Response:
         return response_of(problem_of(error))
 
-    for kind in (RankloopError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    for kind in FORESEEN:
         app.add_exception_handler(kind, refused)
 
     @app.exception_handler(HTTPException)

@@ -4,8 +4,10 @@ import logging
 import os
 import re
 import time
+from types import SimpleNamespace
 from typing import Any
 
+from fastapi import FastAPI
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -31,6 +33,8 @@ SECURITY = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
+CLOSE = (b"connection", b"close")
+RUNNING = SimpleNamespace(stopping=False)
 _NAME = re.compile(r"^/(rankers|experiments|catalogues|log)/[^/]+")
 _KNOWN = re.compile(
     r"^/(|rankers|experiments|catalogues(/\{name\})?|events|log/\{name\}|healthz|readyz|metrics|docs|openapi\.json|demo/people"
@@ -45,11 +49,25 @@ GONE = 499  # the status, in logs and metrics, of a call whose sender left befor
 logger = logging.getLogger("rankloop.service")
 
 
+class GatedApp(FastAPI):
+    """Every call goes through the gate; those of page views are answered right behind it, all others by FastAPI."""
+
+    gate: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.gate(scope, receive, send)
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The answer of FastAPI."""
+        await super().__call__(scope, receive, send)
+
+
 class AccessMiddleware:
     """ASGI middleware: keys, rate, size, security headers, times and one line of log per refused or slow call."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, state: Any = RUNNING) -> None:
         self.app = app
+        self.state = state  # of the application: while it is `stopping`, an answer is the last of its connection
         self.settings = settings
         self.metrics = metrics
         self._is_closed = settings.keyring.is_needed
@@ -70,6 +88,8 @@ class AccessMiddleware:
                 status = message["status"]
                 named = (b"x-request-id", scope["request_id"].encode())
                 message["headers"] = [*message.get("headers", ()), *SECURITY, named]
+                if self.state.stopping:
+                    message["headers"].append(CLOSE)
             await send(message)
 
         try:
@@ -145,7 +165,8 @@ class AccessMiddleware:
         else:
             if grant.rate is not None:
                 self._check_rate(scope, f"key {grant.id} {client}", self.settings.rate)
-            self._check_rate(scope, f"key {grant.id}", grant.rate or self.settings.rate)
+            shared = grant.rate / self.settings.sharers if grant.rate else self.settings.rate
+            self._check_rate(scope, f"key {grant.id}", shared)
 
     def _check_rate(self, scope: Scope, client: str, rate: float) -> None:
         now = time.monotonic()

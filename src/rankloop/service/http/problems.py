@@ -50,6 +50,7 @@ STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (
 KINDS = {413: "too-large", 499: "gone", 400: "malformed-json", 405: "method-not-allowed", 500: "internal-error"} | {
     status: kind for _, status, kind in STATUS
 }  # of refused calls, by status
+FORESEEN = (RankloopError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 _WHERE = re.compile(r"^(?P<reason>.*?)(?: - at `\$(?P<field>.*)`)?$", re.DOTALL)
 
 

@@ -26,6 +26,7 @@ from rankloop.service.service import Service
 EVENTS_EVERY = 1.0  # seconds
 KINDS = ("ranker", "experiment")
 FAILING = "the log cannot be written now"
+STOPPING = "this process is about to stop"
 
 
 def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metrics) -> None:
@@ -63,9 +64,10 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         if service().store.shared:
             with suppress(Unavailable):
                 await service().log.append(None)  # asks the database
-        ready = service().ready and not service().log.is_failing
+        ready = service().ready and not service().log.is_failing and not app.state.stopping
         report = {"ready": ready, "leads": service().is_leader}
-        return json(report) if ready else response_of(problem(503, "unavailable", FAILING) | report)
+        reason = STOPPING if app.state.stopping else FAILING
+        return json(report) if ready else response_of(problem(503, "unavailable", reason) | report)
 
     @app.get("/metrics", openapi_extra=gives(), tags=["health"])
     async def prometheus() -> Response:
