@@ -85,7 +85,7 @@ def add_errors(app: FastAPI) -> None:
     async def refused(request: Request, error: Exception) -> Response:
         return response_of(problem_of(error))
 
-    for kind in FORESEEN:
+    for kind in (*FORESEEN, Exception):
         app.add_exception_handler(kind, refused)
 
     @app.exception_handler(HTTPException)

@@ -78,18 +78,20 @@ class AccessMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun, status = time.perf_counter(), 0
+        begun, status, is_whole = time.perf_counter(), 0, False
         headers: dict[bytes, bytes] = dict(scope["headers"])
         scope["request_id"] = request_id(headers)
 
         async def sending(message: Message) -> None:
-            nonlocal status
+            nonlocal status, is_whole
             if message["type"] == "http.response.start":
                 status = message["status"]
                 named = (b"x-request-id", scope["request_id"].encode())
                 message["headers"] = [*message.get("headers", ()), *SECURITY, named]
                 if self.state.stopping:
                     message["headers"].append(CLOSE)
+            else:
+                is_whole = not message.get("more_body", False)
             await send(message)
 
         try:
@@ -100,9 +102,10 @@ class AccessMiddleware:
         except Exception as error:
             if not isinstance(error, RankloopError):
                 logger.error("unforeseen", exc_info=error, extra={"request": scope["request_id"]})
-            if status:
+            if status and not is_whole:
                 raise  # half of an answer is out already: whoever reads it must not take it for the whole
-            await response_of(problem_of(error))(scope, receive, sending)
+            if not status:
+                await response_of(problem_of(error))(scope, receive, sending)
         finally:
             self._note(scope, status or 500, time.perf_counter() - begun)
 

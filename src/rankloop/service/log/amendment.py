@@ -1,6 +1,6 @@
 """Changes to what is in the log: somebody is forgotten, or a click is taken back; the rest is learned again."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,17 +12,18 @@ from rankloop.service.log.events import (
     AnyEvent,
     FeedbackReceived,
     Ranked,
+    Rebased,
     Record,
     RolledBack,
     Snapshot,
     Snapshotted,
-    encode,
 )
 from rankloop.service.log.projection import Projection
 from rankloop.service.log.stores.base import AmendableStore
 from rankloop.service.ranker.config import config_of
 from rankloop.service.ranker.trainer import Trainer, digest
 
+NEVER = 2**62  # an event that never comes
 Changes = Mapping[int, AnyEvent | None]  # events by number: what they become, None for those that go
 
 
@@ -80,9 +81,37 @@ def amend(
     relearning = Relearning(store, entity, data, changes, catalogues)
     for record in whole(store, entity, data, after=relearning.begin):
         relearning.apply(record)
-    bodies = {seq: None if event is None else encode(event) for seq, event in relearning.changes.items()}
-    files = amend_archive(data, entity, relearning.changes, store.manifest(entity))
-    store.amend(entity, bodies, relearning.since, relearning.snapshots, files)
+    _write(store, entity, data, relearning.changes, relearning.since, relearning.snapshots)
+
+
+def amend_and_keep(
+    store: AmendableStore, entity: str, data: Path, changes: Changes, catalogues: Mapping[str, Catalogue]
+) -> None:
+    """Delete events, while what was learned from them stays: the state after the last of them is written in its place.
+
+    A replay goes on from there, so all that came later is as it was. Snapshots in between cannot be arrived at any
+    more; they are kept as they are, to be gone back to.
+    """
+    tidy(store, entity, data)
+    first, last = min(changes), max(changes)
+    now = dict(changes)
+    for record in whole(store, entity, data, after=first):
+        event = record.event
+        if isinstance(event, Snapshotted) and first <= event.state_seq < last:
+            kept = store.snapshot(entity, event.number)
+            now[record.seq] = None if kept is None else Rebased(event.number, kept.session)
+    relearning = Relearning(store, entity, data, {last + 1: None}, catalogues)
+    for record in whole(store, entity, data, last, after=relearning.begin):
+        relearning.apply(record)
+    now[last] = relearning.rebased()
+    _write(store, entity, data, now, NEVER, [])
+
+
+def _write(
+    store: AmendableStore, entity: str, data: Path, changes: Changes, since: int, snapshots: Sequence[Snapshot]
+) -> None:
+    files = amend_archive(data, entity, changes, store.manifest(entity))
+    store.amend(entity, changes, since, snapshots, files)
     drop_files(data, files)
 
 
@@ -137,6 +166,12 @@ class Relearning:
             step = self.projection.apply(record._replace(event=event)).step
             if step is not None:
                 self.trainer.learn(step, self._state_at)
+
+    def rebased(self) -> Rebased:
+        """All that is known now, as an event."""
+        trainer = self.trainer
+        content = dumps(trainer.session, trainer.config.schema_notes())
+        return Rebased(trainer.number, content, trainer.rejected, self.projection.saved())
 
     def _snapshot(self, before: Snapshotted) -> None:
         trainer, projection = self.trainer, self.projection

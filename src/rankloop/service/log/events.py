@@ -115,6 +115,22 @@ class Evolved(Event, tag="evolved"):
     schema: dict[str, Any]
 
 
+class Rebased(Event, tag="rebased"):
+    """What was learned up to here stands, though events that it was learned from are gone: a replay goes on from it.
+
+    Without a projection it is only a state that can be gone back to, as after `Snapshotted`.
+    """
+
+    number: int
+    session: bytes = b""  # a saved session; empty where nothing is learned
+    rejected: int = 0
+    projection: bytes = b""  # counts and flags at this event
+
+
+class Deleted(Event, tag="deleted"):
+    """An entity ends: what stood before is gone; another of its name may begin."""
+
+
 class CatalogueChanged(Event, tag="catalogue"):
     """Rows of a catalogue by id: each replaces that of its id, None takes it away."""
 
@@ -133,6 +149,8 @@ AnyEvent = (
     | Snapshotted
     | Evolved
     | CatalogueChanged
+    | Rebased
+    | Deleted
 )
 
 encode = msgspec.msgpack.Encoder().encode

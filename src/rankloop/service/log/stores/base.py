@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from rankloop.service.log.events import ArchiveFile, Entry, Record, Snapshot
+from rankloop.service.log.events import AnyEvent, ArchiveFile, Entry, Record, Snapshot
 
 LOG, MISSED = "log", ""  # news: there are events; anything may have happened while nobody listened
 
@@ -69,12 +69,12 @@ class AmendableStore(Store, Protocol):
     def amend(
         self,
         entity: str,
-        bodies: Mapping[int, bytes | None],
+        events: Mapping[int, AnyEvent | None],
         since: int,
         snapshots: Sequence[Snapshot],
         files: Mapping[str, ArchiveFile | None],
     ) -> None:
-        """Give events other bodies, None deletes them, and put these snapshots in the place of those from `since` on.
+        """Put events in the place of others, None deletes them, and these snapshots in that of those from `since` on.
 
         Files of the archive are replaced by others, None: by none.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Unavailable
-from rankloop.service.log.events import ArchiveFile, Entry, Record, Snapshot
+from rankloop.service.log.events import AnyEvent, ArchiveFile, Entry, Record, Snapshot, encode
 from rankloop.service.log.stores.base import Written
 from rankloop.service.log.stores.queries import Queries, records_of
 from rankloop.service.log.writer import numbers_of
@@ -152,19 +152,19 @@ class SqliteStore(Queries):
     def amend(
         self,
         entity: str,
-        bodies: Mapping[int, bytes | None],
+        events: Mapping[int, AnyEvent | None],
         since: int,
         snapshots: Sequence[Snapshot],
         files: Mapping[str, ArchiveFile | None],
     ) -> None:
         now = time.time()
-        gone = [(entity, seq) for seq, body in bodies.items() if body is None]
-        changed = [(body, entity, seq) for seq, body in bodies.items() if body is not None]
+        gone = [(entity, seq) for seq, event in events.items() if event is None]
+        changed = [(*_columns(event), entity, seq) for seq, event in events.items() if event is not None]
         with _told(), closing(connected(self.path)) as connection:
             connection.execute("PRAGMA secure_delete = ON")  # zeros instead of what stood there
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany("DELETE FROM events WHERE stream = ? AND seq = ?", gone)
-            connection.executemany("UPDATE events SET body = ? WHERE stream = ? AND seq = ?", changed)
+            connection.executemany("UPDATE events SET body = ?, impression = ? WHERE stream = ? AND seq = ?", changed)
             connection.execute("DELETE FROM snapshots WHERE stream = ? AND state_seq >= ?", (entity, since))
             connection.executemany(KEEP, [(kept.entity, kept.number, now, *kept[2:]) for kept in snapshots])
             connection.executemany(UNLIST, [(entity, name) for name in files])
@@ -232,6 +232,10 @@ class SqliteStore(Queries):
             self._writer.execute(f"PRAGMA busy_timeout = {PATIENCE}")
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         self._writer.execute(f"PRAGMA busy_timeout = {1000 * WAITING}")
+
+
+def _columns(event: AnyEvent) -> tuple[bytes, str | None]:
+    return encode(event), getattr(event, "impression", None)
 
 
 @contextmanager
