@@ -118,6 +118,7 @@ def test_a_key_is_for_the_rankers_of_its_pattern(tmp_path: Path) -> None:
             ("GET", "/rankers", None),
             ("GET", "/metrics", None),
             ("GET", "/log/blog.jsonl", None),
+            ("GET", "/log/blog?format=ubi", None),
             ("PUT", "/rankers/blog-2", SHOP),
             ("POST", "/rankers/shop-1/clone", {"name": "blog-2"}),
             ("PUT", "/experiments/shop-or-blog", one),
@@ -128,7 +129,7 @@ def test_a_key_is_for_the_rankers_of_its_pattern(tmp_path: Path) -> None:
         assert status("made-up", "GET", "/rankers/shop-1") == 401
         assert client.get("/rankers").status_code == 401
         metrics = client.get("/metrics", headers={"Authorization": f"Bearer {all_of_it}"}).text
-        for reason, count in (("ranker", 8), ("role", 1), ("unknown-key", 1), ("no-key", 1)):
+        for reason, count in (("ranker", 9), ("role", 1), ("unknown-key", 1), ("no-key", 1)):
             assert f'rankloop_refused_calls_total{{reason="{reason}",worker="0"}} {count}.0' in metrics
 
 

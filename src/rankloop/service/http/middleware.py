@@ -22,7 +22,8 @@ OPEN = re.compile(r"^/($|healthz$|readyz$|page/|search/page/|favicon\.ico$)")
 RANKING = re.compile(r"^(/(rankers|experiments)/[^/]+/(rank|feedback)(:batch)?|/search(/(clicks|undo|forget-me))?)$")
 READING = re.compile(r"^/search/(status|history|why|document)$")
 SEARCH_PAGE = "/search"
-NAMED = re.compile(r"^/(?:(?:rankers|experiments|catalogues)/([^/]+)|log/([^/]+)\.[^./]+|(search))(?:/|$)")
+NAMED = re.compile(r"^/(?:(?:rankers|experiments|catalogues)/([^/]+)|(search))(?:/|$)")
+LOG = re.compile(r"^/log/([^/]+)$")
 STATE = re.compile(r"^/rankers/[^/]+/state$")
 SECURITY = (
     (b"content-security-policy", b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -190,8 +191,11 @@ def call_of(method: str, path: str) -> str:
     return f"{method} {plain}" if method in _METHODS and _KNOWN.match(plain) else "other"
 
 
-def name_in(path: str) -> str | None:
+def name_in(path: str, query: bytes = b"") -> str | None:
     """Of which ranker, experiment or catalogue a path is; None where it names none."""
+    log = LOG.match(path)
+    if log:
+        return log[1] if b"format" in query else log[1].rpartition(".")[0]
     found = NAMED.match(path)
     return next(filter(None, found.groups()), None) if found else None
 
@@ -212,7 +216,7 @@ def _check_grant(grant: Grant | None, has_key: bool, scope: Scope) -> None:
         scope["refusal"] = "role"
         raise Forbidden("this key may rank and give feedback; this call needs a key of the role admin")
     if grant.rankers:
-        check_reach(scope, name_in(scope["path"]) or "")
+        check_reach(scope, name_in(scope["path"], scope.get("query_string", b"")) or "")
 
 
 def check_reach(scope: Scope, *names: str | None) -> None:
