@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rankloop.cli.app import command
+from rankloop.cli.commands.restore import report_check, sizes_of
 from rankloop.cli.options import AsJson, Imports
 
 
@@ -36,7 +37,6 @@ def backup(
     into a folder as well as into PostgreSQL. People whose events were erased are in older backups still.
     """
     from rankloop.cli.output import print_json
-    from rankloop.cli.upkeep_report import report_check, sizes_of
     from rankloop.service.upkeep.backup import back_up
     from rankloop.service.upkeep.restoration import check as replay
     from rankloop.service.upkeep.restoration import restore

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from rankloop.cli.app import command
+from rankloop.cli.commands.restore import report_check
 from rankloop.cli.options import AsJson, Imports
 
 
@@ -29,7 +30,6 @@ def migrate(
     older rankloop cannot read the log afterwards.
     """
     from rankloop.cli.output import print_json
-    from rankloop.cli.upkeep_report import report_check
     from rankloop.service.upkeep.migration import bring_up_to_date, version_of
     from rankloop.service.upkeep.restoration import check as replay
 

@@ -1,12 +1,17 @@
 """`rankloop restore`: a backup becomes the log of a service again."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, Imports
+
+if TYPE_CHECKING:
+    from rankloop.service.log.replay import ReplayResult
+    from rankloop.service.upkeep.backup import Contents
 
 
 @command(
@@ -33,7 +38,6 @@ def restore(
     written; either all of it is there afterwards, or nothing. Exit code 1 where a replay differs.
     """
     from rankloop.cli.output import print_json
-    from rankloop.cli.upkeep_report import report_check, sizes_of
     from rankloop.service.upkeep.restoration import check as replay
     from rankloop.service.upkeep.restoration import restore as put_back
 
@@ -45,3 +49,19 @@ def restore(
         typer.echo(f"{where} has {sizes_of(contents)}")
     if check:
         report_check(replay(to, data), as_json)
+
+
+def sizes_of(contents: "Contents") -> str:
+    rows, files = contents.rows, contents.n_files
+    archive = f", {files} file{'s' if files > 1 else ''} of the archive" if files else ""
+    return f"{rows['events']:,} events up to number {contents.last}, {rows['snapshots']:,} snapshots{archive}"
+
+
+def report_check(results: "Sequence[ReplayResult]", as_json: bool) -> None:
+    """Exit code 1 where a snapshot differs."""
+    checked, differing = sum(result.checked for result in results), [name for name in results if name.differing]
+    if not as_json:
+        verdict = f"{', '.join(result.stream for result in differing)} DIFFER" if differing else "the same bit for bit"
+        typer.echo(f"replayed {len(results)} rankers: {checked} snapshots checked, {verdict}")
+    if differing:
+        raise typer.Exit(1)

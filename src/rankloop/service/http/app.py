@@ -23,6 +23,7 @@ from rankloop.service.http.problems import FORESEEN, problem, problem_of, respon
 from rankloop.service.http.routes.catalogues import add_catalogues
 from rankloop.service.http.routes.comparisons import add_comparisons
 from rankloop.service.http.routes.monitoring import add_monitoring
+from rankloop.service.http.routes.people import add_people
 from rankloop.service.http.routes.rankers import add_rankers
 from rankloop.service.http.routes.ranking import RankingCalls, add_ranking
 from rankloop.service.http.telemetry import Telemetry, TelemetryMiddleware, telemetry_from
@@ -74,6 +75,7 @@ def make_app(
     add_rankers(app, service)
     add_comparisons(app, service)
     add_catalogues(app, service)
+    add_people(app, service)
     add_monitoring(app, service, metrics)
     add_pages(app)
     return app

@@ -36,15 +36,15 @@ SECURITY = (
 )  # fmt: skip
 CLOSE = (b"connection", b"close")
 RUNNING = SimpleNamespace(stopping=False)
-_NAME = re.compile(r"^/(rankers|experiments|catalogues|log)/[^/]+")
+_NAME = re.compile(r"^/(rankers|experiments|catalogues|log|users|aliases)/[^/]+")
 _KNOWN = re.compile(
-    r"^/(|rankers|experiments|catalogues(/\{name\})?|events|log/\{name\}|healthz|readyz|metrics|docs|openapi\.json|demo/people"
+    r"^/(|rankers|experiments|catalogues(/\{name\})?|events|log/\{name\}|users/\{name\}|aliases(/\{name\})?|healthz|readyz|metrics|docs|openapi\.json|demo/people"
     r"|search(/(clicks|undo|why|document|forget|forget-me|history|refresh|status|study\.\w+))?"
     r"|(rankers|experiments)/\{name\}(/(rank|feedback|rank:batch|feedback:batch|state|snapshots|history|rollback|freeze|resume"
     r"|clone|forget|schema|explain|weights))?)$"
 )
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")
-_METHODS = ("GET", "HEAD", "PATCH", "POST", "PUT")
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 MAX_CLIENTS = MAX_SERIES = 10_000
 GONE = 499  # the status, in logs and metrics, of a call whose sender left before it was whole
 logger = logging.getLogger("rankloop.service")

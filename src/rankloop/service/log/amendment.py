@@ -1,8 +1,8 @@
 """Changes to what is in the log: somebody is forgotten, or a click is taken back; the rest is learned again."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from rankloop.core.saved_session import dumps, loads, loads_with_notes
 from rankloop.features.schema import Schema
@@ -10,6 +10,8 @@ from rankloop.service.log.archive import amend_archive, drop_files, tidy, whole
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import (
     AnyEvent,
+    Closed,
+    ComparisonCreated,
     FeedbackReceived,
     Ranked,
     Rebased,
@@ -50,6 +52,16 @@ class Forgotten(NamedTuple):
             if getattr(record.event, "impression", None) in names:
                 found[record.seq] = None
         return found, len(names)
+
+
+def left_open(records: Iterable[Record], impressions: Collection[str]) -> list[str]:
+    """Those of some impressions that have not closed yet."""
+    ends = {record.event.impression for record in records if _ends(record.event)}
+    return [name for name in impressions if name not in ends]
+
+
+def _ends(event: AnyEvent) -> TypeGuard[Closed | FeedbackReceived]:
+    return isinstance(event, Closed) or (isinstance(event, FeedbackReceived) and event.final)
 
 
 def retracted(records: Iterable[Record], id: str) -> tuple[Changes, int]:
@@ -100,11 +112,24 @@ def amend_and_keep(
         if isinstance(event, Snapshotted) and first <= event.state_seq < last:
             kept = store.snapshot(entity, event.number)
             now[record.seq] = None if kept is None else Rebased(event.number, kept.session)
+    now[last] = _standing(store, entity, data, last, catalogues)
+    _write(store, entity, data, now, NEVER, [])
+
+
+def _standing(
+    store: AmendableStore, entity: str, data: Path, last: int, catalogues: Mapping[str, Catalogue]
+) -> Rebased:
+    """What an entity amounts to after an event."""
+    first = next(whole(store, entity, data)).event
+    if isinstance(first, ComparisonCreated):
+        projection = Projection(None, first.body.method)
+        for record in whole(store, entity, data, last):
+            projection.apply(record)
+        return Rebased(projection.counters.closed, projection=projection.saved())
     relearning = Relearning(store, entity, data, {last + 1: None}, catalogues)
     for record in whole(store, entity, data, last, after=relearning.begin):
         relearning.apply(record)
-    now[last] = relearning.rebased()
-    _write(store, entity, data, now, NEVER, [])
+    return relearning.rebased()
 
 
 def _write(
