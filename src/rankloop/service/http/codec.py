@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from rankloop.core.errors import Rejected
@@ -62,8 +62,12 @@ async def content(request: Request, max_bytes: int, wanted: str = JSON) -> bytes
     if not kind.lower().startswith(wanted):
         what = "JSON" if wanted == JSON else "the file"
         raise WrongMedia(f"the body is sent as {kind!r:.80}; send {what}, with the header Content-Type: {wanted}")
-    parts, size = [], 0
-    async for part in request.stream():
+    parts, size, more = [], 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        part, more = message.get("body", b""), message.get("more_body", False)
         size += len(part)
         if size > max_bytes:
             raise TooLarge(f"the body is larger than the limit of {max_bytes} bytes")

@@ -27,6 +27,7 @@ from rankloop.service.service import Service
 EVENTS_EVERY = 1.0  # seconds
 KINDS = ("ranker", "experiment")
 FAILING = "the log cannot be written now"
+STOPPING = "this process is about to stop"
 
 
 def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metrics) -> None:
@@ -40,19 +41,21 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         return StreamingResponse(_events(app, ranker), media_type="text/event-stream")
 
     @app.get("/log/{file}", openapi_extra=gives(), tags=["rankers"])
-    async def log(file: str, of: str = "", format: str = "") -> Response:
+    async def log(file: str, of: str = "", format: str = "", who: bool = False) -> Response:
         """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist.
 
-        NAME?format=ubi, or NAME.ubi, is that of a ranker as a bulk file of User Behavior Insights, queries and events.
+        who=true adds user, session and tags to the table of a ranker without a schema. NAME?format=ubi, or NAME.ubi, is
+        that of a ranker as a bulk file of User Behavior Insights, queries and events.
         """
         name, _, form = (file, "", format) if format else file.rpartition(".")
         await service().catch_up(name)
         entity = _entity(service(), name, of)
-        records = whole(service().store, entity, service().settings.data, service().log.last)
+        where = service().store, entity, service().settings.data, service().log.last
+        records = await asyncio.to_thread(whole, *where)  # a file that is missing is told before an answer begins
         if form == "jsonl":
             return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
         if form == "parquet":
-            content = parquet(records, *_schemas(service(), entity))
+            content = parquet(records, *_schemas(service(), entity), who)
             return StreamingResponse(_pieces(content), media_type="application/vnd.apache.parquet")
         if form == "ubi":
             return StreamingResponse(_pieces(ubi_bulk(records, name)), media_type="application/x-ndjson")
@@ -65,9 +68,10 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         if service().store.shared:
             with suppress(Unavailable):
                 await service().log.append(None)  # asks the database
-        ready = service().ready and not service().log.is_failing
+        ready = service().ready and not service().log.is_failing and not app.state.stopping
         report = {"ready": ready, "leads": service().is_leader}
-        return json(report) if ready else response_of(problem(503, "unavailable", FAILING) | report)
+        reason = STOPPING if app.state.stopping else FAILING
+        return json(report) if ready else response_of(problem(503, "unavailable", reason) | report)
 
     @app.get("/metrics", openapi_extra=gives(), tags=["health"])
     async def prometheus() -> Response:

@@ -1,26 +1,49 @@
 """The calls that come with every page view: rank and feedback, one or many, of rankers and comparisons."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rankloop.core.errors import RankloopError
 from rankloop.service.errors import TooLarge
 from rankloop.service.http.codec import content, decoder, json
 from rankloop.service.http.openapi import takes
-from rankloop.service.http.problems import problem_of
+from rankloop.service.http.problems import FORESEEN, problem_of, response_of
 from rankloop.service.requests import FeedbackAnswer, FeedbackBatch, FeedbackBody, RankAnswer, RankBatch, RankBody
 from rankloop.service.service import Service
 
 _rank_body, _feedback_body = decoder(RankBody), decoder(FeedbackBody)
 _rank_batch, _feedback_batch = decoder(RankBatch), decoder(FeedbackBatch)
+Call = Callable[[str, Request], Awaitable[Response]]
+Calls = Mapping[tuple[str, str], Call]  # by the first and the last part of the path
 
 
-def add_ranking(app: FastAPI) -> None:
-    """POST rank and feedback, one or many."""
+class RankingCalls:
+    """ASGI: answers the calls of page views itself, as FastAPI would but sooner; hands on all others."""
+
+    def __init__(self, app: ASGIApp, calls: Calls) -> None:
+        self.app = app
+        self.calls = calls
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        parts: list[str] = scope["path"].split("/") if scope["type"] == "http" and scope["method"] == "POST" else []
+        call = self.calls.get((parts[1], parts[3])) if len(parts) == 4 and parts[2] else None
+        if call is None:
+            await self.app(scope, receive, send)
+            return
+        try:
+            answer = await call(parts[2], Request(scope, receive))
+        except FORESEEN as error:
+            answer = response_of(problem_of(error))
+        await answer(scope, receive, send)
+
+
+def add_ranking(app: FastAPI) -> Calls:
+    """POST rank and feedback, one or many: FastAPI describes them, `RankingCalls` answers them."""
     max_body = app.state.settings.max_body
 
     def service() -> Service:
@@ -59,6 +82,15 @@ def add_ranking(app: FastAPI) -> None:
     async def experiment_feedback(name: str, request: Request) -> Response:
         """The clicks on a list of the experiment."""
         return json(await service().feedback_comparison(name, _feedback_body(await content(request, max_body))))
+
+    return {
+        ("rankers", "rank"): rank,
+        ("rankers", "feedback"): feedback,
+        ("rankers", "rank:batch"): rank_batch,
+        ("rankers", "feedback:batch"): feedback_batch,
+        ("experiments", "rank"): experiment_rank,
+        ("experiments", "feedback"): experiment_feedback,
+    }
 
 
 async def _each(given: list[Any], call: Callable[[Any], Awaitable[Any]], app: FastAPI) -> list[Any]:
