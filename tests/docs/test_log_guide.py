@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from tests.docs.pages import ROOT
 
 from rankloop.cli import main
+from rankloop.service.http.app import make_app
+from rankloop.service.settings import Settings
 
 PAGE = ROOT / "docs" / "guides" / "from-log-to-experiment.md"
 N_ITEMS = 12
@@ -76,3 +81,29 @@ def test_eight_commands_lead_from_a_log_to_an_experiment(
     assert "earns" in said[5]
     assert "purchases per 1,000 pages" in said[5]
     assert "money per 1,000 pages" in said[5]
+    shown = asyncio.run(calls(asked[6:], tmp_path))
+    assert sorted(shown) == sorted(f"p{i}" for i in range(N_ITEMS))
+
+
+async def calls(commands: list[list[str]], folder: Path) -> list[str]:
+    """Make the calls to a service that has the ranker `today`; what the experiment then shows."""
+    app = make_app(Settings(data=folder / "data"))
+    async with app.router.lifespan_context(app):
+        where = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=where, base_url="http://localhost:8080", timeout=60) as service:
+            model = (folder / "trained" / "model.rankloop").read_bytes()
+            (await service.put("/rankers/today/state", content=model)).raise_for_status()
+            for command in commands:
+                method, address, body = curl(command)
+                (await service.request(method, address, content=body)).raise_for_status()
+            items = [{"id": f"p{i}", "features": {"price": 5 + 10 * i}} for i in range(N_ITEMS)]
+            answer = await service.post("/experiments/new-or-today/rank", json={"items": items})
+            return list(answer.raise_for_status().json()["ranking"])
+
+
+def curl(command: list[str]) -> tuple[str, str, bytes]:
+    """The method, the address and the body of a call."""
+    assert command[:2] == ["curl", "-X"]
+    given = dict(pairwise(command))
+    body = given.get("-d", "").encode() or Path(given["--data-binary"].removeprefix("@")).read_bytes()
+    return given["-X"], next(part for part in command if part.startswith("http")), body
