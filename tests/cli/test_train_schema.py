@@ -146,7 +146,8 @@ def test_evaluate_judges_by_a_table_of_lists(shop: Path, capsys: pytest.CaptureF
     assert found["value"] == pytest.approx(by_hand)
     text = later.read_text().replace("propensity", "score")
     later.write_text(text)
-    assert "no column with the probability of each list" in refused(capsys, "evaluate", model, "--log", later)
+    by_lists = "evaluate", model, "--log", later, "--estimator", "snips"
+    assert "no column with the probability of each list" in refused(capsys, *by_lists)
     err = refused(capsys, "evaluate", model, "--log", later, "--column", "propensity=score", "--method", "cascade_ips")
     assert "cascade_ips needs those of places" in err
     (shop / "test.txt").write_text("1 qid:1 1:0.5\n")

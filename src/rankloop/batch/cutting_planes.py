@@ -3,7 +3,6 @@
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import linprog
 
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
@@ -255,6 +254,8 @@ class BallModel:
         ball = np.append(np.ones(2 * n_features), 0.0)
         rows = np.vstack([np.hstack([self.slopes, -self.slopes, -np.ones((n_cuts, 1))]), ball])
         cost = np.append(np.zeros(2 * n_features), 1.0)
+        from scipy.optimize import linprog  # takes half a second, for which nobody else should wait
+
         found = linprog(cost, A_ub=rows, b_ub=np.append(-self.offsets, self.radius), method="highs")
         weights: Floats = found.x[:n_features] - found.x[n_features:-1]
         return weights, float(found.fun)

@@ -12,19 +12,23 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
+from rankloop.data.parts.catalogue import StoredDataset, StoredQueries
+from rankloop.data.parts.columns import Room
 from rankloop.data.sparse_dataset import SparseDataset
 from rankloop.engine import SummingEngine
 
 ROWS_PER_PART, MAX_PARTS = 4096, 64
-MAX_NUMBERS = 4_000_000  # in the answers of all parts together
-Queries = Dataset | SparseDataset
+PART_BYTES = 64 << 20  # more parts than MAX_PARTS where they would be larger than this
+MAX_NUMBERS = 4_000_000  # in the answers of all parts together, over hashed columns
+InMemory = Dataset | SparseDataset
+Queries = InMemory | StoredDataset
 
 
 class Part(NamedTuple):
     """Some of the queries, and the loss to compute on them."""
 
     risk: Risk
-    dataset: Queries
+    dataset: InMemory
 
 
 class Question(NamedTuple):
@@ -48,13 +52,39 @@ def answer(part: Part, question: Question) -> Floats:
     return weighted_rows(dataset.features, ideal - risk.anchors(scores, dataset.relevance, dataset.offsets))
 
 
-def parts_of(dataset: Queries, risk: Risk) -> list[Part]:
+class StoredPart(NamedTuple):
+    """The same of queries that lie on a disk."""
+
+    risk: Risk
+    queries: StoredQueries
+
+    def load(self, room: Room) -> Part:
+        return Part(self.risk, self.queries.load(room))
+
+    def __str__(self) -> str:
+        return str(self.queries)
+
+
+def parts_of(dataset: Queries, risk: Risk) -> list[Part] | list[StoredPart]:
     """Consecutive queries, about equally many rows each. The cuts depend on the data only, so the sums do too."""
-    n_rows = len(dataset.relevance)
-    n_parts = max(1, min(n_rows // ROWS_PER_PART, MAX_PARTS, MAX_NUMBERS // dataset.n_features, dataset.n_queries))
+    cuts = itertools.pairwise(borders_of(dataset))
+    if isinstance(dataset, StoredDataset):
+        return [StoredPart(risk, dataset.between(first, end)) for first, end in cuts]
+    return [Part(risk, dataset.subset(range(first, end))) for first, end in cuts]
+
+
+def borders_of(dataset: Queries) -> list[int]:
+    """The numbers of the queries at which parts begin, and their end; no part is much larger than PART_BYTES."""
+    n_rows = int(dataset.offsets[-1])
+    n_parts = min(n_rows // ROWS_PER_PART, MAX_PARTS)
+    if isinstance(dataset, SparseDataset):
+        n_parts = min(n_parts, MAX_NUMBERS // dataset.n_features)
+    else:
+        n_parts = max(n_parts, 8 * n_rows * dataset.n_features // PART_BYTES)
+    n_parts = max(1, min(n_parts, dataset.n_queries))
     cuts = np.searchsorted(dataset.offsets, np.arange(1, n_parts) * (n_rows / n_parts))
-    borders = np.unique(np.concatenate(([0], cuts, [dataset.n_queries])))
-    return [Part(risk, dataset.subset(range(first, end))) for first, end in itertools.pairwise(borders)]
+    borders: list[int] = np.unique(np.concatenate(([0], cuts, [dataset.n_queries]))).tolist()
+    return borders
 
 
 class Objective:

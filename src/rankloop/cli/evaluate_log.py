@@ -11,6 +11,7 @@ import typer
 from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
 from rankloop.bandits.saved_policy import save_policy
 from rankloop.bandits.train import train_policy
+from rankloop.cli.evaluate_lists import by_examination, evaluate_lists
 from rankloop.cli.output import print_json
 from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput
@@ -54,7 +55,7 @@ class LogOptions(NamedTuple):
     """What was asked of a log."""
 
     model: Path | None
-    method: str
+    method: str  # empty: what suits the log
     options: Options
     ranker: str
     positions: int
@@ -63,6 +64,7 @@ class LogOptions(NamedTuple):
     without: Sequence[str]  # columns that do not
     epsilon: float
     save: Path | None
+    position_bias: str | None = None
     engine: Engine = HERE  # where lists are judged
 
 
@@ -73,6 +75,11 @@ def evaluate_log(log: str, asked: LogOptions, plot: Path | None, as_json: bool) 
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise InvalidInput(f"--plot {plot}: the name must end with .png, .svg or .pdf")
     name = Path(log).name
+    if by_examination(log, asked):
+        _note_engine(asked, "which positions people examine is fitted to all lists together")
+        evaluate_lists(log, asked, plot, as_json)
+        return
+    asked = asked._replace(method=asked.method or "snips")
     with progress_bar(f"judging {name}", "rows") as progress:
         if is_service_log(log):
             _note_engine(asked, "a service's log is learned again in its order")
@@ -143,7 +150,7 @@ def _on_export(path: Path, asked: LogOptions, progress: Progress) -> Report:
     where: dict[str, Any] = {"engine": asked.engine, "watch": lambda done: progress(done, max(done, n_rows))}
     with _way_on("try --method position_wise, with the folder of the service instead of its export"):
         if schema is not None and known:
-            _check_fields(schema, known, model.name, path.name)
+            check_fields(schema, known, model.name, path.name)
             return evaluate_on_lists(session, schema, read_shown_lists(path), *rest, **where)
         if schema is not None or known:
             learned, given = (BY_SCHEMA, BY_NUMBERS) if schema is not None else (BY_NUMBERS, BY_SCHEMA)
@@ -160,7 +167,7 @@ def _refuse_by_position(log: str, asked: LogOptions) -> None:
         )
 
 
-def _check_fields(schema: Schema, logged: Sequence[Schema], model: str, log: str) -> None:
+def check_fields(schema: Schema, logged: Sequence[Schema], model: str, log: str) -> None:
     """Refuse a ranker that learned from fields which a log never had; those that an item is known by are there."""
     features, context = fields_of(logged)
     own = [name for name, kind in schema.features.items() if not kind.memory]
@@ -177,7 +184,7 @@ def _on_service(log: str, asked: LogOptions) -> Report:
     session, schema = load_with_schema(model)
     known = [] if schema is None else schemas_in(log, asked.ranker)
     if schema is not None and known:
-        _check_fields(schema, known, model.name, log)
+        check_fields(schema, known, model.name, log)
     by_position = ALIASES.get(asked.method, asked.method) in BY_POSITION
     with _way_on("" if by_position else "try --method position_wise, which weighs places instead of whole rankings"):
         return evaluate_on_rankings(

@@ -19,7 +19,7 @@ from rankloop.data.folder import given_path
 from rankloop.evaluation import LogTable
 from rankloop.evaluation.report import plot_report
 from rankloop.experiments.report.model import Table
-from rankloop.logs.columns import GUESSES, LIST_GUESSES, holds_lists, named_columns
+from rankloop.logs.columns import GUESSES, LIST_GUESSES, columns_said, holds_lists, list_columns_of, named_columns
 from rankloop.logs.impressions import exported_schemas, holds_impressions
 from rankloop.logs.table import column_names
 from rankloop.service.log.rankings import is_service_log, write_export
@@ -112,6 +112,8 @@ def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path
         print_json(answer | columns | ({"outcomes": dict(clicks.outcomes)} if clicks.outcomes else {}))
         return
 
+    if not holds_impressions(path):
+        typer.echo(columns_said(list_columns_of(column_names(path), how.without, roles, path.name)))
     typer.echo(clicks.described)
     rows = [(regularisation, f"{gain:.4f}") for regularisation, gain in curve.items()]
     show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))

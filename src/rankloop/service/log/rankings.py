@@ -59,7 +59,10 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             received = closed.feedback or FeedbackReceived(closed.ranked.impression, "clicks")  # shown, not clicked
             feedback = learner_feedback(received, closed.ranked, decision, config.problem, shadow=False)
             rewards = rewards_by_position(decision.ranking, feedback, positions_seen(policy, len(decision.ranking)))
-            yield LoggedRanking(query, decision.ranking, rewards, policy, _asked(closed.ranked, replay))
+            ranked = closed.ranked
+            chosen = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
+            whose = ranked.session or ranked.user, [str(ranked.ids[i]) for i in chosen]
+            yield LoggedRanking(query, decision.ranking, rewards, policy, _asked(ranked, replay), *whose)
 
 
 def _asked(ranked: Ranked, replay: Replay) -> AskedValues | None:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from rankloop.batch.estimator import NORMALISED
 from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Adapter, Id, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.kernels import scores_of
@@ -17,6 +16,7 @@ from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Floats, Problem
+from rankloop.evaluation.ranking.saved_model import NORMALISED
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import PARTS, Schema
 from rankloop.learners.wrappers.base_score import BaseScore

@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
+from rankloop.core.errors import InvalidInput
 from rankloop.engine import Here
+from rankloop.experiments.papers.options import Options
 from rankloop.experiments.papers.registry import Setting, everything
 from rankloop.experiments.papers.thesis.query_figures import (
     KL,
     LIST_NET,
     PERCEPTRONS,
+    RESIDUAL,
     SLAM,
     SQUARED,
     SVM,
@@ -40,6 +43,36 @@ def test_the_step_size_with_the_best_average_is_chosen(setting):
     assert arms[0].learner["learning_rate"] == good
     assert float(table.rows[0][2]) > float(table.rows[0][1])
     assert table.rows[0][-1] == "0.1"
+
+
+def test_the_radius_is_chosen_with_the_step_size(setting):
+    far = (3.0, 0.0, 0.0, 0.0)
+    learner = {"kind": "topk_gradient", "surrogate": "squared", "start": far}
+    who = Contender("squared", learner, {"kind": "top_k", "depth": 1}, (1e-9, 0.1), (0.5, 10.0))
+    [(arms, table)] = with_chosen_rates((who,), {"choice": SMALL}, 300, setting)
+    values = np.array([[float(cell) for cell in row[1:3]] for row in table.rows])
+    row, column = np.unravel_index(values.argmax(), values.shape)
+    assert arms[0].learner["radius"] == who.radii[row]
+    assert arms[0].learner["learning_rate"] == who.rates[column]
+    assert [row[0] for row in table.rows] == ["squared, radius 0.5", "squared, radius 10"]
+    assert [row[-1] != "" for row in table.rows].count(True) == 1
+
+
+def test_the_thesis_is_reproduced_with_the_estimator_that_it_prints():
+    surrogates = {who.name: who.learner.get("surrogate") for who in TOP_K}
+    assert surrogates[SQUARED]["divided"] == "grade"
+    assert surrogates[RESIDUAL]["divided"] == "residual"
+    assert all(None not in who.radii for who in TOP_K if who.learner["kind"] == "topk_gradient")
+
+
+def test_rounds_seeds_and_data_are_options(setting):
+    plan = Plan("figure", PERCEPTRONS[:1], [], 200, 200, 2)
+    asked = setting._replace(options=Options(rounds=60, seeds=3))
+    [(_, curves)] = _compared(plan, {"figure": QuerySet("small", SMALL, SMALL)}, asked)
+    assert (curves.experiment.horizon, curves.seeds) == (60, [0, 1, 2])
+    assert [one.name for one in available_sets(("MQ2008",), ("Simulated",))[0]] == ["simulated"]
+    with pytest.raises(InvalidInput, match="did you mean 'MQ2008'"):
+        available_sets(("MQ2008",), ("MQ2009",))
 
 
 def test_step_sizes_are_chosen_on_other_draws_than_the_comparison(setting):

@@ -20,6 +20,7 @@ from rankloop.service.log.archive import whole
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import comparison_entity, ranker_entity
 from rankloop.service.log.export import json_lines, parquet
+from rankloop.service.log.ubi import ubi_bulk
 from rankloop.service.reports import comparison_report, ranker_report
 from rankloop.service.service import Service
 
@@ -39,9 +40,12 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         return StreamingResponse(_events(app, ranker), media_type="text/event-stream")
 
     @app.get("/log/{file}", openapi_extra=gives(), tags=["rankers"])
-    async def log(file: str, of: str = "") -> Response:
-        """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist."""
-        name, _, form = file.rpartition(".")
+    async def log(file: str, of: str = "", format: str = "") -> Response:
+        """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist.
+
+        NAME?format=ubi, or NAME.ubi, is that of a ranker as a bulk file of User Behavior Insights, queries and events.
+        """
+        name, _, form = (file, "", format) if format else file.rpartition(".")
         await service().catch_up(name)
         entity = _entity(service(), name, of)
         records = whole(service().store, entity, service().settings.data, service().log.last)
@@ -50,7 +54,9 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         if form == "parquet":
             content = parquet(records, *_schemas(service(), entity))
             return StreamingResponse(_pieces(content), media_type="application/vnd.apache.parquet")
-        raise NotFound(f"the log is there as {name}.jsonl and as {name}.parquet")
+        if form == "ubi":
+            return StreamingResponse(_pieces(ubi_bulk(records, name)), media_type="application/x-ndjson")
+        raise NotFound(f"the log is there as {name}.jsonl, as {name}.parquet and as {name}?format=ubi")
 
     @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", openapi_extra=gives(), tags=["health"])
