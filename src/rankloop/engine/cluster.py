@@ -24,7 +24,7 @@ from rankloop.engine.base import (
     sum_in_order,
     usable_cores,
 )
-from rankloop.engine.members import check_versions, ready, worker_nodes
+from rankloop.engine.members import check_versions, ready, watch_over, worker_nodes
 from rankloop.engine.storage import Room, Stored, answers_of
 
 ATTEMPTS = 4  # a node that goes down takes several workers with it
@@ -83,6 +83,7 @@ class Cluster(ParallelEngine):
             if address is None:
                 return self._started(ray)
             _join(ray, address)
+            watch_over(address)
         if address is not None:
             check_versions(ray)
         return ray
