@@ -76,6 +76,7 @@ def evaluate_log(log: str, asked: LogOptions, plot: Path | None, as_json: bool) 
         raise InvalidInput(f"--plot {plot}: the name must end with .png, .svg or .pdf")
     name = Path(log).name
     if by_examination(log, asked):
+        _note_engine(asked, "which positions people examine is fitted to all lists together")
         evaluate_lists(log, asked, plot, as_json)
         return
     asked = asked._replace(method=asked.method or "snips")

@@ -233,12 +233,12 @@ def _folds(
     from rankloop.batch.stored_folds import stored_folds
     from rankloop.cli.parts import address_of
     from rankloop.data.dataset import normalise_queries
-    from rankloop.data.folder import given_path
+    from rankloop.data.public_sets import public_path
 
     address = address_of(data, engine, stream)
     if address is not None:
         return stored_folds(address, n_folds, engine, normalise=normalise, progress=progress)
-    parts = read_folds(given_path(data), n_folds, seed)
+    parts = read_folds(public_path(data), n_folds, seed)
     return [Fold(fold.name, *map(normalise_queries, fold[1:])) for fold in parts] if normalise else parts
 
 
