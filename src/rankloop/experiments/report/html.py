@@ -177,7 +177,8 @@ def _claims(claims: Sequence[Verdict]) -> str:
 
 
 def _claim(verdict: Verdict) -> str:
-    reasons = [("here", verdict.because), ("paper", verdict.paper), ("why", verdict.argument)]
+    ours = "here" if verdict.paper else ""  # said only beside what a paper says
+    reasons = [(ours, verdict.because), ("paper", verdict.paper), ("why", verdict.argument)]
     lines = (f"<small><b>{name}</b> {escape(reason)}</small>" for name, reason in reasons if reason)
     badge = f'<span class="verdict {_class(verdict.word)}">{verdict.word}</span>'
     return f"<li>{badge}<span>{escape(verdict.text)}</span>{''.join(lines)}</li>"
