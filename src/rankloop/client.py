@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -164,6 +165,10 @@ def upload_request(name: str, path: str | os.PathLike[str]) -> Request:
 
 def experiment_request(name: str, a: Mapping[str, Any], b: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
     return Request("PUT", path_of(name, True), {"a": dict(a), "b": dict(b), **more})
+
+
+def erase_request(user: str, relearn: bool) -> Request:
+    return Request("DELETE", f"/users/{quote(user, safe='')}", query={"relearn": "true"} if relearn else None)
 
 
 def path_of(name: str, experiment: bool) -> str:
@@ -349,6 +354,10 @@ class Client:
         """Spec, state number, counts and health."""
         return dict(self.send(Request("GET", path_of(name, False))))
 
+    def erase_user(self, user: str, *, relearn: bool = False) -> dict[str, Any]:
+        """Erase a person's events everywhere; what they taught stays as weights, or with `relearn` goes too."""
+        return dict(self.send(erase_request(user, relearn)))
+
     def create_experiment(
         self, name: str, *, a: Mapping[str, Any], b: Mapping[str, Any], **more: Any
     ) -> dict[str, Any]:
@@ -472,6 +481,10 @@ class AsyncClient:
     async def ranker(self, name: str) -> dict[str, Any]:
         """Spec, state number, counts and health."""
         return dict(await self.send(Request("GET", path_of(name, False))))
+
+    async def erase_user(self, user: str, *, relearn: bool = False) -> dict[str, Any]:
+        """Erase a person's events everywhere; what they taught stays as weights, or with `relearn` goes too."""
+        return dict(await self.send(erase_request(user, relearn)))
 
     async def create_experiment(
         self, name: str, *, a: Mapping[str, Any], b: Mapping[str, Any], **more: Any

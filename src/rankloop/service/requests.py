@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from rankloop.core.adapter import Id
+from rankloop.core.adapter import MAX_ID_LENGTH, Id
 from rankloop.core.errors import Rejected
 from rankloop.core.types import Floats
 
@@ -17,6 +17,7 @@ Value = Annotated[  # checked by the schema, which can say whose value and which
         extra_json_schema={"type": ["string", "number", "boolean", "null", "array"]},
     ),
 ]
+MAX_TAGS, MAX_TAG_NAME = 16, 64  # per request; characters
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 
@@ -89,7 +90,18 @@ class RankBody(Strict):
     ids: list[Id] = []  # items of which the catalogue knows all that is needed, after those of `items`
     user: str = ""  # who asks, and in which session: kept in the log, to be joined with or to be forgotten
     session: str = ""
+    tags: dict[str, str] = {}  # whatever else the log should say of it, as in {"page": "home", "variant": "b"}
     base_model: str | None = None  # what computed the base score of the items; that of the ranker's base unless given
+
+
+def check_tags(tags: dict[str, str]) -> None:
+    """Few and short, since every ranking logs them: 16 of them, names of 64 characters, values like an id."""
+    if len(tags) > MAX_TAGS:
+        raise Rejected("tags", f"{len(tags)} tags, the limit is {MAX_TAGS}")
+    for name, value in tags.items():
+        if not 0 < len(name) <= MAX_TAG_NAME or len(value) > MAX_ID_LENGTH:
+            limits = f"a name has 1 to {MAX_TAG_NAME} characters, a value at most {MAX_ID_LENGTH}"
+            raise Rejected("tags", f"{name!r:.80}: {limits}")
 
 
 class PackedRankBody(RankBody):

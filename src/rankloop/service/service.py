@@ -70,6 +70,7 @@ from rankloop.service.requests import (
     RankAnswer,
     RankBody,
     SchemaBody,
+    check_tags,
 )
 from rankloop.service.settings import Settings
 
@@ -179,7 +180,7 @@ class Service:
             ranked = runtime.rank(request, impression, compared)
         else:
             ranked = runtime.rank(request, impression)
-        ranked.user, ranked.session = body.user, body.session
+        ranked.user, ranked.session, ranked.tags = body.user, body.session, body.tags
         self._unlogged_bytes += size
         try:
             applied = await self.append(runtime.entity, ranked, once=key is not None)
@@ -361,18 +362,18 @@ class Service:
         if what == Forgotten():
             raise Rejected("forget", "say what: a query, a user, or a time before which all is forgotten")
         entity = (await self.find_ranker(name)).entity
-        return await self._amend(name, lambda: what.changes(whole(self.store, entity, self.settings.data)))
+        return await self.change_past(entity, lambda: what.changes(whole(self.store, entity, self.settings.data)))
 
     async def retract(self, name: str, impression: str, id: str) -> bool:
         """Take back the clicks on an item; whether there were any. What was learned since is learned without them."""
         entity, impression = (await self.find_ranker(name)).entity, impression[:MAX_NAME_LENGTH]
         if not await asyncio.to_thread(self.store.of_impression, entity, impression):
             raise NotFound(f"there is no impression {impression!r}")
-        return bool(await self._amend(name, lambda: retracted(self.store.of_impression(entity, impression), id)))
+        return bool(await self.change_past(entity, lambda: retracted(self.store.of_impression(entity, impression), id)))
 
-    async def _amend(self, name: str, find: Callable[[], tuple[Changes, int]]) -> int:
-        """Change the past of a ranker while it stands still, and go on from what it then amounts to."""
-        store, entity = self.store, ranker_entity(name)
+    async def change_past(self, entity: str, find: Callable[[], tuple[Changes, int]], how: Any = amend) -> int:
+        """Change the past of an entity while it stands still, and go on from what it then amounts to."""
+        store, (kind, _, name) = self.store, entity.partition("/")
         if not isinstance(store, AmendableStore):
             raise Conflict("what several processes write cannot be changed while they run")
         while entity in self._held:
@@ -380,12 +381,13 @@ class Service:
         done = self._held[entity] = asyncio.Event()
         try:
             await self.log.append(None)
-            runtime = self.rankers[name]
-            await runtime.drained()
+            if kind == "ranker":
+                await self.rankers[name].drained()
             changes, count = await asyncio.to_thread(find)
             if changes:
-                await asyncio.to_thread(amend, store, entity, self.settings.data, changes, self.catalogues)
-                await self._restart(name, runtime)
+                await asyncio.to_thread(how, store, entity, self.settings.data, changes, self.catalogues)
+            if changes and kind == "ranker":
+                await self._restart(name, self.rankers[name])
             return count
         finally:
             del self._held[entity]
@@ -560,6 +562,8 @@ def query_request(
     for field in ("query_id", "user", "session"):
         if len(getattr(body, field)) > MAX_ID_LENGTH:
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
+    if body.tags:
+        check_tags(body.tags)
     base_model = config.base_model if body.base_model is None else named_model(body.base_model, config)
     packed = body if type(body) is PackedRankBody and body.features else None
     if config.encoders and packed is not None:

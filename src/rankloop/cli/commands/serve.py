@@ -46,17 +46,27 @@ def serve(
             help="Allow more or less: body, items, batch, rankers, open, open_bytes, state, rate, connections.",
         ),
     ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            envvar="RANKLOOP_KEYS_FILE",
+            help="Hashes of keys, as `rankloop key new` prints them; read again when it changes.",
+        ),
+    ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Add rankers to play with, and simulated people.")] = False,
     imports: Imports = None,
+    sharers: Annotated[int, typer.Option("--sharers", hidden=True)] = 1,
     socket: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
     started: Annotated[int | None, typer.Option("--started", hidden=True)] = None,
 ) -> None:
     """Serve rankers over HTTP.
 
     What is acknowledged is on disk. Ctrl-C finishes, snapshots and stops; SIGHUP replaces several workers one after
-    the other. RANKLOOP_STORE=postgresql://… keeps the log
-    in PostgreSQL; RANKLOOP_KEYS are the keys that callers must show; RANKLOOP_LIMITS="items=5000 rate=100" is the same
-    as two --limit. What is imported can be named by callers, but they cannot import.
+    the other. RANKLOOP_STORE=postgresql://… keeps the log in PostgreSQL; RANKLOOP_KEYS are the keys that callers must
+    show, or their hashes, and --keys names a file of such; RANKLOOP_LIMITS="items=5000 rate=100" is the same as two
+    --limit. What is imported can be named by callers, but they cannot import.
     """
     try:
         from rankloop.service.http import server as serving
@@ -74,6 +84,8 @@ def serve(
         data=data,
         store=store,
         keys=environment_keys(),
+        keys_file=keys,
+        sharers=sharers,
         workers=workers,
         drain=drain,
         keep_days=keep_days,
@@ -89,7 +101,8 @@ def serve(
 
     if workers > 1:
         kept = [] if keep_days is None else ["--keep-days", str(keep_days)]
-        kept += ["--drain", str(drain), *(["--demo"] * demo)]
+        kept += [] if keys is None else ["--keys", os.fspath(keys)]
+        kept += ["--drain", str(drain), "--sharers", str(workers), *(["--demo"] * demo)]
         of_each = ["serve", "--host", host, "--data", os.fspath(data), *kept]
         memory = f"open_bytes={settings.max_open_bytes // workers}"  # each worker holds all that is open
         rate = f"rate={settings.rate / workers}"  # what is allowed is allowed by all of them together

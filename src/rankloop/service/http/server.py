@@ -64,7 +64,7 @@ TICK = 0.02  # seconds between two looks at what is left
 CHECK_TICKS = 5  # of 0.1 seconds each, between two checks of the connections
 SWITCH = 0.0005  # seconds: the thread that has waited for the disk gets its turn soon
 SELDOM = 50_000, 20, 100  # open impressions are many small objects: walking through them all takes long
-FIELDS = ("method", "path", "status", "seconds")
+FIELDS = ("method", "path", "status", "seconds", "request", "key")
 
 
 class JsonLines(logging.Formatter):
@@ -104,12 +104,16 @@ class Server(uvicorn.Server):
         if current_thread() is not main_thread():
             yield
             return
-        before = {sig: signal.signal(sig, self.stop) for sig in (signal.SIGTERM, signal.SIGINT)}
+        before: dict[int, Any] = {sig: signal.signal(sig, self.stop) for sig in (signal.SIGTERM, signal.SIGINT)}
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self.read_keys)
         try:
             yield
         finally:
             for sig, handler in before.items():
                 signal.signal(sig, handler)
+
+    def read_keys(self, sig: int = 0, frame: Any = None) -> None:
+        self.app.state.settings.keyring.read()
 
     def stop(self, sig: int = 0, frame: Any = None) -> None:
         """Not ready from now on; who asks within `drain` seconds is answered. A second call ends that."""

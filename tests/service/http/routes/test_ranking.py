@@ -53,6 +53,9 @@ REQUESTS: list[tuple[str, str, bytes, dict[str, str]]] = [
 ]
 
 
+NAMED = {"Idempotency-Key": "one", "X-Request-Id": "one"}
+
+
 async def answers(folder: Path, keys: str, past_fastapi: bool) -> list[tuple[int, dict[str, str], bytes]]:
     app = make_app(Settings(data=folder, keys=keys_from(keys)))
     gate: Any = app.gate
@@ -66,7 +69,7 @@ async def answers(folder: Path, keys: str, past_fastapi: bool) -> list[tuple[int
         (await client.put("/rankers/shop", json=SHOP)).raise_for_status()
         found = []
         for method, path, content, headers in REQUESTS:
-            answer = await client.request(method, path, content=content, headers={"Idempotency-Key": "one"} | headers)
+            answer = await client.request(method, path, content=content, headers=NAMED | headers)
             found.append((answer.status_code, dict(answer.headers), answer.content))
         counted = [line for line in (await client.get("/metrics")).text.splitlines() if "_calls_total" in line]
         return [*found, (0, {}, "\n".join(counted).encode())]

@@ -46,19 +46,21 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         return StreamingResponse(watching.events(ranker), media_type="text/event-stream")
 
     @app.get("/log/{file}", openapi_extra=gives(), tags=["rankers"])
-    async def log(file: str, of: str = "", format: str = "") -> Response:
+    async def log(file: str, of: str = "", format: str = "", who: bool = False) -> Response:
         """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist.
 
-        NAME?format=ubi, or NAME.ubi, is that of a ranker as a bulk file of User Behavior Insights, queries and events.
+        who=true adds user, session and tags to the table of a ranker without a schema. NAME?format=ubi, or NAME.ubi, is
+        that of a ranker as a bulk file of User Behavior Insights, queries and events.
         """
         name, _, form = (file, "", format) if format else file.rpartition(".")
         await service().catch_up(name)
         entity = _entity(service(), name, of)
-        records = whole(service().store, entity, service().settings.data, service().log.last)
+        where = service().store, entity, service().settings.data, service().log.last
+        records = await asyncio.to_thread(whole, *where)  # a file that is missing is told before an answer begins
         if form == "jsonl":
             return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
         if form == "parquet":
-            content = parquet(records, *_schemas(service(), entity))
+            content = parquet(records, *_schemas(service(), entity), who)
             return StreamingResponse(_pieces(content), media_type="application/vnd.apache.parquet")
         if form == "ubi":
             return StreamingResponse(_pieces(ubi_bulk(records, name)), media_type="application/x-ndjson")
