@@ -187,8 +187,11 @@ def test_the_batch_solver_reaches_the_optimum_of_a_loss(shop: Path, capsys: pyte
     assert "chosen: 0." in text
     assert notes == ""
     later = write_log(shop / "later.csv", 100, seed=1)
-    judged = ran(capsys, "evaluate", answer["model"], "--log", later, "--json")[0]
+    judged, notes = ran(capsys, "evaluate", answer["model"], "--log", later, "--json", "--engine", "local")
     assert json.loads(judged)["n_rows"] == 100
+    assert "fitted to all lists together, which one process does: --engine changes nothing here" in notes
+    weighted = "evaluate", answer["model"], "--log", later, "--json", "--method", "ips"
+    assert ran(capsys, *weighted, "--engine", "local", "--workers", "1") == ran(capsys, *weighted)
     for arguments, message in (
         (["--passes", "2"], "--passes is for --solver online"),
         (["--loss", "ordinary"], "no loss 'ordinary'; did you mean 'ordinal'?"),
