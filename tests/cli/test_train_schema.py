@@ -223,4 +223,4 @@ def test_the_folder_of_a_service_teaches_as_its_export(tmp_path: Path, capsys: p
         ]
         assert answers[0] == answers[1]
     assert "the rankers plain, shop: say which one" in refused(capsys, "train", "--log", location.data)
-    assert "there is no log" in refused(capsys, "train", "--log", tmp_path / "out")
+    assert "holds no parts" in refused(capsys, "train", "--log", tmp_path / "out")
