@@ -15,7 +15,7 @@ from rankloop.service.log.stores.open import POSTGRES
 from rankloop.service.log.stores.sqlite import FILE
 
 if TYPE_CHECKING:
-    from rankloop.cli.train_schema import LogTraining
+    from rankloop.cli.logs.train_schema import LogTraining
 
 
 def address_of(data: str, engine: Engine, stream: bool) -> str | None:
@@ -56,9 +56,9 @@ def is_in_parts(log: str) -> bool:
 
 def train_on_parts(address: str, how: "LogTraining", engine: SummingEngine, out: Path, as_json: bool) -> None:
     """A ranker from a log of lists and clicks in parts."""
+    from rankloop.cli.logs.train_schema import bias_of
     from rankloop.cli.output import print_json, show_table
     from rankloop.cli.progress import progress_bar
-    from rankloop.cli.train_schema import bias_of
     from rankloop.click_logs.parts import LogColumns, train_on_click_parts
     from rankloop.click_logs.train import GAIN
     from rankloop.experiments.report.model import Table

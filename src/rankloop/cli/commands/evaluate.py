@@ -131,7 +131,7 @@ def evaluate(
     judged wherever --engine says, with the same answer to the last digit.
     """
     if log is not None:
-        from rankloop.cli.evaluate_log import LogOptions, evaluate_log
+        from rankloop.cli.logs.evaluate_log import LogOptions, evaluate_log
         from rankloop.evaluation import Options
 
         options = Options(level, bound, limit, max_reward, seed=seed)  # type: ignore[arg-type]

@@ -175,9 +175,9 @@ def train(
         raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
     if log is not None:
         from rankloop.batch.solution_path import Settings
+        from rankloop.cli.logs.train_log import train_on_log
+        from rankloop.cli.logs.train_schema import LogTraining
         from rankloop.cli.parts import is_in_parts, train_on_parts
-        from rankloop.cli.train_log import train_on_log
-        from rankloop.cli.train_schema import LogTraining
         from rankloop.engine import kept
 
         columns = column or [], context or [], without or [], feature or []

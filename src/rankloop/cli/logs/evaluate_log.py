@@ -11,7 +11,7 @@ import typer
 from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
 from rankloop.bandits.saved_policy import save_policy
 from rankloop.bandits.train import train_policy
-from rankloop.cli.evaluate_lists import by_examination, evaluate_lists
+from rankloop.cli.logs.evaluate_lists import by_examination, evaluate_lists
 from rankloop.cli.output import print_json
 from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput
