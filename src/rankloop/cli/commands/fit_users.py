@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson
+from rankloop.cli.options import AsJson, EngineChoice, EngineName, Workers, engine_of, interruptible
 
 if TYPE_CHECKING:
     from rankloop.click_models.fit import UserFit
@@ -43,6 +43,8 @@ def fit_users(
         int, typer.Option("--folds", min=2, metavar="N", help="Parts of the visits, each held out once.")
     ] = 5,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Which visits are in which part.")] = 0,
+    engine: EngineChoice = EngineName.here,
+    workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit click models to a log: how positions are examined, what attracts, when people stop.
@@ -63,8 +65,8 @@ def fit_users(
         check_picture(plot)
     pages = read_page_log(given_path(str(log)), named_columns(column or [], tuple(RAW_GUESSES)))
     pages = pages.by_item() if by_item else pages
-    with progress_bar("fitting", unit="fits") as progress:
-        found = fitted_users(pages, model, folds=folds, seed=seed, progress=progress)
+    with interruptible("nothing was saved"), progress_bar("fitting", unit="fits") as progress:
+        found = fitted_users(pages, model, folds=folds, seed=seed, engine=engine_of(engine, workers), progress=progress)
     text = users_toml(found.fitted.spec())
     if out is not None:
         atomic_write(out, text)
