@@ -9,12 +9,13 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
 from rankloop.data.parts.memory import fit_memory
 from rankloop.data.parts.source import SCHEME, Source, sources_in
+from rankloop.data.public_sets import is_archive, is_published, public_path, published_folds, unpacked
 from rankloop.engine import Cluster, Engine, SummingEngine
 from rankloop.service.log.stores.open import POSTGRES
 from rankloop.service.log.stores.sqlite import FILE
 
 if TYPE_CHECKING:
-    from rankloop.cli.train_schema import LogTraining
+    from rankloop.cli.logs.train_schema import LogTraining
 
 
 def address_of(data: str, engine: Engine, stream: bool) -> str | None:
@@ -26,7 +27,8 @@ def address_of(data: str, engine: Engine, stream: bool) -> str | None:
     if SCHEME in data:
         return data
     try:
-        path = given_path(data)
+        path = public_path(data)
+        path = unpacked(path) if is_archive(path) else path
     except NotFound:
         if isinstance(engine, Cluster):
             return data
@@ -54,9 +56,9 @@ def is_in_parts(log: str) -> bool:
 
 def train_on_parts(address: str, how: "LogTraining", engine: SummingEngine, out: Path, as_json: bool) -> None:
     """A ranker from a log of lists and clicks in parts."""
+    from rankloop.cli.logs.train_schema import bias_of
     from rankloop.cli.output import print_json, show_table
     from rankloop.cli.progress import progress_bar
-    from rankloop.cli.train_schema import bias_of
     from rankloop.click_logs.parts import LogColumns, train_on_click_parts
     from rankloop.click_logs.train import GAIN
     from rankloop.experiments.report.model import Table
@@ -95,12 +97,11 @@ def train_on_parts(address: str, how: "LogTraining", engine: SummingEngine, out:
 
 
 def _has_folds(folder: Path) -> bool:
-    return (folder / "folds.json").is_file() or any(each.is_dir() for each in folder.glob("Fold*"))
+    return (folder / "folds.json").is_file() or is_published(folder)
 
 
 def _files(path: Path) -> list[Source]:
-    """What training would read; of folders Fold1 … those of the first, since one is in memory as often as another."""
-    try:
+    """What training would read; of several folds those of the first, since one is in memory as often as another."""
+    if path.is_file() or (path / "folds.json").is_file() or not is_published(path):
         return sources_in(str(path))
-    except NotFound:
-        return [source for folder in path.glob("Fold*") for source in sources_in(str(folder))]
+    return [source for file in published_folds(path)[0].files for source in sources_in(str(file))]

@@ -184,8 +184,8 @@ def train(
     if (data is None) == (log is None):
         raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
     if trees:
-        from rankloop.cli.train_schema import LogTraining
-        from rankloop.cli.train_trees import train_trees
+        from rankloop.cli.logs.train_schema import LogTraining
+        from rankloop.cli.logs.train_trees import train_trees
 
         columns = column or [], context or [], without or [], feature or []
         asked = LogTraining(loss, tight, (), position_bias, clip, epsilon, seed, *columns)
@@ -193,9 +193,9 @@ def train(
         return
     if log is not None:
         from rankloop.batch.solution_path import Settings
+        from rankloop.cli.logs.train_log import train_on_log
+        from rankloop.cli.logs.train_schema import LogTraining
         from rankloop.cli.parts import is_in_parts, train_on_parts
-        from rankloop.cli.train_log import train_on_log
-        from rankloop.cli.train_schema import LogTraining
         from rankloop.engine import kept
 
         columns = column or [], context or [], without or [], feature or []
@@ -251,12 +251,12 @@ def _folds(
     from rankloop.batch.stored_folds import stored_folds
     from rankloop.cli.parts import address_of
     from rankloop.data.dataset import normalise_queries
-    from rankloop.data.folder import given_path
+    from rankloop.data.public_sets import public_path
 
     address = address_of(data, engine, stream)
     if address is not None:
         return stored_folds(address, n_folds, engine, normalise=normalise, progress=progress)
-    parts = read_folds(given_path(data), n_folds, seed)
+    parts = read_folds(public_path(data), n_folds, seed)
     return [Fold(fold.name, *map(normalise_queries, fold[1:])) for fold in parts] if normalise else parts
 
 

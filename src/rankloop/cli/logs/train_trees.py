@@ -7,8 +7,8 @@ import numpy as np
 import typer
 
 from rankloop.batch.trees import TreeRanker, TreeSettings, fit_trees
+from rankloop.cli.logs.train_schema import LogTraining, bias_of
 from rankloop.cli.output import print_json
-from rankloop.cli.train_schema import LogTraining, bias_of
 from rankloop.click_logs.reader import read_click_log
 from rankloop.click_logs.trees import trees_from_clicks
 from rankloop.core.errors import InvalidInput
