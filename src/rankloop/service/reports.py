@@ -25,7 +25,7 @@ def ranker_report(service: Service, name: str) -> dict[str, Any]:
         "reason": runtime.projection.reason,
         "counts": {
             "impressions": counters.impressions,
-            "open": len(runtime.projection.open),
+            "open": runtime.projection.n_open,
             "closed": counters.closed,
             "with_feedback": counters.with_feedback,
             "defaulted": counters.defaulted,
@@ -57,7 +57,7 @@ def comparison_report(service: Service, name: str) -> dict[str, Any]:
         "name": name,
         "spec": whole(runtime.body),
         "impressions": counters.impressions,
-        "open": len(runtime.projection.open),
+        "open": runtime.projection.n_open,
         **_standing(counters),
     }
 

@@ -127,7 +127,7 @@ def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Pa
         class Jumped:
             """The store, one of whose events carries a time far ahead."""
 
-            snapshot, forget = store.snapshot, store.forget
+            snapshot, forget, changes = store.snapshot, store.forget, store.changes
 
             def read(self, *where: Any) -> Any:
                 for record in store.read(*where):

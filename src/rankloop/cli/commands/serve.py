@@ -40,6 +40,12 @@ def serve(
             help="Allow more or less: body, items, batch, rankers, open, open_bytes, state, rate, connections.",
         ),
     ] = None,
+    learns: Annotated[
+        bool,
+        typer.Option(
+            "--learn/--no-learn", help="Learn in this process too, or leave it to `rankloop learn` and other workers."
+        ),
+    ] = True,
     demo: Annotated[bool, typer.Option("--demo", help="Add rankers to play with, and simulated people.")] = False,
     imports: Imports = None,
     socket: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
@@ -68,6 +74,7 @@ def serve(
         keys=environment_keys(),
         workers=workers,
         keep_days=keep_days,
+        learn=None if learns else (),
         **limits_from(limits or ()),  # type: ignore[arg-type]
     )
     where = "in PostgreSQL" if store else f"in {os.fspath(data)}"
@@ -79,7 +86,8 @@ def serve(
     if workers > 1:
         kept = [] if keep_days is None else ["--keep-days", str(keep_days)]
         of_each = ["serve", "--host", host, "--data", os.fspath(data), *kept, *(["--demo"] * demo)]
-        memory = f"open_bytes={settings.max_open_bytes // workers}"  # each worker holds all that is open
+        of_each += [] if learns else ["--no-learn"]
+        memory = f"open_bytes={settings.max_open_bytes // workers}"
         of_each += [part for limit in (memory, *(limits or ())) for part in ("--limit", limit)]
         of_each += [part for module in imports or () for part in ("--import", module)]
         serve_with_workers(settings, announce, of_each)

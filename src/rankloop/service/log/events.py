@@ -1,6 +1,8 @@
 """The events of the log: everything that a state depends on, in the order in which it counts; and its snapshots."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -106,6 +108,7 @@ class Snapshotted(Event, tag="snapshotted"):
     number: int
     state_seq: int
     digest: str
+    code: str = ""  # the version of rankloop that learned it; logs of 0.1 do not say
 
 
 class Evolved(Event, tag="evolved"):
@@ -150,15 +153,21 @@ class Snapshot(NamedTuple):
     oldest_open: int  # impressions that were open began here or later
 
 
+Settle = Callable[[Any], AnyEvent | str]
+
+
 class Entry(NamedTuple):
     """What is to be written: an event of an entity, and perhaps a snapshot with it."""
 
     entity: str
-    event: AnyEvent
+    event: AnyEvent | None  # None where `settle` makes it
     body: bytes  # the event, encoded
     impression: str | None = None
     snapshot: Snapshot | None = None
     once: bool = False  # not written where its entity has this impression already
+    settle: Settle | None = None  # the event, or a verdict without one, out of the impression as it is when written
+    unless_after: int | None = None  # not written where the entity has changed after this event
+    fence: tuple[int, int] | None = None  # of a learner: its partition and the number of its lease
 
 
 class Record(NamedTuple):
@@ -180,3 +189,8 @@ def comparison_entity(name: str) -> str:
 
 def catalogue_entity(name: str) -> str:
     return f"catalogue/{name}"
+
+
+def partition_of(entity: str, partitions: int) -> int:
+    """Which of so many partitions an entity belongs to: each is learned by one process at a time."""
+    return crc32(entity.encode()) % partitions

@@ -27,6 +27,7 @@ def add_comparisons(app: FastAPI, service: Callable[[], Service]) -> None:
     @app.get("/experiments", openapi_extra=gives(), tags=["experiments"])
     async def experiments() -> Response:
         """All experiments."""
+        await service().catch_up_with_all()
         return json({"experiments": [comparison_report(service(), name) for name in sorted(service().comparisons)]})
 
     @app.get("/experiments/{name}", openapi_extra=gives(), tags=["experiments"])

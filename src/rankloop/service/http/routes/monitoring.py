@@ -44,7 +44,8 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         name, _, form = file.rpartition(".")
         await service().catch_up(name)
         entity = _entity(service(), name, of)
-        records = whole(service().store, entity, service().settings.data, service().log.last)
+        until = await asyncio.to_thread(service().store.last)
+        records = whole(service().store, entity, service().settings.data, until)
         if form == "jsonl":
             return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
         if form == "parquet":
@@ -66,6 +67,7 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
     @app.get("/metrics", openapi_extra=gives(), tags=["health"])
     async def prometheus() -> Response:
         """For Prometheus."""
+        await service().catch_up_with_all()
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -91,6 +93,7 @@ def _schemas(service: Service, entity: str) -> tuple[list[Schema], Catalogue | N
 async def _events(app: FastAPI, name: str | None) -> AsyncIterator[bytes]:
     service: Service = app.state.service
     while service.ready and not app.state.stopping:
+        await service.catch_up_with_all()
         names = [name] if name is not None else sorted(service.rankers)
         report = {
             "at": time.time(),

@@ -33,6 +33,7 @@ def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
     @app.get("/rankers", openapi_extra=gives(), tags=["rankers"])
     async def rankers() -> Response:
         """All rankers."""
+        await service().catch_up_with_all()
         return json({"rankers": [ranker_report(service(), name) for name in sorted(service().rankers)]})
 
     @app.get("/rankers/{name}", openapi_extra=gives(), tags=["rankers"])
