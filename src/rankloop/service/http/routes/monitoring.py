@@ -50,7 +50,8 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         name, _, form = (file, "", format) if format else file.rpartition(".")
         await service().catch_up(name)
         entity = _entity(service(), name, of)
-        where = service().store, entity, service().settings.data, service().log.last
+        until = await asyncio.to_thread(service().store.last)
+        where = service().store, entity, service().settings.data, until
         records = await asyncio.to_thread(whole, *where)  # a file that is missing is told before an answer begins
         if form == "jsonl":
             return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
@@ -76,6 +77,7 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
     @app.get("/metrics", openapi_extra=gives(), tags=["health"])
     async def prometheus() -> Response:
         """For Prometheus."""
+        await service().catch_up_with_all()
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -101,6 +103,7 @@ def _schemas(service: Service, entity: str) -> tuple[list[Schema], Catalogue | N
 async def _events(app: FastAPI, name: str | None) -> AsyncIterator[bytes]:
     service: Service = app.state.service
     while service.ready and not app.state.stopping:
+        await service.catch_up_with_all()
         names = [name] if name is not None else sorted(service.rankers)
         report = {
             "at": time.time(),
