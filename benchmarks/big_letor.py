@@ -1,7 +1,7 @@
 """LETOR files of any size, made from a seed, and what training on them takes: memory, seconds and bytes of a pass.
 
 python -m benchmarks.big_letor --gb 5 --out FOLDER        writes parts, the same from the same seed
-python -m benchmarks.big_letor --out FOLDER --measure     trains on them, and prints what it took
+python -m benchmarks.big_letor --out FOLDER --measure local  trains on them, and prints what it took
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankloop.batch.objective import objective_on
 from rankloop.batch.risks.base import risk_of
 from rankloop.batch.solution_path import Settings, fit
-from rankloop.batch.stored_folds import catalogue_of, listing_of
+from rankloop.batch.stored_folds import catalogue_of, listed, listing_of
 from rankloop.data.parts.catalogue import END, StoredDataset, copy_of
 from rankloop.data.parts.columns import Options
 from rankloop.data.parts.rows import letor_rows
@@ -29,10 +30,10 @@ N_FEATURES, ITEMS = 136, 120  # as in MSLR
 PART_BYTES = 100_000_000
 
 
-def write_letor(folder: Path, n_bytes: int, seed: int = 0) -> list[Path]:
-    """Parts of at most PART_BYTES, together about so many; part and seed decide the content."""
+def write_letor(folder: Path, n_bytes: int, seed: int = 0, part_bytes: int = PART_BYTES) -> list[Path]:
+    """Parts of at most `part_bytes`, together about so many; part and seed decide the content."""
     folder.mkdir(parents=True, exist_ok=True)
-    n_parts = max(1, -(-n_bytes // PART_BYTES))
+    n_parts = max(1, -(-n_bytes // part_bytes))
     paths = [folder / f"part-{number:05d}.txt" for number in range(n_parts)]
     for number, path in enumerate(paths):
         if path.exists():
@@ -64,22 +65,58 @@ def queries(seed: int, part: int) -> Iterator[bytes]:
         number += 1
 
 
-def stored(folder: Path, engine: SummingEngine) -> StoredDataset:
-    catalogue = catalogue_of(listing_of(str(folder)).sources, Options(letor_rows), engine)
+def stored(folder: Path, engine: SummingEngine, n_parts: int | None = None) -> StoredDataset:
+    """All parts, or the first ones."""
+    catalogue = catalogue_of(listing_of(str(folder)).sources[:n_parts], Options(letor_rows), engine)
     return catalogue.within((0, END))
 
 
-def seconds_of_a_pass(data: StoredDataset, engine: SummingEngine, repeats: int = 3) -> float:
-    """The best of several, after one that starts the workers."""
+class Pass(NamedTuple):
+    """Seconds of one evaluation of the loss and its slope, and of reading the same bytes and throwing them away."""
+
+    warm: float  # from the page cache
+    cold: float  # from the disk
+    plain: float  # from the disk, without computing
+
+
+def seconds_of_a_pass(data: StoredDataset, engine: SummingEngine, repeats: int = 3) -> Pass:
+    """The best of several each, in turn, after one that starts the workers."""
     weights = np.full(data.n_features, 1e-3)
     with objective_on(data, risk_of("ordinal"), engine) as objective:
         objective(weights)
-        times = []
-        for _ in range(repeats):
-            begin = time.perf_counter()
+        turns = []
+        for number in range(repeats):
+            warm = _seconds(lambda: objective(weights))
+            turns.append((warm, *cold_seconds(data, lambda: objective(weights), plain_first=number % 2 == 1)))
             objective(weights)
-            times.append(time.perf_counter() - begin)
-    return min(times)
+    return Pass(*(min(times) for times in zip(*turns)))
+
+
+def cold_seconds(data: StoredDataset, action: Callable[[], object], plain_first: bool) -> tuple[float, float]:
+    """Seconds of an action and of a plain read, both from the disk; whatever is behind the disk may help the second."""
+    steps = [action, lambda: read_plainly(data)]
+    seconds = []
+    for step in reversed(steps) if plain_first else steps:
+        forget(data)
+        seconds.append(_seconds(step))
+    return (seconds[1], seconds[0]) if plain_first else (seconds[0], seconds[1])
+
+
+def seconds_of_warm_passes(address: str, engine: SummingEngine, repeats: int = 5) -> float:
+    """The best of several, where perhaps only the workers see the data."""
+    with kept(engine) as where:
+        catalogue = catalogue_of(listed(address, where).sources, Options(letor_rows), where)
+        data = catalogue.within((0, END))
+        weights = np.full(data.n_features, 1e-3)
+        with objective_on(data, risk_of("ordinal"), where) as objective:
+            objective(weights)
+            return min(_seconds(lambda: objective(weights)) for _ in range(repeats))
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
 
 
 def forget(data: StoredDataset) -> int:
@@ -92,15 +129,13 @@ def forget(data: StoredDataset) -> int:
     return total
 
 
-def seconds_of_plain_reading(data: StoredDataset) -> float:
-    """The same files, read from front to back and thrown away, 8 MB at a time."""
+def read_plainly(data: StoredDataset) -> None:
+    """The same files from front to back, 8 MB at a time."""
     room = bytearray(8 << 20)
-    begin = time.perf_counter()
     for path in _files(data):
         with path.open("rb", buffering=0) as file:
             while file.readinto(room):
                 pass
-    return time.perf_counter() - begin
 
 
 def _files(data: StoredDataset) -> list[Path]:
@@ -157,32 +192,31 @@ ENGINES: dict[str, SummingEngine] = {
 }
 
 
-def measure(folder: Path, name: str, regularisation: float, tolerance: float) -> dict[str, float | str]:
-    """One training and some passes, on the engine of this name."""
+def measure(folder: Path, name: str, n_parts: int | None, regularisation: float, tolerance: float) -> dict[str, Any]:
+    """Some passes and one training, on the engine of this name."""
     with Peak() as peak, kept(ENGINES[name]) as engine:
         begin = time.perf_counter()
-        data = stored(folder, engine)
+        data = stored(folder, engine, n_parts)
         read = time.perf_counter() - begin
         n_bytes = forget(data)
-        plain = seconds_of_plain_reading(data)
-        forget(data)
-        cold = seconds_of_a_pass(data, engine, 1)
+        found = seconds_of_a_pass(data, engine)
         begin = time.perf_counter()
         settings = Settings(tolerance=tolerance, engine=engine)
-        found = fit(data, risk_of("ordinal"), regularisation, settings=settings)
+        solution = fit(data, risk_of("ordinal"), regularisation, settings=settings).solution
         trained = time.perf_counter() - begin
     return {
         "engine": name,
         "rows": int(data.offsets[-1]),
-        "bytes of columns": n_bytes,
+        "GB of columns": round(n_bytes / 1e9, 3),
         "seconds to read the parts": round(read, 2),
-        "seconds of a plain read": round(plain, 3),
-        "seconds of a pass": round(cold, 3),
+        "seconds of a pass": {key: round(value, 3) for key, value in found._asdict().items()},
+        "share of the disk's speed": round(found.plain / found.cold, 2),
         "seconds of training": round(trained, 2),
-        "evaluations": found.solution.evaluations,
-        "gap": found.solution.gap,
+        "evaluations": solution.evaluations,
+        "gap": round(solution.gap, 6),
         "peak MB of the driver": round(peak.driver),
         "peak MB of a worker": round(peak.worker),
+        "load": round(os.getloadavg()[0], 1),
     }
 
 
@@ -192,14 +226,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--measure", choices=ENGINES, action="append", help="train with this engine")
-    parser.add_argument("--regularisation", type=float, default=1e-2)
-    parser.add_argument("--tolerance", type=float, default=1e-2)
+    parser.add_argument("--passes", choices=ENGINES, help="print the seconds of a pass on this engine, and no more")
+    parser.add_argument("--parts", type=int, help="on so many of the parts only")
+    parser.add_argument("--regularisation", type=float, default=1e-3)
+    parser.add_argument("--tolerance", type=float, default=1e-3)
     given = parser.parse_args()
     if given.gb:
         paths = write_letor(given.out, int(given.gb * 1e9), given.seed)
         print(f"{sum(path.stat().st_size for path in paths) / 1e9:.2f} GB in {len(paths)} parts in {given.out}")
+    if given.passes:
+        print(f"seconds: {seconds_of_warm_passes(str(given.out), ENGINES[given.passes])}")
     for name in given.measure or ():
-        print(json.dumps(measure(given.out, name, given.regularisation, given.tolerance), indent=2), flush=True)
+        found = measure(given.out, name, given.parts, given.regularisation, given.tolerance)
+        print(json.dumps(found, indent=2), flush=True)
 
 
 if __name__ == "__main__":

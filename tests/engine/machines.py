@@ -54,12 +54,11 @@ class Machines:
         address = f"{self.hosts[0].address}:{PORT}"
         self._ray(number, "--address", address, "--node-ip-address", host.address, "--num-cpus=1", **folders)
 
-    def command(self, script: Path | str, *arguments: str) -> subprocess.Popen[str]:
-        """Python at the head, as a person would start it."""
-        how = [sys.executable, str(script)] if isinstance(script, Path) else [sys.executable, "-m", script]
-        return self.hosts[0].start(
-            [*how, *arguments],
-            env={**self.environment, "RANKLOOP_CACHE": str(self.cache(0))},
+    def command(self, script: Path, *arguments: str, at: int = 0) -> subprocess.Popen[str]:
+        """Python at one of the machines, as a person would start it."""
+        return self.hosts[at].start(
+            [sys.executable, str(script), *arguments],
+            env={**self.environment, "RANKLOOP_CACHE": str(self.cache(at))},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=self.folder,

@@ -44,7 +44,7 @@ def train(address: str, engine: SummingEngine, out: Path, stop: int = 0) -> None
 
 
 def wait_for_workers(count: int) -> None:
-    ray.init(address="auto", log_to_driver=False)
+    Cluster().map([], train)  # joins the cluster
     while sum(node["Alive"] and node["Resources"].get("CPU", 0) > 0 for node in ray.nodes()) < count:
         time.sleep(0.1)
 

@@ -1,12 +1,21 @@
 """Which data of a command stay on the disks, and are read by the workers."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rankloop.core.errors import NotFound
+import typer
+
+from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
 from rankloop.data.parts.memory import fit_memory
 from rankloop.data.parts.source import SCHEME, Source, sources_in
-from rankloop.engine import Cluster, Engine
+from rankloop.data.public_sets import is_archive, is_published, public_path, published_folds, unpacked
+from rankloop.engine import Cluster, Engine, SummingEngine
+from rankloop.service.log.stores.open import POSTGRES
+from rankloop.service.log.stores.sqlite import FILE
+
+if TYPE_CHECKING:
+    from rankloop.cli.logs.train_schema import LogTraining
 
 
 def address_of(data: str, engine: Engine, stream: bool) -> str | None:
@@ -18,7 +27,8 @@ def address_of(data: str, engine: Engine, stream: bool) -> str | None:
     if SCHEME in data:
         return data
     try:
-        path = given_path(data)
+        path = public_path(data)
+        path = unpacked(path) if is_archive(path) else path
     except NotFound:
         if isinstance(engine, Cluster):
             return data
@@ -28,13 +38,70 @@ def address_of(data: str, engine: Engine, stream: bool) -> str | None:
     return None if fit_memory(_files(path)) else str(path)
 
 
+def is_in_parts(log: str) -> bool:
+    """Whether a log is a folder or an address; what only the workers of a cluster see is given as file://…
+
+    The folder or the database of a service is a log of its own.
+    """
+    if log.startswith(POSTGRES):
+        return False
+    if SCHEME in log:
+        return True
+    try:
+        path = given_path(log)
+    except NotFound:
+        return False
+    return path.is_dir() and not (path / FILE).exists()
+
+
+def train_on_parts(address: str, how: "LogTraining", engine: SummingEngine, out: Path, as_json: bool) -> None:
+    """A ranker from a log of lists and clicks in parts."""
+    from rankloop.cli.logs.train_schema import bias_of
+    from rankloop.cli.output import print_json, show_table
+    from rankloop.cli.progress import progress_bar
+    from rankloop.click_logs.parts import LogColumns, train_on_click_parts
+    from rankloop.click_logs.train import GAIN
+    from rankloop.experiments.report.model import Table
+    from rankloop.logs.columns import LIST_GUESSES, named_columns
+
+    for name in ("schema", "guess", "learner", "passes", "shown", "epsilon"):
+        if getattr(how, name) is not None:
+            raise InvalidInput(f"--{name} is for a log in one file; {address!r} holds parts")
+    roles = named_columns(how.column, tuple(LIST_GUESSES))
+    columns = LogColumns(tuple(how.without), tuple(roles.items()), tuple(how.features))
+    bias = None if how.position_bias is None else bias_of(how.position_bias).tolist()
+    where = address if SCHEME in address else str(given_path(address))
+    with progress_bar("training", unit="fits") as progress:
+        ranker = train_on_click_parts(
+            where,
+            engine,
+            how.loss,
+            columns=columns,
+            path=how.path,
+            position_bias=bias,
+            clip=how.clip,
+            progress=progress,
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    model = out / "model.rankloop"
+    ranker.save(model)
+    curve = {f"{regularisation:g}": gain for regularisation, gain in ranker.gains.items()}
+    if as_json:
+        answer = {"model": str(model), "regularisation": ranker.regularisation, "held_out": curve}
+        print_json(answer | {"looked_at": ranker.examined.tolist(), "features": ranker.feature_names})
+        return
+    typer.echo(f"features: {', '.join(ranker.feature_names)}")
+    rows = [(regularisation, f"{gain:.4f}") for regularisation, gain in curve.items()]
+    show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))
+    typer.echo(f"chosen: {ranker.regularisation:g}\nmodel: {model}")
+
+
 def _has_folds(folder: Path) -> bool:
-    return (folder / "folds.json").is_file() or any(each.is_dir() for each in folder.glob("Fold*"))
+    return (folder / "folds.json").is_file() or is_published(folder)
 
 
 def _files(path: Path) -> list[Source]:
-    """What training would read; of folders Fold1 … those of the first, since one is in memory as often as another."""
-    try:
+    """What training would read; of several folds those of the first, since one is in memory as often as another."""
+    if path.is_file() or (path / "folds.json").is_file() or not is_published(path):
         return sources_in(str(path))
-    except NotFound:
-        return [source for folder in path.glob("Fold*") for source in sources_in(str(folder))]
+    return [source for file in published_folds(path)[0].files for source in sources_in(str(file))]

@@ -27,6 +27,7 @@ PLAIN = {str, int}
 NO_FEATURES, NO_CONTEXT = np.empty((0, 0)), np.empty(0)
 KINDS = {"clicks": Clicks, "relevances": Relevances, "preferred": Preferred, "reward": Reward}
 MAX_ID_LENGTH, MIN_ID, MAX_ID = 256, -(2**63), 2**64 - 1
+MAX_STEP = 50_000  # numbers that become an array in one step
 INVALID_ID = f"an id is longer than {MAX_ID_LENGTH} characters, or a number of more than 64 bits"
 
 
@@ -254,6 +255,13 @@ class Adapter(NamedTuple):
         return found
 
 
+def are_valid_ids(ids: Sequence[Id]) -> bool:
+    """Whether a log can hold all of these."""
+    if {str} == set(map(type, ids)):
+        return max(map(len, ids)) <= MAX_ID_LENGTH  # type: ignore[arg-type]
+    return all(map(is_valid_id, ids))
+
+
 def is_valid_id(id: Id) -> bool:
     """Whether a log can hold this id."""
     return len(id) <= MAX_ID_LENGTH if isinstance(id, str) else MIN_ID <= id <= MAX_ID
@@ -317,8 +325,36 @@ def _known(value: Any) -> Any:
 
 def feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[str], width: int) -> Candidates:
     """One row per item, given by position or by name; numbers are known to be numbers."""
-    absent, listed = list[tuple[int, int]](), []
-    for i, (id, row) in enumerate(zip(ids, () if isinstance(rows, np.ndarray) else rows)):
+    absent: list[tuple[int, int]] = []
+    if isinstance(rows, np.ndarray):
+        features = rows
+    elif {list} == set(map(type, rows)) and {width} == set(map(len, rows)):
+        features = _array(rows, width)
+    else:
+        features = _array(_listed(ids, rows, names, width, absent), width)
+    if not np.isfinite(features).all():
+        item, column = np.argwhere(~np.isfinite(features))[0]
+        name = f"{names[column]} (feature {column})" if names else f"feature {column}"
+        raise InvalidInput(f"item {ids[item]!r}: {name} must be a finite number")
+    return Candidates(ids, features, tuple(absent))
+
+
+def _array(rows: Sequence[Any], width: int) -> Floats:
+    """Lists of numbers as an array, in steps that leave other threads their turn."""
+    if len(rows) * width <= MAX_STEP:
+        return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+    features, step = np.empty((len(rows), width)), max(1, MAX_STEP // width)
+    for begin in range(0, len(rows), step):
+        features[begin : begin + step] = rows[begin : begin + step]
+    return features
+
+
+def _listed(
+    ids: list[Id], rows: Sequence[Any], names: Sequence[str], width: int, absent: list[tuple[int, int]]
+) -> list[Any]:
+    """Rows of which some are given by name as lists; what was not given is noted in `absent`."""
+    listed = []
+    for i, (id, row) in enumerate(zip(ids, rows)):
         if isinstance(row, Mapping):
             _check_names(row, names, f"item {id!r}")
             if len(row) < width:
@@ -327,11 +363,7 @@ def feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[st
         if len(row) != width:
             raise InvalidInput(f"item {id!r} has {len(row)} features, this ranker has {width}")
         listed.append(row)
-    features = rows if isinstance(rows, np.ndarray) else np.array(listed, dtype=np.float64).reshape(len(ids), width)
-    if not np.isfinite(features).all():
-        item, column = np.argwhere(~np.isfinite(features))[0]
-        raise InvalidInput(f"item {ids[item]!r}: feature {column} must be a finite number")
-    return Candidates(ids, features, tuple(absent))
+    return listed
 
 
 def _absent(number: int, row: Mapping[str, Any], names: Sequence[str]) -> list[tuple[int, int]]:

@@ -1,7 +1,10 @@
 """The machines of a Ray cluster: which are up, whether they are alike, and whether the head is still there."""
 
+import atexit
+import os
 import platform
 import socket
+import subprocess
 from typing import Any
 
 import numba
@@ -48,6 +51,20 @@ def versions() -> dict[str, str]:
     """What numbers may depend on, but for the kind of processor."""
     ours = {"rankloop's source": source_key(), "Python": platform.python_version()}
     return ours | {"numpy": np.__version__, "numba": numba.__version__}
+
+
+def watch_over(address: str) -> None:
+    """Ray ends its driver on the spot when the node under it goes down: then a shell that waits for us says so."""
+    if os.name != "posix":
+        return
+    said = (
+        f"rankloop: the head of the cluster at {address} is gone, or this machine's node of it, and Ray ended the "
+        "command: nothing was saved; start the cluster again, and then the command"
+    )
+    watcher = subprocess.Popen(
+        ["sh", "-c", 'read word || echo "$0" >&2', said], stdin=subprocess.PIPE, start_new_session=True
+    )
+    atexit.register(watcher.communicate, b"farewell\n")
 
 
 def worker_nodes(ray: Any) -> list[dict[str, Any]]:

@@ -74,7 +74,7 @@ class Operations(Worker):
 
     async def create_from_file(self, name: str, content: bytes) -> bool:
         """A ranker that goes on from what `save` wrote, of a `Session` or a `Ranker`, with the default settings."""
-        await asyncio.to_thread(check_file_fits, content, self.settings.max_state)
+        await asyncio.to_thread(check_file_fits, content, self.settings.max_state, self.settings.max_body)
         session, notes = await asyncio.to_thread(loads_with_notes, content)
         return await self.create(name, config_of_session(session, notes), content, "a file")
 

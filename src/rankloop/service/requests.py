@@ -3,9 +3,11 @@
 from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
 
 from rankloop.core.adapter import MAX_ID_LENGTH, Id
 from rankloop.core.errors import Rejected
+from rankloop.core.types import Floats
 
 Name = str
 Value = Annotated[  # checked by the schema, which can say whose value and which field is wrong
@@ -100,6 +102,22 @@ def check_tags(tags: dict[str, str]) -> None:
         if not 0 < len(name) <= MAX_TAG_NAME or len(value) > MAX_ID_LENGTH:
             limits = f"a name has 1 to {MAX_TAG_NAME} characters, a value at most {MAX_ID_LENGTH}"
             raise Rejected("tags", f"{name!r:.80}: {limits}")
+
+
+class PackedRankBody(RankBody):
+    """The same in MessagePack, where `features` may be the bytes of one array: a row for each of `ids`."""
+
+    features: bytes = b""  # little end first, row by row
+    dtype: Literal["float32", "float64"] = "float64"
+
+    def rows(self, n_features: int) -> Floats:
+        """The features of `ids`, one row each."""
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        wanted = len(self.ids) * n_features * dtype.itemsize
+        if self.items or len(self.features) != wanted:
+            told = f"{len(self.ids)} ids with {n_features} features as {self.dtype}, and no items, are {wanted} bytes"
+            raise Rejected("features", f"{told}; got {len(self.features)} bytes and {len(self.items)} items")
+        return np.frombuffer(self.features, dtype).astype(np.float64).reshape(-1, n_features)
 
 
 class FeedbackBody(Strict):

@@ -11,7 +11,7 @@ from rankloop.core.types import clicks
 from rankloop.engine import Here
 from rankloop.experiments.analysis.curves import Curves
 from rankloop.experiments.analysis.verdicts import is_above
-from rankloop.experiments.papers.coactive import click_streams, figures, swaps
+from rankloop.experiments.papers.coactive import click_streams, figures, swaps, warm_start
 from rankloop.experiments.papers.coactive import online_rankers as rankers
 from rankloop.experiments.papers.coactive import ranker_goals as goals
 from rankloop.experiments.papers.coactive import user_study as study_module
@@ -40,7 +40,7 @@ from rankloop.experiments.papers.options import Options
 from rankloop.experiments.papers.registry import Setting, everything, reproduce
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 
-IDS = {"coactive-toy", "coactive-table-1", "online-rankers", *(f"coactive-{figure}" for figure in range(1, 8))}
+IDS = {f"coactive-{name}" for name in ("toy", "table-1", "warm", *range(1, 8))} | {"online-rankers"}
 STREAM = {"kind": "web_search", "n_items": 8, "n_features": 5, "n_queries": 50}
 SMALL = ClickStream("small", STREAM, GRADER, CLEAN_GRADER, 4)
 
@@ -73,6 +73,7 @@ def test_streams_that_are_missing_are_named(monkeypatch, tmp_path):
         figures.presented_and_predicted,
         swaps.swap_probabilities,
         swaps.swap_over_time,
+        warm_start.warm_start,
     ],
 )
 def test_figures_on_a_small_stream(figure, setting):

@@ -20,7 +20,7 @@ class LogFormat(StrEnum):
 @command(
     "Your data",
     "rankloop import ubi --queries ubi_queries.ndjson --events ubi_events.ndjson --out log.parquet",
-    "rankloop import ubi --queries q.json --events e.json --items shop.csv --weight purchase=5 --out log.csv",
+    "rankloop import ubi --queries q.json --events e.json --weight purchase=5 --out log.csv",
     name="import",
 )
 def import_log(

@@ -86,8 +86,8 @@ def train(
         log_option(
             "--log",
             "LOG",
-            "Learn from a log instead of grades: a table of lists and clicks or of shown ads, or the folder or export "
-            "of a service.",
+            "Learn from a log instead of grades: a table of lists and clicks or of shown ads, the folder or export of "
+            "a service; lists also in parts, in a folder or under an address (s3://…).",
         ),
     ] = None,
     position_bias: Annotated[
@@ -175,12 +175,18 @@ def train(
         raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
     if log is not None:
         from rankloop.batch.solution_path import Settings
-        from rankloop.cli.train_log import train_on_log
-        from rankloop.cli.train_schema import LogTraining
+        from rankloop.cli.logs.train_log import train_on_log
+        from rankloop.cli.logs.train_schema import LogTraining
+        from rankloop.cli.parts import is_in_parts, train_on_parts
+        from rankloop.engine import kept
 
         columns = column or [], context or [], without or [], feature or []
         how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, epsilon, seed, *columns)
         how = how._replace(schema=schema, guess=guess_schema, learner=learner, passes=passes, shown=shown)
+        if is_in_parts(log):
+            with interruptible("nothing was saved"), kept(engine_of(engine, workers, threads=True)) as where:
+                train_on_parts(log, how, where, out, as_json)
+            return
         settings = Settings(tolerance=tolerance, engine=engine_of(engine, workers, threads=True))
         how = how._replace(solver=solver, settings=settings, ranker=ranker)
         train_on_log(log, how, out, as_json)
@@ -227,12 +233,12 @@ def _folds(
     from rankloop.batch.stored_folds import stored_folds
     from rankloop.cli.parts import address_of
     from rankloop.data.dataset import normalise_queries
-    from rankloop.data.folder import given_path
+    from rankloop.data.public_sets import public_path
 
     address = address_of(data, engine, stream)
     if address is not None:
         return stored_folds(address, n_folds, engine, normalise=normalise, progress=progress)
-    parts = read_folds(given_path(data), n_folds, seed)
+    parts = read_folds(public_path(data), n_folds, seed)
     return [Fold(fold.name, *map(normalise_queries, fold[1:])) for fold in parts] if normalise else parts
 
 

@@ -25,6 +25,7 @@ from rankloop.data.parts.rows import PartRows, Read
 from rankloop.data.parts.source import Source, scratch_folder
 
 VERSION = 1  # of what is written
+END_OF_NAME = "\0"  # behind it stands which list of the query it is
 UNREADABLE = (OSError, ValueError, TypeError, KeyError, EOFError)
 Hashes = NDArray[np.uint64]
 Room = Callable[[int], Floats]  # memory for so many numbers, used again for the next ones
@@ -40,7 +41,9 @@ class Options(NamedTuple):
 
     @property
     def key(self) -> str:
-        return repr((VERSION, self.read.__module__, self.read.__qualname__, *self[1:]))
+        is_function = hasattr(self.read, "__qualname__")  # else something with settings, which its text shows
+        read = f"{self.read.__module__}.{self.read.__qualname__}" if is_function else repr(self.read)
+        return repr((VERSION, read, *self[1:]))
 
 
 class Summary(NamedTuple):
@@ -57,9 +60,9 @@ class Summary(NamedTuple):
         return int(self.sizes.sum())
 
 
-def hash_of(query: str) -> int:
-    """The same on every machine, in every process."""
-    return xxhash.xxh3_64_intdigest(query.encode("utf-8", "surrogatepass"))
+def hash_of(name: str) -> int:
+    """The same on every machine, in every process; lists of one query, told apart behind END_OF_NAME, have the same."""
+    return xxhash.xxh3_64_intdigest(name.partition(END_OF_NAME)[0].encode("utf-8", "surrogatepass"))
 
 
 class ColumnCopy:

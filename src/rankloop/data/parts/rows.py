@@ -30,7 +30,7 @@ class PartRows(NamedTuple):
     width: int  # columns up to the highest number that occurs
 
 
-Read = Callable[[Path], Iterator[PartRows]]  # importable, since it travels to the workers
+Read = Callable[[Path], Iterator["PartRows"]]  # importable, since it travels to the workers
 
 
 def letor_rows(path: Path) -> Iterator[PartRows]:
@@ -81,7 +81,8 @@ def _table_rows(path: Path, file: Any) -> Iterator[PartRows]:
 def _column(where: str, names: Sequence[str], usual: Sequence[str]) -> str:
     found = next((name for name in usual if name in names), None)
     if found is None:
-        raise InvalidInput(f"{where} needs a column {' or '.join(usual)}; it has {', '.join(names)}")
+        needed = f"{where} needs a column {' or '.join(usual)}; it has {', '.join(names)}"
+        raise InvalidInput(f"{needed} (a log of clicks is given with --log)")
     return found
 
 

@@ -3,6 +3,7 @@
 import functools
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
@@ -15,6 +16,7 @@ from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT
 from rankloop.data.folder import data_path
+from rankloop.data.readers.rcv1 import rcv1_files, read_rcv1_tokens
 from rankloop.data.readers.text import Corpus, Selection, Words, read_corpus, tf_idf
 
 
@@ -25,7 +27,8 @@ class Topics:
     The features are tf-idf weights of the `n_words` words that tell most about the topics, chosen as `selection` says:
     by the sum of χ² over topics on counts, or by its maximum over topics on presence. One run is one person; the topic
     is drawn per run unless given. After Raman, Joachims, Shivaswamy and Schnabel (2013), "Stable Coactive
-    Learning via Perturbation". Needs the extra `data`.
+    Learning via Perturbation". `path` is 20 Newsgroups, Reuters-21578, or the folder of RCV1's tokens. Needs the extra
+    `data`.
     """
 
     path: str
@@ -73,7 +76,8 @@ class Topics:
 
 @functools.lru_cache(maxsize=2)
 def _load(path: str, n_words: int, selection: Selection) -> tuple[Corpus, Words]:
-    corpus = read_corpus(path)
+    of_rcv1 = rcv1_files(Path(path), "tokens")
+    corpus = read_rcv1_tokens(path) if of_rcv1 else read_corpus(path)
     return corpus, tf_idf(corpus, n_words, selection)
 
 

@@ -11,6 +11,7 @@ from rankloop.core.errors import NotFound
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
 from rankloop.data.folder import data_path, missing_notice
+from rankloop.data.readers.rcv1 import rcv1_files
 from rankloop.experiments.analysis.curves import Curves, values_at
 from rankloop.experiments.analysis.summary import summarise
 from rankloop.experiments.papers.comparison import experiment_of, finding_with, label_of, play_all
@@ -71,7 +72,7 @@ TEXT = (
 )
 THEIRS = (  # the data of the paper that their owners may have
     _letor("Yahoo", "yahoo/set1.train.txt", 4, rounds=28_000),
-    _topics("RCV1", "text/rcv1", share=0.0, rounds=50_000, n_words=3000),
+    _topics("RCV1", "rcv1", share=0.0, rounds=50_000, n_words=3000),
 )
 STREAMS = (LETOR[0], *TEXT, *THEIRS)  # most like those of the paper, and those
 QUICK_SHARE, QUICK_SEEDS, QUICK_TOPICS = 10, 2, 2
@@ -116,7 +117,7 @@ def asked_streams(options: Options) -> tuple[list[ClickStream], str]:
 def stream_of(path: str) -> ClickStream:
     """A labelled set of one's own: documents with topics (.jsonl, .sgm, a folder of RCV1), or a LETOR file."""
     name = Path(path).name.partition(".")[0]
-    if any(part in (".jsonl", ".sgm") for part in Path(path).suffixes) or (data_path(path) / "topics").exists():
+    if any(part in (".jsonl", ".sgm") for part in Path(path).suffixes) or rcv1_files(data_path(path), "tokens"):
         return _topics(name, path, share=0.0)
     grades = build({"kind": "letor", "path": path}, "stream").problem.max_grade
     return _letor(name, path, grades)

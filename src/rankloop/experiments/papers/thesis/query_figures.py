@@ -79,10 +79,10 @@ CLOSER = 'text of figures 3.4 and 3.5: "much closer to ListNet in performance" t
 def separable(setting: Setting) -> Finding:
     """Both perceptrons and ListNet where a perfect ranker exists, with the bounds on what they can lose."""
     claims = [
-        _claim("above", "The averaged nDCG@10 of the SLAM perceptron goes to 1", TO_ONE, SLAM, value=0.999),
-        _claim("above", "The averaged nDCG@10 of the max-pair perceptron goes to 1", TO_ONE, PAIR, value=0.999),
-        _claim("near", "The two perceptrons differ imperceptibly", IMPERCEPTIBLE, SLAM, right=PAIR, within=0.001),
-        _claim("below", "ListNet is significantly slower than the SLAM perceptron", SLOWER, LIST_NET, right=SLAM),
+        claim("above", "The averaged nDCG@10 of the SLAM perceptron goes to 1", TO_ONE, SLAM, value=0.999),
+        claim("above", "The averaged nDCG@10 of the max-pair perceptron goes to 1", TO_ONE, PAIR, value=0.999),
+        claim("near", "The two perceptrons differ imperceptibly", IMPERCEPTIBLE, SLAM, right=PAIR, within=0.001),
+        claim("below", "ListNet is significantly slower than the SLAM perceptron", SLOWER, LIST_NET, right=SLAM),
     ]
     plan = Plan("thesis-2.1", PERCEPTRONS, claims, horizon=5000, quick_horizon=5000, seeds=10)
     [(finding, curves)] = _compared(plan, {plan.id: SEPARABLE}, setting)
@@ -124,29 +124,29 @@ def search_queries(setting: Setting) -> Finding:
     competitive = "The SLAM perceptron is competitive with ListNet (at most 0.03 less)"
     poor = "The max-pair perceptron performs quite poorly (0.02 less than SLAM)"
     claims = [
-        _claim("above", competitive, LAST_TEN, SLAM, right=LIST_NET, by=-0.03),
-        _claim("below", poor, POORLY, PAIR, right=SLAM, by=0.02),
+        claim("above", competitive, LAST_TEN, SLAM, right=LIST_NET, by=-0.03),
+        claim("below", poor, POORLY, PAIR, right=SLAM, by=0.02),
     ]
     plan = Plan("thesis-2.2", PERCEPTRONS, claims, horizon=10_000, quick_horizon=1000, seeds=5)
-    return _on_all(plan, tuple(SPLITS), SEARCH_TEXT, setting)
+    return on_all(plan, tuple(SPLITS), SEARCH_TEXT, setting)
 
 
 @reproduction("thesis-3.4", takes=TAKES, title="Learning from the grades of the first items: web search")
 def web_search(setting: Setting) -> Finding:
     """Algorithm 5 with four surrogates beside ListNet with all grades; the claims are those of the Yahoo data."""
     better = "text of figure 3.4 (Yahoo): KL does much better than squared; no numbers"
-    claims = [*_top_k_claims(), _claim("above", "KL does much better than squared", better, KL, right=SQUARED, by=0.02)]
+    claims = [*_top_k_claims(), claim("above", "KL does much better than squared", better, KL, right=SQUARED, by=0.02)]
     plan = Plan("thesis-3.4", TOP_K, claims, horizon=200_000, quick_horizon=3000, seeds=20)
-    return _on_all(plan, ("Yahoo", "MSLR sample", "ClueWeb09"), TOP_K_TEXT, setting)
+    return on_all(plan, ("Yahoo", "MSLR sample", "ClueWeb09"), TOP_K_TEXT, setting)
 
 
 @reproduction("thesis-3.5", takes=TAKES, title="Learning from the grades of the first items: graded query sets")
 def graded_queries(setting: Setting) -> Finding:
     """The same; the claims are those of the Yandex data."""
     equal = "text of figure 3.5 (Yandex): KL does equally as well as squared; no numbers"
-    claims = [*_top_k_claims(), _claim("near", "KL and squared do equally well", equal, KL, right=SQUARED, within=0.02)]
+    claims = [*_top_k_claims(), claim("near", "KL and squared do equally well", equal, KL, right=SQUARED, within=0.02)]
     plan = Plan("thesis-3.5", TOP_K, claims, horizon=100_000, quick_horizon=3000, seeds=20)
-    return _on_all(plan, ("Yandex", "MQ2008", "MQ2007"), TOP_K_TEXT, setting)
+    return on_all(plan, ("Yandex", "MQ2008", "MQ2007"), TOP_K_TEXT, setting)
 
 
 class Plan(NamedTuple):
@@ -163,17 +163,17 @@ class Plan(NamedTuple):
 def _top_k_claims() -> list[dict[str, Any]]:
     return [
         *(
-            _claim("above", f"ListNet with all grades is above {arm}", HIGHEST, LIST_NET, right=arm)
+            claim("above", f"ListNet with all grades is above {arm}", HIGHEST, LIST_NET, right=arm)
             for arm in (SVM, KL, SQUARED)
         ),
-        *(_claim("near", f"{arm} is close to ListNet", CLOSE, arm, right=LIST_NET, within=0.03) for arm in (SVM, KL)),
-        *(_claim("above", f"RankSVM does better than {arm}", LESS_NOISE, SVM, right=arm) for arm in (KL, SQUARED)),
-        _claim("below", "SmoothDCG performs poorly: below squared", STUCK, SMOOTH, right=SQUARED),
-        _claim("above", "Dividing the residual does better than dividing the grade", "", RESIDUAL, right=SQUARED),
+        *(claim("near", f"{arm} is close to ListNet", CLOSE, arm, right=LIST_NET, within=0.03) for arm in (SVM, KL)),
+        *(claim("above", f"RankSVM does better than {arm}", LESS_NOISE, SVM, right=arm) for arm in (KL, SQUARED)),
+        claim("below", "SmoothDCG performs poorly: below squared", STUCK, SMOOTH, right=SQUARED),
+        claim("above", "Dividing the residual does better than dividing the grade", "", RESIDUAL, right=SQUARED),
     ]
 
 
-def _on_all(plan: Plan, names: tuple[str, ...], text: str, setting: Setting) -> Finding:
+def on_all(plan: Plan, names: tuple[str, ...], text: str, setting: Setting) -> Finding:
     """One comparison per data set, each with step sizes of its own, under one title."""
     found, notice = available_sets(names, setting.options.data)
     whole = finding_with(text, notice)
@@ -212,5 +212,5 @@ def _closer(curves: Curves, arm: str) -> Verdict:
     return Verdict(f"{arm} is much closer to ListNet than to random", word_of(inside, len(shares)), because, CLOSER)
 
 
-def _claim(check: str, text: str, paper: str, left: str, **more: Any) -> dict[str, Any]:
+def claim(check: str, text: str, paper: str, left: str, **more: Any) -> dict[str, Any]:
     return {"check": check, "text": text, "paper": paper, "left": left, "measure": MEASURE} | more

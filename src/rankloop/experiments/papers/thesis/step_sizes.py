@@ -24,7 +24,7 @@ class Contender(NamedTuple):
     name: str
     learner: dict[str, Any]
     feedback: Thing = "full"
-    rates: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0, 10.0)
+    rates: tuple[float, ...] = (1e-5, 1e-4, 0.001, 0.01, 0.1, 1.0, 10.0)
     radii: tuple[float | None, ...] = (None,)
 
     @property

@@ -1,9 +1,11 @@
 """The calls of those who watch: events as they come, the log as a file, health, metrics."""
 
 import asyncio
+import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 from fastapi import FastAPI
@@ -25,6 +27,8 @@ from rankloop.service.reports import comparison_report, ranker_report
 from rankloop.service.service import Service
 
 EVENTS_EVERY = 1.0  # seconds
+MAX_STEP = 0.002  # seconds in which reports are made without a pause
+Report = Callable[[Service, str], dict[str, Any]]
 KINDS = ("ranker", "experiment")
 FAILING = "the log cannot be written now"
 STOPPING = "this process is about to stop"
@@ -32,13 +36,14 @@ STOPPING = "this process is about to stop"
 
 def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metrics) -> None:
     """Events, exports, health."""
+    watching = EventStream(app)
 
     @app.get("/events", openapi_extra=gives(), tags=["health"])
     async def events(ranker: str | None = None) -> Response:
         """Server-sent events, one a second: what `GET /rankers` and `GET /experiments` say."""
         if ranker is not None:
             await service().find_ranker(ranker)
-        return StreamingResponse(_events(app, ranker), media_type="text/event-stream")
+        return StreamingResponse(watching.events(ranker), media_type="text/event-stream")
 
     @app.get("/log/{file}", openapi_extra=gives(), tags=["rankers"])
     async def log(file: str, of: str = "", format: str = "", who: bool = False) -> Response:
@@ -100,18 +105,41 @@ def _schemas(service: Service, entity: str) -> tuple[list[Schema], Catalogue | N
     return [schema for schema in found if schema is not None], comparison.catalogue
 
 
-async def _events(app: FastAPI, name: str | None) -> AsyncIterator[bytes]:
-    service: Service = app.state.service
-    while service.ready and not app.state.stopping:
-        await service.catch_up_with_all()
-        names = [name] if name is not None else sorted(service.rankers)
-        report = {
-            "at": time.time(),
-            "rankers": [ranker_report(service, name) for name in names],
-            "experiments": [comparison_report(service, name) for name in sorted(service.comparisons)],
-        }
-        yield b"data: " + msgspec.json.encode(report) + b"\n\n"
-        await asyncio.sleep(EVENTS_EVERY)
+class EventStream:
+    """Reports for all who watch: each is made once for all of them, with pauses in which other calls are answered."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._made: dict[tuple[Report, str], tuple[float, bytes]] = {}
+
+    async def events(self, name: str | None) -> AsyncIterator[bytes]:
+        """One a second, of one ranker or of all, as long as the service runs."""
+        service: Service = self._app.state.service
+        while service.ready and not self._app.state.stopping:
+            await service.catch_up_with_all()
+            rankers = await self._reports(service, ranker_report, service.rankers if name is None else [name])
+            experiments = await self._reports(service, comparison_report, service.comparisons)
+            at = msgspec.json.encode(time.time())
+            yield b'data: {"at":%b,"rankers":[%b],"experiments":[%b]}\n\n' % (at, rankers, experiments)
+            await asyncio.sleep(EVENTS_EVERY)
+
+    async def _reports(self, service: Service, report: Report, names: Iterable[str]) -> bytes:
+        paused, reports = time.monotonic(), []
+        for name in sorted(names):
+            made, content = self._made.get((report, name), (-math.inf, b""))
+            now = time.monotonic()
+            if now - made > EVENTS_EVERY / 2:
+                try:
+                    content = msgspec.json.encode(report(service, name))
+                except NotFound:  # it was deleted meanwhile
+                    self._made.pop((report, name), None)
+                    continue
+                self._made[report, name] = now, content
+            reports.append(content)
+            if now - paused > MAX_STEP:
+                await asyncio.sleep(0)
+                paused = time.monotonic()
+        return b",".join(reports)
 
 
 async def _pieces(parts: Iterator[bytes]) -> AsyncIterator[bytes]:

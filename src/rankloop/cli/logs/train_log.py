@@ -8,10 +8,10 @@ import typer
 from rankloop.bandits.policy_evaluation import evaluate_policies
 from rankloop.bandits.saved_policy import save_policy
 from rankloop.bandits.train import train_policy
-from rankloop.cli.evaluate_log import TRAINED, print_report, saved_lines
+from rankloop.cli.logs.evaluate_log import TRAINED, print_report, saved_lines
+from rankloop.cli.logs.train_schema import LogTraining, bias_of, guess_schema, train_by_schema
 from rankloop.cli.output import print_json, show_table
 from rankloop.cli.progress import progress_bar
-from rankloop.cli.train_schema import LogTraining, bias_of, guess_schema, train_by_schema
 from rankloop.click_logs.reader import read_click_log
 from rankloop.click_logs.train import GAIN, train_on_clicks
 from rankloop.core.errors import InvalidInput
