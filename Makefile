@@ -10,11 +10,12 @@ SOURCE := $(shell find src -name '*.py' | LC_ALL=C sort | xargs cat | sha1sum | 
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.cache/numba-$(SOURCE)
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup run test check format bench reproduce search serve load soak docs clean
+.PHONY: help setup run test cluster-test check format bench reproduce search serve load soak docs clean
 
 help:
 	@echo 'make run        play the loop on a built-in stream, with a report at the end'
 	@echo 'make test       every test'
+	@echo 'make cluster-test  training on three machines, made as network namespaces (as root, on Linux)'
 	@echo 'make check      format, lint, types, layers'
 	@echo 'make bench      speed, beside the peers in the same run'
 	@echo 'make reproduce  the figures and tables of the papers'
@@ -44,6 +45,9 @@ run: setup
 
 test: setup
 	@$(BIN)/python -m pytest -n auto --dist worksteal
+
+cluster-test: setup
+	@RANKLOOP_CLUSTER_TEST=1 $(BIN)/python -m pytest -rs tests/test_hosts.py tests/engine/test_cluster.py tests/engine/test_members.py
 
 check: $(READY)
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo

@@ -6,12 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.batch.bundle import Solution, Step, minimise
-from rankloop.batch.objective import Objective, objective_on
+from rankloop.batch.objective import Objective, Queries, objective_on
 from rankloop.batch.risks.base import Risk, StructuredRisk
 from rankloop.batch.risks.ordinal import Ordinal
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
-from rankloop.data.dataset import Dataset
 from rankloop.engine import SummingEngine, Threads
 
 TIGHTENINGS = 20  # at most so many convex bounds, one after the other
@@ -46,30 +45,32 @@ class Fit(NamedTuple):
 
 
 def fit(
-    dataset: Dataset,
+    dataset: Queries,
     risk: Risk,
     regularisation: float,
     *,
     tight: bool = False,
     start: Floats | None = None,
     settings: Settings = DEFAULTS,
+    per: int | None = None,
 ) -> Fit:
-    """The minimiser of regularisation/2 · ‖w‖² + (1/Q) Σ_q risk(features · w)."""
-    return next(fit_path(dataset, risk, [regularisation], tight=tight, start=start, settings=settings))
+    """The minimiser of regularisation/2 · ‖w‖² + (1/Q) Σ_q risk(features · w); Q is the number of queries, or `per`."""
+    return next(fit_path(dataset, risk, [regularisation], tight=tight, start=start, settings=settings, per=per))
 
 
 def fit_path(
-    dataset: Dataset,
+    dataset: Queries,
     risk: Risk,
     regularisations: Sequence[float],
     *,
     tight: bool = False,
     start: Floats | None = None,
     settings: Settings = DEFAULTS,
+    per: int | None = None,
 ) -> Iterator[Fit]:
     """One fit after the other, each started from the one before; with `tight`, from the ordinal solution."""
     if not tight:
-        with objective_on(dataset, risk, settings.engine) as objective:
+        with objective_on(dataset, risk, settings.engine, per) as objective:
             yield from _convex_path(objective, dataset.n_features, regularisations, start, settings)
         return
     if not isinstance(risk, StructuredRisk):

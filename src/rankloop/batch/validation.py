@@ -1,21 +1,27 @@
 """The regularisation chosen on held-out queries, fold by fold, and what it is worth on others."""
 
 import io
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from rankloop.batch.folds import Fold, everything
+from rankloop.batch.objective import InMemory, Part, Queries, parts_of
 from rankloop.batch.risks.base import Risk
+from rankloop.batch.risks.ordinal import Ordinal
 from rankloop.batch.solution_path import DEFAULTS, Fit, Settings, fit, fit_path
+from rankloop.batch.stored_folds import StoredFold, everything_stored
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
+from rankloop.engine import SummingEngine
 from rankloop.measures.base import mean_of, parse_measure
 
 Progress = Callable[[int, int], None]
+Asked = tuple[Floats, str]  # weights, and the measure of the rankings by them
 
 
 class FoldResult(NamedTuple):
@@ -42,7 +48,7 @@ class Validated(NamedTuple):
 
 
 def cross_validate(
-    folds: Sequence[Fold],
+    folds: Sequence[Fold] | Sequence[StoredFold],
     risk: Risk,
     path: Sequence[float],
     *,
@@ -63,17 +69,41 @@ def cross_validate(
             fits.append(found)
             finished += 1
             progress(finished, total)
-        results.append(_fold_result(fold, fits, measure, report))
+        results.append(_fold_result(fold, fits, measure, report, settings.engine))
     best = strong_to_weak[_best(np.mean([result.curve for result in results], axis=0), measure)]
-    model = fit(everything(list(folds)), risk, best, tight=tight, settings=settings)
+    model = fit(_all_queries(folds), risk, best, tight=tight, settings=settings)
     progress(total, total)
     return Validated(tuple(strong_to_weak), measure, results, best, model)
 
 
 def mean_measure(weights: Floats, dataset: Dataset, measure: str) -> float:
     """The mean of the measure over the queries ranked by these weights."""
+    return mean_of(_values(weights, dataset, measure))
+
+
+def mean_measures(asked: Sequence[Asked], dataset: Queries, engine: SummingEngine) -> list[float]:
+    """The means of several, each with weights of its own; where the data stay on disks, computed by who reads them."""
+    if isinstance(dataset, Dataset):
+        return [mean_measure(weights, dataset, measure) for weights, measure in asked]
+    with engine.sum_over(parts_of(dataset, Ordinal()), judged) as total:
+        sums, counts = total(list(asked))
+    return [float(value / count) if count else math.nan for value, count in zip(sums, counts)]
+
+
+def judged(part: Part, asked: Sequence[Asked]) -> Floats:
+    """Of each measure the sum over the queries of the part, and over how many; skipped ones (nan) are left out."""
+    values = [_values(weights, part.dataset, measure) for weights, measure in asked]
+    return np.array([[np.nansum(each) for each in values], [np.count_nonzero(~np.isnan(each)) for each in values]])
+
+
+def _values(weights: Floats, dataset: InMemory, measure: str) -> Floats:
     scores = scores_of(dataset.features, weights)
-    return mean_of(parse_measure(measure).of_scores(scores, dataset.relevance, dataset.offsets))
+    return parse_measure(measure).of_scores(scores, dataset.relevance, dataset.offsets)
+
+
+def _all_queries(folds: Sequence[Fold] | Sequence[StoredFold]) -> Queries:
+    stored = [fold for fold in folds if isinstance(fold, StoredFold)]
+    return everything_stored(stored) if stored else everything([fold for fold in folds if isinstance(fold, Fold)])
 
 
 def _best(curve: Floats, measure: str) -> int:
@@ -81,11 +111,14 @@ def _best(curve: Floats, measure: str) -> int:
     return int(np.argmax(curve) if parse_measure(measure).higher_is_better else np.argmin(curve))
 
 
-def _fold_result(fold: Fold, fits: list[Fit], measure: str, report: Sequence[str]) -> FoldResult:
-    curve = np.array([mean_measure(found.weights, fold.validation, measure) for found in fits])
+def _fold_result(
+    fold: Fold | StoredFold, fits: list[Fit], measure: str, report: Sequence[str], engine: SummingEngine
+) -> FoldResult:
+    curve = np.array(mean_measures([(found.weights, measure) for found in fits], fold.validation, engine))
     best = fits[_best(curve, measure)]
-    test = {name: mean_measure(best.weights, fold.test, name) for name in dict.fromkeys([*report, measure])}
-    return FoldResult(fold.name, best.regularisation, curve, test, best)
+    names = list(dict.fromkeys([*report, measure]))
+    test = mean_measures([(best.weights, name) for name in names], fold.test, engine)
+    return FoldResult(fold.name, best.regularisation, curve, dict(zip(names, test)), best)
 
 
 def validation_curve(result: Validated) -> bytes:

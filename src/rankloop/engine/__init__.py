@@ -6,11 +6,12 @@ The price: joblib would start a second map 0.7 s sooner, since it uses its proce
 """
 
 from rankloop.aliases import moved_from
-from rankloop.engine.base import Engine, SummingEngine, WorkerDied, usable_cores
+from rankloop.engine.base import Engine, HeadDied, OutOfMemory, SummingEngine, WorkerDied, kept, usable_cores
 from rankloop.engine.cluster import Cluster
 from rankloop.engine.in_process import Here, Threads
 from rankloop.engine.processes import LocalProcesses
 
-__all__ = ["Cluster", "Engine", "Here", "LocalProcesses", "SummingEngine", "Threads", "WorkerDied", "usable_cores"]
+__all__ = ["Cluster", "Engine", "HeadDied", "Here", "LocalProcesses", "OutOfMemory", "SummingEngine", "Threads"]
+__all__ += ["WorkerDied", "kept", "usable_cores"]
 
 __getattr__ = moved_from(__name__)

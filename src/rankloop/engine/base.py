@@ -1,9 +1,9 @@
 """What every engine promises, and what all of them share."""
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from rankloop.core.errors import InvalidInput, RankloopError
@@ -11,6 +11,7 @@ from rankloop.core.types import Floats
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+E = TypeVar("E")
 Done = Callable[[int, Any], None]
 Function = Callable[[Any, Any], Floats]  # of a partition and an argument; importable, as are its results
 Total = Callable[[Any], Floats]
@@ -45,15 +46,44 @@ class WorkerDied(RankloopError):
     """A process that computed a task ended without an answer, more than once."""
 
 
+class HeadDied(RankloopError):
+    """The head of a cluster is gone, and with it the knowledge of who computes what."""
+
+
+class OutOfMemory(RankloopError):
+    """A worker has less memory than its part of the work needs."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParallelEngine:
-    """An engine of several workers; None stands for one per core that may be used."""
+    """An engine of several workers; None stands for one per core that may be used.
+
+    `idle` are workers that have finished and wait for the next sum (see `kept`); None: none are kept.
+    """
 
     workers: int | None = None
+    idle: list[Any] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise InvalidInput(f"workers must be at least 1, got {self.workers}")
+
+
+@contextmanager
+def kept(engine: E) -> Iterator[E]:
+    """The engine, whose workers are used again for one sum after the other while this is open.
+
+    A process or an actor takes a second or two to start; a training with folds asks for a dozen sums.
+    """
+    if not isinstance(engine, ParallelEngine):
+        yield engine
+        return
+    idle: list[Any] = []
+    try:
+        yield replace(engine, idle=idle)
+    finally:
+        for worker in idle:
+            worker.terminate()
 
 
 def usable_cores() -> int:

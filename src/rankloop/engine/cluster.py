@@ -1,5 +1,6 @@
 """Tasks and sums on a Ray cluster, or on a small one that is started on this machine."""
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from rankloop.engine.base import (
     ONE_THREAD,
     Done,
     Function,
+    HeadDied,
+    OutOfMemory,
     ParallelEngine,
     Result,
     Task,
@@ -21,6 +24,8 @@ from rankloop.engine.base import (
     sum_in_order,
     usable_cores,
 )
+from rankloop.engine.members import check_versions, ready, watch_over, worker_nodes
+from rankloop.engine.storage import Room, Stored, answers_of
 
 ATTEMPTS = 4  # a node that goes down takes several workers with it
 
@@ -31,18 +36,21 @@ class Cluster(ParallelEngine):
 
     `address` is that of a cluster that runs already (`auto`, `host:6379`); without it and without RAY_ADDRESS, one is
     started here, for this process only. `workers` is how many keep partitions, by default one per core of the cluster.
-    A worker or a node that dies is replaced and its part computed again, with the same result.
+    A worker or a node that dies is replaced and its part computed again, with the same result. Machines with another
+    version of the package are refused, and a head that dies ends the sum with an error.
     """
 
     address: str | None = None
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
         ray = self._connected()
+        while self.idle:  # they would hold the cores that the tasks need
+            self.idle.pop().terminate()
         remote = ray.remote(function).options(max_retries=ATTEMPTS - 1)
         waiting = {remote.remote(task): index for index, task in enumerate(tasks)}
         results: dict[int, Result] = {}
         while waiting:
-            for reference in ray.wait(list(waiting))[0]:
+            for reference in ready(ray, list(waiting)):
                 index = waiting.pop(reference)
                 try:
                     results[index] = ray.get(reference)
@@ -58,11 +66,11 @@ class Cluster(ParallelEngine):
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
         ray = self._connected()
         workers = self.workers or int(ray.cluster_resources().get("CPU", 1))
-        summation = _Summation(ray, shares_of(partitions, workers), function)
+        summation = _Summation(ray, shares_of(partitions, workers), function, self.idle)
         try:
             yield summation.total
         finally:
-            summation.terminate()
+            summation.let_go(self.idle)
 
     def _connected(self) -> Any:
         """Ray, connected to the cluster; one that the process already uses is kept."""
@@ -70,11 +78,17 @@ class Cluster(ParallelEngine):
             import ray
         except ImportError:
             raise InvalidInput('the cluster engine needs Ray: pip install "rankloop[cluster]"') from None
-        if ray.is_initialized():
-            return ray
         address = self.address or os.environ.get("RAY_ADDRESS")
+        if not ray.is_initialized():
+            if address is None:
+                return self._started(ray)
+            _join(ray, address)
+            watch_over(address)
         if address is not None:
-            return _joined(ray, address)
+            check_versions(ray)
+        return ray
+
+    def _started(self, ray: Any) -> Any:
         for name, value in ONE_THREAD.items():
             os.environ.setdefault(name, value)
         ray.init(
@@ -87,60 +101,112 @@ class Cluster(ParallelEngine):
 
 
 class PartitionActor:
-    """Lives on a worker and keeps a share of the partitions."""
+    """Lives on a worker and keeps a share of the partitions, or where they lie."""
 
-    def __init__(self, partitions: list[Any], function: Function) -> None:
+    def __init__(self) -> None:
+        self.rooms = (Room(), Room())
+
+    def keep(self, partitions: list[Any], function: Function) -> None:
         self.partitions, self.function = partitions, function
 
     def answers(self, argument: Any) -> list[Floats]:
-        return [self.function(partition, argument) for partition in self.partitions]
+        return answers_of(self.partitions, self.function, argument, self.rooms)
+
+
+class _Actor:
+    """A partition actor, and the node that it was put on; None: wherever a core is free."""
+
+    def __init__(self, ray: Any, cores: float, node: str | None = None) -> None:
+        self.ray, self.node = ray, node
+        options: dict[str, Any] = {"num_cpus": cores, "max_restarts": 0}
+        if node is not None:
+            affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+            options |= {"num_cpus": 0, "scheduling_strategy": affinity}
+        self.handle = ray.remote(PartitionActor).options(**options).remote()
+
+    def ask(self, argument: Any) -> Any:
+        return self.handle.answers.remote(argument)
+
+    def terminate(self) -> None:
+        self.ray.kill(self.handle)
 
 
 class _Summation:
     """The actors of one sum; the shares are held here too, for those that die."""
 
-    def __init__(self, ray: Any, shares: list[list[Any]], function: Function) -> None:
+    def __init__(self, ray: Any, shares: list[list[Any]], function: Function, idle: list[_Actor] | None) -> None:
         self.ray, self.shares, self.function = ray, shares, function
-        self.actors = [self._spawn(share) for share in shares]
+        cores = min(1.0, ray.cluster_resources().get("CPU", 1.0) / len(shares))
+        self.cores = math.floor(1e4 * cores) / 1e4  # in the steps that Ray counts
+        self.actors = [idle.pop() if idle else _Actor(ray, self.cores) for _ in shares]
+        self.is_settled = True  # nobody owes an answer
+        for actor, share in zip(self.actors, shares):
+            actor.handle.keep.remote(share, function)
 
     def total(self, argument: Any) -> Floats:
+        self.is_settled = False
         sent = self.ray.put(argument)
-        pending = [actor.answers.remote(sent) for actor in self.actors]
-        return sum_in_order([part for number, of in enumerate(pending) for part in self._answer(number, of, sent)])
+        pending = [actor.ask(sent) for actor in self.actors]
+        answers = [part for number, of in enumerate(pending) for part in self._answer(number, of, sent)]
+        self.is_settled = True
+        return sum_in_order(answers)
 
-    def terminate(self) -> None:
+    def let_go(self, idle: list[_Actor] | None) -> None:
+        if idle is not None and self.is_settled:
+            idle += self.actors
+            return
         for actor in self.actors:
-            self.ray.kill(actor)
-
-    def _spawn(self, share: list[Any]) -> Any:
-        return self.ray.remote(PartitionActor).options(num_cpus=1, max_restarts=0).remote(share, self.function)
+            actor.terminate()
 
     def _answer(self, number: int, pending: Any, sent: Any) -> list[Floats]:
         for attempt in range(ATTEMPTS):
             try:
-                return cast(list[Floats], self.ray.get(pending))
+                return cast(list[Floats], self.ray.get(ready(self.ray, [pending])[0]))
+            except HeadDied:
+                raise
             except Exception as error:
                 if isinstance(error, self.ray.exceptions.RayTaskError) or attempt == ATTEMPTS - 1:
-                    raise _cause_of(error, f"share {number} of the partitions") from None
-                self.actors[number] = self._spawn(self.shares[number])
-                pending = self.actors[number].answers.remote(sent)
+                    names = ", ".join(
+                        dict.fromkeys(str(part) for part in self.shares[number] if isinstance(part, Stored))
+                    )
+                    raise _cause_of(error, f"share {number} of the partitions{names and f' ({names})'}") from None
+                self._replace(number, attempt)
+                pending = self.actors[number].ask(sent)
         raise AssertionError("unreachable")
 
+    def _name_of(self, number: int) -> str:
+        names = dict.fromkeys(str(part) for part in self.shares[number] if isinstance(part, Stored))
+        return f"share {number} of the partitions" + (f" ({', '.join(names)})" if names else "")
 
-def _joined(ray: Any, address: str) -> Any:
+    def _replace(self, number: int, attempt: int) -> None:
+        """Another actor for the share, on a machine that is up, whether or not it has a core to spare."""
+        nodes = [node["NodeID"] for node in worker_nodes(self.ray)]
+        taken = [actor.node for actor in self.actors]
+        nodes.sort(key=taken.count)
+        node = nodes[attempt % len(nodes)] if nodes else None
+        self.actors[number] = _Actor(self.ray, self.cores, node)
+        self.actors[number].handle.keep.remote(self.shares[number], self.function)
+
+
+def _join(ray: Any, address: str) -> None:
     try:
         ray.init(address=address, log_to_driver=False)
     except ConnectionError as error:
         raise InvalidInput(f"no Ray cluster answers at {address!r}: {error}") from None
-    return ray
+    except RuntimeError as error:
+        if "ersion" not in str(error):
+            raise
+        raise InvalidInput(f"the cluster at {address!r} has another version: {error}") from None
 
 
 def _cause_of(error: Exception, computing: str) -> Exception:
     """The function's own error, or that its workers died."""
-    from ray.exceptions import RayError, RayTaskError
+    from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
     if isinstance(error, RayTaskError):
         return cast(Exception, error.cause)
+    if isinstance(error, OutOfMemoryError):
+        return OutOfMemory(f"a machine ran out of memory with {computing}: {error}")
     if isinstance(error, RayError):
         return WorkerDied(f"the workers of {computing} died {ATTEMPTS} times: {error}")
     return error

@@ -36,30 +36,30 @@ class LocalProcesses(ParallelEngine):
 
     def map(self, tasks: Sequence[Task], function: Callable[[Task], Result], done: Done | None = None) -> list[Result]:
         results: dict[int, Result] = {}
-        pool = _Pool([(function, task) for task in tasks])
+        pool = _Pool([(function, task) for task in tasks], self.idle)
         try:
             for index, result in pool.results(min(self.workers or usable_cores(), len(tasks))):
                 results[index] = result
                 if done is not None:
                     done(index, result)
         finally:
-            _terminate(pool.workers)
+            _let_go(pool.workers, None if pool.busy or pool.waiting else self.idle)
         return [results[index] for index in range(len(tasks))]
 
     @contextmanager
     def sum_over(self, partitions: Sequence[Any], function: Function) -> Iterator[Total]:
-        summation = _Summation(shares_of(partitions, self.workers or usable_cores()), function)
+        summation = _Summation(shares_of(partitions, self.workers or usable_cores()), function, self.idle)
         try:
             yield summation.total
         finally:
-            _terminate(summation.workers)
+            _let_go(summation.workers, self.idle if summation.is_settled else None)
 
 
 class _Pool:
     """The workers of one `map`, and which job each is at."""
 
-    def __init__(self, jobs: list[tuple[Callable[[Any], Any], Any]]) -> None:
-        self.jobs = jobs
+    def __init__(self, jobs: list[tuple[Callable[[Any], Any], Any]], idle: list[Worker] | None) -> None:
+        self.jobs, self.idle = jobs, idle
         self.waiting = deque(range(len(jobs)))
         self.deaths = [0] * len(jobs)
         self.workers: list[Worker] = []
@@ -82,7 +82,8 @@ class _Pool:
                 yield index, answer.result
 
     def _spawn(self) -> None:
-        self.workers.append(Worker())
+        self.workers.append(_worker(self.idle))
+        self.workers[-1].send(None)
         self._assign(self.workers[-1])
 
     def _assign(self, worker: Worker) -> None:
@@ -105,16 +106,18 @@ class _Pool:
 class _Summation:
     """The workers of one sum, each with its share of the partitions; they are held here too, for those that die."""
 
-    def __init__(self, shares: list[list[Any]], function: Function) -> None:
+    def __init__(self, shares: list[list[Any]], function: Function, idle: list[Worker] | None) -> None:
         self.shares, self.function = shares, function
-        self.workers = [Worker() for _ in shares]
+        self.workers, self.is_settled = [_worker(idle) for _ in shares], True  # settled: nobody owes an answer
         for worker, share in zip(self.workers, shares):
             worker.send(share)
 
     def total(self, argument: Any) -> Floats:
+        self.is_settled = False
         for worker in self.workers:
             worker.send((self.function, argument))
         answers = [self._answer(number, argument) for number in range(len(self.workers))]
+        self.is_settled = True
         for answer in answers:
             if answer.error is not None:
                 raise answer.error
@@ -132,6 +135,14 @@ class _Summation:
         raise WorkerDied(f"the process with partitions of share {number} died {ATTEMPTS} times; {ADVICE}")
 
 
-def _terminate(workers: list[Worker]) -> None:
+def _worker(idle: list[Worker] | None) -> Worker:
+    return idle.pop() if idle else Worker()
+
+
+def _let_go(workers: list[Worker], idle: list[Worker] | None) -> None:
+    """Workers that owe no answer wait for the next sum, if there may be one."""
+    if idle is not None:
+        idle += [worker for worker in workers if worker.process.is_alive()]
+        return
     for worker in workers:
         worker.terminate()

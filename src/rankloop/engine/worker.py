@@ -3,13 +3,14 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple, cast
 
 from rankloop.engine.base import ONE_THREAD
+from rankloop.engine.storage import Room, answers_of
 
 
 class Answer(NamedTuple):
@@ -53,29 +54,33 @@ class Worker:
 def work(pipe: Connection) -> None:
     """In the worker: a function and its argument in, an answer out, until it is terminated or its parent is gone.
 
-    A list that comes in is one of partitions: from then on, functions are of each of them and the argument.
+    A list that comes in is one of partitions: from then on, functions are of each of them and the argument; None ends
+    that.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     threading.Thread(target=_follow_parent, daemon=True).start()
     partitions: list[Any] | None = None
+    rooms = (Room(), Room())
     while True:
         try:
             message = pipe.recv()
-            if isinstance(message, list):
+            if message is None or isinstance(message, list):
                 partitions = message
             else:
                 function, argument = message
-                _answer(pipe, function, argument, partitions)
+                _answer(pipe, function, argument, partitions, rooms)
         except (EOFError, BrokenPipeError):
             return
 
 
-def _answer(pipe: Connection, function: Any, argument: Any, partitions: list[Any] | None) -> None:
+def _answer(
+    pipe: Connection, function: Any, argument: Any, partitions: list[Any] | None, rooms: Sequence[Room]
+) -> None:
     try:
         if partitions is None:
             answer = Answer(function(argument), None)
         else:
-            answer = Answer([function(partition, argument) for partition in partitions], None)
+            answer = Answer(answers_of(partitions, function, argument, rooms), None)
     except Exception as error:
         answer = Answer(None, error)
     try:

@@ -183,7 +183,8 @@ class SearchCalls:
             if form == "json":
                 return json(study_report(service.ranker(RANKER).projection.counters.comparison))
             until = await asyncio.to_thread(service.store.last)
-            records = whole(service.store, service.ranker(RANKER).entity, service.settings.data, until)
+            where = service.store, service.ranker(RANKER).entity, service.settings.data, until
+            records = await asyncio.to_thread(whole, *where)
             if form == "jsonl":
                 return StreamingResponse(_on_thread(study_lines(records)), media_type="application/x-ndjson")
             if form == "parquet":

@@ -61,7 +61,7 @@ class Operations(Worker):
 
     async def create_from_file(self, name: str, content: bytes) -> bool:
         """A ranker that goes on from what `save` wrote, of a `Session` or a `Ranker`, with the default settings."""
-        await asyncio.to_thread(check_file_fits, content, self.settings.max_state)
+        await asyncio.to_thread(check_file_fits, content, self.settings.max_state, self.settings.max_body)
         session, notes = await asyncio.to_thread(loads_with_notes, content)
         return await self.create(name, config_of_session(session, notes), content, "a file")
 
@@ -148,14 +148,14 @@ class Operations(Worker):
         if what == Forgotten():
             raise Rejected("forget", "say what: a query, a user, or a time before which all is forgotten")
         entity = (await self.find_ranker(name)).entity
-        return await self._amend(name, lambda: what.changes(whole(self.store, entity, self.settings.data)))
+        return await self.change_past(entity, lambda: what.changes(whole(self.store, entity, self.settings.data)))
 
     async def retract(self, name: str, impression: str, id: str) -> bool:
         """Take back the clicks on an item; whether there were any. What was learned since is learned without them."""
         entity, impression = (await self.find_ranker(name)).entity, impression[:MAX_ID_LENGTH]
         if not await asyncio.to_thread(self.store.of_impression, entity, impression):
             raise NotFound(f"there is no impression {impression!r}")
-        return bool(await self._amend(name, lambda: retracted(self.store.of_impression(entity, impression), id)))
+        return bool(await self.change_past(entity, lambda: retracted(self.store.of_impression(entity, impression), id)))
 
     async def saved(self, name: str) -> bytes:
         """The model as a file that `rankloop.load` opens."""
@@ -209,9 +209,9 @@ class Operations(Worker):
         await self.served(entity, written.seq, MAX_WAIT)
         return True
 
-    async def _amend(self, name: str, find: Callable[[], tuple[Changes, int]]) -> int:
-        """Change the past of a ranker while it stands still, and go on from what it then amounts to."""
-        store, entity = self.store, ranker_entity(name)
+    async def change_past(self, entity: str, find: Callable[[], tuple[Changes, int]], how: Any = amend) -> int:
+        """Change the past of an entity while it stands still, and go on from what it then amounts to."""
+        store = self.store
         if not isinstance(store, AmendableStore):
             raise Conflict("what several processes write cannot be changed while they run")
         while entity in self._held:
@@ -222,7 +222,7 @@ class Operations(Worker):
             await self.served(entity, await asyncio.to_thread(store.last), MAX_WAIT)
             changes, count = await asyncio.to_thread(find)
             if changes:
-                await asyncio.to_thread(amend, store, entity, self.settings.data, changes, self.catalogues)
+                await asyncio.to_thread(how, store, entity, self.settings.data, changes, self.catalogues)
                 self.log.forget_impressions()
                 await asyncio.wrap_future(self.learner.restart(entity))
             return count

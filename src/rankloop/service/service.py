@@ -8,22 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Id, QueryRequest, is_valid_id
+from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, MAX_STEP, Id, QueryRequest, are_valid_ids
 from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.session import n_items_of
+from rankloop.core.types import Floats
 from rankloop.service.directory import Runtime
 from rankloop.service.errors import Late, TooLarge
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import FeedbackReceived, Ranked
-from rankloop.service.log.impressions import Impression
 from rankloop.service.log.writer import settled_entry
 from rankloop.service.operations import Operations
 from rankloop.service.ranker.comparison import ComparisonRuntime
 from rankloop.service.ranker.config import RankerConfig, named_model
 from rankloop.service.ranker.feedback import check_complete, fingerprint, merged, received_feedback
+from rankloop.service.ranker.impressions import Impression
 from rankloop.service.ranker.named_requests import named_request, same_values
 from rankloop.service.ranker.runtime import RankerRuntime
-from rankloop.service.requests import FeedbackAnswer, FeedbackBody, RankAnswer, RankBody
+from rankloop.service.requests import (
+    FeedbackAnswer,
+    FeedbackBody,
+    PackedRankBody,
+    RankAnswer,
+    RankBody,
+    check_tags,
+)
 
 MAX_NAME_LENGTH = 64
 NUMBERS = {float, int}
@@ -67,7 +75,7 @@ class Service(Operations):
             ranked = runtime.rank(request, impression, compared)
         else:
             ranked = runtime.rank(request, impression)
-        ranked.user, ranked.session = body.user, body.session
+        ranked.user, ranked.session, ranked.tags = body.user, body.session, body.tags
         written = await self.append(runtime.entity, ranked, once=key is not None)
         if written.verdict == "repeated":  # the same request, twice at the same moment
             ranked = _same_request(await self._ranked_before(runtime, impression) or ranked, request)
@@ -75,8 +83,11 @@ class Service(Operations):
 
     async def _request(self, runtime: Runtime, body: RankBody) -> QueryRequest:
         """What is asked; a field or a row that is not known here may be a moment old, and known to another worker."""
+        asked = body, runtime.config, self.settings.max_items, runtime.catalogue
         try:
-            return query_request(body, runtime.config, self.settings.max_items, runtime.catalogue)
+            if _is_large(body) and not runtime.config.encoders:
+                return await asyncio.to_thread(query_request, *asked)
+            return query_request(*asked)
         except Rejected:
             if not self.store.shared or not runtime.config.encoders:
                 raise
@@ -132,13 +143,21 @@ def query_request(
     for field in ("query_id", "user", "session"):
         if len(getattr(body, field)) > MAX_ID_LENGTH:
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
+    if body.tags:
+        check_tags(body.tags)
     base_model = config.base_model if body.base_model is None else named_model(body.base_model, config)
-    ids, rows = [item.id for item in body.items], [item.features for item in body.items]
-    if not all(map(is_valid_id, ids)):
-        raise Rejected("items", INVALID_ID)
+    packed = body if type(body) is PackedRankBody and body.features else None
+    if config.encoders and packed is not None:
+        raise Rejected("features", "this ranker has a schema; give values by name")
     if config.encoders:
         return named_request(body, config, catalogue)._replace(base_model=base_model)
-    if body.ids:
+    rows: list[Any] | Floats = [item.features for item in body.items]
+    ids = [item.id for item in body.items]
+    if packed is not None:
+        ids, rows = packed.ids, packed.rows(config.adapter.n_features)
+    if not are_valid_ids(ids):
+        raise Rejected("items", INVALID_ID)
+    if body.ids and packed is None:
         raise Rejected("ids", "items by id alone need a catalogue and a schema; give items with their features")
     check_numbers(ids, rows)
     try:
@@ -151,12 +170,20 @@ def query_request(
     return request._replace(query=query._replace(features=config.with_base_score(query.features)))
 
 
-def check_numbers(ids: list[Id], rows: list[Any]) -> None:
+def _is_large(body: RankBody) -> bool:
+    """Whether there is so much of it that others should not wait until it is an array."""
+    return bool(body.items) and len(body.items) * len(body.items[0].features) > MAX_STEP
+
+
+def check_numbers(ids: list[Id], rows: list[Any] | Floats) -> None:
     """Refuse what is no number, where features are numbers: the body of a request may hold any value."""
-    for id, row in zip(ids, rows):
+    if isinstance(rows, np.ndarray) or {list} == set(map(type, rows)):
+        return
+    for position, (id, row) in enumerate(zip(ids, rows)):
         if isinstance(row, dict) and not NUMBERS.issuperset(map(type, row.values())):
             name, value = next((name, value) for name, value in row.items() if type(value) not in NUMBERS)
-            raise Rejected("items", f"item {id!r:.80}: {name} must be a number, got {value!r:.60}")
+            where = f"items[{position}].features.{name:.80}"
+            raise Rejected(where, f"item {id!r:.80}: {name} must be a number, got {value!r:.60}")
 
 
 def _new_impression(key: str | None) -> str:

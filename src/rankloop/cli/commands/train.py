@@ -1,7 +1,7 @@
 """`rankloop train`: a linear ranker from a data set with grades or from clicks, or a policy from a log of ads."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,7 +10,9 @@ from rankloop.cli.options import AsJson, EngineName, Imports, engine_of, interru
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from rankloop.batch.validation import Validated
+    from rankloop.batch.folds import Fold
+    from rankloop.batch.stored_folds import StoredFold
+    from rankloop.batch.validation import Progress, Validated
 
 REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
 
@@ -19,16 +21,20 @@ REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
     "Your data",
     "rankloop train web.txt --loss ordinal",
     "rankloop train MQ2008/ --loss nDCG@10 --tight --folds 5",
+    "rankloop train s3://bucket/parts/ --engine cluster",
     "rankloop train --log clicks.csv --out results/from-clicks",
     "rankloop train --log shop.csv --guess-schema shop.toml",
     "rankloop train --log shop.csv --schema shop.toml --out results/shop",
+    "rankloop train --log shop-data --solver batch --loss click_regression --out results/shop",
     "rankloop train --log ads.csv --epsilon 0.1 --out results/ads",
 )
 def train(
     data: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(
-            metavar="DATA", help="A LETOR file, or a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA)."
+            metavar="DATA",
+            help="A LETOR file, a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA), or a folder or an "
+            "address (s3://…, gs://…) of parts: LETOR files, CSV or Parquet tables with query and relevance.",
         ),
     ] = None,
     loss: Annotated[
@@ -65,11 +71,24 @@ def train(
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, metavar="N", help="How many; by default all cores.")
     ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Read the data from a cache on disk at every pass. Done by itself with a folder of parts, and with "
+            "data that need more memory than there is.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="How one file is cut into folds.")] = 0,
     imports: Imports = None,
     log: Annotated[
-        Path | None,
-        log_option("--log", "FILE", "Learn from a log instead of grades: of lists and clicks, or of shown ads."),
+        str | None,
+        log_option(
+            "--log",
+            "LOG",
+            "Learn from a log instead of grades: a table of lists and clicks or of shown ads, the folder or export of "
+            "a service; lists also in parts, in a folder or under an address (s3://…).",
+        ),
     ] = None,
     position_bias: Annotated[
         str | None,
@@ -106,6 +125,15 @@ def train(
         str | None,
         log_option("--learner", "SPEC", "What learns with a schema: click_regression, online_gradient or their specs."),
     ] = None,
+    solver: Annotated[
+        str | None,
+        log_option(
+            "--solver",
+            "online|batch",
+            "With a schema: passes of an online learner (the default), or all lists at once, to the optimum of --loss.",
+        ),
+    ] = None,
+    ranker: Annotated[str, log_option("--ranker", "NAME", "Which ranker of a service, where it has several.")] = "",
     passes: Annotated[
         int | None, log_option("--passes", "N", "Go over the log at most so many times with a schema; else 5.", min=1)
     ] = None,
@@ -126,13 +154,18 @@ def train(
     Each fold trains along the path of regularisations, keeps the one that is best on its validation queries, and is
     judged on its test queries. The saved model is trained on all queries with the one that is best on average.
 
+    Parts are read by the workers, each its own; on a cluster the folder or address need only be seen by them. Their
+    folds go by the hash of the query, so that it does not matter how the queries are spread over the parts.
+
     With --log, clicks take the place of grades: each counts by how unlikely its position was to be examined. The
     default loss is then the weighted ranking SVM, which is unbiased. For the loss of a measure (--loss nDCG@10) all
     lists of a query are merged into one first, so it needs queries that come again.
 
     With --schema, columns are numbers, categories, texts, ids, flags and dates as people have them, crossed as the
-    file says; a learner goes over the logged lists, and held-out lists say how often. --guess-schema writes such a
-    file. The export of a service has its schema in it. Columns that are known only after the click, such as a purchase
+    file says; a learner goes over the logged lists, and held-out lists say how often. With --solver batch the loss
+    (ordinal, list_net, click_regression …) is minimised over all lists at once instead, and held-out lists choose the
+    regularisation; the saved ranker goes on learning from there. --guess-schema writes a schema. The log of a service
+    has its schema in it. Columns that are known only after the click, such as a purchase
     or a second name of the click, are never features unless --feature or the schema asks for them.
 
     A log of single ads (context, ad, click, propensity) trains a policy of AUC-optimised rankers on half of the rows;
@@ -141,31 +174,38 @@ def train(
     if (data is None) == (log is None):
         raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
     if log is not None:
+        from rankloop.batch.solution_path import Settings
+        from rankloop.cli.parts import is_in_parts, train_on_parts
         from rankloop.cli.train_log import train_on_log
         from rankloop.cli.train_schema import LogTraining
+        from rankloop.engine import kept
 
         columns = column or [], context or [], without or [], feature or []
         how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, epsilon, seed, *columns)
         how = how._replace(schema=schema, guess=guess_schema, learner=learner, passes=passes, shown=shown)
+        if is_in_parts(log):
+            with interruptible("nothing was saved"), kept(engine_of(engine, workers, threads=True)) as where:
+                train_on_parts(log, how, where, out, as_json)
+            return
+        settings = Settings(tolerance=tolerance, engine=engine_of(engine, workers, threads=True))
+        how = how._replace(solver=solver, settings=settings, ranker=ranker)
         train_on_log(log, how, out, as_json)
         return
-    from rankloop.batch.folds import Fold, read_folds
     from rankloop.batch.risks.base import risk_of
     from rankloop.batch.solution_path import Settings
     from rankloop.batch.validation import cross_validate
     from rankloop.cli.progress import progress_bar
-    from rankloop.data.dataset import normalise_queries
-    from rankloop.data.folder import given_path
+    from rankloop.engine import kept
 
-    risk, path, where = risk_of(loss), _path(regularisation), engine_of(engine, workers, threads=True)
-    parts = read_folds(given_path(str(data)), folds, seed)
-    if normalise:
-        parts = [Fold(fold.name, *map(normalise_queries, fold[1:])) for fold in parts]
-    settings = Settings(tolerance=tolerance, engine=where)
-    with interruptible("nothing was saved"), progress_bar("training", unit="fits") as progress:
-        result = cross_validate(
-            parts, risk, path, measure=measure, report=REPORT, tight=tight, settings=settings, progress=progress
-        )
+    risk, path = risk_of(loss), _path(regularisation)
+    with interruptible("nothing was saved"), kept(engine_of(engine, workers, threads=True)) as where:
+        with progress_bar("reading", unit="parts") as progress:
+            parts = _folds(str(data), folds, seed, normalise, stream, where, progress)
+        settings = Settings(tolerance=tolerance, engine=where)
+        with progress_bar("training", unit="fits") as progress:
+            result = cross_validate(
+                parts, risk, path, measure=measure, report=REPORT, tight=tight, settings=settings, progress=progress
+            )
     model = _save(result, out, loss, tight, normalise)
     if as_json:
         _print_json(result, model)
@@ -183,6 +223,23 @@ def train(
         typer.echo(
             f"warning: the optimum of {loss} is no better than w = 0: nothing was learned; try {instead}", err=True
         )
+
+
+def _folds(
+    data: str, n_folds: int, seed: int, normalise: bool, stream: bool, engine: Any, progress: "Progress"
+) -> "list[Fold] | list[StoredFold]":
+    """In memory, or on the disks where the data are parts, too large, or only seen by the workers of a cluster."""
+    from rankloop.batch.folds import Fold, read_folds
+    from rankloop.batch.stored_folds import stored_folds
+    from rankloop.cli.parts import address_of
+    from rankloop.data.dataset import normalise_queries
+    from rankloop.data.folder import given_path
+
+    address = address_of(data, engine, stream)
+    if address is not None:
+        return stored_folds(address, n_folds, engine, normalise=normalise, progress=progress)
+    parts = read_folds(given_path(data), n_folds, seed)
+    return [Fold(fold.name, *map(normalise_queries, fold[1:])) for fold in parts] if normalise else parts
 
 
 def _path(text: str) -> tuple[float, ...]:

@@ -23,14 +23,15 @@ from rankloop.service.log.events import (
     FeedbackReceived,
     Frozen,
     Ranked,
+    Rebased,
     Record,
     Resumed,
     RolledBack,
     Snapshotted,
 )
-from rankloop.service.log.impressions import Impression
 from rankloop.service.ranker.config import RankerConfig
-from rankloop.service.ranker.trainer import Evolution, Lesson, Rollback, SnapshotMark, Step
+from rankloop.service.ranker.impressions import Impression
+from rankloop.service.ranker.trainer import Evolution, Lesson, Rebase, Rollback, SnapshotMark, Step
 
 TEAM_DRAFT = "team_draft"
 ID_SIZE = 16  # bytes of an item in the log beside its features, nearly
@@ -192,7 +193,10 @@ class Projection:
             return Outcome("done", Rollback(record.seq, event.to, self._mark(record.seq)))
         elif isinstance(event, Evolved):
             return self._evolve(event, record.seq)
-        elif isinstance(event, Snapshotted) and self.counters.wins >= self.counters.losses:
+        elif isinstance(event, Rebased) and event.projection:
+            self.restore(event.projection)
+            return Outcome("done", Rebase(record.seq, event) if event.session else None)
+        elif isinstance(event, Snapshotted | Rebased) and self.counters.wins >= self.counters.losses:
             self.good = event.number
         return Outcome("done")
 

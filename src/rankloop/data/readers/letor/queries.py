@@ -65,6 +65,11 @@ class Namer:
             return tuple(self._names[first:end])
         return tuple(map(str, range(first, len(self._ends) if end is None else end)))
 
+    @property
+    def are_named(self) -> bool:
+        """Whether the file names its queries, rather than saying how many items each has."""
+        return self._ends is None
+
     def number(self, rows: Rows, adjacent: bool = False) -> Ints:
         """The query of each row; with `adjacent` a query that comes back is refused."""
         if self._kind is None:

@@ -65,10 +65,10 @@ class _SqliteLog(Log):
 def _postgres(address: str) -> Iterator[Log]:
     import psycopg  # only here: its driver is not needed otherwise
 
-    from rankloop.service.log.stores.postgres import LOOK, PREFIX
+    from rankloop.service.log.stores.postgres import HAS_TABLE, LOOK, PREFIX
 
     class PostgresLog(Log):
-        prefix, mark = PREFIX, "%s"
+        prefix, mark, has_table = PREFIX, "%s", HAS_TABLE
 
         def last(self) -> int:
             try:

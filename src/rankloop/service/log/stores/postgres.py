@@ -14,7 +14,7 @@ from psycopg import sql
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Superseded, Unavailable
-from rankloop.service.log.events import Record, partition_of
+from rankloop.service.log.events import ArchiveFile, Record, partition_of
 from rankloop.service.log.stores.base import MISSED, Lease, Publication, Tail
 from rankloop.service.log.stores.queries import Queries, is_full, records_of
 from rankloop.service.log.writer import Batch, Row
@@ -118,6 +118,11 @@ MIGRATIONS = (
                                      unfit BIGINT NOT NULL, session BYTEA NOT NULL);
     """,
     "CREATE INDEX rankloop_events_of_impression ON rankloop_events (impression) WHERE impression IS NOT NULL;",
+    """
+    CREATE TABLE rankloop_archive (stream TEXT NOT NULL, name TEXT NOT NULL, first_seq BIGINT NOT NULL,
+                                   last_seq BIGINT NOT NULL, events BIGINT NOT NULL, digest TEXT NOT NULL,
+                                   PRIMARY KEY (stream, name));
+    """,
     # What has no default is not known to 0.1, so a worker of 0.1 that still runs can write nothing any more.
     """
     ALTER TABLE rankloop_events ADD COLUMN kind TEXT, ADD COLUMN part INT NOT NULL DEFAULT -1;
@@ -136,6 +141,9 @@ PREFIX = "rankloop_"
 PARTITIONS = 16
 STEP = 12  # bits: numbers of one transaction
 OLD_SLOTS = 7_304_100, 7_304_163  # advisory locks that workers of 0.1 hold
+HAS_TABLE = "SELECT 1 WHERE to_regclass(%s) IS NOT NULL"
+LIST = f"""INSERT INTO {PREFIX}archive VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (stream, name) DO UPDATE
+           SET events = excluded.events, digest = excluded.digest"""
 XID = "pg_current_xact_id()::text::bigint"
 XMIN = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
@@ -171,7 +179,7 @@ LEASE = f"""INSERT INTO {PREFIX}leases AS l (part, holder, fence, until)
             WHERE l.holder = excluded.holder OR l.until < clock_timestamp() RETURNING part, fence"""
 
 
-def migrate(connection: psycopg.Connection[Any], partitions: int | None) -> int:
+def migrate(connection: psycopg.Connection[Any], partitions: int | None = None) -> int:
     """Bring a database of an earlier version up to date, one numbered step after the other; how many partitions."""
     with connection.transaction():
         connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")  # an index takes its time
@@ -241,7 +249,7 @@ class PostgresStore(Queries):
     """One database, many processes. Tests are told, by `passing`, of every point of a write."""
 
     shared = True
-    prefix, mark = PREFIX, "%s"
+    prefix, mark, has_table = PREFIX, "%s", HAS_TABLE
 
     def __init__(
         self, address: str, passing: Callable[[str], None] = lambda point: None, partitions: int | None = None
@@ -342,9 +350,12 @@ class PostgresStore(Queries):
     def of_impression(self, entity: str, impression: str) -> list[Record]:
         return super().of_impression(entity, impression.replace("\0", ""))
 
-    def forget(self, entity: str, after: int, until: int) -> None:
-        query = f"DELETE FROM {PREFIX}events WHERE stream = %s AND seq > %s AND seq <= %s RETURNING seq"
-        self.rows(query, [entity, after, until])
+    def forget(self, entity: str, after: int, until: int, kept: ArchiveFile) -> None:
+        query = f"DELETE FROM {PREFIX}events WHERE stream = %s AND seq > %s AND seq <= %s"
+        self._change([(LIST, [entity, *kept]), (query, [entity, after, until])])
+
+    def list_files(self, entity: str, files: Sequence[ArchiveFile]) -> None:
+        self._change([(LIST, [entity, *file]) for file in files])
 
     def lease(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Lease]:
         values = [holder, seconds, sorted(wanted), holder]
@@ -387,6 +398,13 @@ class PostgresStore(Queries):
 
     def close(self) -> None:
         self._connections.close()
+
+    def _change(self, queries: Sequence[tuple[str, list[Any]]]) -> None:
+        """One transaction on the connection of the readers."""
+        failure = "the log cannot be written now"
+        with self._reading["read"], self._writing("read", failure) as connection, connection.transaction():
+            for query, values in queries:
+                connection.execute(query, values)
 
     @contextmanager
     def _writing(self, purpose: str, failure: str) -> Iterator[psycopg.Connection[Any]]:

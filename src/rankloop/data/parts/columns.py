@@ -1,0 +1,254 @@
+"""A part as columns on disk: parsed once, then read at the speed of the disk at every pass.
+
+A folder of `.npy` files: the features of all rows, their grades, and of each query its hash, its size and its name.
+Queries stand by hash, so that a fold, which is a range of hashes, is one stretch of each file; or as in the part.
+"""
+
+import errno
+import json
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from rankloop.core.errors import InvalidInput, RankloopError
+from rankloop.core.types import Floats, Ints
+from rankloop.data.dataset import Dataset, normalise_queries
+from rankloop.data.parts.rows import PartRows, Read
+from rankloop.data.parts.source import Source, scratch_folder
+
+VERSION = 1  # of what is written
+END_OF_NAME = "\0"  # behind it stands which list of the query it is
+UNREADABLE = (OSError, ValueError, TypeError, KeyError, EOFError)
+Hashes = NDArray[np.uint64]
+Room = Callable[[int], Floats]  # memory for so many numbers, used again for the next ones
+
+
+class Options(NamedTuple):
+    """How a part is read."""
+
+    read: Read
+    by_hash: bool = True
+    zero_based: bool | None = None  # None: by whether an index 0 occurs in the part
+    normalise: bool = False
+
+    @property
+    def key(self) -> str:
+        is_function = hasattr(self.read, "__qualname__")  # else something with settings, which its text shows
+        read = f"{self.read.__module__}.{self.read.__qualname__}" if is_function else repr(self.read)
+        return repr((VERSION, read, *self[1:]))
+
+
+class Summary(NamedTuple):
+    """What the driver knows of a part: its queries by hash and size, and how wide its rows are."""
+
+    source: Source
+    n_features: int
+    zero_based: bool
+    hashes: Hashes  # of the queries' names, in the order of the copy
+    sizes: Ints
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.sizes.sum())
+
+
+def hash_of(name: str) -> int:
+    """The same on every machine, in every process; lists of one query, told apart behind END_OF_NAME, have the same."""
+    return xxhash.xxh3_64_intdigest(name.partition(END_OF_NAME)[0].encode("utf-8", "surrogatepass"))
+
+
+class ColumnCopy:
+    """The columns of one part on this machine; made when they are first needed."""
+
+    def __init__(self, source: Source, options: Options) -> None:
+        self.source, self.options = source, options
+        key = xxhash.xxh3_128_hexdigest(f"{options.key} {source.fingerprint()}".encode())
+        self.folder = scratch_folder() / key
+        try:
+            self._open()
+        except UNREADABLE:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            _make(source, options, self.folder)
+            self._open()
+
+    def summary(self) -> Summary:
+        hashes, sizes = np.load(self.folder / "hashes.npy"), np.load(self.folder / "sizes.npy")
+        return Summary(self.source, self.n_features, self.zero_based, hashes, sizes)
+
+    def name_of(self, query: int) -> str:
+        """The name of a query, by its number in the copy."""
+        names: str = json.loads((self.folder / "names.json").read_text(encoding="utf-8"))[query]
+        return names
+
+    def read_rows(self, first: int, end: int, features: Floats, grades: Floats) -> None:
+        """Rows from `first` to `end` into arrays that are there; narrower rows leave the last columns as they are."""
+        grades[:] = self._grades[first:end]
+        if features.shape[1] == self.n_features:
+            self._read(features, self._features_at + first * self.n_features * 8)
+            return
+        narrow = np.empty((end - first, self.n_features))
+        self._read(narrow, self._features_at + first * self.n_features * 8)
+        features[:, : self.n_features] = narrow
+        features[:, self.n_features :] = 0.0
+
+    def _open(self) -> None:
+        features = np.load(self.folder / "features.npy", mmap_mode="r")
+        self._features_at, (self.n_rows, self.n_features) = features.offset, features.shape
+        self._grades = np.load(self.folder / "grades.npy", mmap_mode="r")
+        self.zero_based = bool(json.loads((self.folder / "layout.json").read_text())["zero_based"])
+        if len(self._grades) != self.n_rows or not (self.folder / "names.json").exists():
+            raise ValueError("the copy is not whole")
+        self._file = os.open(self.folder / "features.npy", os.O_RDONLY)
+        weakref.finalize(self, os.close, self._file)
+
+    def _read(self, rows: Floats, position: int) -> None:
+        room = rows.data.cast("B")
+        done = 0
+        while done < len(room):
+            n_read = os.preadv(self._file, [room[done:]], position + done)
+            if n_read == 0:
+                raise InvalidInput(f"the copy of {self.source.name} in {str(self.folder)!r} is cut short: delete it")
+            done += n_read
+
+
+def _make(source: Source, options: Options, folder: Path) -> None:
+    """Parse the part and rename the finished columns into place; whoever is first wins."""
+    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
+    try:
+        with source.local() as path:
+            _write(path, source, options, unfinished)
+        if not folder.exists():
+            os.rename(unfinished, folder)
+    except RankloopError as error:
+        if source.name in str(error):
+            raise
+        raise type(error)(f"{source.name}: {error}") from None
+    except OSError as error:
+        if error.errno == errno.ENOTEMPTY:
+            return  # another worker of this machine was first
+        what = "no room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error)
+        raise InvalidInput(
+            f"{source.name} cannot be kept in {str(folder.parent)!r}: {what}; set RANKLOOP_CACHE to a folder on a disk "
+            "with as much room as the numbers of all parts take"
+        ) from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _write(path: Path, source: Source, options: Options, folder: Path) -> None:
+    with tempfile.TemporaryFile(dir=folder) as unsorted:
+        seen = _Seen()
+        for rows in options.read(path):
+            seen.add(rows, unsorted)
+        if not seen.numbers:
+            raise InvalidInput(f"{source.name} has no rows")
+        zero_based = seen.lowest == 0 if options.zero_based is None else options.zero_based
+        order = seen.order(options.by_hash)
+        _write_queries(seen, order, zero_based, folder)
+        _write_rows(seen, order, unsorted, zero_based, folder)
+    if options.normalise:
+        _normalise(folder)
+
+
+class _Seen:
+    """The rows so far: those in the file by blocks, the queries by name."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.blocks: list[tuple[int, int]] = []  # rows and columns
+        self.grades: list[Floats] = []
+        self.owners: list[Ints] = []
+        self.lowest, self.width = 1, 0
+
+    def add(self, rows: PartRows, file: IO[bytes]) -> None:
+        n_rows, width = len(rows.features), max(1, min(rows.width, rows.features.shape[1]))
+        numbers = [self.numbers.setdefault(name, len(self.numbers)) for name in rows.names]
+        self.owners.append(np.repeat(np.array(numbers, np.int64), np.diff(rows.starts, append=n_rows)))
+        self.grades.append(rows.grades.copy())
+        self.blocks.append((n_rows, width))
+        self.lowest, self.width = min(self.lowest, rows.lowest), max(self.width, width)
+        file.write(np.ascontiguousarray(rows.features[:, :width]).data)
+
+    def order(self, by_hash: bool) -> Ints:
+        """The queries in the order in which they are kept."""
+        if not by_hash:
+            return np.arange(len(self.numbers))
+        return np.argsort(self.hashes(), kind="stable")
+
+    def hashes(self) -> Hashes:
+        return np.array([hash_of(name) for name in self.numbers], np.uint64)
+
+
+def _write_queries(seen: _Seen, order: Ints, zero_based: bool, folder: Path) -> None:
+    names = list(seen.numbers)
+    sizes = np.bincount(np.concatenate(seen.owners), minlength=len(names))
+    _save(folder / "hashes.npy", seen.hashes()[order])
+    _save(folder / "sizes.npy", sizes[order])
+    (folder / "names.json").write_text(json.dumps([names[query] for query in order.tolist()]), encoding="utf-8")
+    (folder / "layout.json").write_text(json.dumps({"zero_based": zero_based}), encoding="utf-8")
+
+
+def _write_rows(seen: _Seen, order: Ints, unsorted: IO[bytes], zero_based: bool, folder: Path) -> None:
+    """Every row to where its query is kept, rows of one query in the order of the part."""
+    owners, first = np.concatenate(seen.owners), 0 if zero_based else 1
+    position_of_query = np.empty(len(order), np.int64)
+    position_of_query[order] = np.arange(len(order))
+    target = np.empty(len(owners), np.int64)
+    target[np.argsort(position_of_query[owners], kind="stable")] = np.arange(len(owners))
+    grades = np.empty(len(owners))
+    grades[target] = np.concatenate(seen.grades)
+    _save(folder / "grades.npy", grades)
+    width = max(1, seen.width - first)
+    header = np.lib.format.open_memmap(folder / "features.npy", mode="w+", dtype=np.float64, shape=(len(owners), width))
+    offset = header.offset
+    del header
+    unsorted.seek(0)
+    with (folder / "features.npy").open("r+b", buffering=0) as file:
+        row = 0
+        for block in _blocks(unsorted, seen.blocks):
+            rows = np.zeros((len(block), width))
+            used = block[:, first : first + width]
+            rows[:, : used.shape[1]] = used
+            _scatter(file, offset, rows, target[row : row + len(rows)])
+            row += len(rows)
+        os.fsync(file.fileno())
+
+
+def _blocks(file: IO[bytes], shapes: list[tuple[int, int]]) -> Iterator[Floats]:
+    for n_rows, width in shapes:
+        yield np.frombuffer(file.read(n_rows * width * 8)).reshape(n_rows, width)
+
+
+def _scatter(file: IO[bytes], offset: int, rows: Floats, target: Ints) -> None:
+    """Each run of rows that stay together in one piece."""
+    starts = np.flatnonzero(np.append(True, np.diff(target) != 1))
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)]):
+        position, room = offset + int(target[start]) * rows.shape[1] * 8, rows[start:end].data.cast("B")
+        while len(room):
+            written = os.pwrite(file.fileno(), room, position)
+            position, room = position + written, room[written:]
+
+
+def _normalise(folder: Path) -> None:
+    sizes = np.load(folder / "sizes.npy")
+    ends = np.cumsum(sizes)
+    features = np.load(folder / "features.npy", mmap_mode="r+")
+    for first, end in zip((ends - sizes).tolist(), ends.tolist()):
+        one = Dataset(np.array(features[first:end]), np.empty(end - first), np.array([0, end - first]), ("",))
+        features[first:end] = normalise_queries(one).features
+    features.flush()
+
+
+def _save(path: Path, array: Any) -> None:
+    with path.open("wb") as file:
+        np.save(file, array)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,81 @@
+"""Parts are found by name, known again, and missed by name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.data.parts.cases import write_parts
+
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.data.parts.memory import available_memory, fit_memory
+from rankloop.data.parts.source import Source, entries_in, sources_in
+
+
+def test_parts_are_listed_by_name_without_what_stands_beside_them(tmp_path: Path) -> None:
+    folder = write_parts(tmp_path / "data")
+    for name in (".hidden.txt", "_SUCCESS", "part-0.txt.query", "README.md"):
+        (folder / name).touch()
+    found = sources_in(str(folder))
+    assert [source.name for source in found] == ["part-0.txt", "part-1.txt", "part-2.txt", "part-3.txt.gz"]
+    assert found[0].size == (folder / "part-0.txt").stat().st_size
+    assert sources_in(str(folder / "part-1.txt")) == [found[1]]
+    assert entries_in(str(tmp_path)) == ({}, ["data"])
+
+
+def test_an_address_lists_the_same_parts(tmp_path: Path) -> None:
+    folder = write_parts(tmp_path / "data")
+    here, there = sources_in(str(folder)), sources_in(f"file://{folder}")
+    assert [(each.name, each.size, each.modified) for each in there] == [
+        (each.name, each.size, each.modified) for each in here
+    ]
+    with there[3].local() as copy:
+        assert copy.read_bytes() == (folder / "part-3.txt.gz").read_bytes()
+        assert copy.parent != folder
+    assert not copy.exists()
+
+
+def test_a_folder_without_parts_or_with_two_kinds_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="nothing at"):
+        sources_in(str(tmp_path / "nowhere"))
+    with pytest.raises(NotFound, match="holds no parts"):
+        sources_in(str(tmp_path))
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "b.csv").touch()
+    with pytest.raises(InvalidInput, match="LETOR files and tables"):
+        sources_in(str(tmp_path))
+    with pytest.raises(InvalidInput, match="cannot be opened"):
+        sources_in("nosuch://bucket/parts")
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_part_that_changed_or_is_gone_is_named(tmp_path: Path, scheme: str) -> None:
+    source = sources_in(scheme + str(write_parts(tmp_path)))[0]
+    source.check()
+    os.utime(tmp_path / "part-0.txt", ns=(0, source.modified + 1))
+    with pytest.raises(InvalidInput, match=r"part-0\.txt' changed during training"):
+        source.check()
+    (tmp_path / "part-0.txt").unlink()
+    with pytest.raises(NotFound, match=r"part-0\.txt' is missing"):
+        source.check()
+
+
+def test_a_fingerprint_sees_another_content_of_the_same_size_and_time(tmp_path: Path) -> None:
+    part = tmp_path / "part.txt"
+    part.write_text("1 qid:1 1:1\n")
+    source = sources_in(str(part))[0]
+    before = source.fingerprint()
+    assert source.fingerprint() == before
+    part.write_text("0 qid:1 1:1\n")
+    os.utime(part, ns=(0, source.modified))
+    assert sources_in(str(part)) == [source]
+    assert source.fingerprint() != before
+
+
+def test_data_beyond_memory_are_known_by_their_size() -> None:
+    free = available_memory()
+    assert free > 1 << 20
+    assert fit_memory([Source("a.txt", 1 << 10, 0)])
+    assert not fit_memory([Source("a.txt", free // 2, 0)])
+    assert not fit_memory([Source("a.txt.gz", free // 12, 0)])

@@ -1,0 +1,58 @@
+"""Trains on parts at the head of a cluster, and stops at a certain step until it is told that something happened.
+
+python training.py PARTS OUT [STEP]: waits at that step of the bundle method, after `OUT/reached` is there, for
+`OUT/happened`.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import ray
+
+from rankloop.batch.bundle import Step
+from rankloop.batch.estimator import session_of
+from rankloop.batch.risks.base import risk_of
+from rankloop.batch.solution_path import Settings
+from rankloop.batch.stored_folds import stored_folds
+from rankloop.batch.validation import cross_validate
+from rankloop.core.errors import RankloopError
+from rankloop.core.saved_session import save
+from rankloop.engine import Cluster, SummingEngine, kept
+
+FOLDS, PATH = 3, (1e-2, 1e-3)
+
+
+def train(address: str, engine: SummingEngine, out: Path, stop: int = 0) -> None:
+    """Save the model, and the weights and measures of each fold beside it."""
+    seen: list[Step] = []
+
+    def callback(step: Step) -> None:
+        seen.append(step)
+        if len(seen) == stop:
+            (out / "reached").touch()
+            while not (out / "happened").exists():
+                time.sleep(0.02)
+
+    with kept(engine) as where:
+        folds = stored_folds(address, FOLDS, where)
+        result = cross_validate(folds, risk_of("ordinal"), PATH, settings=Settings(engine=where, callback=callback))
+    numbers = [[*fold.fit.weights, *fold.curve, *fold.test.values()] for fold in result.folds]
+    np.save(out / "numbers.npy", np.array([*numbers, [*result.model.weights, *[0.0] * (len(PATH) + 1)]]))
+    save(session_of(result.model.weights), out / "model.rankloop")
+
+
+def wait_for_workers(count: int) -> None:
+    Cluster().map([], train)  # joins the cluster
+    while sum(node["Alive"] and node["Resources"].get("CPU", 0) > 0 for node in ray.nodes()) < count:
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[2])
+    wait_for_workers(2)
+    try:
+        train(sys.argv[1], Cluster(), out, int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    except RankloopError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
