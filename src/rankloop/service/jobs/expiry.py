@@ -5,8 +5,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from rankloop.service.log.events import Closed
-from rankloop.service.log.impressions import Impression
 from rankloop.service.ranker.course import Course
+from rankloop.service.ranker.impressions import Impression
 
 AHEAD = 1_000  # impressions whose ends are known
 MAX_BATCH = 500

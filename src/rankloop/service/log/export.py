@@ -13,10 +13,10 @@ from rankloop.features.schema import Schema
 from rankloop.logs.typed_columns import arrow_fields, fields_of, notes_of, typed_row
 from rankloop.service.log.catalogue import Catalogue, merged_rows
 from rankloop.service.log.events import ComparisonCreated, Created, Ranked, Record
-from rankloop.service.log.impressions import Impression
 from rankloop.service.log.projection import closed_impressions
 from rankloop.service.log.values import Row, unpacked
 from rankloop.service.ranker.config import RankerConfig, config_of
+from rankloop.service.ranker.impressions import Impression
 
 ROWS = 2000
 SCHEMA = pa.schema(

@@ -143,6 +143,9 @@ PREFIX = "rankloop_"
 PARTITIONS = 16
 STEP = 12  # bits: numbers of one transaction
 OLD_SLOTS = 7_304_100, 7_304_163  # advisory locks that workers of 0.1 hold
+HAS_TABLE = "SELECT 1 WHERE to_regclass(%s) IS NOT NULL"
+LIST = f"""INSERT INTO {PREFIX}archive VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (stream, name) DO UPDATE
+           SET events = excluded.events, digest = excluded.digest"""
 XID = "pg_current_xact_id()::text::bigint"
 XMIN = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
@@ -183,7 +186,7 @@ LEASE = f"""INSERT INTO {PREFIX}leases AS l (part, holder, fence, until)
             WHERE l.holder = excluded.holder OR l.until < clock_timestamp() RETURNING part, fence"""
 
 
-def migrate(connection: psycopg.Connection[Any], partitions: int | None) -> int:
+def migrate(connection: psycopg.Connection[Any], partitions: int | None = None) -> int:
     """Bring a database of an earlier version up to date, one numbered step after the other; how many partitions."""
     with connection.transaction():
         connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")  # an index takes its time
