@@ -193,9 +193,8 @@ def train(
         return
     if log is not None:
         from rankloop.batch.solution_path import Settings
-        from rankloop.cli.logs.train_log import train_on_log
+        from rankloop.cli.logs.train_log import is_in_parts, train_on_log, train_on_parts
         from rankloop.cli.logs.train_schema import LogTraining
-        from rankloop.cli.parts import is_in_parts, train_on_parts
         from rankloop.engine import kept
 
         columns = column or [], context or [], without or [], feature or []
@@ -249,11 +248,12 @@ def _folds(
     """In memory, or on the disks where the data are parts, too large, or only seen by the workers of a cluster."""
     from rankloop.batch.folds import Fold, read_folds
     from rankloop.batch.stored_folds import stored_folds
-    from rankloop.cli.parts import address_of
     from rankloop.data.dataset import normalise_queries
+    from rankloop.data.parts.location import address_of
     from rankloop.data.public_sets import public_path
+    from rankloop.engine import Cluster
 
-    address = address_of(data, engine, stream)
+    address = address_of(data, isinstance(engine, Cluster), stream)
     if address is not None:
         return stored_folds(address, n_folds, engine, normalise=normalise, progress=progress)
     parts = read_folds(public_path(data), n_folds, seed)
