@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, log_file
+from rankloop.cli.options import AsJson, EngineChoice, EngineName, Workers, engine_of, interruptible, log_file
 
 if TYPE_CHECKING:
     from rankloop.click_models.fit import UserFit
@@ -47,6 +47,8 @@ def fit_users(
     ranker: Annotated[
         str, typer.Option("--ranker", metavar="NAME", help="Which ranker of a service, where it has several.")
     ] = "",
+    engine: EngineChoice = EngineName.here,
+    workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit click models to a log: how positions are examined, what attracts, when people stop.
@@ -67,8 +69,8 @@ def fit_users(
     with log_file(log, ranker) as path:
         pages = read_page_log(path, named_columns(column or [], tuple(RAW_GUESSES)))
     pages = pages.by_item() if by_item else pages
-    with progress_bar("fitting", unit="fits") as progress:
-        found = fitted_users(pages, model, folds=folds, seed=seed, progress=progress)
+    with interruptible("nothing was saved"), progress_bar("fitting", unit="fits") as progress:
+        found = fitted_users(pages, model, folds=folds, seed=seed, engine=engine_of(engine, workers), progress=progress)
     text = users_toml(found.fitted.spec())
     if out is not None:
         atomic_write(out, text)
