@@ -10,7 +10,6 @@ from rankloop.core.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.saved_session import dumps, loads_with_notes
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.amendment import Changes, Forgotten, amend, retracted
 from rankloop.service.log.archive import drop_files, unlisted, whole
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import (
@@ -43,6 +42,7 @@ from rankloop.service.ranker.named_requests import catalogue_changes
 from rankloop.service.ranker.schema_changes import next_schema
 from rankloop.service.ranker.state_size import check_file_fits, check_fits
 from rankloop.service.requests import CatalogueBody, CreateBody, ExperimentBody, SchemaBody
+from rankloop.service.upkeep.amendment import Changes, Forgotten, amend, retracted
 from rankloop.service.worker import Worker
 
 MAX_TRIES = 10  # to be the next to change something

@@ -84,9 +84,9 @@ def test_an_answer_that_breaks_off_is_not_taken_for_the_whole(
 
 
 def test_a_method_that_is_not_there_is_told_which_are(client: httpx.Client) -> None:
-    answer = client.delete("/rankers/shop")
+    answer = client.post("/rankers/shop")
     assert (answer.status_code, answer.json()["type"]) == (405, "urn:rankloop:problem:method-not-allowed")
-    assert answer.headers["allow"] == "GET, PUT"
+    assert answer.headers["allow"] == "DELETE, GET, PATCH, PUT"
     assert client.get("/rankers/shop/rank").headers["allow"] == "POST"
 
 

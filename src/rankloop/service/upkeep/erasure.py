@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rankloop.core.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, Rejected
-from rankloop.service.log.amendment import Changes, Forgotten, amend, amend_and_keep, left_open
 from rankloop.service.log.archive import whole
 from rankloop.service.log.events import Closed, Ranked, Rebased, comparison_entity, ranker_entity
+from rankloop.service.upkeep.amendment import Changes, Forgotten, amend, amend_and_keep, left_open
 
 if TYPE_CHECKING:
     from rankloop.service.service import Service

@@ -212,7 +212,7 @@ def test_an_archive_that_could_not_be_written_is_amended_by_the_next_try(
     import asyncio
 
     from rankloop.service.jobs.retention import move_old
-    from rankloop.service.log import amendment
+    from rankloop.service.upkeep import amendment
 
     for i in range(9):
         visit(client, i, f"query number {i}")
