@@ -143,9 +143,6 @@ PREFIX = "rankloop_"
 PARTITIONS = 16
 STEP = 12  # bits: numbers of one transaction
 OLD_SLOTS = 7_304_100, 7_304_163  # advisory locks that workers of 0.1 hold
-HAS_TABLE = "SELECT 1 WHERE to_regclass(%s) IS NOT NULL"
-LIST = f"""INSERT INTO {PREFIX}archive VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (stream, name) DO UPDATE
-           SET events = excluded.events, digest = excluded.digest"""
 XID = "pg_current_xact_id()::text::bigint"
 XMIN = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
