@@ -13,7 +13,7 @@ import pytest
 
 from rankloop.core.types import Floats
 from rankloop.engine import Here, LocalProcesses, OutOfMemory, SummingEngine, Threads, kept
-from rankloop.engine.storage import Room, Stored
+from rankloop.engine.storage import Room, is_stored
 
 ENGINES: list[SummingEngine] = [
     Here(),
@@ -96,8 +96,8 @@ def test_memory_is_used_again() -> None:
     first = room(100)
     assert np.shares_memory(first, room(90))
     assert len(room(1000)) == 1000
-    assert isinstance(Numbers(1), Stored)
-    assert not isinstance(first, Stored)
+    assert is_stored(Numbers(1))
+    assert not is_stored(first)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from rankloop.engine.base import (
     usable_cores,
 )
 from rankloop.engine.members import check_versions, ready, watch_over, worker_nodes
-from rankloop.engine.storage import Room, Stored, answers_of
+from rankloop.engine.storage import Room, answers_of, is_stored
 
 ATTEMPTS = 4  # a node that goes down takes several workers with it
 
@@ -92,6 +92,7 @@ class Cluster(ParallelEngine):
         for name, value in ONE_THREAD.items():
             os.environ.setdefault(name, value)
         ray.init(
+            address="local",  # never one that somebody else has started on this machine
             num_cpus=self.workers or usable_cores(),
             include_dashboard=False,
             log_to_driver=False,
@@ -166,16 +167,13 @@ class _Summation:
                 raise
             except Exception as error:
                 if isinstance(error, self.ray.exceptions.RayTaskError) or attempt == ATTEMPTS - 1:
-                    names = ", ".join(
-                        dict.fromkeys(str(part) for part in self.shares[number] if isinstance(part, Stored))
-                    )
-                    raise _cause_of(error, f"share {number} of the partitions{names and f' ({names})'}") from None
+                    raise _cause_of(error, self._name_of(number)) from None
                 self._replace(number, attempt)
                 pending = self.actors[number].ask(sent)
         raise AssertionError("unreachable")
 
     def _name_of(self, number: int) -> str:
-        names = dict.fromkeys(str(part) for part in self.shares[number] if isinstance(part, Stored))
+        names = dict.fromkeys(str(part) for part in self.shares[number] if is_stored(part))
         return f"share {number} of the partitions" + (f" ({', '.join(names)})" if names else "")
 
     def _replace(self, number: int, attempt: int) -> None:

@@ -5,7 +5,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,11 +15,15 @@ from rankloop.engine.base import Function, OutOfMemory
 GROWTH = 1.125  # of a room, so that partitions of about the same size need one
 
 
-@runtime_checkable
 class Stored(Protocol):
     """A partition that is loaded where it is used; what it loads is what the function of a sum gets."""
 
     def load(self, room: Callable[[int], Floats]) -> Any: ...
+
+
+def is_stored(partition: Any) -> bool:
+    """Whether it is loaded, rather than here; asked at every pass, so by name only."""
+    return hasattr(partition, "load")
 
 
 class Room:
@@ -37,7 +41,7 @@ class Room:
 
 def answers_of(partitions: Sequence[Any], function: Function, argument: Any, rooms: Sequence[Room] = ()) -> list[Any]:
     """function(partition, argument) of each; stored ones are loaded one ahead, in a thread."""
-    if not any(isinstance(partition, Stored) for partition in partitions):
+    if not any(is_stored(partition) for partition in partitions):
         return [function(partition, argument) for partition in partitions]
     return [answer_of(found, function, argument) for found in _one_ahead(partitions, rooms or (Room(), Room()))]
 
@@ -46,7 +50,7 @@ def answer_of(partition: Any, function: Function, argument: Any, room: Room | No
     """function(partition, argument), of a stored one when it is loaded."""
     with_name = partition
     try:
-        if isinstance(partition, Stored):
+        if is_stored(partition):
             partition = partition.load(room or Room())
         return function(partition, argument)
     except MemoryError:
@@ -54,7 +58,7 @@ def answer_of(partition: Any, function: Function, argument: Any, room: Room | No
 
 
 def out_of_memory(partition: Any) -> OutOfMemory:
-    name = f" with {partition}" if isinstance(partition, Stored) else ""
+    name = f" with {partition}" if is_stored(partition) else ""
     return OutOfMemory(f"a worker on {machine()} ran out of memory{name}: give it more, or start fewer workers there")
 
 
@@ -72,7 +76,7 @@ def _one_ahead(partitions: Sequence[Any], rooms: Sequence[Room]) -> Iterator[Any
     def loaded(number: int) -> Any:
         partition = partitions[number]
         try:
-            return partition.load(rooms[number % 2]) if isinstance(partition, Stored) else partition
+            return partition.load(rooms[number % 2]) if is_stored(partition) else partition
         except MemoryError:
             raise out_of_memory(partition) from None
 

@@ -143,8 +143,9 @@ def joined(datasets: Sequence[StoredDataset]) -> StoredDataset:
 
 
 def read_whole(dataset: StoredDataset) -> Dataset:
-    """Everything in memory, for data that are small enough."""
-    return dataset.between(0, dataset.n_queries).load(np.empty)
+    """Everything in memory, for data that are small enough; queries are named "0", "1", …"""
+    found = dataset.between(0, dataset.n_queries).load(np.empty)
+    return found._replace(query_ids=tuple(map(str, range(dataset.n_queries))))
 
 
 @lru_cache(OPEN_COPIES)

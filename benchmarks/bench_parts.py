@@ -1,0 +1,73 @@
+"""Passes over data that stay on disks: one process, local processes, and three hosts with a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from tests.engine.machines import PARTS, three_machines
+from tests.hosts import why_no_hosts
+
+from benchmarks.big_letor import cold_seconds, seconds_of_warm_passes, stored, write_letor
+from benchmarks.measurement import Row, alone, best_of, row, timed
+from rankloop.batch.objective import objective_on
+from rankloop.batch.risks.base import risk_of
+from rankloop.data.parts.catalogue import StoredDataset, read_whole
+from rankloop.engine import Here, LocalProcesses, SummingEngine, kept
+
+TEXT_BYTES, PART_BYTES, REPEATS = 100_000_000, 10_000_000, 6
+SCRIPT = Path(__file__).parent / "big_letor.py"
+
+
+def run() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        parts = Path(folder) / "parts"
+        os.environ["RANKLOOP_CACHE"] = str(Path(folder) / "cache")
+        write_letor(parts, TEXT_BYTES, part_bytes=PART_BYTES)
+        rows = [_in_memory(stored(parts, Here())), _from_disk(parts, "one process", Here())]
+        rows.append(_from_disk(parts, "2 local processes", LocalProcesses(workers=2)))
+        return [*rows, *_three_hosts(parts, Path(folder))]
+
+
+def _in_memory(data: StoredDataset) -> Row:
+    whole, weights = read_whole(data), np.full(data.n_features, 1e-3)
+    with objective_on(whole, risk_of("ordinal"), Here()) as objective:
+        seconds = best_of(lambda: objective(weights), REPEATS)
+    return alone(f"a pass, {_size(data)}: one process, in memory", seconds)
+
+
+def _from_disk(parts: Path, name: str, engine: SummingEngine) -> Row:
+    with kept(engine) as where:
+        data = stored(parts, where)
+        weights = np.full(data.n_features, 1e-3)
+        with objective_on(data, risk_of("ordinal"), where) as objective:
+            objective(weights)
+            times = [cold_seconds(data, lambda: objective(weights), turn % 2 == 1) for turn in range(REPEATS)]
+    note = "peer: the same files read from the disk and thrown away"
+    return row(f"a pass, {_size(data)}: {name}, from the disk", timed(times), target="≥ 0.6×", note=note)
+
+
+def _three_hosts(parts: Path, folder: Path) -> Iterator[Row]:
+    """The command beside the head, two workers with a core each on hosts of their own, which alone see the parts."""
+    why = why_no_hosts()
+    if why is not None:
+        print(f"no row for three hosts: {why}")
+        return
+    (folder / "machines").mkdir()
+    with three_machines(folder / "machines", parts) as machines:
+        command = machines.command(SCRIPT, "--out", PARTS, "--passes", "cluster")
+        printed = command.communicate(timeout=300)[0]
+    found = re.search(r"seconds: ([0-9.e-]+)", printed)
+    if found is None:
+        raise AssertionError(printed)
+    yield alone(f"a pass, {TEXT_BYTES // 10**6} MB of text: three hosts, 2 workers", float(found[1]), note="Ray, warm")
+    seconds = seconds_of_warm_passes(str(parts), LocalProcesses(workers=2))
+    yield alone(f"a pass, {TEXT_BYTES // 10**6} MB of text: 2 local processes", seconds, note="warm")
+
+
+def _size(data: StoredDataset) -> str:
+    return f"{int(data.offsets[-1]) * data.n_features * 8 / 1e6:.0f} MB of columns"
