@@ -35,6 +35,7 @@ async def feedback(name: str, request: Request) -> Response:
 
 @app.put("/rankers/{name}")
 @app.get("/readyz")
+@app.get("/healthz")
 async def fine(name: str = "") -> dict[str, str]:
     return {}
 

@@ -19,22 +19,13 @@ import numpy as np
 
 from benchmarks.environment import installed, machine, versions
 from benchmarks.measurement import Row, alone, quality, row, timed
-from benchmarks.shop import N_CHURN, N_LIVE, Shop, Visit
-from benchmarks.shop_ours import ByHand, Rankloop
-from benchmarks.shop_peers import (
-    Arm,
-    ConditionalBandit,
-    ContextualBandit,
-    LightGBM,
-    Logistic,
-    Oracle,
-    Popularity,
-    RandomOrder,
-    River,
-)
+from benchmarks.shop_ours import ByHand
+from benchmarks.shop_peers import ConditionalBandit, ContextualBandit, LightGBM, Oracle, River
 from rankloop.core.files import atomic_write
 from rankloop.core.registry import entries
 from rankloop.core.types import Floats
+from rankloop.experiments.shop.players import Arm, Logistic, Popularity, RandomOrder, Rankloop
+from rankloop.experiments.shop.world import N_CHURN, N_LIVE, Shop, Visit
 
 SEEDS, VISITS = range(3), 5000
 FULL_VISITS, LAST, FIRST = 30_000, 5000, 1000

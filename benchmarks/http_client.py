@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 N_ITEMS, N_FEATURES = 50, 20
-FEEDBACK_PER_SECOND = 1500  # impressions prepared; when they run out, the clock stops
+PREPARING = 2.0  # for so many times as long as feedback is measured, impressions are prepared for it
+MAX_PREPARED = 3000  # impressions for every second; when they run out, the clock stops
+LOST = (ConnectionError, asyncio.IncompleteReadError)
 
 
 class Times(NamedTuple):
@@ -21,6 +23,7 @@ class Times(NamedTuple):
     seconds: float
     each: list[float]
     cpu: float = 0.0  # seconds of the server's processors
+    stall: float = 0.0  # the longest wait for a call that needs no ranker, in seconds
 
     @property
     def rate(self) -> float:
@@ -32,19 +35,39 @@ class Times(NamedTuple):
 
 
 class Connection:
-    """One HTTP/1.1 connection, with as little work on this side as possible."""
+    """One HTTP/1.1 connection, with as little work on this side as possible; one that has ended is opened again."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.reader: asyncio.StreamReader | None = None
+        self.writer: asyncio.StreamWriter
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-        )
-        self.writer.write(head.encode() + b"\r\n\r\n" + body)
+        return await self.send("POST", path, body)
+
+    async def send(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        known = self.reader is not None
+        try:
+            return await self._send(method, path, body)
+        except LOST:
+            if not known:
+                raise
+            self.close()  # it waited for longer than a server keeps connections
+            return await self._send(method, path, body)
+
+    async def _send(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        if self.reader is None:
+            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+        self.writer.write(head.encode() + b"%d\r\n\r\n" % len(body) + body)
         headers = await self.reader.readuntil(b"\r\n\r\n")
         length = int(headers.lower().split(b"content-length:")[1].split(b"\r\n")[0])
         return int(headers[9:12]), await self.reader.readexactly(length)
+
+    def close(self) -> None:
+        if self.reader is not None:
+            self.writer.close()
+            self.reader = None
 
 
 def bodies(n: int = 64, seed: int = 0) -> list[bytes]:
@@ -72,33 +95,45 @@ async def send_calls(
     cpu: Callable[[], float] = lambda: 0.0,
 ) -> Times:
     """`mode` is rank, feedback (of impressions asked for before the clock runs) or mixed; `cpu` is a clock too."""
-    opened = [Connection(*await asyncio.open_connection("127.0.0.1", port)) for _ in range(connections)]
+    opened = [Connection(port) for _ in range(connections)]
     requests = bodies()
     stores: list[list[bytes]] = [[] for _ in opened]
     if mode == "feedback":
-        n = int(FEEDBACK_PER_SECOND * seconds / connections)
-        await asyncio.gather(*(_fill(c, s, requests, n) for c, s in zip(opened, stores)))
+        n, until = int(MAX_PREPARED * seconds / connections) + 1, time.perf_counter() + PREPARING * seconds
+        await asyncio.gather(*(_fill(c, s, requests, n, until) for c, s in zip(opened, stores)))
     each: list[float] = []
     begun, used = time.perf_counter(), cpu()
     until = begun + seconds
     pause = connections / rate if rate else 0.0
+    watching = asyncio.create_task(_longest_wait(port, until)) if rate else None
     await asyncio.gather(*(_ask(c, s, requests, until, mode, each, pause) for c, s in zip(opened, stores)))
     spent, used = time.perf_counter() - begun, cpu() - used
     for connection in opened:
-        connection.writer.close()
-    return Times(len(each), spent, each, used)
+        connection.close()
+    return Times(len(each), spent, each, used, await watching if watching else 0.0)
+
+
+async def _longest_wait(port: int, until: float) -> float:
+    """Of a call that asks for nothing, sent a hundred times a second."""
+    connection, longest = Connection(port), 0.0
+    while (begun := time.perf_counter()) < until:
+        await connection.send("GET", "/healthz")
+        longest = max(longest, time.perf_counter() - begun)
+        await asyncio.sleep(0.01)
+    connection.close()
+    return longest
 
 
 async def simulate_visits(port: int, impressions: int, at_once: int = 50, n_items: int = 8) -> None:
     """So many short lists, in batches; every second one is clicked, the others are left to their window."""
-    connection = Connection(*await asyncio.open_connection("127.0.0.1", port))
+    connection = Connection(port)
     lists = [msgspec.json.decode(body)["items"][:n_items] for body in bodies()]
     for begin in range(0, impressions, at_once):
         requests = [{"items": lists[(begin + i) % len(lists)]} for i in range(at_once)]
         shown = await _batch(connection, "/rankers/load/rank:batch", {"requests": requests})
         clicked = [{"impression": s["impression"], "clicks": s["ranking"][:2], "final": True} for s in shown[::2]]
         await _batch(connection, "/rankers/load/feedback:batch", {"feedback": clicked})
-    connection.writer.close()
+    connection.close()
 
 
 async def _batch(connection: Connection, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -109,8 +144,10 @@ async def _batch(connection: Connection, path: str, body: dict[str, Any]) -> lis
     return results
 
 
-async def _fill(connection: Connection, answers: list[bytes], requests: list[bytes], n: int) -> None:
+async def _fill(connection: Connection, answers: list[bytes], requests: list[bytes], n: int, until: float) -> None:
     for i in range(n):
+        if i and time.perf_counter() > until:
+            return
         answers.append((await connection.post("/rankers/load/rank", requests[i % len(requests)]))[1])
 
 

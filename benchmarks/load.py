@@ -1,4 +1,9 @@
-"""`make load`: calls per second and waiting times, beside the bare HTTP stack and the disk's own fsync in one run."""
+"""`make load`: what a call costs, beside the bare HTTP stack in one run, and whether that is what was promised.
+
+python -m benchmarks.load                                      everything, in a few minutes
+python -m benchmarks.load --quick                              a few seconds of everything, to see that it works
+python -m benchmarks.load --save docs/results/load.json        published: then run docs/results/update.py
+"""
 
 from __future__ import annotations
 
@@ -6,86 +11,142 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
-from itertools import chain
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.http_client import send_calls
-from benchmarks.server_process import Command, Running, baseline_command, cpu_seconds, database, serve_command, served
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.environment import machine
+from benchmarks.http_client import send_calls, simulate_visits
+from benchmarks.load_goals import BARE, POSTGRES, SEVERAL, SQLITE, Goal, goals_of
+from benchmarks.log_costs import disk_per_impression, lessons_per_second
+from benchmarks.server_process import (
+    Command,
+    Running,
+    baseline_command,
+    cpu_seconds,
+    database,
+    learning_apart,
+    megabytes,
+    serve_command,
+    served,
+    workers_of,
+)
+from rankloop.core.files import atomic_write
 
 CONNECTIONS = 16
-MODES = ("rank", "feedback", "mixed")
-ROW = "{:<22}{:<17}{:>8}{:>8}{:>8}{:>8}  {}"
+WORKERS = 3
+WINDOW = 1800.0  # seconds
+LAST_RUN = Path("results/load.json")
+Row = dict[str, Any]
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--seconds", type=float, default=10.0)
-    arguments.add_argument("--connections", type=int, default=CONNECTIONS)
-    arguments.add_argument("--out", type=Path, default=Path("results/load.json"))
-    chosen = arguments.parse_args()
-    rows: list[dict[str, Any]] = []
-    print(f"{machine()}; fsync {fsync_seconds() * 1e3:.2f} ms; {chosen.connections} connections")
-    print(ROW.format("server", "calls", "per s", "p50 ms", "p99 ms", "CPU µs", "of the bare stack"))
-    bare: dict[str, dict[str, Any]] = {}
-    for name, command, store in chain([("bare stack", baseline_command, "")], servers()):
-        with tempfile.TemporaryDirectory() as folder, served(command, Path(folder), RANKLOOP_STORE=store) as server:
-            for row in measured(name, server, chosen.seconds, chosen.connections):
-                first = bare.setdefault(row["calls"], row)
-                row["share"] = row["rate"] / first["rate"]
-                rows.append(row)
-                print(line(row), flush=True)
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1))
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=8.0, help="for each kind of call")
+    parser.add_argument("--impressions", type=int, default=20_000, help="after which memory is looked at")
+    parser.add_argument("--connections", type=int, default=CONNECTIONS)
+    parser.add_argument("--quick", action="store_true", help="as little as shows that it works")
+    parser.add_argument("--only-sqlite", action="store_true", help="no PostgreSQL, even if there is one")
+    parser.add_argument("--save", type=Path, help="keep the results here as well")
+    chosen = parser.parse_args(arguments)
+    if chosen.quick:
+        chosen.seconds, chosen.impressions = 0.3, 200
+    console = Console(width=120)
+    found = measured(chosen, console)
+    for path in filter(None, (LAST_RUN, chosen.save)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    console.print(table_of(found["goals"]))
 
 
-def measured(name: str, server: Running, seconds: float, connections: int) -> Iterator[dict[str, Any]]:
-    """Every kind of call as fast as it goes, then mixed calls at half of their rate."""
-    for mode in MODES:
-        row = row_of(name, mode, server, seconds, connections)
-        yield row
-    yield row_of(name, "mixed, half load", server, seconds, connections, row["rate"] / 2)
+def measured(chosen: argparse.Namespace, console: Console) -> Row:
+    """Everything in one run, and what it amounts to."""
+    facts = machine() | {"server": server_kind(), "fsync": f"{fsync_seconds() * 1e3:.2f} ms"}
+    console.print(", ".join(f"{name} {value}" for name, value in facts.items()), highlight=False)
+    rows: list[Row] = []
+    busy = [os.getloadavg()[0]]
+    costs: Row = {}
+    for name, command, store in servers(chosen.only_sqlite):
+        with tempfile.TemporaryDirectory() as folder:
+            with ExitStack() as stack:
+                apart = name == SEVERAL and stack.enter_context(learning_apart(Path(folder), store))
+                server = stack.enter_context(served(command, Path(folder), WINDOW, RANKLOOP_STORE=store))
+                for row in calls_of(name, server, chosen.seconds, chosen.connections):
+                    rows.append(row | {"learner": "apart" if apart else "in a worker"})
+                    console.print(line(row), highlight=False)
+                if name != BARE:
+                    rows.append({"server": name, "calls": "memory", "megabytes": memory(server, chosen.impressions)})
+            if name == SQLITE:
+                costs["lessons"] = lessons_per_second(Path(folder))
+        busy.append(os.getloadavg()[0])
+    costs |= disk_per_impression(20 if chosen.quick else 400)
+    goals = [goal._asdict() for goal in goals_of(rows, costs, chosen.impressions)]
+    found = {"id": "load", "machine": facts, "busy": max(busy), "impressions": chosen.impressions, "rows": rows}
+    return found | {"costs": costs, "goals": goals}
 
 
-def row_of(
-    name: str, calls: str, server: Running, seconds: float, connections: int, rate: float | None = None
-) -> dict[str, Any]:
-    cpu = partial(cpu_seconds, server.pid)
-    times = asyncio.run(send_calls(server.port, seconds, connections, calls.partition(",")[0], rate, cpu))
-    return {
-        "server": name,
-        "calls": calls,
-        "rate": times.rate,
-        "p50": times.percentile(0.5),
-        "p99": times.percentile(0.99),
-        "cpu": times.cpu / times.calls,
-    }
+def calls_of(name: str, server: Running, seconds: float, connections: int) -> Iterator[Row]:
+    """Each kind of call as fast as it goes, then rankings at half of their rate."""
+    rate = None
+    for calls in ("rank", "feedback", "rank, half load"):
+        half = rate / 2 if rate and "half" in calls else None
+        cpu = partial(cpu_seconds, server.pid)
+        times = asyncio.run(send_calls(server.port, seconds, connections, calls.partition(",")[0], half, cpu))
+        rate = times.rate if calls == "rank" else rate
+        yield {
+            "server": name,
+            "calls": calls,
+            "rate": times.rate,
+            "p50": times.percentile(0.5),
+            "p99": times.percentile(0.99),
+            "longest": max(times.each),
+            "stall": times.stall,
+            "cpu": times.cpu / times.calls,
+        }
 
 
-def line(row: dict[str, Any]) -> str:
-    waiting = f"{row['rate']:,.0f}", f"{row['p50'] * 1e3:.2f}", f"{row['p99'] * 1e3:.2f}", f"{row['cpu'] * 1e6:,.0f}"
-    said = f"p99 = {row['p99'] / row['p50']:.1f} × p50" if "half" in row["calls"] else f"{row['share']:.2f}"
-    return ROW.format(row["server"], row["calls"], *waiting, said)
+def memory(server: Running, impressions: int) -> list[float]:
+    """Megabytes of the largest worker, at first and after each quarter of the impressions."""
+    found = [max(map(megabytes, workers_of(server.pid)))]
+    for _ in range(4):
+        asyncio.run(simulate_visits(server.port, impressions // 4))
+        found.append(max(map(megabytes, workers_of(server.pid))))
+    return found
 
 
-def servers() -> Iterator[tuple[str, Command, str]]:
-    """SQLite; PostgreSQL with one and three workers where there is one: RANKLOOP_STORE, or the wheel of the tests."""
-    yield "SQLite, 1 worker", serve_command, ""
-    given = os.environ.get("RANKLOOP_STORE", "")
-    for workers in (1, 3):
-        name = f"PostgreSQL, {workers} worker{'s' * (workers > 1)}"
-        with database(given) as store:
+def line(row: Row) -> str:
+    waiting = f"p50 {row['p50'] * 1e3:.2f} ms, p99 {row['p99'] * 1e3:.2f} ms, longest {row['longest'] * 1e3:.0f} ms"
+    return f"{row['server']:<22}{row['calls']:<17}{row['rate']:>7,.0f}/s {row['cpu'] * 1e6:>6,.0f} µs of CPU, {waiting}"
+
+
+def servers(only_sqlite: bool = False) -> Iterator[tuple[str, Command, str]]:
+    """PostgreSQL where there is one: RANKLOOP_STORE, or the wheel of the tests."""
+    yield BARE, baseline_command, ""
+    yield SQLITE, serve_command, ""
+    for name, workers in () if only_sqlite else ((POSTGRES, 1), (SEVERAL, WORKERS)):
+        with database(os.environ.get("RANKLOOP_STORE", "")) as store:
             if store:
                 yield name, partial(serve_command, workers=workers), store
 
 
-def machine() -> str:
-    return f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores"
+def table_of(goals: Sequence[Row]) -> Table:
+    made = Table("what", "goal", "here", "")
+    for goal in (Goal(**each) for each in goals):
+        made.add_row(goal.what, goal.wanted, goal.here, goal.verdict, style=None if goal.verdict != "missed" else "red")
+    return made
+
+
+def server_kind() -> str:
+    fast = [name for name in ("uvloop", "httptools") if find_spec(name)]
+    return " + ".join(["uvicorn", *fast])
 
 
 def fsync_seconds(times: int = 50) -> float:

@@ -21,6 +21,7 @@ import httpx
 from benchmarks.http_client import N_FEATURES, send_calls
 
 CREATE = {"learner": {"kind": "3pr"}, "problem": {"n_features": N_FEATURES, "shown": 10}}
+WARM = 3.0  # seconds of calls before the clock runs
 Command = Callable[[int, Path], list[str]]
 
 
@@ -42,17 +43,38 @@ def serve_command(port: int, folder: Path, workers: int = 1) -> list[str]:
 
 @contextmanager
 def served(command: Command, folder: Path, window: float = 600.0, **environment: str) -> Iterator[Running]:
-    """The server in a process of its own, ready for the calls."""
+    """The server in a process of its own, with a ranker that has seen calls."""
+    with started(command, folder, **environment) as server:
+        address = f"http://127.0.0.1:{server.port}/rankers/load"
+        httpx.put(address, json=CREATE | {"window": window}, timeout=60).raise_for_status()
+        asyncio.run(send_calls(server.port, WARM, 2 * len(workers_of(server.pid)), "mixed"))  # compiled and warm
+        yield server
+
+
+@contextmanager
+def started(command: Command, folder: Path, **environment: str) -> Iterator[Running]:
+    """The server in a process of its own, ready for calls."""
     port = free_port()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command(port, folder), stderr=errors, env=os.environ | environment)
         until_ready(port, process, errors)
     try:
-        httpx.put(
-            f"http://127.0.0.1:{port}/rankers/load", json=CREATE | {"window": window}, timeout=60
-        ).raise_for_status()
-        asyncio.run(send_calls(port, 3.0, 2, "mixed"))  # compiled and warm before the clock runs
         yield Running(port, process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+@contextmanager
+def learning_apart(folder: Path, store: str) -> Iterator[bool]:
+    """A learner in a process of its own, where `rankloop learn` exists; it is there first, and holds the lease."""
+    if find_spec("rankloop.cli.commands.learn") is None:
+        yield False
+        return
+    command = [sys.executable, "-m", "rankloop.cli", "learn", "--data", str(folder)]
+    process = subprocess.Popen(command, env=os.environ | {"RANKLOOP_STORE": store}, stderr=subprocess.DEVNULL)
+    try:
+        yield True
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
@@ -98,6 +120,12 @@ def megabytes(pid: int) -> float:
     """The resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def workers_of(pid: int) -> list[int]:
+    """The processes that a server started, or itself."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return list(map(int, children)) or [pid]
 
 
 def cpu_seconds(pid: int) -> float:

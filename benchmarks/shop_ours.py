@@ -1,43 +1,12 @@
-"""rankloop as a player in the shop: fields as they are, or the few columns that one makes by hand without them."""
+"""rankloop in the shop without fields: the few columns that one makes by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log, log1p
 
-from benchmarks.shop import CONTEXT, CROSSES, FEATURES, SHOWN, Fields
 from rankloop import Ranker
-
-
-class Rankloop:
-    """The rows go in as they are; the crosses are those of all sides."""
-
-    def __init__(self, seed: int, learner: str = "click_regression") -> None:
-        self.ranker = Ranker(
-            learner,
-            features=FEATURES,
-            context=CONTEXT,
-            crosses=list(CROSSES),
-            shown=SHOWN,
-            seed=seed,
-        )
-
-    def rank(self, candidates: list[Fields], context: Fields) -> list[int]:
-        self.impression = self.ranker.rank({row["sku"]: row for row in candidates}, context=context)
-        number = {row["sku"]: item for item, row in enumerate(candidates)}
-        return [number[sku] for sku in self.impression.ids]
-
-    def encode(self, candidates: list[Fields], context: Fields) -> object:
-        encoder = self.ranker.encoders[1]
-        return encoder.rows([row["sku"] for row in candidates], candidates, context)
-
-    def forget(self) -> None:
-        """As if no row had been met; words and brands have been."""
-        self.ranker.encoders[1]._known.clear()
-
-    def learn(self, order: Sequence[int], clicks: list[int]) -> None:
-        ids = self.impression.ids
-        self.ranker.learn(self.impression, clicks=[ids[position] for position in clicks])
+from rankloop.experiments.shop.world import SHOWN, Fields
 
 
 class ByHand:

@@ -1,4 +1,9 @@
-"""`make soak`: a hundred kills on each store, ten thousand random and mutated requests, a million impressions."""
+"""`make soak`: a hundred kills on each store, ten thousand random and mutated requests, a million impressions.
+
+python -m benchmarks.soak                                      everything, in an hour or two
+python -m benchmarks.soak --quick                              a little of everything, to see that it works
+python -m benchmarks.soak --save docs/results/soak.json        published: then run docs/results/update.py
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -19,14 +24,19 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.environment import machine
 from benchmarks.http_client import simulate_visits
-from benchmarks.load import machine
 from benchmarks.server_process import megabytes, serve_command, served
 
 WINDOW = 5.0  # seconds; half of the impressions get no feedback and are closed by it
 GROWTH = 1.1  # memory after all impressions, against that after a quarter of them
 TESTS = Path("tests/service")
 BAD_REQUESTS = "promises/test_bad_requests.py"
+
+
+LAST_RUN = Path("results/soak.json")
+PATIENCE = 3600.0  # seconds for the tests of a file
+Attempt = Callable[[], tuple[bool, str]]
 
 
 class Row(NamedTuple):
@@ -38,25 +48,38 @@ class Row(NamedTuple):
     minutes: float
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--kills", type=int, default=100)
-    arguments.add_argument("--requests", type=int, default=10_000)
-    arguments.add_argument("--impressions", type=int, default=1_000_000)
-    arguments.add_argument("--out", type=Path, default=Path("results/soak.json"))
-    chosen = arguments.parse_args()
-    rows: list[Row] = []
-    for kind, attempt in attempts(chosen.kills, chosen.requests, chosen.impressions):
-        begun = time.monotonic()
-        held, outcome = attempt()
-        rows.append(Row(kind, outcome, held, (time.monotonic() - begun) / 60))
-        print(f"{kind}: {outcome}", flush=True)
-        write(rows, chosen.out)
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--impressions", type=int, default=1_000_000)
+    parser.add_argument("--quick", action="store_true", help="as little as shows that it works")
+    parser.add_argument("--save", type=Path, help="keep the results here as well")
+    chosen = parser.parse_args(arguments)
+    if chosen.quick:
+        chosen.kills, chosen.requests, chosen.impressions = 1, 100, 2_000
+    rows = tried(attempts(chosen.kills, chosen.requests, chosen.impressions), chosen.save)
     Console().print(table(rows))
     sys.exit(int(not all(row.held for row in rows)))
 
 
-def attempts(kills: int, requests: int, impressions: int) -> Iterator[tuple[str, Callable[[], tuple[bool, str]]]]:
+def tried(what: Iterable[tuple[str, Attempt]], save: Path | None = None) -> list[Row]:
+    """All of it, one after the other: what fails or takes too long is told as such, and the rest is tried too."""
+    rows: list[Row] = []
+    for kind, attempt in what:
+        begun = time.monotonic()
+        try:
+            held, outcome = attempt()
+        except Exception as error:
+            held, outcome = False, f"{type(error).__name__}: {error}"[:200]
+        rows.append(Row(kind, outcome, held, (time.monotonic() - begun) / 60))
+        print(f"{kind}: {outcome}", flush=True)
+        for path in filter(None, (LAST_RUN, save)):
+            write(rows, path)
+    return rows
+
+
+def attempts(kills: int, requests: int, impressions: int) -> Iterator[tuple[str, Attempt]]:
     """Everything that is tried, with what it is called."""
     killed, asked = {"RANKLOOP_KILLS": str(kills)}, {"RANKLOOP_REQUESTS": str(requests)}
     for store in ("sqlite", "postgres"):
@@ -75,7 +98,7 @@ def attempts(kills: int, requests: int, impressions: int) -> Iterator[tuple[str,
 def checked(file: str, only: str = "", **environment: str) -> tuple[bool, str]:
     """Whether the tests of a file pass, and what pytest said last."""
     command = [sys.executable, "-m", "pytest", str(TESTS / file), *(["-k", only] if only else [])]
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode:
         print(done.stdout[-8000:], done.stderr[-2000:], flush=True)
     last = done.stdout.strip().rpartition("\n")[2]
@@ -94,7 +117,7 @@ def memory_over(impressions: int, steps: int = 20) -> list[float]:
     with tempfile.TemporaryDirectory() as folder, served(serve_command, Path(folder), WINDOW) as running:
         shown = 0
         while shown < impressions:
-            asyncio.run(simulate_visits(running.port, impressions // steps))
+            asyncio.run(simulate_visits(running.port, max(impressions // steps, 50)))
             shown = httpx.get(f"http://127.0.0.1:{running.port}/rankers/load").json()["counts"]["impressions"]
             found.append(megabytes(running.pid))
             print(f"{shown:,} impressions: {found[-1]:,.0f} MB", flush=True)
@@ -110,7 +133,8 @@ def table(rows: list[Row]) -> Table:
 
 def write(rows: list[Row], out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"machine": machine(), "rows": [row._asdict() for row in rows]}, indent=1))
+    found = {"id": "soak", "machine": machine(), "rows": [row._asdict() for row in rows]}
+    out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,18 @@ def on_files(files: Files, config: Any) -> Files:
     api = "\n\n".join(["# Python API", *(f"::: rankloop.{name}" for name in rankloop.__all__)])
     files.append(File.generated(config, "reference/api.md", content=api))
     files.append(File.generated(config, "reference/packages.md", content=packages()))
+    files.append(File.generated(config, "reference/index.md", content=overview()))
     return files
+
+
+def overview() -> str:
+    """Where everything with a name is described: one page per family, one of the packages."""
+    lines = [f"- [{page.capitalize()}]({page}.md): {', '.join(f'`{each.kind}`' for each in entries(category))}"
+             for page, category in PAGES.items()]  # fmt: skip
+    packages = "- [Packages](packages.md): public names of the packages behind the front door"
+    return "\n".join(
+        ["# Everything with a name", "", *lines, packages, "- [Licences](../licences.md) of what is installed"]
+    )
 
 
 def packages() -> str:

@@ -255,3 +255,15 @@ def test_scores_that_are_not_finite_are_named():
     ranker = Ranker({"kind": "3pr", "start": [10.0]}, features=["x"])
     with pytest.raises(InvalidInput, match="standardised"):
         ranker.rank({"a": {"x": 1e308}, "b": {"x": -1e308}})
+
+
+def test_a_product_without_a_price_is_not_the_cheapest_for_a_standardised_learner() -> None:
+    learner = "standardised(inner='ranking_perceptron')"
+    given = {"a": {"price": 2000.0, "stars": 3.0}, "b": {"price": 1000.0, "stars": 5.0}, "c": {"stars": 1.0}}
+    filled = given | {"c": {"price": 1500.0, "stars": 1.0}}
+    with_gap, whole = Ranker(learner, features=["price", "stars"]), Ranker(learner, features=["price", "stars"])
+    shown = with_gap.rank(given)
+    assert shown.missing == 1
+    np.testing.assert_array_equal(shown.features, whole.rank(filled).features)
+    assert Ranker("ranking_perceptron", features=["price", "stars"]).rank(given).features[2, 0] == 0.0
+    assert with_gap.rank({"a": {}, "b": {"stars": 2.0}}).features.tolist() == [[0.0, 2.0], [0.0, 2.0]]

@@ -17,7 +17,7 @@ import msgspec
 from rankloop.core.files import atomic_write
 from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.papers.record import Record, finished_records, summary_json
-from rankloop.experiments.report.html import counts_text, duration
+from rankloop.experiments.report.html import duration, told_apart
 
 KEPT = Path(__file__).parent / "summary.json"
 MARK = "<!-- reproductions -->"
@@ -47,11 +47,11 @@ def shown(path: Path) -> str:
 def _table(records: Sequence[Record]) -> list[str]:
     head = ["| experiment | what it shows | claims | data | time |", "|---|---|---|---|---|"]
     rows = [
-        f"| `{record.id}` | {_cell(record.title)} | {counts_text(_verdicts(record))} | {_cell(record.data) or '–'} "
-        f"| {duration(record.seconds)}{' (quick)' if record.quick else ''} |"
+        f"| `{record.id}` | {_cell(record.title)} | {told_apart(_verdicts(record))} | {_cell(record.data) or '–'} "
+        f"| {duration(record.seconds)}{' (quick)' if record.quick else ''}{_asked(record)} |"
         for record in records
     ]
-    whole = counts_text(verdict for record in records for verdict in _verdicts(record))
+    whole = told_apart(verdict for record in records for verdict in _verdicts(record))
     versions = ", ".join(sorted({record.version for record in records}))
     seconds = duration(sum(record.seconds for record in records))
     return [*head, *rows, "", f"Together: {whole}; {seconds} of computing, rankloop {versions}."]
@@ -67,6 +67,11 @@ def _impossible(records: Sequence[Record]) -> Iterable[str]:
 
 def _verdicts(record: Record) -> list[Verdict]:
     return [Verdict(*msgspec.structs.astuple(claim)) for claim in record.claims]
+
+
+def _asked(record: Record) -> str:
+    """What was asked for otherwise than the experiment has it."""
+    return f" ({_cell(record.options)})" if record.options else ""
 
 
 def _cell(text: str) -> str:

@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PAGES = (HERE.parent / "learners" / "clicks.md", HERE.parent / "guides" / "search-your-documents.md")
+PAGES = (
+    HERE.parent / "learners" / "clicks.md",
+    HERE.parent / "guides" / "search-your-documents.md",
+    HERE.parent / "service.md",
+)
 RESULT = re.compile(r"(<!-- result: (\S+) -->\n)(.*?)(<!-- end of result -->)", re.DOTALL)
 DIFFERENCE = re.compile(r"difference (\S+), 95 % interval (\S+) to (\S+?)(?: |,|$)")
 WORLDS = ("web search, simulated", "MQ2007", "20 Newsgroups", "Reuters")
@@ -140,6 +144,35 @@ def search() -> str:
     return "\n\n".join(parts)
 
 
+def load() -> str:
+    """What a call costs, and what was promised."""
+    found = kept("load")
+    calls = [row for row in found["rows"] if "cpu" in row]
+    rows = [
+        [row["server"], row["calls"], f"{row['rate']:,.0f}", ms(row["p50"]), ms(row["p99"]), us(row["cpu"])]
+        for row in calls
+    ]
+    facts = ", ".join(f"{name} {value}" for name, value in found["machine"].items())
+    told = f"{facts}; the load of the machine was {found['busy']:.1f} at most."
+    costs = table(["server", "calls", "per second", "p50", "p99", "processor time"], rows)
+    goals = ([goal["what"], goal["wanted"], goal["here"], goal["verdict"]] for goal in found["goals"])
+    return "\n\n".join((told, costs, table(["what", "goal", "here", ""], goals)))
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms"
+
+
+def us(seconds: float) -> str:
+    return f"{seconds * 1e6:,.0f} µs"
+
+
+def soak() -> str:
+    """What was tried for long, and how it ended."""
+    rows = ([row["kind"], row["outcome"], f"{row['minutes']:.1f}"] for row in kept("soak")["rows"])
+    return table(["what was tried", "outcome", "minutes"], rows)
+
+
 def difference(because: str) -> str:
     """`+0.050 (0.044 to 0.056)` from the words of a verdict."""
     found = DIFFERENCE.search(because)
@@ -170,6 +203,8 @@ PARTS = {
     "online-rankers-after-change": (partial(qualities, "shown in the tenth after the change"), ("online-rankers",)),
     "coactive-claims": (claims, FIGURES),
     "coactive-study": (study, STUDY),
+    "load": (load, ("load",)),
+    "soak": (soak, ("soak",)),
     "search-box": (search, ("search-cranfield", "search-study")),
 }
 

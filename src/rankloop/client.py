@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
+import msgspec
 import numpy as np
 
-from rankloop.core.adapter import Id
+from rankloop.core.adapter import Id, plain_ids
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.files import atomic_write
 from rankloop.core.types import Decision
@@ -35,6 +37,7 @@ Row = Mapping[str, Any]  # values by name
 Features = Sequence[float] | Row
 Context = Sequence[float] | Row  # numbers, or columns by name
 Items = Mapping[Id, Features] | Sequence[Mapping[str, Any]]
+JSON, MSGPACK = "json", "msgpack"
 AGAIN = (429, 502, 503, 504, 507)
 LOST = (httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError)
 FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0  # seconds before a call is sent again
@@ -78,11 +81,12 @@ class Request:
     body: Any = None
     key: str | None = None
     query: Mapping[str, str] | None = None
+    media: str = "application/octet-stream"  # of a body that is bytes
 
     def arguments(self) -> dict[str, Any]:
         headers, content = {"Idempotency-Key": self.key} if self.key else {}, self.body
         if isinstance(content, bytes):
-            headers["Content-Type"] = "application/octet-stream"
+            headers["Content-Type"] = self.media
         elif content is not None:
             headers["Content-Type"] = "application/json"
             content = json.dumps(content, ensure_ascii=False, allow_nan=False, default=plain_value).encode()
@@ -95,12 +99,35 @@ class Request:
         }
 
 
-def rank_request(path: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any]) -> Request:
+def rank_request(
+    path: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any], wire: str = JSON
+) -> Request:
     """Ranking draws, so a repeated request carries a key by which the service knows it again."""
+    packed = packed_items(items) if wire == MSGPACK else None
+    if packed is not None:
+        asker = dict(context) if isinstance(context, Mapping) else [float(number) for number in context]
+        body = packed | {"query_id": query_id, "context": asker, **more}
+        content = msgspec.msgpack.encode(body, enc_hook=plain_value)
+        return Request("POST", f"{path}/rank", content, secrets.token_hex(16), media="application/msgpack")
     listed = [{"id": id, "features": row} for id, row in items.items()] if isinstance(items, Mapping) else list(items)
     asker = dict(context) if isinstance(context, Mapping) else list(context)
     body = {"items": listed, "query_id": query_id, "context": asker, **more}
     return Request("POST", f"{path}/rank", body, secrets.token_hex(16))
+
+
+def packed_items(items: Items) -> dict[str, Any] | None:
+    """Ids, and their features as the bytes of one array; None where features are not lists of as many numbers each."""
+    if not isinstance(items, Mapping) or any(isinstance(row, Mapping | str) for row in items.values()):
+        return None
+    try:
+        rows = np.array(list(items.values()))
+    except ValueError:
+        return None
+    if rows.ndim != 2 or not rows.size or rows.dtype.kind not in "iuf":
+        return None
+    dtype = "float32" if rows.dtype == np.float32 else "float64"
+    content = rows.astype(np.dtype(dtype).newbyteorder("<")).tobytes()
+    return {"ids": plain_ids(items), "features": content, "dtype": dtype}
 
 
 def feedback_request(path: str, shown: Impression | str, final: bool, given: Mapping[str, Any]) -> Request:
@@ -138,6 +165,10 @@ def upload_request(name: str, path: str | os.PathLike[str]) -> Request:
 
 def experiment_request(name: str, a: Mapping[str, Any], b: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
     return Request("PUT", path_of(name, True), {"a": dict(a), "b": dict(b), **more})
+
+
+def erase_request(user: str, relearn: bool) -> Request:
+    return Request("DELETE", f"/users/{quote(user, safe='')}", query={"relearn": "true"} if relearn else None)
 
 
 def path_of(name: str, experiment: bool) -> str:
@@ -216,14 +247,29 @@ def settings_of(address: str, key: str, timeout: float, patience: float) -> dict
     return {"base_url": address, "headers": headers, "timeout": timeout}
 
 
+def checked_wire(wire: str) -> str:
+    if wire not in (JSON, MSGPACK):
+        raise InvalidInput(f"wire is {JSON!r} or {MSGPACK!r}, got {wire!r:.60}")
+    return wire
+
+
 class Client:
-    """Waits for each answer; a call that gets none is sent again for `patience` seconds, then `Unreachable`."""
+    """Waits for each answer; a call that gets none is sent again for `patience` seconds, then `Unreachable`.
+
+    With `wire="msgpack"` the features of items that are lists of numbers, or rows of an array, are sent as bytes.
+    """
 
     def __init__(
-        self, address: str = ADDRESS, *, key: str = "", timeout: float = 10.0, patience: float = PATIENCE
+        self,
+        address: str = ADDRESS,
+        *,
+        key: str = "",
+        timeout: float = 10.0,
+        patience: float = PATIENCE,
+        wire: str = JSON,
     ) -> None:
         self._http = httpx.Client(**settings_of(address, key, timeout, patience))
-        self._address, self._patience = address, patience
+        self._address, self._patience, self._wire = address, patience, checked_wire(wire)
 
     def __enter__(self) -> "Client":
         return self
@@ -294,7 +340,9 @@ class Client:
         **more: Any,
     ) -> Impression:
         """The order to show; with `experiment`, the mixed list of the experiment of that name."""
-        return impression_of(self.send(rank_request(path_of(name, experiment), items, query_id, context, more)))
+        return impression_of(
+            self.send(rank_request(path_of(name, experiment), items, query_id, context, more, self._wire))
+        )
 
     def feedback(
         self, name: str, shown: Impression | str, *, final: bool = False, experiment: bool = False, **given: Any
@@ -305,6 +353,10 @@ class Client:
     def ranker(self, name: str) -> dict[str, Any]:
         """Spec, state number, counts and health."""
         return dict(self.send(Request("GET", path_of(name, False))))
+
+    def erase_user(self, user: str, *, relearn: bool = False) -> dict[str, Any]:
+        """Erase a person's events everywhere; what they taught stays as weights, or with `relearn` goes too."""
+        return dict(self.send(erase_request(user, relearn)))
 
     def create_experiment(
         self, name: str, *, a: Mapping[str, Any], b: Mapping[str, Any], **more: Any
@@ -336,10 +388,16 @@ class AsyncClient:
     """The same, to be awaited."""
 
     def __init__(
-        self, address: str = ADDRESS, *, key: str = "", timeout: float = 10.0, patience: float = PATIENCE
+        self,
+        address: str = ADDRESS,
+        *,
+        key: str = "",
+        timeout: float = 10.0,
+        patience: float = PATIENCE,
+        wire: str = JSON,
     ) -> None:
         self._http = httpx.AsyncClient(**settings_of(address, key, timeout, patience))
-        self._address, self._patience = address, patience
+        self._address, self._patience, self._wire = address, patience, checked_wire(wire)
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -410,7 +468,9 @@ class AsyncClient:
         **more: Any,
     ) -> Impression:
         """The order to show; with `experiment`, the mixed list of the experiment of that name."""
-        return impression_of(await self.send(rank_request(path_of(name, experiment), items, query_id, context, more)))
+        return impression_of(
+            await self.send(rank_request(path_of(name, experiment), items, query_id, context, more, self._wire))
+        )
 
     async def feedback(
         self, name: str, shown: Impression | str, *, final: bool = False, experiment: bool = False, **given: Any
@@ -421,6 +481,10 @@ class AsyncClient:
     async def ranker(self, name: str) -> dict[str, Any]:
         """Spec, state number, counts and health."""
         return dict(await self.send(Request("GET", path_of(name, False))))
+
+    async def erase_user(self, user: str, *, relearn: bool = False) -> dict[str, Any]:
+        """Erase a person's events everywhere; what they taught stays as weights, or with `relearn` goes too."""
+        return dict(await self.send(erase_request(user, relearn)))
 
     async def create_experiment(
         self, name: str, *, a: Mapping[str, Any], b: Mapping[str, Any], **more: Any

@@ -139,7 +139,9 @@ class Ranker:
         self.features = list(names) or [f"feature_{i}" for i in range(problem.n_features)]
         columns, key = tuple(self.context), lambda id: id
         shape = tuple(self.features), len(self.features), tuple(self.items), problem.n_context
-        self.adapter = Adapter(*shape, columns, encoding, key, encoder)
+        self.adapter = Adapter(
+            *shape, columns, encoding, key, encoder, from_layers(session.learner, "fills_gaps", False)
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, whole or not at all."""
@@ -160,7 +162,8 @@ class Ranker:
 
         `candidates` is `{id: {feature: value}}`, a list of dicts with an `id` each, an array of one row per item (with
         `ids`), or a DataFrame whose index or `id` column names the items; nothing at all for a fixed set. A feature
-        that is not given counts as 0; one that nobody announced is refused. A policy that was trained on a log takes
+        that is not given counts as 0, and for a `standardised` learner as the mean of what the other candidates have;
+        one that nobody announced is refused. A policy that was trained on a log takes
         the `context` as the columns of the log have it, {"age": 41, "job": "student"}. With a schema values are of the
         kinds that it says, and what is not given is missing; `at` is when this is asked, in seconds since 1970.
         """
@@ -170,7 +173,8 @@ class Ranker:
             return self._shown(self.adapter.query(ids, rows, context, query, at=time.time() if at is None else at))
         empty = Candidates([], np.empty((0, len(self.features))))
         table = empty if candidates is None else candidates_of(candidates, self.features, ids)
-        return self._shown(self.adapter.query(table.ids, table.features, context, query), table.missing)
+        table = table.with_means() if self.adapter.fills and table.absent else table
+        return self._shown(self.adapter.query(table.ids, table.features, context, query), len(table.absent))
 
     def _shown(self, request: QueryRequest, missing: int = 0) -> Impression:
         query = request.query

@@ -15,7 +15,7 @@ from rankloop.batch.folds import everything, read_folds
 from rankloop.batch.risks.base import risk_of
 from rankloop.batch.validation import cross_validate, mean_measure, validation_curve
 from rankloop.cli.app import app
-from rankloop.cli.main import _import_commands
+from rankloop.cli.main import import_commands
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.data.folder import absence_notice, data_folder
@@ -107,7 +107,7 @@ def test_of_a_loss_the_least_is_chosen(tmp_path: Path, measure: str):
 
 
 def run(*arguments: str, command: str = "train"):
-    _import_commands()
+    import_commands()
     return CliRunner().invoke(app, [command, *arguments], catch_exceptions=True)
 
 

@@ -9,7 +9,10 @@ import pytest
 from benchmarks import bench_shop, shop_peers
 from benchmarks.bench_shop import GRIDS, SIDES, encoded, played
 from benchmarks.environment import DISTRIBUTIONS, installed
-from benchmarks.shop import (
+
+from rankloop.experiments.shop import players
+from rankloop.experiments.shop.columns import LETTERS, Kept, as_text, columns, tents
+from rankloop.experiments.shop.world import (
     BASE,
     CHEAP,
     CHURN_VISITS,
@@ -36,7 +39,6 @@ from benchmarks.shop import (
     Shop,
     Visit,
 )
-from benchmarks.shop_columns import LETTERS, Kept, as_text, columns, tents
 
 
 def few(seed=7, n=30, **options):
@@ -240,7 +242,7 @@ def test_a_side_that_learns_gets_more_clicks_than_a_random_order(name):
         pytest.skip(f"{side.peer} is not installed")
     visits = few(n=600)
     found = played(side.make(0), visits)
-    blind = played(shop_peers.RandomOrder(0), visits)
+    blind = played(players.RandomOrder(0), visits)
     assert found.clicks[-300:].mean() > 1.15 * blind.clicks[-300:].mean()
     assert found.summary()["all"] == pytest.approx(found.clicks.mean(), abs=1e-6)
 
@@ -257,7 +259,7 @@ def test_trees_are_grown_every_night():
 
 
 def test_popularity_is_a_smoothed_click_rate():
-    arm = shop_peers.Popularity(0, prior=2.0)
+    arm = players.Popularity(0, prior=2.0)
     rows = [{"sku": str(i)} for i in range(12)]
     order = arm.rank(rows, {})
     assert order == list(range(12))

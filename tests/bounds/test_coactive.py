@@ -47,12 +47,15 @@ def test_formulas():
     assert pytest.approx(1 - 1 / math.log2(3)) == FIRST_DROP
     assert preference_perceptron_regret(T, R, W, A, XI) == pytest.approx(0.1 / 0.5 + 2 * 3 * 2 / (0.5 * 20))
     assert perturbed_regret(T, R, W, A, XI, affirmativeness=4.0) == pytest.approx(0.2 + math.sqrt(44) * 2 / 10)
-    assert approximate_regret(T, R, W, A, beta=0.5) == pytest.approx(0.5 * 6 / 0.5 + math.sqrt(2 * 3.75) * 6 / 10)
+    transient = math.sqrt(2 * 3.75) * 6 / 10
+    assert approximate_regret(T, R, W, A, XI, beta=0.5) == pytest.approx(0.2 + 0.5 * 6 / 0.5 + transient)
     beta = 0.5 * (1 - 1 / math.log2(3))
-    assert three_pr_regret(T, R, W, A, swap=0.5) == pytest.approx(approximate_regret(T, R, W, A, beta=beta))
-    inner = 4 * 9 + 2 * 1.0
-    outer = inner + 2 * (1 - 1 / math.log2(3)) * 3 * math.sqrt(inner / 400)
-    assert dynamic_regret(T, R, W, A, budget=1.0) == pytest.approx(math.sqrt(outer) * 2 / 10)
+    assert three_pr_regret(T, R, W, A, XI, swap=0.5) == pytest.approx(approximate_regret(T, R, W, A, XI, beta=beta))
+    inner = 4 * 9 + 2 * 5.0
+    for change, non_negative in ((1 - 1 / math.log2(3), True), (2.0, False)):
+        outer = inner + 2 * change * 3 * math.sqrt(inner / 400)
+        found = dynamic_regret(T, R, W, A, XI, budget=5.0, non_negative=non_negative)
+        assert found == pytest.approx(0.2 + math.sqrt(outer) * 2 / 10)
 
 
 def test_no_perturbation_recovers_theorem_1():
@@ -238,6 +241,7 @@ def test_impossible_arguments_are_refused():
         lambda: preference_perceptron_regret(T, R, W, 0.0),
         lambda: three_pr_regret(T, R, W, A, swap=2.0),
         lambda: dynamic_regret(T, R, W, A, budget=-1.0),
+        lambda: dynamic_regret(0, R, W, A, budget=2.0),
         lambda: approximate_regret(T, R, W, A, beta=1.5),
     ):
         with pytest.raises(InvalidInput):

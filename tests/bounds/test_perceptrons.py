@@ -102,9 +102,11 @@ def test_bounds_with_a_comparator_that_is_not_perfect():
     assert perceptron_mistakes(2.0, 3.0, 4.0) == pytest.approx(4 + 6 * 2 + 36)
     assert max_pair_perceptron_loss(2.0, 3.0, 4.0) == pytest.approx(4 + 2 * 2 * 3 * 2 + 4 * 4 * 9)
     weights = SlamWeights(5, 2.0, 0.1)
-    printed = ranking_perceptron_loss(1.0, 1.0, weights, 4.0, tight=False)
-    assert printed == pytest.approx(4 + math.sqrt(4 * 5 * 2) * 2 + 4 * 5 * 2)
-    assert ranking_perceptron_loss(1.0, 1.0, weights, 4.0) == pytest.approx(4 + math.sqrt(40) * 2 + 40)
+    printed = ranking_perceptron_loss(3.0, 2.0, weights, 4.0, tight=False)
+    constant = 4 * 2**2 * 5 * 2
+    assert printed == pytest.approx(4 + 3 * math.sqrt(constant * 4) + constant * 9)
+    tight = 4 * 2**2 / 0.1
+    assert ranking_perceptron_loss(3.0, 2.0, weights, 4.0) == pytest.approx(4 + 3 * math.sqrt(tight * 4) + tight * 9)
     with pytest.raises(InvalidInput):
         perceptron_mistakes(-1.0, 1.0)
 

@@ -8,6 +8,7 @@ import pytest
 
 from rankloop.bounds.topk_regret import (
     best_in_hindsight,
+    explored_value,
     second_moment,
     surrogate_regret,
     topk_gradient_regret,
@@ -38,8 +39,11 @@ def squared_norms(surrogate, depth, features, weights, grades, gamma):
     return total
 
 
-@pytest.mark.parametrize(("name", "depth"), [("squared", 1), ("kl", 1), ("rank_svm", 2)])
-def test_the_second_moment_is_bounded(name, depth):
+@pytest.mark.parametrize(
+    ("spec", "depth"), [("squared", 1), ("squared(divided='grade')", 1), ("kl", 1), ("rank_svm", 2)]
+)
+def test_the_second_moment_is_bounded(spec, depth):
+    name = spec.partition("(")[0]
     rng = np.random.default_rng(2)
     for _ in range(20):
         features, gamma = rng.normal(size=(N_ITEMS, N_FEATURES)), rng.uniform(0.05, 0.5)
@@ -48,7 +52,7 @@ def test_the_second_moment_is_bounded(name, depth):
             rng.integers(0, 4, N_ITEMS).astype(float),
         )
         longest, radius = np.linalg.norm(features, axis=1).max(), np.linalg.norm(weights)
-        moment = squared_norms(build(name, "surrogate"), depth, features, weights, grades, gamma)
+        moment = squared_norms(build(spec, "surrogate"), depth, features, weights, grades, gamma)
         assert moment <= second_moment(name, N_ITEMS, longest, radius, 3.0) / gamma
 
 
@@ -88,12 +92,14 @@ def test_the_best_in_hindsight_beats_every_other_point_of_the_ball(name):
         assert sum(surrogate.value_and_grad(X @ other, r)[0] for X, r in queries) >= least - 1e-3 * least
 
 
-def test_measured_regret_stays_below_theorem_30():
-    stream, radius, horizon = build("linear_gaussian(n_items=3, n_features=3, n_queries=40)"), 1.0, 2000
+@pytest.mark.parametrize("spec", ["squared", "squared(divided='grade')"])
+def test_measured_regret_stays_below_theorem_30(spec):
+    stream, radius, horizon = build("linear_gaussian(n_items=3, n_features=3, n_queries=40)"), 0.8, 1000
     longest, highest = 5.0, 4.0
     moment = second_moment("squared", 3, longest, radius, highest)
     promise = topk_gradient_regret(horizon, radius, moment, largest_loss=3 * highest**2)
     learner = TopKGradient(
+        surrogate=spec,
         floor=0.0,
         exploration=promise.exploration,
         exploration_decay=0.0,
@@ -102,19 +108,42 @@ def test_measured_regret_stays_below_theorem_30():
         radius=radius,
     )
     rounds = [
-        (round.query.features, round.relevance, round.state.weights)
+        (round.query.features, round.relevance, round.state.weights, round.decision.receipt.exploration)
         for round in play(learner, stream, TopK(depth=1), horizon=horizon, seed=1)
     ]
-    assert max(np.linalg.norm(features, axis=1).max() for features, _, _ in rounds) <= longest
-    assert 0 < surrogate_regret(learner.surrogate, rounds, radius) <= promise.regret
+    assert max(np.linalg.norm(features, axis=1).max() for features, *_ in rounds) <= longest
+    without = surrogate_regret(learner.surrogate, [round[:3] for round in rounds], radius)
+    explored = surrogate_regret(learner.surrogate, rounds, radius)
+    assert explored != without
+    assert 0 < explored <= promise.regret
+
+
+@pytest.mark.parametrize("name", ["squared", "kl", "rank_svm"])
+def test_what_random_scores_cost_on_average(name):
+    surrogate, relevance = build(name, "surrogate"), np.array([2.0, 0.0, 1.0])
+    nodes = (np.arange(20) + 0.5) / 20  # midpoints of a grid over the cube
+    values = [surrogate.value_and_grad(np.array(scores), relevance)[0] for scores in product(nodes, repeat=3)]
+    assert np.mean(values) == pytest.approx(explored_value(surrogate, relevance), rel=1e-3)
+
+
+def test_explored_rounds_are_counted_by_their_probability():
+    surrogate, rng = build("squared", "surrogate"), np.random.default_rng(7)
+    rounds = [(rng.normal(size=(4, 2)), rng.integers(0, 3, 4).astype(float), rng.normal(size=2)) for _ in range(6)]
+    plain = surrogate_regret(surrogate, rounds, 0.6)
+    values = [surrogate.value_and_grad(x @ w, r)[0] for x, r, w in rounds]
+    extra = sum(0.3 * (np.sum(1 / 3 - r + r**2) - value) for value, (_, r, _) in zip(values, rounds))
+    explored = surrogate_regret(surrogate, [(*round, 0.3) for round in rounds], 0.6)
+    assert explored == pytest.approx(plain + extra)
+    with pytest.raises(InvalidInput, match="random scores"):
+        surrogate_regret(build("list_net", "surrogate"), [(*round, 0.3) for round in rounds], 0.6)
 
 
 def test_the_regret_of_the_best_weights_is_zero():
     rng = np.random.default_rng(5)
     queries = [(rng.normal(size=(4, 2)), rng.integers(0, 3, 4).astype(float)) for _ in range(10)]
     surrogate = build("squared", "surrogate")
-    best, _ = best_in_hindsight(surrogate, queries, 1.0)
-    assert surrogate_regret(surrogate, [(x, r, best) for x, r in queries], 1.0) == pytest.approx(0.0, abs=1e-9)
+    best, _ = best_in_hindsight(surrogate, queries, 0.7)
+    assert surrogate_regret(surrogate, [(x, r, best) for x, r in queries], 0.7) == pytest.approx(0.0, abs=1e-9)
 
 
 RELEVANCES = np.array(

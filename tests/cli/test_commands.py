@@ -16,13 +16,13 @@ import typer
 
 from rankloop.cli.app import app
 from rankloop.cli.help import as_called, program
-from rankloop.cli.main import _import_commands, main
+from rankloop.cli.main import import_commands, main
 from rankloop.core.errors import NotFound
 from rankloop.experiments.papers.registry import Reproduction, Setting, everything
 from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.store import LINES, read_runs
 
-_import_commands()
+import_commands()
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)  # type: ignore[union-attr]
 SPEC = """
 stream = { kind = "flipped_relevance", n_items = 4, n_relevant = 2 }

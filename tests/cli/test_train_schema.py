@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from tests.service.cases import Location, running
+from tests.service.shop import NAMED, products, visit
 
 from rankloop import Ranker
 from rankloop.cli import main
@@ -144,7 +146,8 @@ def test_evaluate_judges_by_a_table_of_lists(shop: Path, capsys: pytest.CaptureF
     assert found["value"] == pytest.approx(by_hand)
     text = later.read_text().replace("propensity", "score")
     later.write_text(text)
-    assert "no column with the probability of each list" in refused(capsys, "evaluate", model, "--log", later)
+    by_lists = "evaluate", model, "--log", later, "--estimator", "snips"
+    assert "no column with the probability of each list" in refused(capsys, *by_lists)
     err = refused(capsys, "evaluate", model, "--log", later, "--column", "propensity=score", "--method", "cascade_ips")
     assert "cascade_ips needs those of places" in err
     (shop / "test.txt").write_text("1 qid:1 1:0.5\n")
@@ -168,3 +171,53 @@ def _ips(model: Path, log: Path) -> float:
         log_prob = ranker.session.log_prob(request.query, list(range(len(cells))))
         total += sum(int(one["click"]) for one in cells) * math.exp(log_prob) * 24
     return total / len(lists)
+
+
+def test_the_batch_solver_reaches_the_optimum_of_a_loss(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = "train", "--log", shop / "shop.csv", "--schema", shop / "shop.toml", "--out", shop / "out"
+    given = *given, "--solver", "batch", "--regularisation", "0.1,0.01"
+    answer = json.loads(ran(capsys, *given, "--loss", "click_regression", "--json")[0])
+    assert set(answer["held_out"]) == {"0", "0.1", "0.01"}
+    assert answer["held_out"][f"{answer['regularisation']:g}"] > answer["held_out"]["0"]
+    assert 0 <= answer["gap"] <= 1e-4
+    assert (answer["lists"], answer["loss"]) == (150, "click_regression")
+    assert Ranker.load(answer["model"]).schema.to_plain() == answer["schema"]
+    text, notes = ran(capsys, *given)
+    assert "150 lists; features: sku, price, brand, title; context: query, segment; " in text
+    assert "chosen: 0." in text
+    assert notes == ""
+    later = write_log(shop / "later.csv", 100, seed=1)
+    judged = ran(capsys, "evaluate", answer["model"], "--log", later, "--json")[0]
+    assert json.loads(judged)["n_rows"] == 100
+    for arguments, message in (
+        (["--passes", "2"], "--passes is for --solver online"),
+        (["--loss", "ordinary"], "no loss 'ordinary'; did you mean 'ordinal'?"),
+        (["--solver", "both"], "--solver 'both' must be online or batch"),
+        (["--ranker", "shop"], "--ranker is for the log of a service"),
+    ):
+        assert message in refused(capsys, *given, *arguments)
+
+
+def test_the_folder_of_a_service_teaches_as_its_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a schema and with plain numbers, by both solvers."""
+    location, people = Location(tmp_path / "data"), random.Random(0)
+    plain = {"learner": "fair_pairs", "problem": {"feature_names": ["price"], "shown": 3}}
+    with running(location) as client:
+        client.put("/rankers/shop", json=NAMED)
+        client.put("/rankers/plain", json=plain)
+        for _ in range(12):
+            visit(client, items=people.sample(products(), 6))
+        for _ in range(12):
+            items = [{"id": f"i{i}", "features": [people.random()]} for i in people.sample(range(5), 4)]
+            visit(client, "plain", items=items, context=[])
+        for name in ("shop", "plain"):
+            (tmp_path / f"{name}.parquet").write_bytes(client.get(f"/log/{name}.parquet").content)
+    for name, more in (("shop", ["--passes", "1"]), ("shop", ["--solver", "batch"]), ("plain", [])):
+        rest = *more, "--out", tmp_path / "out", "--position-bias", "1,1,1,1,1,1", "--json"
+        answers = [
+            json.loads(ran(capsys, "train", "--log", *log, *rest)[0])
+            for log in ((location.data, "--ranker", name), (tmp_path / f"{name}.parquet",))
+        ]
+        assert answers[0] == answers[1]
+    assert "the rankers plain, shop: say which one" in refused(capsys, "train", "--log", location.data)
+    assert "there is no log" in refused(capsys, "train", "--log", tmp_path / "out")

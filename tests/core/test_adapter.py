@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.service.cases import Location, running
 
@@ -11,6 +12,7 @@ from rankloop import Ranker
 from rankloop.bandits.saved_policy import load_policy, save_policy
 from rankloop.bandits.train import train_policy
 from rankloop.client import Client, Refused
+from rankloop.core import adapter
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import LogTable
 from rankloop.service.log.replay import replayed
@@ -82,3 +84,25 @@ def test_a_context_by_names_is_part_of_the_problem(location: Location) -> None:
                 client.create("other", learner="auc_policy", problem=problem | {"context": context | changed})
         with pytest.raises(Refused, match="but the context makes 4 numbers"):
             client.create("other", learner="auc_policy", problem=problem | {"n_context": 3})
+
+
+def test_many_rows_become_an_array_as_few_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    listed = [[int(number) if number > 1 else float(number) for number in row] for row in rng.normal(size=(57, 3))]
+    ids: list[adapter.Id] = list(range(57))
+    names = ("x", "y", "z")
+    whole = adapter.feature_rows(ids, listed, names, 3)
+    by_name = adapter.feature_rows(ids, [dict(zip(names, row)) for row in listed], names, 3)
+    monkeypatch.setattr(adapter, "MAX_STEP", 10)  # three rows in a step
+    in_steps = adapter.feature_rows(ids, listed, names, 3)
+    for each in (by_name, in_steps):
+        assert each.features.tobytes() == whole.features.tobytes() == np.array(listed, dtype=np.float64).tobytes()
+    with pytest.raises(InvalidInput, match="item 56 has 2 features, this ranker has 3"):
+        adapter.feature_rows(ids, [*listed[:-1], [1.0, 2.0]], names, 3)
+    with pytest.raises(InvalidInput, match=r"item 56: y \(feature 1\) must be a finite number"):
+        adapter.feature_rows(ids, [*listed[:-1], [1.0, np.inf, 2.0]], names, 3)
+
+
+@pytest.mark.parametrize("ids", [[], ["a"], ["a" * 256], ["a" * 257], ["a", 1], [2**64 - 1], [2**64], ["a", 2**64]])
+def test_ids_are_valid_together_if_each_is(ids: list[adapter.Id]) -> None:
+    assert adapter.are_valid_ids(ids) == all(map(adapter.is_valid_id, ids))

@@ -235,3 +235,10 @@ def test_the_catalogue_has_every_kind_with_its_parameters():
     inner = next(entry for entry in found["learners"] if entry["kind"] == "explore_at_most")["parameters"][0]
     assert inner["name"] == "inner"
     assert "default" not in inner
+
+
+def test_the_words_of_python_are_understood_in_a_spec_but_not_in_its_texts() -> None:
+    assert parse_spec("newton_pairs(diagonal=True, alarm=2.0)") == parse_spec("newton_pairs(diagonal=true, alarm=2.0)")
+    assert parse_spec("x(a=[False, true], b=\"True\", c='False')") == {
+        "kind": "x", "a": [False, True], "b": "True", "c": "False",
+    }  # fmt: skip

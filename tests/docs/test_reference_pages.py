@@ -26,7 +26,8 @@ def hooks():
 def test_every_family_has_a_page_in_the_navigation(hooks):
     assert set(hooks.PAGES.values()) == set(categories())
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert all(f"reference/{page}.md" in navigation for page in (*hooks.PAGES, "api", "packages"))
+    assert all(f"reference/{page}.md" in navigation for page in ("index", "api"))
+    assert all(f"]({page}.md)" in hooks.overview() for page in (*hooks.PAGES, "packages"))
 
 
 def test_every_package_with_public_names_is_referred_to(hooks):
@@ -43,7 +44,8 @@ def test_every_package_with_public_names_is_referred_to(hooks):
         assert all(f"::: rankloop.{name}.{member}\n" in page for member in import_module(f"rankloop.{name}").__all__)
 
 
-def test_every_page_of_the_documentation_is_in_the_navigation():
+def test_every_page_of_the_documentation_is_in_the_navigation_or_one_step_behind_it(hooks):
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
-    assert [page for page in pages if page not in navigation] == []
+    behind = (ROOT / "docs" / "theory" / "index.md").read_text(encoding="utf-8") + hooks.overview()
+    pages = [path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")]
+    assert [page for page in pages if page.as_posix() not in navigation and f"{page.name})" not in behind] == []

@@ -111,6 +111,20 @@ def test_sections_without_results_stay(here):
     assert twice == update.filled(page.format("online-rankers-qualities"))
 
 
+def test_what_a_call_costs_is_told_with_what_was_promised(here):
+    row = {"server": "SQLite, 1 worker", "calls": "rank", "rate": 1234.5, "p50": 0.0012, "p99": 0.0034, "cpu": 456e-6}
+    goal = {"what": "rank", "wanted": "≤ 1.5 × bare", "here": "1.40 ×", "verdict": "held"}
+    update.keep([{"id": "load", "machine": {"cores": "2"}, "busy": 1.25, "rows": [row], "goals": [goal]}])
+    assert update.load().split("\n\n") == [
+        "cores 2; the load of the machine was 1.2 at most.",
+        "| server | calls | per second | p50 | p99 | processor time |\n| --- | --- | --- | --- | --- | --- |\n"
+        "| SQLite, 1 worker | rank | 1,234 | 1.2 ms | 3.4 ms | 456 µs |",
+        "| what | goal | here |  |\n| --- | --- | --- | --- |\n| rank | ≤ 1.5 × bare | 1.40 × | held |",
+    ]
+    update.keep([{"id": "soak", "rows": [{"kind": "kills", "outcome": "3 passed", "held": True, "minutes": 1.26}]}])
+    assert update.soak().splitlines()[2:] == ["| kills | 3 passed | 1.3 |"]
+
+
 def test_negative_differences_have_a_minus():
     assert update.difference("difference −0.0503, 95 % interval −0.0600 to −0.0400 over 10 seeds") == (
         "−0.050 (−0.060 to −0.040)"

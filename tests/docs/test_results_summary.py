@@ -28,12 +28,13 @@ def summary(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_finished_experiments_are_kept_and_shown(summary: ModuleType, tmp_path: Path) -> None:
     claims = (ClaimRecord("A.", "holds", "1 against 0"), REFUTED)
-    write_record(tmp_path / "r" / "a", Record(id="a", title="A | B", seconds=61.25, data="simulated", claims=claims))
+    record = Record(id="a", title="A | B", seconds=61.25, data="simulated", options="rounds 10", claims=claims)
+    write_record(tmp_path / "r" / "a", record)
     write_record(tmp_path / "r" / "b", Record(id="b", title="B", seconds=1.0, finished=False))
     kept = tmp_path / "summary.json"
     summary.main([str(tmp_path / "r"), "--out", str(kept)])
     text = summary.shown(kept)
-    assert "| `a` | A \\| B | 1 hold, 1 cannot hold as printed | simulated | 61.2 s |" in text
+    assert "| `a` | A \\| B | 1 cannot hold as printed; our own: 1 hold | simulated | 61.2 s (rounds 10) |" in text
     assert "- **It is so.** (section 4: 9.36). It recovers sooner. Here: at most 6.6. (`a`)" in text
     assert "`b`" not in text
 

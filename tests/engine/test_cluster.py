@@ -15,23 +15,38 @@ import pytest
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "rankloop[cluster]"')
 
+from tests.click_logs.test_schema_train import SCHEMA, logged  # noqa: E402
+from tests.engine.test_pieces import summed  # noqa: E402
+
 from rankloop.batch.risks.base import risk_of  # noqa: E402
 from rankloop.batch.solution_path import Settings, fit_path  # noqa: E402
+from rankloop.click_logs.schema_train import train_with_schema  # noqa: E402
 from rankloop.core.errors import InvalidInput  # noqa: E402
 from rankloop.core.registry import unregister  # noqa: E402
 from rankloop.data.dataset import Dataset  # noqa: E402
 from rankloop.engine import Cluster, Here, LocalProcesses  # noqa: E402
+from rankloop.engine.pieces import over_pieces  # noqa: E402
+from rankloop.evaluation import evaluate_on_lists  # noqa: E402
 from rankloop.experiments.run.runner import run_experiment  # noqa: E402
 from rankloop.experiments.spec.load import read_spec_text  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 OUTSIDE = """
+import os, signal
+from pathlib import Path
 from rankloop import register
 from rankloop.learners.random_order import RandomOrder
 
 @register("outside_cluster")
 class Mine(RandomOrder):
-    '''A learner that no worker knows by itself.'''
+    '''A learner that no worker knows by itself, and that kills the first one which plays it.'''
+
+    def init(self, problem):
+        mark = Path(__file__).with_suffix(".died")
+        if os.getpid() != DRIVER and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().init(problem)
 """
 PARTITIONS = [np.random.default_rng(seed).normal(size=100) * 10.0**seed for seed in range(5)]
 
@@ -43,7 +58,8 @@ def two_nodes() -> Iterator[Any]:
 
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as environment:
         warnings.simplefilter("ignore")
-        environment.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # where workers find this file
+        paths = str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")
+        environment.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))  # where workers find this file
         options = {"node_ip_address": "127.0.0.1", "include_dashboard": False, "num_cpus": 2}
         nodes = Nodes(initialize_head=True, head_node_args=options)
         ray.init(address=nodes.address, _node_ip_address="127.0.0.1", log_to_driver=False)
@@ -101,10 +117,21 @@ def test_training_gives_the_same_weights_here_in_processes_and_on_the_cluster(
         assert np.array_equal(np.array(found[0]), np.array(other))
 
 
-def test_an_experiment_gives_the_same_numbers_here_and_on_the_cluster(
+def test_a_log_is_judged_alike_here_and_on_a_cluster_that_loses_a_worker(two_nodes: Any, tmp_path: Path) -> None:
+    lists = [one._replace(log_propensity=float(np.log(1 / 24))) for one in logged(600)]
+    session = train_with_schema(lists[:50], SCHEMA, passes=1).session
+    here, there = (evaluate_on_lists(session, SCHEMA, lists, "mine", engine=engine) for engine in (Here(), Cluster()))
+    assert there == here
+    mark = tmp_path / "died"
+    found = list(over_pieces(Cluster(), range(11), summed, str(mark), size=4))
+    assert mark.exists()
+    assert found == [(0, 6), (4, 22), (8, 27)]
+
+
+def test_an_experiment_gives_the_same_numbers_here_and_on_a_cluster_that_loses_a_worker(
     two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "outside_cluster.py").write_text(OUTSIDE)
+    (tmp_path / "outside_cluster.py").write_text(OUTSIDE.replace("DRIVER", str(os.getpid())))
     text = """
     imports = ["outside_cluster.py"]
     stream = "flipped_relevance"
@@ -122,5 +149,6 @@ def test_an_experiment_gives_the_same_numbers_here_and_on_the_cluster(
     monkeypatch.setattr("sys.path", sys.path[:])
     experiment = read_spec_text(text, "a test", "on-the-cluster", tmp_path)
     here, there = (run_experiment(experiment, tmp_path / type(e).__name__, e) for e in (Here(), Cluster()))
+    assert (tmp_path / "outside_cluster.died").exists()
     assert [(run.key, run.values, run.reports) for run in there] == [(run.key, run.values, run.reports) for run in here]
     unregister("outside_cluster", "learner")

@@ -135,11 +135,11 @@ def train_policy(
     """Train rankers on a random `share` of the log, up to half a million rows; for the columns see `encoding_of`."""
     encoding = encoding_of(table.pieces(), context, without, asked_for)
     if len(encoding.ads) < 2:
-        raise InvalidInput(f"{table.path.name} shows only the ad {encoding.ads[0]!r}; there is nothing to choose")
+        raise InvalidInput(f"{table.name} shows only the ad {encoding.ads[0]!r}; there is nothing to choose")
     log = training_rows(table, encoding, seed, share)
     if not (log.rewards > 0).any():
         raise InvalidInput(
-            f"{table.path.name}: none of the {len(log.ads):,} rows to learn from was rewarded; the log is too small to "
+            f"{table.name}: none of the {len(log.ads):,} rows to learn from was rewarded; the log is too small to "
             "train a policy, let alone to tell how good it is"
         )
     return TrainedPolicy(encoding, fit_rankers(log, ranker, CRITERION), log, fit_reward_model(log))
@@ -153,14 +153,14 @@ def training_rows(table: LogTable, encoding: Encoding, seed: int, share: float) 
         if sum(len(part.ads) for part in parts) >= MAX_TRAINING_ROWS:
             break
     if not parts:
-        raise InvalidInput(f"{table.path.name} has no rows")
+        raise InvalidInput(f"{table.name} has no rows")
     contexts, ads, rewards, propensities = (np.concatenate(column) for column in zip(*(part[:4] for part in parts)))
     return AdLog(contexts, ads, rewards, propensities, len(encoding.ads))
 
 
 def split_rows(table: LogTable, encoding: Encoding, seed: int, share: float) -> Iterator[tuple[AdLog, Mask]]:
     """Every piece of the log, and which of its rows are for training: the same ones in every pass."""
-    rng, where = default_rng(seed), table.path.name
+    rng, where = default_rng(seed), table.name
     for piece in table.pieces():
         training = rng.random(len(piece.reward)) < share
         # checked before rows are left out, so that a fault is named by its row in the file

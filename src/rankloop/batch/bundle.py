@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.batch.cutting_planes import BallModel, Model, RidgeModel
+from rankloop.batch.cutting_planes import WIDE, BallModel, Model, RidgeModel, WideModel
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, whole_number
@@ -86,7 +86,8 @@ def _model(start: Floats, regularisation: float, tolerance: float, l1_radius: fl
     check_positive("tolerance", tolerance)
     if l1_radius is None:
         check_positive("regularisation", regularisation)
-        return RidgeModel(len(start), float(regularisation))
+        cuts = RidgeModel if len(start) < WIDE else WideModel
+        return cuts(len(start), float(regularisation))
     check_positive("l1_radius", l1_radius)
     if regularisation != 0.0:
         raise InvalidInput(f"with l1_radius the regularisation is 0, got {regularisation!r:.60}")

@@ -3,7 +3,6 @@
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import linprog
 
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
@@ -11,6 +10,8 @@ from rankloop.core.types import Floats, Ints
 FORGET_AFTER = 50  # minimisations during which a cut was of no use
 CLOSE = 0.1  # of the gap: how near the level has to be met
 MAX_STEPS = 10_000
+WIDE = 10_000  # columns from which on the cuts are large
+MAX_NUMBERS, MIN_CUTS = 64_000_000, 16  # of all wide cuts together; how many there are at least
 RIDGE = 1e-13  # relative to the largest diagonal entry: keeps cuts that depend on each other apart
 
 
@@ -154,9 +155,86 @@ class RidgeModel:
         self.idle[0] = 0  # risk(w) ≥ 0 stays
         recent = self.idle < FORGET_AFTER
         if not recent.all():
-            self.slopes, self.offsets, self.idle = self.slopes[recent], self.offsets[recent], self.idle[recent]
-            self.gram = self.gram[np.ix_(recent, recent)]
-            self.alpha, self.near_alpha = self.alpha[recent], self.near_alpha[recent]
+            self._keep(np.flatnonzero(recent))
+
+    def _keep(self, cuts: Ints) -> None:
+        self.slopes, self.offsets, self.idle = self.slopes[cuts], self.offsets[cuts], self.idle[cuts]
+        self.gram = self.gram[np.ix_(cuts, cuts)]
+        self.alpha, self.near_alpha = self.alpha[cuts], self.near_alpha[cuts]
+
+
+class WideModel(RidgeModel):
+    """The same over very many columns: the products of the cuts stand for the cuts themselves wherever they can.
+
+    There are at most `max_cuts`. One more, and all of them are merged by α into a single one, which carries the bound
+    that was reached; of the others half are forgotten. So memory is bounded, and the bound never falls.
+    Reference: Kiwiel (1983), An Aggregate Subgradient Method for Nonsmooth Convex Minimization.
+    """
+
+    def __init__(self, n_features: int, regularisation: float, max_cuts: int | None = None) -> None:
+        super().__init__(n_features, regularisation)
+        self.max_cuts = max_cuts or max(MIN_CUTS, MAX_NUMBERS // n_features)
+        self._table = np.empty((self.max_cuts, n_features))  # memory is taken when a row is written
+        self._table[0] = 0.0
+        self.slopes = self._table[:1]
+
+    def add(self, value: float, slope: Floats, at: Floats) -> None:
+        if len(self.offsets) == self.max_cuts:
+            self._merge()
+        self._append(slope, value - float(slope @ at), self.slopes @ slope, float(slope @ slope))
+
+    def lowest(self, tolerance: float) -> tuple[Floats, float]:
+        weights, _ = super().lowest(tolerance)
+        square = self.alpha @ self.gram @ self.alpha
+        return weights, float(self.offsets @ self.alpha - 0.5 * square / self.regularisation)
+
+    def near(self, centre: Floats, level: float, gap: float, tolerance: float) -> Floats:
+        products, square = self.slopes @ centre, float(centre @ centre)
+        weak, strong = 0.0, np.inf
+        for _ in range(12):
+            pull, total = self.pull, self.regularisation + self.pull
+            offsets = self.offsets + pull / total * products
+            self.near_alpha = minimise_on_simplex(self.gram / total, offsets, self.near_alpha, tolerance, MAX_STEPS)
+            steps = self.gram @ self.near_alpha
+            size = pull * (pull * square - 2.0 * float(self.near_alpha @ products)) + float(self.near_alpha @ steps)
+            height = float(np.max((pull * products - steps) / total + self.offsets))
+            height += 0.5 * self.regularisation * size / total**2
+            if abs(height - level) <= CLOSE * gap:
+                break
+            if height > level:
+                strong = self.pull
+                self.pull = np.sqrt(weak * strong) if weak > 0.0 else strong / 4.0
+            else:
+                weak = self.pull
+                self.pull = np.sqrt(weak * strong) if strong < np.inf else weak * 4.0
+        weights: Floats = (pull * centre - self.near_alpha @ self.slopes) / total
+        return weights
+
+    def _merge(self) -> None:
+        products, offset = self.gram @ self.alpha, float(self.offsets @ self.alpha)
+        merged, square = self.alpha @ self.slopes, float(self.alpha @ products)
+        latest = np.lexsort((np.arange(len(self.idle)), -self.idle))[-(self.max_cuts // 2) :]
+        kept = np.union1d([0], latest)
+        self._keep(kept)
+        self.alpha, self.near_alpha = np.zeros(len(kept)), np.zeros(len(kept))
+        self._append(merged, offset, products[kept], square)
+        self.alpha[-1] = self.near_alpha[-1] = 1.0
+
+    def _append(self, slope: Floats, offset: float, products: Floats, square: float) -> None:
+        self.gram = np.block([[self.gram, products[:, None]], [products[None, :], np.array([[square]])]])
+        self._table[len(self.offsets)] = slope
+        self.offsets = np.append(self.offsets, offset)
+        self.slopes = self._table[: len(self.offsets)]
+        self.alpha, self.near_alpha = np.append(self.alpha, 0.0), np.append(self.near_alpha, 0.0)
+        self.idle = np.append(self.idle, 0)
+
+    def _keep(self, cuts: Ints) -> None:
+        for new, old in enumerate(cuts.tolist()):  # upwards, so that nothing is written over before it was moved
+            if new != old:
+                self._table[new] = self._table[old]
+        self.slopes, self.offsets, self.idle = self._table[: len(cuts)], self.offsets[cuts], self.idle[cuts]
+        self.gram = self.gram[np.ix_(cuts, cuts)]
+        self.alpha, self.near_alpha = self.alpha[cuts], self.near_alpha[cuts]
 
 
 class BallModel:
@@ -176,6 +254,8 @@ class BallModel:
         ball = np.append(np.ones(2 * n_features), 0.0)
         rows = np.vstack([np.hstack([self.slopes, -self.slopes, -np.ones((n_cuts, 1))]), ball])
         cost = np.append(np.zeros(2 * n_features), 1.0)
+        from scipy.optimize import linprog  # takes half a second, for which nobody else should wait
+
         found = linprog(cost, A_ub=rows, b_ub=np.append(-self.offsets, self.radius), method="highs")
         weights: Floats = found.x[:n_features] - found.x[n_features:-1]
         return weights, float(found.fun)

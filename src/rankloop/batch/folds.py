@@ -9,9 +9,10 @@ from numpy.random import default_rng
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.dataset import Dataset, concatenate
+from rankloop.data.public_sets import ENDINGS, PublishedFold, is_archive, published_folds, refuse_cut
 from rankloop.data.readers.letor.file import read_letor
 
-ENDINGS = (".txt", ".txt.gz", ".txt.bz2", ".txt.xz", ".txt.zst")
+FIFTH = 5
 
 
 class Fold(NamedTuple):
@@ -24,21 +25,19 @@ class Fold(NamedTuple):
 
 
 def read_folds(path: Path, n_folds: int = 5, seed: int = 0) -> list[Fold]:
-    """The folds of a folder with `folds.json` and its parts, or of folders `Fold1/train.txt …`, or of one LETOR file.
+    """The folds of a folder with `folds.json` and its parts, of a set as it is published, or of one LETOR file.
 
-    One file is cut into n_folds parts of queries at random; each is the test part once, the next one for validation,
-    the others for training.
+    Published sets are MSLR-WEB10K (`Fold1/train.txt …`), Yahoo and Istella, in a folder or an archive; where one has no
+    part for validation, every fifth query to learn from is taken for it. One file is cut into n_folds parts of queries
+    at random; each is the test part once, the next one for validation, the others for training.
     """
     if n_folds < 3:
         raise InvalidInput(f"at least 3 folds are needed to train, choose and judge, got {n_folds}")
-    if path.is_file():
+    if path.is_file() and not is_archive(path):
         return _cut(read_letor(path), n_folds, seed)
     if (path / "folds.json").is_file():
         return _listed(path)[:n_folds]
-    folders = sorted(folder for folder in path.glob("Fold*") if folder.is_dir())
-    if not folders:
-        raise NotFound(f"{path} is neither a LETOR file nor a folder with folds.json or Fold1, Fold2, …")
-    return [_assembled(folder, {folder.name: (["train"], "vali", "test")})[0] for folder in folders[:n_folds]]
+    return [_read(fold) for fold in published_folds(path)[:n_folds]]
 
 
 def everything(folds: list[Fold]) -> Dataset:
@@ -56,6 +55,27 @@ def _cut(dataset: Dataset, n_folds: int, seed: int) -> list[Fold]:
 def _rotated(name: str, parts: list[Dataset], first: int) -> Fold:
     order = [parts[(first + step) % len(parts)] for step in range(len(parts))]
     return Fold(name, concatenate(order[:-2]), order[-2], order[-1])
+
+
+def _read(fold: PublishedFold) -> Fold:
+    """The queries of a fold, all as wide as the widest part."""
+    parts = [_filled(file) for file in fold.files]
+    width = max(part.n_features for part in parts)
+    train, *validation, test = (_widened(part, width) for part in parts)
+    if not validation:
+        fifth = np.arange(train.n_queries) % FIFTH == FIFTH - 1
+        validation, train = [train.subset(np.flatnonzero(fifth))], train.subset(np.flatnonzero(~fifth))
+    if 0 in (train.n_queries, validation[0].n_queries):
+        raise InvalidInput(f"{fold.train} has too few queries to learn from and to choose on")
+    return Fold(fold.name, train, validation[0], test)
+
+
+def _filled(file: Path) -> Dataset:
+    refuse_cut(file)
+    dataset = read_letor(file)
+    if dataset.n_queries == 0:
+        raise InvalidInput(f"{file} is empty: it holds no query")
+    return dataset
 
 
 def _listed(folder: Path) -> list[Fold]:

@@ -14,18 +14,21 @@ from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
 from rankloop.data.parts.catalogue import StoredDataset, StoredQueries
 from rankloop.data.parts.columns import Room
+from rankloop.data.sparse_dataset import SparseDataset
 from rankloop.engine import SummingEngine
 
 ROWS_PER_PART, MAX_PARTS = 4096, 64
 PART_BYTES = 64 << 20  # more parts than MAX_PARTS where they would be larger than this
-Queries = Dataset | StoredDataset
+MAX_NUMBERS = 4_000_000  # in the answers of all parts together, over hashed columns
+InMemory = Dataset | SparseDataset
+Queries = InMemory | StoredDataset
 
 
 class Part(NamedTuple):
     """Some of the queries, and the loss to compute on them."""
 
     risk: Risk
-    dataset: Dataset
+    dataset: InMemory
 
 
 class Question(NamedTuple):
@@ -39,6 +42,8 @@ def answer(part: Part, question: Question) -> Floats:
     """Loss and slope in one array, or the shift; sums over queries."""
     dataset = part.dataset
     scores = scores_of(dataset.features, question.weights)
+    if isinstance(dataset, SparseDataset):
+        scores += dataset.base
     if question.of == "loss":
         value, grad = part.risk.of_lists(scores, dataset.relevance, dataset.offsets)
         return np.append(weighted_rows(dataset.features, grad), value)
@@ -71,7 +76,11 @@ def parts_of(dataset: Queries, risk: Risk) -> list[Part] | list[StoredPart]:
 def borders_of(dataset: Queries) -> list[int]:
     """The numbers of the queries at which parts begin, and their end; no part is much larger than PART_BYTES."""
     n_rows = int(dataset.offsets[-1])
-    n_parts = max(min(n_rows // ROWS_PER_PART, MAX_PARTS), 8 * n_rows * dataset.n_features // PART_BYTES)
+    n_parts = min(n_rows // ROWS_PER_PART, MAX_PARTS)
+    if isinstance(dataset, SparseDataset):
+        n_parts = min(n_parts, MAX_NUMBERS // dataset.n_features)
+    else:
+        n_parts = max(n_parts, 8 * n_rows * dataset.n_features // PART_BYTES)
     n_parts = max(1, min(n_parts, dataset.n_queries))
     cuts = np.searchsorted(dataset.offsets, np.arange(1, n_parts) * (n_rows / n_parts))
     borders: list[int] = np.unique(np.concatenate(([0], cuts, [dataset.n_queries]))).tolist()
@@ -79,7 +88,10 @@ def borders_of(dataset: Queries) -> list[int]:
 
 
 class Objective:
-    """weights ↦ (1/Q) Σ_q loss and its slope; `shifted` replaces the ideal anchors of a structured loss."""
+    """weights ↦ (1/Q) Σ_q loss and its slope; `shifted` replaces the ideal anchors of a structured loss.
+
+    Q is the number of queries, or whatever else the sum is divided by.
+    """
 
     def __init__(self, total: Callable[[Question], Floats], n_queries: int, shift: Floats | None = None) -> None:
         self._total, self._n_queries, self._shift = total, n_queries, shift
@@ -103,9 +115,9 @@ class Objective:
 
 
 @contextmanager
-def objective_on(dataset: Queries, risk: Risk, engine: SummingEngine) -> Iterator[Objective]:
-    """The objective, while the engine keeps the parts of the data with its workers."""
+def objective_on(dataset: Queries, risk: Risk, engine: SummingEngine, per: int | None = None) -> Iterator[Objective]:
+    """The objective, while the engine keeps the parts of the data with its workers; `per` stands for Q when given."""
     if dataset.n_queries == 0 or dataset.n_features == 0:
         raise InvalidInput(f"nothing to train on: {dataset.n_queries} queries, {dataset.n_features} features")
     with engine.sum_over(parts_of(dataset, risk), answer) as total:
-        yield Objective(total, dataset.n_queries)
+        yield Objective(total, per or dataset.n_queries)

@@ -52,9 +52,10 @@ def fit(
     tight: bool = False,
     start: Floats | None = None,
     settings: Settings = DEFAULTS,
+    per: int | None = None,
 ) -> Fit:
-    """The minimiser of regularisation/2 · ‖w‖² + (1/Q) Σ_q risk(features · w)."""
-    return next(fit_path(dataset, risk, [regularisation], tight=tight, start=start, settings=settings))
+    """The minimiser of regularisation/2 · ‖w‖² + (1/Q) Σ_q risk(features · w); Q is the number of queries, or `per`."""
+    return next(fit_path(dataset, risk, [regularisation], tight=tight, start=start, settings=settings, per=per))
 
 
 def fit_path(
@@ -65,10 +66,11 @@ def fit_path(
     tight: bool = False,
     start: Floats | None = None,
     settings: Settings = DEFAULTS,
+    per: int | None = None,
 ) -> Iterator[Fit]:
     """One fit after the other, each started from the one before; with `tight`, from the ordinal solution."""
     if not tight:
-        with objective_on(dataset, risk, settings.engine) as objective:
+        with objective_on(dataset, risk, settings.engine, per) as objective:
             yield from _convex_path(objective, dataset.n_features, regularisations, start, settings)
         return
     if not isinstance(risk, StructuredRisk):

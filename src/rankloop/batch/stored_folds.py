@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from rankloop.batch.folds import ENDINGS
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.parts.catalogue import END, Catalogue, StoredDataset, joined, summary_of
 from rankloop.data.parts.columns import Options
 from rankloop.data.parts.rows import graded_rows, letor_rows
 from rankloop.data.parts.source import Source, entries_in, read_text, sources_in
+from rankloop.data.public_sets import ENDINGS
 from rankloop.engine import Cluster, SummingEngine
 
 Progress = Callable[[int, int], None]

@@ -67,7 +67,7 @@ class RefittedSVM(GreedyLearner):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Preferred, Clicks)
-    examples: ClassVar[tuple[Spec, ...]] = ({}, {"growth": 1.0, "memory": 3})
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"growth": 1.0, "memory": 3, "regularisation": 1.0})
 
     def __post_init__(self) -> None:
         check_positive("regularisation", self.regularisation)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.batch.folds import Fold, everything
-from rankloop.batch.objective import Part, Queries, parts_of
+from rankloop.batch.objective import InMemory, Part, Queries, parts_of
 from rankloop.batch.risks.base import Risk
 from rankloop.batch.risks.ordinal import Ordinal
 from rankloop.batch.solution_path import DEFAULTS, Fit, Settings, fit, fit_path
@@ -96,7 +96,7 @@ def judged(part: Part, asked: Sequence[Asked]) -> Floats:
     return np.array([[np.nansum(each) for each in values], [np.count_nonzero(~np.isnan(each)) for each in values]])
 
 
-def _values(weights: Floats, dataset: Dataset, measure: str) -> Floats:
+def _values(weights: Floats, dataset: InMemory, measure: str) -> Floats:
     scores = scores_of(dataset.features, weights)
     return parse_measure(measure).of_scores(scores, dataset.relevance, dataset.offsets)
 

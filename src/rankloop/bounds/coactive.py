@@ -80,6 +80,7 @@ def dynamic_regret(
     Δ is the `budget`, and Γ = (γ₁ − γ₂) R where the features are non-negative, 2 R otherwise. R has
     to come from `radius_of`: Γ can be too small for the least possible R.
     """
+    _check(horizon, radius, norm, alpha)
     if budget < 0:
         raise InvalidInput(f"budget = {budget} must not be negative")
     change = (FIRST_DROP if non_negative else 2.0) * radius

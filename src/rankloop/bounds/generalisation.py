@@ -63,10 +63,15 @@ def rerm(lipschitz: float, radius: float, longest: float, n_queries: int) -> flo
 
 
 @checked
-def chapelle_wu(euclidean: float, radius: float, longest: float, n_queries: int, n_items: int, delta: float) -> float:
-    """Chapelle and Wu (2010), Theorem 1: 3·G₂·W·R·√(m/n) + √(8·ln(1/δ)/n), which grows with the length of the list."""
+def chapelle_wu(
+    euclidean: float, radius: float, longest: float, n_queries: int, n_items: int, delta: float, largest: float = 1.0
+) -> float:
+    """Chapelle and Wu (2010), Theorem 1: 3·G₂·W·R·√(m/n) + B·√(8·ln(1/δ)/n), which grows with the length of the list.
+
+    It is printed without B, for losses of at most 1.
+    """
     spread = 3.0 * euclidean * radius * longest * math.sqrt(n_items / n_queries)
-    return spread + math.sqrt(8.0 * math.log(1.0 / delta) / n_queries)
+    return spread + largest * math.sqrt(8.0 * math.log(1.0 / delta) / n_queries)
 
 
 @checked
@@ -125,10 +130,11 @@ def rademacher(entropy: Callable[[Floats], Floats], n_queries: int, largest: flo
 
 
 @checked
-def smooth_online_rate(smoothness: float, radius: float, best: float, n_queries: int) -> float:
-    """Equation 4.7: the step size of online gradient descent, W / (4HW + 2·√(4H²W² + 2·H·L*·n))."""
-    inside = 4.0 * smoothness**2 * radius**2 + 2.0 * smoothness * best * n_queries
-    return radius / (4.0 * smoothness * radius + 2.0 * math.sqrt(inside))
+def smooth_online_rate(smoothness: float, radius: float, longest: float, best: float, n_queries: int) -> float:
+    """Equation 4.7: the step size of online gradient descent, W / (4HW + 2·√(4H²W² + 2·H·L*·n)), H·R² being H."""
+    curvature = smoothness * longest**2
+    inside = 4.0 * curvature**2 * radius**2 + 2.0 * curvature * best * n_queries
+    return radius / (4.0 * curvature * radius + 2.0 * math.sqrt(inside))
 
 
 @checked

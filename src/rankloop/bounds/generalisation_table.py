@@ -73,6 +73,7 @@ def table(
     known, m, longest = constants_of(surrogate, sample.n_items, sample.max_grade), sample.n_items, sample.longest
     largest, largest_l1 = (largest_loss(surrogate, sample, radius, reach) for reach in (longest, sample.widest))
     ball, l1_ball = (known.lipschitz, radius, longest), (known.lipschitz, radius, sample.widest)
+    euclidean = (known.euclidean, radius, longest)
 
     def row(name: str, applies_to: str, nonconvex: bool, bound: Callable[[int], float], below: float = largest) -> Row:
         return Row(name, applies_to, nonconvex, bound(sample.n_queries), below, queries_needed(bound, below))
@@ -85,7 +86,7 @@ def table(
         ]
     rows += [
         row("Theorem 38", "ERM", True, lambda n: uniform(*ball, n, m, largest, delta)),
-        row("Chapelle and Wu", "ERM", True, lambda n: chapelle_wu(known.euclidean, radius, longest, n, m, delta)),
+        row("Chapelle and Wu", "ERM", True, lambda n: chapelle_wu(*euclidean, n, m, delta, largest)),
     ]
     if known.smoothness is not None:
         smooth = (known.smoothness, radius, longest)

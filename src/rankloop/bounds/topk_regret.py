@@ -15,6 +15,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of, weighted_rows
 from rankloop.core.protocols import Surrogate
 from rankloop.core.types import Floats
+from rankloop.surrogates.kl import KL
+from rankloop.surrogates.rank_svm import RankSVM
+from rankloop.surrogates.squared_loss import Squared
 
 
 def second_moment(surrogate: str, n_items: int, longest: float, radius: float, max_grade: float) -> float:
@@ -50,11 +53,33 @@ def topk_gradient_regret(horizon: int, radius: float, moment: float, largest_los
     return Promise(descent + gamma * largest_loss * horizon, rate, gamma)
 
 
-def surrogate_regret(surrogate: Surrogate, rounds: Sequence[tuple[Floats, Floats, Floats]], radius: float) -> float:
-    """Measured: the summed surrogate of (features, relevance, weights then) minus that of the best ‖w‖ ≤ radius."""
-    values = (surrogate.value_and_grad(scores_of(x, weights), relevance)[0] for x, relevance, weights in rounds)
-    _, least = best_in_hindsight(surrogate, [(x, relevance) for x, relevance, _ in rounds], radius)
-    return sum(values) - least
+Round = tuple[Floats, Floats, Floats] | tuple[Floats, Floats, Floats, float]
+
+
+def surrogate_regret(surrogate: Surrogate, rounds: Sequence[Round], radius: float) -> float:
+    """Measured: the summed surrogate of (features, relevance, weights then, γ then) less that of the best ‖w‖ ≤ radius.
+
+    With probability γ a round explores and plays random scores, and Theorem 30 counts what those cost; here their mean,
+    `explored_value`, enters with the weight γ. Without γ nothing is explored.
+    """
+    total = 0.0
+    for features, relevance, weights, *explored in rounds:
+        gamma = explored[0] if explored else 0.0
+        value = surrogate.value_and_grad(scores_of(features, weights), relevance)[0]
+        total += value if gamma == 0.0 else (1.0 - gamma) * value + gamma * explored_value(surrogate, relevance)
+    _, least = best_in_hindsight(surrogate, [(x, relevance) for x, relevance, *_ in rounds], radius)
+    return total - least
+
+
+def explored_value(surrogate: Surrogate, relevance: Floats) -> float:
+    """The mean of squared, kl or rank_svm over scores that are uniform in [0, 1], as Algorithm 5 draws them."""
+    if isinstance(surrogate, Squared):
+        return float(np.sum(1.0 / 3.0 - relevance + relevance**2))
+    if isinstance(surrogate, KL):
+        return float(np.sum(np.exp(relevance) * (relevance - 1.5)) + len(relevance) * (math.e - 1.0))
+    if isinstance(surrogate, RankSVM):  # 1 + s_j − s_i is never below 0 there, and 1 on average
+        return float(np.sum(relevance[:, None] > relevance[None, :]))
+    raise InvalidInput("the mean over random scores is known for squared, kl and rank_svm")
 
 
 def best_in_hindsight(

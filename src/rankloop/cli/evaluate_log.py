@@ -11,11 +11,13 @@ import typer
 from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
 from rankloop.bandits.saved_policy import save_policy
 from rankloop.bandits.train import train_policy
+from rankloop.cli.evaluate_lists import by_examination, evaluate_lists
 from rankloop.cli.output import print_json
 from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
 from rankloop.data.folder import given_path
+from rankloop.engine import Engine
 from rankloop.evaluation import (
     LogTable,
     Options,
@@ -25,6 +27,7 @@ from rankloop.evaluation import (
     evaluate_target,
 )
 from rankloop.evaluation.off_policy.estimators import ALIASES
+from rankloop.evaluation.off_policy.judge import HERE
 from rankloop.evaluation.off_policy.overlap import is_off_balance
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA
 from rankloop.evaluation.off_policy.sums import NeverShown
@@ -36,6 +39,7 @@ from rankloop.logs.impressions import (
     exported_names,
     exported_schemas,
     holds_impressions,
+    n_impressions,
     read_impressions,
     read_shown_lists,
 )
@@ -51,7 +55,7 @@ class LogOptions(NamedTuple):
     """What was asked of a log."""
 
     model: Path | None
-    method: str
+    method: str  # empty: what suits the log
     options: Options
     ranker: str
     positions: int
@@ -60,19 +64,29 @@ class LogOptions(NamedTuple):
     without: Sequence[str]  # columns that do not
     epsilon: float
     save: Path | None
+    position_bias: str | None = None
+    engine: Engine = HERE  # where lists are judged
+
+
+Progress = Callable[[int, int], None]  # finished, of how many
 
 
 def evaluate_log(log: str, asked: LogOptions, plot: Path | None, as_json: bool) -> None:
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise InvalidInput(f"--plot {plot}: the name must end with .png, .svg or .pdf")
     name = Path(log).name
+    if by_examination(log, asked):
+        evaluate_lists(log, asked, plot, as_json)
+        return
+    asked = asked._replace(method=asked.method or "snips")
     with progress_bar(f"judging {name}", "rows") as progress:
         if is_service_log(log):
+            _note_engine(asked, "a service's log is learned again in its order")
             report = _on_service(log, asked)
         elif holds_impressions(path := given_path(log)):
-            report = _on_export(path, asked)
+            report = _on_export(path, asked, progress)
         else:
-            report = _on_table(path, asked, lambda rows: progress(rows, rows))
+            report = _on_table(path, asked, progress)
     written = saved_lines(asked.save, asked.epsilon) if asked.save is not None and report.n_training else []
     if plot is not None:
         plot_report(report, plot)
@@ -80,15 +94,23 @@ def evaluate_log(log: str, asked: LogOptions, plot: Path | None, as_json: bool) 
     print_report(name, report, written, as_json)
 
 
-def _on_table(path: Path, asked: LogOptions, watch: Callable[[int], None]) -> Report:
+def _note_engine(asked: LogOptions, why: str) -> None:
+    """Say that one process does it, where it does."""
+    if asked.engine != HERE:
+        typer.echo(f"note: {why}, which one process does: --engine changes nothing here", err=True)
+
+
+def _on_table(path: Path, asked: LogOptions, progress: Progress) -> Report:
     """A saved policy, the policy of a column, or one that is trained on half of the rows, as 0.1 did it."""
     if asked.model is not None:
         session, schema = load_with_schema(asked.model)
         if schema is not None:
-            return _on_lists(path, session, schema, asked)
+            return _on_lists(path, session, schema, asked, progress)
+    _note_engine(asked, "the rows of an ad log are judged as they are read")
     table = LogTable(path, **named_columns(asked.column, tuple(GUESSES)))
     seed = asked.options.seed
-    rest: dict[str, Any] = {"method": asked.method, "options": asked.options, "seed": seed, "watch": watch}
+    rest: dict[str, Any] = {"method": asked.method, "options": asked.options, "seed": seed}
+    rest["watch"] = lambda rows: progress(rows, rows)
     if asked.model is not None:
         return evaluate_saved_policy(table, asked.model, **rest)
     if table.columns.target:
@@ -101,7 +123,7 @@ def _on_table(path: Path, asked: LogOptions, watch: Callable[[int], None]) -> Re
     return evaluate_policies(table, trained.encoding, policies, model=trained.model, **rest)
 
 
-def _on_lists(path: Path, session: Session, schema: Schema, asked: LogOptions) -> Report:
+def _on_lists(path: Path, session: Session, schema: Schema, asked: LogOptions, progress: Progress) -> Report:
     """A saved ranker with a schema on a table of lists, each with the probability with which it was shown."""
     table = read_raw_table(path, schema, named_columns(asked.column, tuple(RAW_GUESSES)))
     if not table.roles.propensity:
@@ -111,25 +133,29 @@ def _on_lists(path: Path, session: Session, schema: Schema, asked: LogOptions) -
         )
     _refuse_by_position(path.name, asked)
     rest = f"ranker of {asked.model.name if asked.model else ''}", asked.method, asked.options
+    lists = lists_of(table, schema)
     with _way_on(""):
-        return evaluate_on_lists(session, schema, lists_of(table, schema), *rest)
+        return evaluate_on_lists(
+            session, schema, lists, *rest, engine=asked.engine, watch=lambda done: progress(done, len(lists))
+        )
 
 
-def _on_export(path: Path, asked: LogOptions) -> Report:
+def _on_export(path: Path, asked: LogOptions, progress: Progress) -> Report:
     """A saved ranker on an export of impressions, by the probabilities of whole rankings."""
     _refuse_by_position(path.name, asked)
     model = _named_model(asked, path.name)
     (session, schema), known = load_with_schema(model), exported_schemas(path)
-    rest = f"ranker of {model.name}", asked.method, asked.options
+    rest, n_rows = (f"ranker of {model.name}", asked.method, asked.options), n_impressions(path)
+    where: dict[str, Any] = {"engine": asked.engine, "watch": lambda done: progress(done, max(done, n_rows))}
     with _way_on("try --method position_wise, with the folder of the service instead of its export"):
         if schema is not None and known:
-            _check_fields(schema, known, model.name, path.name)
-            return evaluate_on_lists(session, schema, read_shown_lists(path), *rest)
+            check_fields(schema, known, model.name, path.name)
+            return evaluate_on_lists(session, schema, read_shown_lists(path), *rest, **where)
         if schema is not None or known:
             learned, given = (BY_SCHEMA, BY_NUMBERS) if schema is not None else (BY_NUMBERS, BY_SCHEMA)
             raise InvalidInput(f"{model.name} learned from {learned}; {path.name} has {given}")
         names = exported_names(path)
-        return evaluate_on_impressions(session, read_impressions(path), *rest, feature_names=names)
+        return evaluate_on_impressions(session, read_impressions(path), *rest, feature_names=names, **where)
 
 
 def _refuse_by_position(log: str, asked: LogOptions) -> None:
@@ -140,7 +166,7 @@ def _refuse_by_position(log: str, asked: LogOptions) -> None:
         )
 
 
-def _check_fields(schema: Schema, logged: Sequence[Schema], model: str, log: str) -> None:
+def check_fields(schema: Schema, logged: Sequence[Schema], model: str, log: str) -> None:
     """Refuse a ranker that learned from fields which a log never had; those that an item is known by are there."""
     features, context = fields_of(logged)
     own = [name for name, kind in schema.features.items() if not kind.memory]
@@ -157,7 +183,7 @@ def _on_service(log: str, asked: LogOptions) -> Report:
     session, schema = load_with_schema(model)
     known = [] if schema is None else schemas_in(log, asked.ranker)
     if schema is not None and known:
-        _check_fields(schema, known, model.name, log)
+        check_fields(schema, known, model.name, log)
     by_position = ALIASES.get(asked.method, asked.method) in BY_POSITION
     with _way_on("" if by_position else "try --method position_wise, which weighs places instead of whole rankings"):
         return evaluate_on_rankings(

@@ -122,7 +122,7 @@ def as_called(text: str) -> str:
     from rankloop.cli.app import command_names
 
     names = "|".join(map(re.escape, command_names()))
-    return re.sub(rf"(?<![\w./-])rankloop(?= (?:{names})\b)", lambda _: program(), text)
+    return re.sub(rf"(?<![\w./-])(?<!from )rankloop(?= (?:{names})\b)", lambda _: program(), text)
 
 
 def _is(path: str | Path, found: str | None) -> bool:

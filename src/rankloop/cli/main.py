@@ -16,7 +16,7 @@ from rankloop.cli.messages import one_line
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that the arguments name, then leave with its exit code."""
-    _import_commands()
+    import_commands()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -37,7 +37,8 @@ def _show_warning(message: Warning | str, *where: object, **more: object) -> Non
     print("rankloop:", " ".join(str(message).split()), file=sys.stderr)
 
 
-def _import_commands() -> None:
+def import_commands() -> None:
+    """Each module of the folder adds its command."""
     folder = str(Path(__file__).parent / "commands")
     for module in pkgutil.iter_modules([folder], "rankloop.cli.commands."):
         importlib.import_module(module.name)

@@ -1,6 +1,7 @@
 """`rankloop train --log`: a ranker from a log of lists and their clicks, a policy from a log of shown ads."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import typer
 
@@ -11,21 +12,91 @@ from rankloop.cli.evaluate_log import TRAINED, print_report, saved_lines
 from rankloop.cli.output import print_json, show_table
 from rankloop.cli.progress import progress_bar
 from rankloop.cli.train_schema import LogTraining, bias_of, guess_schema, train_by_schema
+from rankloop.click_logs.parts import LogColumns, train_on_click_parts
 from rankloop.click_logs.reader import read_click_log
 from rankloop.click_logs.train import GAIN, train_on_clicks
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
+from rankloop.data.parts.source import SCHEME, sources_in
+from rankloop.engine import SummingEngine
 from rankloop.evaluation import LogTable
 from rankloop.evaluation.report import plot_report
 from rankloop.experiments.report.model import Table
-from rankloop.logs.columns import GUESSES, LIST_GUESSES, holds_lists, named_columns
+from rankloop.logs.columns import GUESSES, LIST_GUESSES, columns_said, holds_lists, list_columns_of, named_columns
 from rankloop.logs.impressions import exported_schemas, holds_impressions
 from rankloop.logs.table import column_names
+from rankloop.service.log.rankings import is_service_log, write_export
+from rankloop.service.log.stores.open import POSTGRES
+from rankloop.service.log.stores.sqlite import FILE
 
 
-def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
+def train_on_log(log: str, how: LogTraining, out: Path, as_json: bool) -> None:
+    """A table, an export, or the folder of a service, whose log is exported first."""
+    if how.solver not in (None, "online", "batch"):
+        raise InvalidInput(f"--solver {how.solver!r} must be online or batch")
+    if not is_service_log(log):
+        if how.ranker:
+            raise InvalidInput("--ranker is for the log of a service")
+        _train_on_file(given_path(log), how, out, as_json)
+        return
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"{how.ranker or 'log'}.parquet"
+        write_export(log, path, how.ranker)
+        _train_on_file(path, how, out, as_json)
+
+
+def is_in_parts(log: str) -> bool:
+    """Whether a log is a folder or an address; what only the workers of a cluster see is given as file://…
+
+    The folder or the database of a service is a log of its own.
+    """
+    if log.startswith(POSTGRES):
+        return False
+    if SCHEME in log:
+        return True
+    try:
+        path = given_path(log)
+        return path.is_dir() and not (path / FILE).exists() and bool(sources_in(str(path)))
+    except NotFound:
+        return False
+
+
+def train_on_parts(address: str, how: LogTraining, engine: SummingEngine, out: Path, as_json: bool) -> None:
+    """A ranker from a log of lists and clicks in parts."""
+    for name in ("schema", "guess", "learner", "passes", "shown", "epsilon"):
+        if getattr(how, name) is not None:
+            raise InvalidInput(f"--{name} is for a log in one file; {address!r} holds parts")
+    roles = named_columns(how.column, tuple(LIST_GUESSES))
+    columns = LogColumns(tuple(how.without), tuple(roles.items()), tuple(how.features))
+    bias = None if how.position_bias is None else bias_of(how.position_bias).tolist()
+    where = address if SCHEME in address else str(given_path(address))
+    with progress_bar("training", unit="fits") as progress:
+        ranker = train_on_click_parts(
+            where,
+            engine,
+            how.loss,
+            columns=columns,
+            path=how.path,
+            position_bias=bias,
+            clip=how.clip,
+            progress=progress,
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    model = out / "model.rankloop"
+    ranker.save(model)
+    curve = {f"{regularisation:g}": gain for regularisation, gain in ranker.gains.items()}
+    if as_json:
+        answer = {"model": str(model), "regularisation": ranker.regularisation, "held_out": curve}
+        print_json(answer | {"looked_at": ranker.examined.tolist(), "features": ranker.feature_names})
+        return
+    typer.echo(f"features: {', '.join(ranker.feature_names)}")
+    rows = [(regularisation, f"{gain:.4f}") for regularisation, gain in curve.items()]
+    show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))
+    typer.echo(f"chosen: {ranker.regularisation:g}\nmodel: {model}")
+
+
+def _train_on_file(path: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     """Lists and ads are told apart by their columns, or by what is asked."""
-    path = given_path(str(log))
     if how.guess is not None:
         guess_schema(path, how, how.guess, as_json)
         return
@@ -35,6 +106,8 @@ def train_on_log(log: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     for name in ("learner", "passes", "shown"):
         if getattr(how, name) is not None:
             raise InvalidInput(f"--{name} is for training with a schema: add --schema FILE (--guess-schema writes one)")
+    if how.solver == "online":
+        raise InvalidInput("--solver online is for training with a schema: numbers as they are take the batch solver")
     of_ads = how.epsilon is not None or bool(how.context)
     of_ads |= any(part.split("=")[0] in GUESSES.keys() - LIST_GUESSES.keys() for part in how.column)
     roles = named_columns(how.column, tuple(GUESSES if of_ads else LIST_GUESSES))
@@ -94,6 +167,8 @@ def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path
         print_json(answer | columns | ({"outcomes": dict(clicks.outcomes)} if clicks.outcomes else {}))
         return
 
+    if not holds_impressions(path):
+        typer.echo(columns_said(list_columns_of(column_names(path), how.without, roles, path.name)))
     typer.echo(clicks.described)
     rows = [(regularisation, f"{gain:.4f}") for regularisation, gain in curve.items()]
     show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))

@@ -8,8 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import typer
 
+from rankloop.batch.risks.base import risk_of
+from rankloop.batch.solution_path import DEFAULTS, Settings
+from rankloop.cli.options import interruptible
 from rankloop.cli.output import print_json, show_table
 from rankloop.cli.progress import progress_bar
+from rankloop.click_logs.schema_batch import BatchRanker, train_batch_with_schema
 from rankloop.click_logs.schema_train import LOGGED, MAX_PASSES, SchemaRanker, train_with_schema
 from rankloop.click_logs.train import GAIN
 from rankloop.core.errors import InvalidInput
@@ -44,6 +48,9 @@ class LogTraining(NamedTuple):
     learner: str | None = None  # on the columns of a schema
     passes: int | None = None
     shown: int | None = None
+    solver: str | None = None  # "online" passes over the log, or "batch", all of it at once
+    settings: Settings = DEFAULTS  # of the batch solver
+    ranker: str = ""  # which one of a service
 
 
 def guess_schema(path: Path, how: LogTraining, to: Path, as_json: bool) -> None:
@@ -74,6 +81,9 @@ def train_by_schema(path: Path, how: LogTraining, out: Path, as_json: bool) -> N
     """A ranker with a schema from lists and their clicks; held-out lists say how often to go over the log."""
     if how.context or how.epsilon is not None:
         raise InvalidInput("--context and --epsilon are for logs of single ads; the context of a list is in its schema")
+    if how.solver == "batch":
+        _train_at_once(path, how, out, as_json)
+        return
     lists, schema, notes = _lists(path, how)
     with progress_bar(f"training on {path.name}", unit="passes") as progress:
         ranker = train_with_schema(
@@ -87,15 +97,61 @@ def train_by_schema(path: Path, how: LogTraining, out: Path, as_json: bool) -> N
             seed=how.seed,
             progress=progress,
         )
-    out.mkdir(parents=True, exist_ok=True)
-    model = out / "model.rankloop"
-    ranker.save(model)
+    model = _saved(ranker, out)
     if as_json:
         print_json(_answer(ranker, model, len(lists), notes))
         return
+    _print_notes(notes)
+    _print(ranker, model, len(lists))
+
+
+def _train_at_once(path: Path, how: LogTraining, out: Path, as_json: bool) -> None:
+    """The same by the batch solver: held-out lists choose the regularisation."""
+    if how.passes is not None:
+        raise InvalidInput("--passes is for --solver online; the batch solver ends when it is near the optimum")
+    risk_of(how.loss)  # a wrong name is told before the log is read
+    lists, schema, notes = _lists(path, how)
+    with interruptible("nothing was saved"), progress_bar(f"training on {path.name}", unit="fits") as progress:
+        ranker = train_batch_with_schema(
+            lists,
+            schema,
+            how.loss,
+            how.learner,
+            tight=how.tight,
+            path=how.path,
+            position_bias=None if how.position_bias is None else bias_of(how.position_bias),
+            clip=how.clip,
+            shown=how.shown,
+            seed=how.seed,
+            settings=how.settings,
+            progress=progress,
+        )
+    model, solution = _saved(ranker, out), ranker.solution
+    if not solution.converged:
+        notes = [*notes, f"stopped at most {solution.gap:.2g} above the optimum: raise --regularisation"]
+    if as_json:
+        held_out = {f"{regularisation:g}": gain for regularisation, gain in ranker.gains.items()}
+        answer = {"model": str(model), "lists": len(lists), "loss": ranker.loss, "held_out": held_out}
+        answer |= {"regularisation": ranker.regularisation, "looked_at": ranker.examined.tolist(), "notes": notes}
+        print_json(answer | {"columns": ranker.n_columns, "gap": solution.gap, "schema": schema.to_plain()})
+        return
+    _print_notes(notes)
+    typer.echo(f"{_described(schema, len(lists))}; {ranker.n_columns:,} columns")
+    rows = [("as logged" if value == LOGGED else f"{value:g}", f"{gain:.4f}") for value, gain in ranker.gains.items()]
+    show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))
+    typer.echo(_examined_said(ranker.examined, ranker.told))
+    typer.echo(f"chosen: {ranker.regularisation:g}\nmodel: {model}")
+
+
+def _saved(ranker: SchemaRanker | BatchRanker, out: Path) -> Path:
+    out.mkdir(parents=True, exist_ok=True)
+    ranker.save(out / "model.rankloop")
+    return out / "model.rankloop"
+
+
+def _print_notes(notes: list[str]) -> None:
     for note in notes:
         typer.echo(f"note: {note}", err=True)
-    _print(ranker, model, len(lists))
 
 
 def _lists(path: Path, how: LogTraining) -> tuple[list[ShownList], Schema, list[str]]:
@@ -155,16 +211,20 @@ def _answer(ranker: SchemaRanker, model: Path, n_lists: int, notes: list[str]) -
 
 
 def _print(ranker: SchemaRanker, model: Path, n_lists: int) -> None:
-    schema = ranker.schema
-    typer.echo(
-        f"{n_lists:,} lists; features: {', '.join(schema.features)}; context: {', '.join(schema.context) or 'none'}"
-    )
+    typer.echo(_described(ranker.schema, n_lists))
     rows = [("as logged" if passes == LOGGED else str(passes), f"{gain:.4f}") for passes, gain in ranker.gains.items()]
     show_table(Table("Weighted clicks gained on held-out lists", ("passes", GAIN), rows))
-    how = "" if ranker.told else " (as the learner found out: no item stands at two positions)"
-    first = ", ".join(f"{one:.2f}" for one in ranker.examined[:10])
-    typer.echo(f"examination probability, first positions: {first}{how}")
+    typer.echo(_examined_said(ranker.examined, ranker.told))
     typer.echo(f"chosen: {ranker.passes} pass{'es' * (ranker.passes > 1)}\nmodel: {model}")
+
+
+def _described(schema: Schema, n_lists: int) -> str:
+    return f"{n_lists:,} lists; features: {', '.join(schema.features)}; context: {', '.join(schema.context) or 'none'}"
+
+
+def _examined_said(examined: Floats, told: bool) -> str:
+    how = "" if told else " (as the learner found out: no item stands at two positions)"
+    return f"examination probability, first positions: {', '.join(f'{one:.2f}' for one in examined[:10])}{how}"
 
 
 def bias_of(text: str) -> Floats:

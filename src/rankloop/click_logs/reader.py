@@ -13,11 +13,13 @@ from rankloop.click_logs.position_bias import Bias, Impressions, any_moved, bias
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints
-from rankloop.logs.columns import ListColumns, list_columns_of
+from rankloop.logs.columns import CLICK_WEIGHTS, ListColumns, list_columns_of, named_like
 from rankloop.logs.context_columns import Numbers
 from rankloop.logs.impressions import exported_names, holds_impressions, read_impressions
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
 from rankloop.logs.table import CLICK, are_times, read_columns
+from rankloop.logs.tables.pages import pages_of
+from rankloop.logs.tables.source import Given, Source
 
 MAX_POSITIONS = 10_000
 UNTOLD_BIAS = (
@@ -43,6 +45,7 @@ class ClickLog(NamedTuple):
     set_aside: tuple[str, ...] = ()  # columns named like a time, or like the click, the item … that another one is
     outcomes: tuple[tuple[str, str], ...] = ()  # columns that are known only after the click, and why we think so
     query_ids: tuple[str, ...] = ()  # the names of the queries, by their number
+    weight: Floats | None = None  # what a click on each row counts; None: 1
 
     @property
     def place(self) -> Ints:
@@ -75,7 +78,8 @@ class ClickLog(NamedTuple):
         """The weight of each click, 0 elsewhere; no click weighs more than `clip`."""
         if not clip > 0.0:
             raise InvalidInput(f"clip = {clip} must be a weight above 0")
-        return weighted_relevance(self.offsets, self.position, self.clicked, examined, clip)
+        relevance = weighted_relevance(self.offsets, self.position, self.clicked, examined, clip)
+        return relevance if self.weight is None else relevance * self.weight
 
 
 class MergedLists(NamedTuple):
@@ -107,21 +111,26 @@ def merged(log: ClickLog, weights: Floats) -> MergedLists:
 
 
 def read_click_log(
-    path: Path,
+    path: Given,
     without: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
     asked_for: Sequence[str] = (),
 ) -> ClickLog:
     """A table with columns for the list, the position, the click and the features, or an export of impressions.
 
-    Recognised names: impression or list, whose rows stand together, else query or qid; position or place, the smallest
-    number being the first; click; query and item, by which the same pair is known at another position (without a query,
-    the item alone). `columns` says which column is what where the names do not: list, query, item, position, click.
+    The table is a file (CSV, JSON Lines, Parquet, Arrow) or a frame (pandas, polars, pyarrow). Recognised names:
+    impression or list, whose rows stand together, else session or visit, else query or qid, whose pages are told apart
+    by positions that come again; position or place, the smallest number being the first; click; query and item, by
+    which the same pair is known at another position (without a query, the item alone). `columns` says which column is
+    what where the names do not: list, query, item, position, click.
     Every other column is a feature, except those named in `without`, times, whole numbers that look like ids, outcomes
     such as a purchase (see `outcomes_of`), and other usual names of the click, the item, the propensity … (two columns
     for the click: the first usual name is taken). A column in `asked_for` is a feature whatever it looks like.
     """
-    return _of_impressions(path) if holds_impressions(path) else _of_table(path, without, columns or {}, asked_for)
+    file = Source(path).path
+    if file is not None and holds_impressions(file):
+        return _of_impressions(file)
+    return _of_table(path, without, columns or {}, asked_for)
 
 
 def _of_impressions(path: Path) -> ClickLog:
@@ -144,30 +153,45 @@ def _of_impressions(path: Path) -> ClickLog:
     return ClickLog(*shown_rows, exported_names(path), query_ids=tuple(queries))
 
 
-def _of_table(path: Path, without: Sequence[str], columns: Mapping[str, str], asked_for: Sequence[str]) -> ClickLog:
-    table = read_columns(path)
-    names = list_columns_of(list(table), without, columns, path.name)
-    clicked = (_numbers(table, names.click, path.name, CLICK) > 0).astype(np.float64)
-    features, outcomes, set_aside = _features(table, names, asked_for, clicked, path.name)
-    _refuse_texts([name for name in features if table[name].dtype.kind not in "biuf"], table, path.name)
+def _of_table(path: Given, without: Sequence[str], columns: Mapping[str, str], asked_for: Sequence[str]) -> ClickLog:
+    source = Source(path)
+    where, names = source.name, list_columns_of(source.names, without, columns, source.name)
+    columns_read = read_columns(source, [name for name in (names.list, names.query, names.item) if name])
+    table, offsets = _in_pages(columns_read, names, where)
+    clicked = (_numbers(table, names.click, where, CLICK) > 0).astype(np.float64)
+    features, outcomes, set_aside = _features(table, names, asked_for, clicked, where)
+    _refuse_texts([name for name in features if table[name].dtype.kind not in "biuf"], table, where)
     ids = tuple(name for name in features if _is_id(name, table[name]) and name not in asked_for)
     used = tuple(name for name in features if name not in ids)
     if not used:
-        raise InvalidInput(f"{path.name} has no column of features; it has {', '.join(table)}")
+        raise InvalidInput(f"{where} has no column of features; it has {', '.join(table)}")
     lists = np.asarray(table[names.list]).astype(str)
-    starts = np.flatnonzero(np.append(True, lists[1:] != lists[:-1]))
-    if len(np.unique(lists)) != len(starts):
-        raise InvalidInput(f"{path.name}: the rows of a list do not stand together; sort by {names.list!r}")
-    numbers = [_numbers(table, name, path.name, "a finite number", EMPTY) for name in used]
-    position = _positions(table, names.position, path.name)
+    numbers = [_numbers(table, name, where, "a finite number", EMPTY) for name in used]
+    position = _positions(table, names.position, where)
     query = np.asarray(table[names.query]).astype(str) if names.query else lists
     pair = np.arange(len(lists))
     if names.item:
         pair = _numbered(query if names.query else np.zeros(len(lists)), table[names.item])
-    offsets = np.append(starts, len(lists)).astype(np.int64)
     query_ids, queries = np.unique(query, return_inverse=True)
     shown = np.ascontiguousarray(np.column_stack(numbers)), offsets, position, clicked, pair.astype(np.int64), queries
-    return ClickLog(*shown, used, ids, set_aside, tuple(outcomes.items()), tuple(query_ids.tolist()))
+    weighs = named_like(list(table), CLICK_WEIGHTS)
+    weight = _numbers(table, weighs, where, "a number from 0") if weighs else None
+    if weight is not None:
+        _refuse(weight < 0, table, weighs, where, "; it must be a number from 0")
+    known = tuple(outcomes.items()), tuple(query_ids.tolist())
+    return ClickLog(*shown, used, ids, set_aside, *known, weight)
+
+
+def _in_pages(table: Table, names: ListColumns, where: str) -> tuple[Table, Ints]:
+    """The table without rows that repeat others, and where its lists begin."""
+    stands = _numbers(table, names.position, where, "a whole number")
+    for name in filter(None, (names.list if names.list != names.query else "", names.item)):
+        _refuse_missing(np.array([cell is None or cell == "" for cell in table[name].tolist()]), name, where)
+    queries, items = (table[name].tolist() if name else None for name in (names.query, names.item))
+    pages = pages_of(table[names.list].tolist(), names.list, stands, queries, items, where)
+    if not pages.n_repeated:
+        return table, pages.offsets
+    return {name: column[pages.kept] for name, column in table.items()}, pages.offsets
 
 
 def _features(
@@ -209,11 +233,15 @@ def _numbers(table: Table, name: str, where: str, right: str, empty: str = "") -
         missing = np.isnan(values)
     else:
         values = np.array([_number(cell) for cell in column.tolist()])
-        missing = np.array([cell is None for cell in column.tolist()])
-    if missing.any():
-        raise InvalidInput(f"{where}, row {int(np.argmax(missing)) + 1}: {name} is missing{empty}")
+        missing = np.array([cell is None or cell == "" for cell in column.tolist()])
+    _refuse_missing(missing, name, where, empty)
     _refuse(~np.isfinite(values), table, name, where, f"; it must be {right}")
     return values
+
+
+def _refuse_missing(missing: np.ndarray[Any, np.dtype[np.bool_]], name: str, where: str, more: str = "") -> None:
+    if missing.any():
+        raise InvalidInput(f"{where}, row {int(np.argmax(missing)) + 1}: {name} is missing{more}")
 
 
 def _number(value: Any) -> float:

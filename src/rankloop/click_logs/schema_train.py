@@ -121,7 +121,7 @@ class _Trainer:
             recipe = with_in_layers(recipe, "examination", tuple(given[:POSITIONS].tolist()))
         self.learner = with_hashed(recipe)
         self.receipt = _receipt_of(self.learner)
-        self.examined = _examined(lists, self.learns_bias) if given is None else given
+        self.examined = examined_by_position(lists, self.learns_bias) if given is None else given
         longest = max(len(one.ids) for one in lists)
         self.problem = schema.problem(shown=longest if shown is None else shown)
 
@@ -179,7 +179,7 @@ def _kind(learner: AnyLearner) -> str:
     return str(inner["kind"]) if isinstance(inner, dict) else entry_of(learner).kind
 
 
-def _examined(lists: Lists, may_be_unknown: bool) -> Floats | None:
+def examined_by_position(lists: Lists, may_be_unknown: bool) -> Floats | None:
     """By expectation maximisation; None where no item stands at two positions and the learner can do without."""
     numbers: dict[tuple[str, Any], int] = {}
     pair = [numbers.setdefault((one.query_id, id), len(numbers)) for one in lists for id in one.ids]

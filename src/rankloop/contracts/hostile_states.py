@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from rankloop.contracts.cases import Case, accepts, cases_of, play_past
-from rankloop.contracts.contract import require
+from rankloop.contracts.contract import Broken
 from rankloop.contracts.leaves import leaves, require_finite_state, with_leaf
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.kernels import is_permutation
@@ -63,7 +63,8 @@ def _go_on(case: Case, session: Session) -> None:
         except RankloopError:
             return
         for ranking in (decision.ranking, best):
-            require(is_permutation(ranking, len(query.features)), f"it shows {ranking}")
+            if not is_permutation(ranking, len(query.features)):
+                raise Broken(f"it shows {ranking}")
         for feedback in case.feedbacks(decision, rng):
             with contextlib.suppress(RankloopError):
                 session.learn(query, decision, feedback)

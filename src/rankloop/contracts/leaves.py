@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.contracts.contract import require
+from rankloop.contracts.contract import Broken, require
 from rankloop.core.cells import Cells
 
 
@@ -48,7 +48,8 @@ def require_finite_state(state: Any) -> None:
     require(isinstance(state, tuple), f"the state is a {type(state).__name__}")
     for path, value in leaves(state):
         require(isinstance(value, np.ndarray | int | float | bool | np.generic), f"{path} is a {type(value).__name__}")
-        require(bool(np.all(np.isfinite(value))), f"{path} = {value} is not finite")
+        if not np.all(np.isfinite(value)):  # `require` would write down every array
+            raise Broken(f"{path} = {value} is not finite")
 
 
 def require_same(one: Any, other: Any, where: str) -> None:

@@ -27,6 +27,7 @@ PLAIN = {str, int}
 NO_FEATURES, NO_CONTEXT = np.empty((0, 0)), np.empty(0)
 KINDS = {"clicks": Clicks, "relevances": Relevances, "preferred": Preferred, "reward": Reward}
 MAX_ID_LENGTH, MIN_ID, MAX_ID = 256, -(2**63), 2**64 - 1
+MAX_STEP = 50_000  # numbers that become an array in one step
 INVALID_ID = f"an id is longer than {MAX_ID_LENGTH} characters, or a number of more than 64 bits"
 
 
@@ -35,7 +36,18 @@ class Candidates(NamedTuple):
 
     ids: list[Id]
     features: Floats
-    missing: int = 0  # features that were not given and counted as 0
+    absent: tuple[tuple[int, int], ...] = ()  # rows and columns of what was not given and counts as 0
+
+    def with_means(self) -> "Candidates":
+        """What was not given counts as the mean of what the other items have."""
+        features = self.features.copy()
+        given = np.ones(features.shape, dtype=bool)
+        for cell in self.absent:
+            given[cell] = False
+        for row, column in self.absent:
+            others = features[given[:, column], column]
+            features[row, column] = others.mean() if len(others) else 0.0
+        return self._replace(features=features)
 
 
 class ContextEncoding(Protocol):
@@ -115,6 +127,7 @@ class Adapter(NamedTuple):
     encoding: ContextEncoding | None = None  # of a context by names
     key: Callable[[Id], Any] = str  # what tells ids apart: in JSON a table names them by their text
     encoder: RowEncoder | None = None  # where there is a schema
+    fills: bool = False  # whether a feature that is not given counts as the mean of the others, not as 0
 
     def query(
         self,
@@ -139,7 +152,7 @@ class Adapter(NamedTuple):
         candidates, first, hidden = self._chosen(table.ids, pinned, excluded)
         features, fixed = table.features, bool(self.items)
         asked = features if candidates is None else np.ascontiguousarray(features[candidates])
-        query, missing = Query(query_id, asked, row), missing + table.missing
+        query, missing = Query(query_id, asked, row), missing + len(table.absent)
         return QueryRequest(table.ids, features, query, candidates, first, hidden, fixed, missing)
 
     def _chosen(
@@ -209,9 +222,10 @@ class Adapter(NamedTuple):
             return Candidates(list(self.items), np.zeros((len(self.items), self.n_features)))
         ids, rows = self._distinct_items(ids, rows)
         try:
-            return feature_rows(ids, rows, self.feature_names, self.n_features)
+            table = feature_rows(ids, rows, self.feature_names, self.n_features)
         except InvalidInput as error:
             raise Rejected("items", str(error)) from None
+        return table.with_means() if self.fills and table.absent else table
 
     def _context(self, given: Any) -> tuple[Floats, int]:
         """The numbers of the asker, and how many columns were missing."""
@@ -239,6 +253,13 @@ class Adapter(NamedTuple):
         if len(set(found)) != len(found):
             raise Rejected(field, "an item is named twice")
         return found
+
+
+def are_valid_ids(ids: Sequence[Id]) -> bool:
+    """Whether a log can hold all of these."""
+    if {str} == set(map(type, ids)):
+        return max(map(len, ids)) <= MAX_ID_LENGTH  # type: ignore[arg-type]
+    return all(map(is_valid_id, ids))
 
 
 def is_valid_id(id: Id) -> bool:
@@ -304,20 +325,49 @@ def _known(value: Any) -> Any:
 
 def feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[str], width: int) -> Candidates:
     """One row per item, given by position or by name; numbers are known to be numbers."""
-    missing, listed = 0, []
-    for id, row in zip(ids, () if isinstance(rows, np.ndarray) else rows):
+    absent: list[tuple[int, int]] = []
+    if isinstance(rows, np.ndarray):
+        features = rows
+    elif {list} == set(map(type, rows)) and {width} == set(map(len, rows)):
+        features = _array(rows, width)
+    else:
+        features = _array(_listed(ids, rows, names, width, absent), width)
+    if not np.isfinite(features).all():
+        item, column = np.argwhere(~np.isfinite(features))[0]
+        name = f"{names[column]} (feature {column})" if names else f"feature {column}"
+        raise InvalidInput(f"item {ids[item]!r}: {name} must be a finite number")
+    return Candidates(ids, features, tuple(absent))
+
+
+def _array(rows: Sequence[Any], width: int) -> Floats:
+    """Lists of numbers as an array, in steps that leave other threads their turn."""
+    if len(rows) * width <= MAX_STEP:
+        return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+    features, step = np.empty((len(rows), width)), max(1, MAX_STEP // width)
+    for begin in range(0, len(rows), step):
+        features[begin : begin + step] = rows[begin : begin + step]
+    return features
+
+
+def _listed(
+    ids: list[Id], rows: Sequence[Any], names: Sequence[str], width: int, absent: list[tuple[int, int]]
+) -> list[Any]:
+    """Rows of which some are given by name as lists; what was not given is noted in `absent`."""
+    listed = []
+    for i, (id, row) in enumerate(zip(ids, rows)):
         if isinstance(row, Mapping):
             _check_names(row, names, f"item {id!r}")
-            missing += width - len(row)
+            if len(row) < width:
+                absent += _absent(i, row, names)
             row = [row.get(name, 0.0) for name in names]
         if len(row) != width:
             raise InvalidInput(f"item {id!r} has {len(row)} features, this ranker has {width}")
         listed.append(row)
-    features = rows if isinstance(rows, np.ndarray) else np.array(listed, dtype=np.float64).reshape(len(ids), width)
-    if not np.isfinite(features).all():
-        item, column = np.argwhere(~np.isfinite(features))[0]
-        raise InvalidInput(f"item {ids[item]!r}: feature {column} must be a finite number")
-    return Candidates(ids, features, missing)
+    return listed
+
+
+def _absent(number: int, row: Mapping[str, Any], names: Sequence[str]) -> list[tuple[int, int]]:
+    return [(number, column) for column, name in enumerate(names) if name not in row]
 
 
 def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float], int]:
@@ -418,8 +468,9 @@ def _from_rows(given_ids: Iterable[Any], rows: Sequence[Any], names: Sequence[st
     if not ids:
         raise InvalidInput("there are no items to rank; give at least one")
     named = [named_row(row, names, f"item {id!r}") for id, row in zip(ids, rows)]
-    rows = [row for row, _ in named]
-    return feature_rows(ids, rows, names, len(names))._replace(missing=sum(missing for _, missing in named))
+    short = [(i, row) for i, (row, (_, missing)) in enumerate(zip(rows, named)) if missing]
+    absent = tuple(cell for i, row in short for cell in _absent(i, row, names))
+    return feature_rows(ids, [row for row, _ in named], names, len(names))._replace(absent=absent)
 
 
 def _from_records(records: Sequence[Any], names: Sequence[str]) -> Candidates:

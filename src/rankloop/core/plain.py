@@ -1,6 +1,7 @@
 """Values as plain data: NamedTuples of arrays and numbers to tables of lists and numbers, and back."""
 
 import functools
+import math
 import types
 from collections.abc import Mapping
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -11,6 +12,7 @@ from rankloop.core.cells import Cells
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Decision
 
+NOT_FINITE = "{} holds a number that is not finite"
 UNBOUNDED = (
     "the scores of these items are not finite: a feature is too large for the weights; scale it, or wrap the "
     "learner with standardised"
@@ -19,6 +21,12 @@ UNBOUNDED = (
 
 def to_plain(value: Any) -> Any:
     """Tables, lists and numbers that JSON can carry; finite numbers only."""
+    if type(value) is float:
+        if not math.isfinite(value):
+            raise InvalidInput(NOT_FINITE.format("value"))
+        return value
+    if type(value) is int:
+        return value
     if hasattr(value, "_fields"):
         return {name: to_plain(part) for name, part in zip(value._fields, value)}
     if isinstance(value, np.ndarray):
@@ -54,7 +62,7 @@ def from_plain(plain: Any, annotation: Any, where: str = "value") -> Any:
 
 def decision_to_plain(decision: Decision[Any]) -> dict[str, Any]:
     """A decision as JSON can carry it; an unknown propensity is null."""
-    known = np.isfinite(decision.log_propensity)
+    known = math.isfinite(decision.log_propensity)
     return {
         "ranking": decision.ranking.tolist(),
         "log_propensity": float(decision.log_propensity) if known else None,
@@ -165,5 +173,5 @@ _ENTRIES: Mapping[str, tuple[type, ...]] = types.MappingProxyType(
 
 
 def _require_finite(array: Any, where: str = "value") -> None:
-    if not np.all(np.isfinite(array)):
-        raise InvalidInput(f"{where} holds a number that is not finite")
+    if not np.isfinite(array).all():
+        raise InvalidInput(NOT_FINITE.format(where))

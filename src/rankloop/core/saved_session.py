@@ -8,6 +8,7 @@ import tokenize
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ UNREADABLE = (  # what reading a damaged or invented file can end in
     zipfile.BadZipFile, tokenize.TokenError, SyntaxError, EOFError, KeyError, TypeError, ValueError, MemoryError,
     OverflowError, RuntimeError,
 )  # fmt: skip
+
+
+@cache
+def host_cpu() -> str:
+    """What kind of CPU this is; asking takes a while."""
+    return str(binding.get_host_cpu_name())
 
 
 def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
@@ -61,7 +68,7 @@ def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
     arrays: list[Any] = []
     header = {
         "format": FORMAT,
-        "cpu": binding.get_host_cpu_name(),
+        "cpu": host_cpu(),
         "learner": spec_of(session.learner),
         "problem": session.problem.to_plain(),
         "seed": session.seed,
@@ -138,9 +145,9 @@ def _check_header(header: Any, where: str) -> None:
         raise InvalidInput("the header is not that of a rankloop file")
     if type(header["format"]) is not int or header["format"] != FORMAT:
         raise InvalidInput(f"written in format {header['format']!r}, this version reads format {FORMAT}")
-    if header["cpu"] != binding.get_host_cpu_name():
+    if header["cpu"] != host_cpu():
         warnings.warn(
-            f"{where} was written on a {header['cpu']} CPU, this is a {binding.get_host_cpu_name()}: "
+            f"{where} was written on a {header['cpu']} CPU, this is a {host_cpu()}: "
             "what is learned from here on may differ in the last bits",
             RuntimeWarning,
             stacklevel=4,

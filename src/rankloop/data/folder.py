@@ -21,7 +21,12 @@ def absence_notice(wanted: str) -> str:
     """One plain sentence for people whose machine lacks a data set, with what to do about it."""
     named = os.environ.get(VARIABLE)
     reason = f"{VARIABLE} is {named!r}" if named else f"{VARIABLE} is not set"
-    return f"{wanted} is not on this machine ({reason}); set {VARIABLE} to the folder that holds it"
+    return missing_notice(wanted).replace(";", f" ({reason});", 1)
+
+
+def missing_notice(wanted: str) -> str:
+    """The same for results that are kept: it names no folder of this machine."""
+    return f"{wanted} is not on this machine; set {VARIABLE} to the folder that holds it"
 
 
 def data_path(name: str) -> Path:

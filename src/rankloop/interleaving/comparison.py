@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import exp, lgamma, log
 from typing import NamedTuple
 
-from scipy.stats import beta, binomtest
+from scipy.special import bdtr, betaincinv
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, finite_floats, whole_number
@@ -27,8 +27,8 @@ class Comparison(NamedTuple):
     @property
     def p_value(self) -> float:
         """The two-sided binomial sign test that wins and losses are equally likely; ties are left out."""
-        decided = self.wins + self.losses
-        return float(binomtest(self.wins, decided).pvalue) if decided else 1.0
+        fewer = min(self.wins, self.losses)
+        return min(1.0, 2 * float(bdtr(fewer, self.wins + self.losses, 0.5)))
 
     @property
     def p_value_at_any_time(self) -> float:
@@ -48,8 +48,8 @@ class Comparison(NamedTuple):
         if not 0.0 < confidence < 1.0:
             raise InvalidInput(f"confidence = {confidence} must lie between 0 and 1, as 0.95 does")
         tail = (1 - confidence) / 2
-        low = float(beta.ppf(tail, self.wins, self.losses + 1)) if self.wins else 0.0
-        high = float(beta.ppf(1 - tail, self.wins + 1, self.losses)) if self.losses else 1.0
+        low = float(betaincinv(self.wins, self.losses + 1, tail)) if self.wins else 0.0
+        high = float(betaincinv(self.wins + 1, self.losses, 1 - tail)) if self.losses else 1.0
         return _odds(low), _odds(high)
 
 

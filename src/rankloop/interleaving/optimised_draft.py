@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.random import Generator
-from scipy.optimize import linprog
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import positions_of
@@ -51,6 +50,8 @@ def list_probabilities(credits: Floats) -> Floats:
     n_lists, length = credits.shape
     fairness = np.cumsum(credits, axis=1).T
     slack = np.hstack([np.eye(length), -np.eye(length)])
+    from scipy.optimize import linprog  # takes half a second, for which nobody else should wait
+
     solved = linprog(
         np.concatenate([-sensitivity(credits), np.full(2 * length, UNFAIR)]),
         A_eq=np.vstack([np.hstack([fairness, slack]), np.concatenate([np.ones(n_lists), np.zeros(2 * length)])]),

@@ -32,8 +32,8 @@ from rankloop.learners._shared.compiled_rounds import (
     write_round,
 )
 from rankloop.learners._shared.topk_estimate import (
-    COMPILED,
     Seen,
+    compiled_code,
     compiled_learn,
     compiled_step,
     draw_ranking,
@@ -148,6 +148,7 @@ class TopKGradient(SparseLearner):
         {"surrogate": "rank_svm", "floor": 0.0, "exploration": 1.0, "learning_rate": 0.001},
         {"surrogate": "smooth_dcg", "smoothing_decay": 0.1, "radius": 2.0},
         {"surrogate": "list_net"},
+        {"surrogate": "squared(divided='grade')", "learning_rate": 0.001},
     )
 
     def __post_init__(self) -> None:
@@ -175,7 +176,7 @@ class TopKGradient(SparseLearner):
         return Decision(chosen[0], chosen[2], Receipt(chosen[1], gamma))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        steps, code = state.steps + 1, COMPILED.get(type(self.surrogate), -1)
+        steps, code = state.steps + 1, compiled_code(self.surrogate)
         items, grades = expect(feedback, Relevances)
         familiar, exploration = decision.receipt
         check_receipt(familiar.shape == items.shape and 0.0 <= exploration <= 1.0)
@@ -193,7 +194,7 @@ class TopKGradient(SparseLearner):
     @property
     def compiled(self) -> type | None:
         """The kernel knows squared, kl and rank_svm."""
-        return QueryRounds if type(self.surrogate) in COMPILED else None
+        return QueryRounds if compiled_code(self.surrogate) >= 0 else None
 
     def doubles(self, n_items: int) -> int:
         return n_items + 1
@@ -205,7 +206,7 @@ class TopKGradient(SparseLearner):
     def many_rounds(self, state: State, rounds: QueryRounds) -> State:
         rates = self.exploration, self.exploration_decay, self.learning_rate, self.learning_rate_decay
         schedule = Schedule(*rates, self.floor, math.inf if self.radius is None else self.radius)
-        weights, steps = _many_rounds(*state[:2], state.shown, rounds, COMPILED[type(self.surrogate)], schedule)
+        weights, steps = _many_rounds(*state[:2], state.shown, rounds, compiled_code(self.surrogate), schedule)
         return state if steps == state.steps else State(weights, steps, state.depth, state.shown)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:

@@ -10,7 +10,15 @@ from rankloop.core.registry.specs import nearest
 CLICKS = ("reward", "click", "clicked", "clicks", "is_click")
 POSITIONS = ("position", "place", "slot")
 ADS = ("action", "ad", "item", "offer", "arm", "shown_ad", "ad_shown", "ad_id", "item_id", "offer_id", "banner")
-QUERIES = ("query", "query_id", "qid")
+QUERIES = ("query", "query_id", "qid", "user_query", "search_query", "search_term")
+SESSIONS = ("session", "session_id", "visit", "visit_id", "sid")
+LISTS = ("impression", "list", "impression_id", "list_id", "search_id", "request_id", "serp", "serp_id")
+ITEMS = ("item", "item_id", "doc", "document", "doc_id", "document_id", "product_id", "product", "sku", "asin")
+MORE_ITEMS = ("article_id", "article", "object_id", "ean", "gtin", "isbn", "offer_id", "url", "id")
+# Names by which a role is known where it has no better one; columns with these names beside another stay features.
+ALSO_POSITIONS = ("pos", "rank", "ordinal")
+CLICK_WEIGHTS = ("click_weight",)  # what a click counts: more where it led to a purchase
+ALSO_CLICKS = ("is_clicked", "was_clicked", "has_click")
 GUESSES = {  # in a log of single choices
     "action": ADS,
     "reward": CLICKS,
@@ -19,11 +27,11 @@ GUESSES = {  # in a log of single choices
     "position": POSITIONS,
 }
 LIST_GUESSES = {  # in a log of lists
-    "list": ("impression", "list", "session", *QUERIES),
-    "query": QUERIES,
-    "item": ("item", "item_id", "doc", "document", "id", "doc_id", "document_id", "product_id", "product", "sku"),
-    "position": POSITIONS,
-    "click": CLICKS,
+    "list": (*LISTS, *SESSIONS, "query_id", *QUERIES),
+    "query": ("query", "user_query", "search_query", "search_term", "query_id", "qid"),
+    "item": (*ITEMS, *MORE_ITEMS),
+    "position": (*POSITIONS, *ALSO_POSITIONS),
+    "click": (*CLICKS, *ALSO_CLICKS),
 }
 RAW_GUESSES = {  # in a log of lists in values as people have them
     **LIST_GUESSES,
@@ -34,6 +42,7 @@ TAKEN = frozenset(name for usual in GUESSES.values() for name in usual)
 NOT_CONTEXT = ("timestamp", "time", "date", "id")
 NEEDED = {"action": "shown ad", "reward": "click", "propensity": "probability with which the ad was shown"}
 NEEDED_OF_LISTS = ("list", "position", "click")
+SURE_LISTS = ("impression", "list", "session", "query", "query_id", "qid")  # though there are propensities
 NEVER_LOGGED = {"propensity": "; if it was never logged see docs/faq.md, 'My log has no propensities'"}
 
 
@@ -87,7 +96,7 @@ def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Co
     """
     refuse_twice(names, where)
     _refuse_unknown([name for name in named.values() if name], names, where)
-    found = {role: named.get(role) or _guess(names, usual) for role, usual in GUESSES.items()}
+    found = {role: named.get(role) or named_like(names, usual) for role, usual in GUESSES.items()}
     for role in NEEDED:
         if not found[role]:
             raise InvalidInput(
@@ -102,7 +111,7 @@ def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Co
 def list_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping[str, str], where: str) -> ListColumns:
     """The columns of a log of lists as named, or as their names suggest, those in `without` left alone."""
     found, free = _list_roles(names, without, named, where, LIST_GUESSES)
-    features, left_out = _others(free, found.values(), {*TAKEN, *LIST_GUESSES["list"], *LIST_GUESSES["item"]})
+    features, left_out = _others(free, found.values(), {*TAKEN, *LIST_GUESSES["list"], *ITEMS, *CLICK_WEIGHTS})
     return ListColumns(**found, features=features, left_out=left_out)
 
 
@@ -111,8 +120,9 @@ def raw_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping[
     refuse_twice(names, where)
     found, free = _list_roles(names, without, named, where, RAW_GUESSES)
     known = {*found.values()}
-    others = [name for name in free if _plain(name) and name not in known]
-    left_out = tuple(name for name in others if _plain(name) in {*CLICKS, *POSITIONS, *RAW_GUESSES["propensity"]})
+    others = [name for name in free if plain_name(name) and name not in known]
+    usual = {*CLICKS, *CLICK_WEIGHTS, *POSITIONS, *SESSIONS, *RAW_GUESSES["propensity"]}
+    left_out = tuple(name for name in others if plain_name(name) in usual)
     return RawColumns(**found, others=tuple(name for name in others if name not in left_out), left_out=left_out)
 
 
@@ -130,7 +140,7 @@ def _list_roles(
     _refuse_unknown([*without, *named.values()], names, where)
     known = [name for name in names if name not in without]
     free = [name for name in known if name not in named.values()]
-    found = {role: named.get(role) or _guess(free, usual) for role, usual in guesses.items()}
+    found = {role: named.get(role) or named_like(free, usual) for role, usual in guesses.items()}
     for role in NEEDED_OF_LISTS:
         if not found[role]:
             raise InvalidInput(
@@ -140,10 +150,23 @@ def _list_roles(
     return found, free
 
 
+def columns_said(columns: ListColumns | RawColumns) -> str:
+    """One line: which column was taken for what, and how to say otherwise."""
+    roles = {role: name for role, name in columns._asdict().items() if isinstance(name, str) and name}
+    taken = ", ".join(f"{role} is {name}" for role, name in roles.items())
+    return f"columns: {taken} (say otherwise with --column ROLE=NAME)"
+
+
+def named_like(names: Sequence[str], usual: Sequence[str]) -> str:
+    """The column with the usual name that stands first in `usual`; empty: none has one."""
+    return next((name for guess in usual for name in names if plain_name(name) == guess), "")
+
+
 def holds_lists(names: Sequence[str], named: Mapping[str, str]) -> bool:
     """Whether a table looks like a log of lists rather than of single choices, each with its propensity."""
-    lists = all(named.get(role) or _guess(names, LIST_GUESSES[role]) for role in NEEDED_OF_LISTS)
-    return lists or not all(named.get(role) or _guess(names, GUESSES[role]) for role in NEEDED)
+    sure = LIST_GUESSES | {"list": SURE_LISTS}
+    lists = all(named.get(role) or named_like(names, sure[role]) for role in NEEDED_OF_LISTS)
+    return lists or not all(named.get(role) or named_like(names, GUESSES[role]) for role in NEEDED)
 
 
 def named_columns(given: Sequence[str], known: Sequence[str]) -> dict[str, str]:
@@ -169,20 +192,15 @@ def _refuse_unknown(given: Sequence[str], names: Sequence[str], where: str) -> N
         raise InvalidInput(f"{where} has no column {unknown!r}{nearest(unknown, names)}")
 
 
-def _guess(names: Sequence[str], usual: Sequence[str]) -> str:
-    """The column with the usual name that stands first in `usual`; empty: none has one."""
-    return next((name for guess in usual for name in names if _plain(name) == guess), "")
-
-
 def _others(
     names: Sequence[str], found: Collection[str], usual: Collection[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The columns that have no role: those to learn from, and those left out by their names."""
-    rest = [name for name in names if _plain(name) and name not in found]
-    left_out = tuple(name for name in rest if _plain(name) in usual or _plain(name) in NOT_CONTEXT)
+    rest = [name for name in names if plain_name(name) and name not in found]
+    left_out = tuple(name for name in rest if plain_name(name) in usual or plain_name(name) in NOT_CONTEXT)
     return tuple(name for name in rest if name not in left_out), left_out
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """So that "Shown Ad" and "shown-ad" are known as shown_ad."""
     return name.strip().lower().replace(" ", "_").replace("-", "_")

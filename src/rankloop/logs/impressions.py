@@ -54,6 +54,13 @@ def holds_impressions(path: Path) -> bool:
     return is_parquet(path) and {"ranking", "log_propensity", "features"} <= set(column_names(path))
 
 
+def n_impressions(path: Path) -> int:
+    """How many rows an export has, mixed ones included."""
+    import pyarrow.parquet as pq
+
+    return int(pq.ParquetFile(path).metadata.num_rows)
+
+
 def export_notes(path: Path) -> dict[str, Any]:
     """What an export says of itself: `feature_names`, or `schemas` of all versions; empty where it says nothing."""
     import pyarrow.parquet as pq

@@ -2,14 +2,12 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from rankloop.core.errors import InvalidInput
-from rankloop.data.compression import opened
 from rankloop.logs.columns import refuse_twice
-from rankloop.logs.table import csv_header, csv_tables, first_fault, is_parquet
+from rankloop.logs.tables.source import Given, Source
 
 LISTED = ("category", "id", "vector")  # kinds of which a value may be a list
 AS_TEXT = ("category", "id", "words")  # kinds whose cells in a CSV file stay as they are written: 007 is not 7
@@ -17,57 +15,26 @@ AS_TEXT = ("category", "id", "words")  # kinds whose cells in a CSV file stay as
 Values = dict[str, list[Any]]
 
 
-def read_raw_columns(path: Path, kinds: Mapping[str, str] | None = None) -> Values:
+def read_raw_columns(given: Given, kinds: Mapping[str, str] | None = None) -> Values:
     """A whole table, as lists of plain values by column; `kinds` says what the cells of a CSV file are read as.
 
     Columns of a kind that is a text are read as texts, `number` as numbers, all others as they look. In a CSV file an
     empty cell is missing, among numbers also NA and NaN; in Parquet what is null or NaN.
     """
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    kinds = kinds or {}
+    kinds, source = kinds or {}, Source(given)
+    numbers = [name for name, kind in kinds.items() if kind == "number"]
     try:
-        table = parquet.read_table(path) if is_parquet(path) else _csv_table(path, kinds)
-    except pa.ArrowInvalid as error:
-        raise InvalidInput(_fault(path, kinds) or f"{path.name}: {' '.join(str(error).split())}") from None
-    refuse_twice(table.column_names, path.name)
+        table = source.whole(numbers, [name for name, kind in kinds.items() if kind in AS_TEXT])
+    except InvalidInput:
+        fault = source.text_in(numbers)
+        if fault is None:
+            raise
+        said = f"{fault.column} is {fault.value!r}; it must be a number"
+        raise InvalidInput(f"{source.name}, row {fault.row}: {said}") from None
+    refuse_twice(table.column_names, source.name)
     if table.num_rows == 0:
-        raise InvalidInput(f"{path.name} has no rows")
+        raise InvalidInput(f"{source.name} has no rows")
     return {name: _values(table[name].to_pylist(), kinds.get(name)) for name in table.column_names}
-
-
-def _csv_table(path: Path, kinds: Mapping[str, str]) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    types = {name: pa.string() for name, kind in kinds.items() if kind in AS_TEXT}
-    types |= {name: pa.float64() for name, kind in kinds.items() if kind == "number"}
-    with opened(path) as file:
-        csv_header(file, path.name)
-    with opened(path) as file:
-        return arrow_csv.read_csv(file, convert_options=arrow_csv.ConvertOptions(column_types=types))
-
-
-def _fault(path: Path, kinds: Mapping[str, str]) -> str:
-    """Which cell of a CSV file holds a text where the schema has a number; empty: none does."""
-    import pyarrow as pa
-
-    if is_parquet(path):
-        return ""
-    try:
-        with opened(path) as file:
-            names = csv_header(file, path.name)
-        numbers = [name for name, kind in kinds.items() if kind == "number" and name in names]
-        fault = first_fault(_texts(path, numbers), numbers) if numbers else None
-    except pa.ArrowInvalid:
-        return ""
-    return f"{path.name}, row {fault.row}: {fault.column} is {fault.value!r}; it must be a number" if fault else ""
-
-
-def _texts(path: Path, names: list[str]) -> Iterator[Any]:
-    with opened(path) as file:
-        yield from csv_tables(file, names, (), names)
 
 
 def _values(values: list[Any], kind: str | None) -> list[Any]:

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from pathlib import Path
+from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +15,11 @@ from rankloop.core.types import Arrival, Clicks, Decision, Feedback, Floats, Int
 from rankloop.features.encoder import Encoder
 from rankloop.features.kinds import moment_of
 from rankloop.features.schema import Schema
-from rankloop.logs.columns import RawColumns, raw_columns_of
+from rankloop.logs.columns import CLICK_WEIGHTS, RawColumns, named_like, raw_columns_of
 from rankloop.logs.raw_columns import Values, read_raw_columns
-from rankloop.logs.table import CLICK, column_names
+from rankloop.logs.table import CLICK
+from rankloop.logs.tables.pages import pages_of
+from rankloop.logs.tables.source import Given, Source
 
 MAX_POSITIONS = 10_000
 NO_CONTEXT = np.empty(0)
@@ -84,11 +85,22 @@ class RawTable(NamedTuple):
     values: Values
     roles: RawColumns
     offsets: Ints
+    n_repeated: int = 0  # rows that say the same as another one, and were left out
 
     @property
     def clicked(self) -> Floats:
         """1 or 0 for each row."""
         return (_numbers(self, self.roles.click, CLICK) > 0).astype(np.float64)
+
+    @property
+    def weights(self) -> Floats:
+        """What each click counts, 0 where there was none: 1 unless a column says so."""
+        name = named_like(list(self.values), CLICK_WEIGHTS)
+        if not name:
+            return self.clicked
+        weights = _numbers(self, name, "a number from 0")
+        _refuse(self, name, weights < 0, "; it must be a number from 0")
+        return self.clicked * weights
 
     def same_in_lists(self, name: str) -> bool:
         """Whether a column tells of whoever asks: all rows of a list have one value."""
@@ -97,20 +109,25 @@ class RawTable(NamedTuple):
 
 
 def read_raw_table(
-    path: Path, schema: Schema | None = None, columns: Mapping[str, str] | None = None, without: Sequence[str] = ()
+    path: Given, schema: Schema | None = None, columns: Mapping[str, str] | None = None, without: Sequence[str] = ()
 ) -> RawTable:
     """A table of shown lists; `schema` says as what its columns are read, `columns` which of them is what."""
-    roles = raw_columns_of(column_names(path), without, columns or {}, path.name)
+    source = Source(path)
+    roles = raw_columns_of(source.names, without, columns or {}, source.name)
     kinds = dict.fromkeys(filter(None, (roles.list, roles.query, roles.item)), "category")
     if schema is not None:
         fields = dict(schema.features) | dict(schema.context)
         kinds |= {name: spec_of(kind)["kind"] for name, kind in fields.items()}
-    values = read_raw_columns(path, kinds)
-    lists = values[roles.list]
-    starts = [row for row in range(len(lists)) if row == 0 or lists[row] != lists[row - 1]]
-    if len({lists[row] for row in starts}) != len(starts):
-        raise InvalidInput(f"{path.name}: the rows of a list do not stand together; sort by {roles.list!r}")
-    table = RawTable(path.name, values, roles, np.array([*starts, len(lists)], dtype=np.int64))
+    values = read_raw_columns(source, kinds)
+    whole = RawTable(source.name, values, roles, np.array([0, len(values[roles.list])], dtype=np.int64))
+    queries, items = (values[name] if name else None for name in (roles.query, roles.item))
+    stands = _numbers(whole, roles.position, "a whole number")
+    for name in filter(None, (roles.list if roles.list != roles.query else "", roles.item)):
+        _refuse_missing(whole, name)
+    pages = pages_of(values[roles.list], roles.list, stands, queries, items, source.name)
+    if pages.n_repeated:
+        values = {name: list(compress(column, pages.kept.tolist())) for name, column in values.items()}
+    table = RawTable(source.name, values, roles, pages.offsets, pages.n_repeated)
     if roles.time and roles.time not in (columns or {}).values() and not table.same_in_lists(roles.time):
         return table._replace(roles=roles._replace(time="", others=(*roles.others, roles.time)))  # of an item
     return table
@@ -120,7 +137,7 @@ def lists_of(table: RawTable, schema: Schema) -> list[ShownList]:
     """The lists of a table in the fields of a schema; an id that is no column is that of the item."""
     features, context = _columns(table, schema), [name for name in schema.context if name in table.values]
     _check_fields(table, schema)
-    position, clicked, at = _positions(table), table.clicked, _times(table, schema)
+    position, clicked, at = _positions(table), table.weights, _times(table, schema)
     log_propensity = _log_propensities(table)
     found = []
     for number, (start, end) in enumerate(pairwise(table.offsets.tolist())):
@@ -164,9 +181,6 @@ def _ids(table: RawTable, rows: Sequence[int]) -> list[Id]:
     if not table.roles.item:
         return [f"row {row + 1}" for row in rows]
     items = table.values[table.roles.item]
-    missing = next((row for row in rows if items[row] is None), None)
-    if missing is not None:
-        raise InvalidInput(f"{table.name}, row {missing + 1}: {table.roles.item} is missing")
     return [items[row] if isinstance(items[row], int) else str(items[row]) for row in rows]
 
 
@@ -232,12 +246,16 @@ def _log_propensities(table: RawTable) -> list[float]:
 def _numbers(table: RawTable, name: str, right: str) -> Floats:
     """A column of finite numbers, or the first row that holds none."""
     column = table.values[name]
-    missing = next((row for row, value in enumerate(column) if value is None), None)
-    if missing is not None:
-        raise InvalidInput(f"{table.name}, row {missing + 1}: {name} is missing")
+    _refuse_missing(table, name)
     values = np.array([_number(value) for value in column])
     _refuse(table, name, ~np.isfinite(values), f"; it must be {right}")
     return values
+
+
+def _refuse_missing(table: RawTable, name: str) -> None:
+    missing = next((row for row, value in enumerate(table.values[name]) if value is None), None)
+    if missing is not None:
+        raise InvalidInput(f"{table.name}, row {missing + 1}: {name} is missing")
 
 
 def _number(value: Any) -> float:

@@ -27,6 +27,10 @@ class Forbidden(RankloopError):
     """A key whose role does not cover this call."""
 
 
+class Damaged(RankloopError):
+    """A file of the archive is missing or is not what was written."""
+
+
 class Unavailable(RankloopError):
     """The log cannot be written now; nothing of the request was kept."""
 

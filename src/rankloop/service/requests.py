@@ -3,8 +3,11 @@
 from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
 
-from rankloop.core.adapter import Id
+from rankloop.core.adapter import MAX_ID_LENGTH, Id
+from rankloop.core.errors import Rejected
+from rankloop.core.types import Floats
 
 Name = str
 Value = Annotated[  # checked by the schema, which can say whose value and which field is wrong
@@ -14,6 +17,7 @@ Value = Annotated[  # checked by the schema, which can say whose value and which
         extra_json_schema={"type": ["string", "number", "boolean", "null", "array"]},
     ),
 ]
+MAX_TAGS, MAX_TAG_NAME = 16, 64  # per request; characters
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 
@@ -86,7 +90,34 @@ class RankBody(Strict):
     ids: list[Id] = []  # items of which the catalogue knows all that is needed, after those of `items`
     user: str = ""  # who asks, and in which session: kept in the log, to be joined with or to be forgotten
     session: str = ""
+    tags: dict[str, str] = {}  # whatever else the log should say of it, as in {"page": "home", "variant": "b"}
     base_model: str | None = None  # what computed the base score of the items; that of the ranker's base unless given
+
+
+def check_tags(tags: dict[str, str]) -> None:
+    """Few and short, since every ranking logs them: 16 of them, names of 64 characters, values like an id."""
+    if len(tags) > MAX_TAGS:
+        raise Rejected("tags", f"{len(tags)} tags, the limit is {MAX_TAGS}")
+    for name, value in tags.items():
+        if not 0 < len(name) <= MAX_TAG_NAME or len(value) > MAX_ID_LENGTH:
+            limits = f"a name has 1 to {MAX_TAG_NAME} characters, a value at most {MAX_ID_LENGTH}"
+            raise Rejected("tags", f"{name!r:.80}: {limits}")
+
+
+class PackedRankBody(RankBody):
+    """The same in MessagePack, where `features` may be the bytes of one array: a row for each of `ids`."""
+
+    features: bytes = b""  # little end first, row by row
+    dtype: Literal["float32", "float64"] = "float64"
+
+    def rows(self, n_features: int) -> Floats:
+        """The features of `ids`, one row each."""
+        dtype = np.dtype(self.dtype).newbyteorder("<")
+        wanted = len(self.ids) * n_features * dtype.itemsize
+        if self.items or len(self.features) != wanted:
+            told = f"{len(self.ids)} ids with {n_features} features as {self.dtype}, and no items, are {wanted} bytes"
+            raise Rejected("features", f"{told}; got {len(self.features)} bytes and {len(self.items)} items")
+        return np.frombuffer(self.features, dtype).astype(np.float64).reshape(-1, n_features)
 
 
 class FeedbackBody(Strict):

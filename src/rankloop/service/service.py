@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Id, QueryRequest, is_valid_id
+from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, MAX_STEP, Id, QueryRequest, are_valid_ids
 from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.saved_session import dumps, loads_with_notes
 from rankloop.core.session import n_items_of
+from rankloop.core.types import Floats
 from rankloop.service.errors import Late, TooLarge, Unavailable
 from rankloop.service.jobs.expiry import close_windows
 from rankloop.service.jobs.history import sample
@@ -65,9 +66,11 @@ from rankloop.service.requests import (
     ExperimentBody,
     FeedbackAnswer,
     FeedbackBody,
+    PackedRankBody,
     RankAnswer,
     RankBody,
     SchemaBody,
+    check_tags,
 )
 from rankloop.service.settings import Settings
 
@@ -177,7 +180,7 @@ class Service:
             ranked = runtime.rank(request, impression, compared)
         else:
             ranked = runtime.rank(request, impression)
-        ranked.user, ranked.session = body.user, body.session
+        ranked.user, ranked.session, ranked.tags = body.user, body.session, body.tags
         self._unlogged_bytes += size
         try:
             applied = await self.append(runtime.entity, ranked, once=key is not None)
@@ -197,13 +200,16 @@ class Service:
 
     async def _request(self, runtime: Runtime, body: RankBody) -> QueryRequest:
         """What is asked; a field or a row that is not known here may be a moment old, and known to another worker."""
+        asked = body, runtime.config, self.settings.max_items, runtime.catalogue
         try:
-            return query_request(body, runtime.config, self.settings.max_items, runtime.catalogue)
+            if _is_large(body) and not runtime.config.encoders:
+                return await asyncio.to_thread(query_request, *asked)
+            return query_request(*asked)
         except Rejected:
             if not self.store.shared or not runtime.config.encoders:
                 raise
         await self.log.append(None)
-        return query_request(body, runtime.config, self.settings.max_items, runtime.catalogue)
+        return query_request(*asked)
 
     async def _ranked_before(self, runtime: Runtime, impression: str) -> Ranked | None:
         """What was shown for a request that came before with the same key."""
@@ -271,7 +277,7 @@ class Service:
 
     async def create_from_file(self, name: str, content: bytes) -> bool:
         """A ranker that goes on from what `save` wrote, of a `Session` or a `Ranker`, with the default settings."""
-        await asyncio.to_thread(check_file_fits, content, self.settings.max_state)
+        await asyncio.to_thread(check_file_fits, content, self.settings.max_state, self.settings.max_body)
         session, notes = await asyncio.to_thread(loads_with_notes, content)
         return await self.create(name, config_of_session(session, notes), content, "a file")
 
@@ -356,18 +362,18 @@ class Service:
         if what == Forgotten():
             raise Rejected("forget", "say what: a query, a user, or a time before which all is forgotten")
         entity = (await self.find_ranker(name)).entity
-        return await self._amend(name, lambda: what.changes(whole(self.store, entity, self.settings.data)))
+        return await self.change_past(entity, lambda: what.changes(whole(self.store, entity, self.settings.data)))
 
     async def retract(self, name: str, impression: str, id: str) -> bool:
         """Take back the clicks on an item; whether there were any. What was learned since is learned without them."""
         entity, impression = (await self.find_ranker(name)).entity, impression[:MAX_NAME_LENGTH]
         if not await asyncio.to_thread(self.store.of_impression, entity, impression):
             raise NotFound(f"there is no impression {impression!r}")
-        return bool(await self._amend(name, lambda: retracted(self.store.of_impression(entity, impression), id)))
+        return bool(await self.change_past(entity, lambda: retracted(self.store.of_impression(entity, impression), id)))
 
-    async def _amend(self, name: str, find: Callable[[], tuple[Changes, int]]) -> int:
-        """Change the past of a ranker while it stands still, and go on from what it then amounts to."""
-        store, entity = self.store, ranker_entity(name)
+    async def change_past(self, entity: str, find: Callable[[], tuple[Changes, int]], how: Any = amend) -> int:
+        """Change the past of an entity while it stands still, and go on from what it then amounts to."""
+        store, (kind, _, name) = self.store, entity.partition("/")
         if not isinstance(store, AmendableStore):
             raise Conflict("what several processes write cannot be changed while they run")
         while entity in self._held:
@@ -375,12 +381,13 @@ class Service:
         done = self._held[entity] = asyncio.Event()
         try:
             await self.log.append(None)
-            runtime = self.rankers[name]
-            await runtime.drained()
+            if kind == "ranker":
+                await self.rankers[name].drained()
             changes, count = await asyncio.to_thread(find)
             if changes:
-                await asyncio.to_thread(amend, store, entity, self.settings.data, changes, self.catalogues)
-                await self._restart(name, runtime)
+                await asyncio.to_thread(how, store, entity, self.settings.data, changes, self.catalogues)
+            if changes and kind == "ranker":
+                await self._restart(name, self.rankers[name])
             return count
         finally:
             del self._held[entity]
@@ -555,13 +562,21 @@ def query_request(
     for field in ("query_id", "user", "session"):
         if len(getattr(body, field)) > MAX_ID_LENGTH:
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
+    if body.tags:
+        check_tags(body.tags)
     base_model = config.base_model if body.base_model is None else named_model(body.base_model, config)
-    ids, rows = [item.id for item in body.items], [item.features for item in body.items]
-    if not all(map(is_valid_id, ids)):
-        raise Rejected("items", INVALID_ID)
+    packed = body if type(body) is PackedRankBody and body.features else None
+    if config.encoders and packed is not None:
+        raise Rejected("features", "this ranker has a schema; give values by name")
     if config.encoders:
         return named_request(body, config, catalogue)._replace(base_model=base_model)
-    if body.ids:
+    rows: list[Any] | Floats = [item.features for item in body.items]
+    ids = [item.id for item in body.items]
+    if packed is not None:
+        ids, rows = packed.ids, packed.rows(config.adapter.n_features)
+    if not are_valid_ids(ids):
+        raise Rejected("items", INVALID_ID)
+    if body.ids and packed is None:
         raise Rejected("ids", "items by id alone need a catalogue and a schema; give items with their features")
     check_numbers(ids, rows)
     try:
@@ -574,12 +589,20 @@ def query_request(
     return request._replace(query=query._replace(features=config.with_base_score(query.features)))
 
 
-def check_numbers(ids: list[Id], rows: list[Any]) -> None:
+def _is_large(body: RankBody) -> bool:
+    """Whether there is so much of it that others should not wait until it is an array."""
+    return bool(body.items) and len(body.items) * len(body.items[0].features) > MAX_STEP
+
+
+def check_numbers(ids: list[Id], rows: list[Any] | Floats) -> None:
     """Refuse what is no number, where features are numbers: the body of a request may hold any value."""
-    for id, row in zip(ids, rows):
+    if isinstance(rows, np.ndarray) or {list} == set(map(type, rows)):
+        return
+    for position, (id, row) in enumerate(zip(ids, rows)):
         if isinstance(row, dict) and not NUMBERS.issuperset(map(type, row.values())):
             name, value = next((name, value) for name, value in row.items() if type(value) not in NUMBERS)
-            raise Rejected("items", f"item {id!r:.80}: {name} must be a number, got {value!r:.60}")
+            where = f"items[{position}].features.{name:.80}"
+            raise Rejected(where, f"item {id!r:.80}: {name} must be a number, got {value!r:.60}")
 
 
 def _check_new(config: RankerConfig, max_state: int, is_copy: bool) -> None:

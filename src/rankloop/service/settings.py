@@ -1,15 +1,15 @@
 """How a service runs: limits with safe defaults, keys from the environment."""
 
-import hmac
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from rankloop.core.errors import InvalidInput
+from rankloop.service.keys import Keyring, read_line
 
-ROLES = ("rank", "admin")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LIMITS = ("body", "items", "batch", "rankers", "open", "open_bytes", "state", "rate", "connections")
 
@@ -28,13 +28,14 @@ def half_of_memory() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that can be set; `keys` are pairs of a role and a key."""
+    """Everything that can be set; `keys` are pairs of a role and a key, or its hash and what it is limited to."""
 
     host: str = "127.0.0.1"
     port: int = 8080
     data: Path = Path("rankloop-data")
     store: str = ""  # a PostgreSQL address; empty: a SQLite file in the data folder
     keys: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    keys_file: Path | None = None  # more keys, by their hashes; it is read again when it changes
     max_body: int = 2_000_000  # bytes
     max_items: int = 1_000  # per ranking
     max_batch: int = 200  # requests per batch
@@ -45,13 +46,15 @@ class Settings:
     rate: float = 10_000.0  # requests per second and client
     max_connections: int = 10_000  # at once, of each process
     workers: int = 1
+    sharers: int = 1  # workers, this one among them, that share what a key allows
+    drain: float = 0.0  # seconds in which calls are still answered after the signal to stop
     keep_days: float | None = None  # older events move to Parquet in the data folder; None: never
 
     def __post_init__(self) -> None:
-        if self.host not in LOOPBACK and not self.keys:
+        if not self.keyring.is_needed and self.host not in LOOPBACK:
             raise InvalidInput(
                 f"host {self.host!r} can be reached from outside: set RANKLOOP_KEYS=rank:KEY,admin:KEY first, "
-                "or stay on 127.0.0.1"
+                "or name a file with --keys, or stay on 127.0.0.1"
             )
         if self.workers > 1 and not self.store:
             raise InvalidInput("several workers need PostgreSQL: set RANKLOOP_STORE=postgresql://…")
@@ -61,32 +64,28 @@ class Settings:
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise InvalidInput(f"{name} must be above 0, got {value}")
+        if not 0 <= self.drain < float("inf"):
+            raise InvalidInput(f"drain must be a number of seconds, 0 or more, got {self.drain}")
 
     @property
     def max_file(self) -> int:
         """Bytes of a saved ranker: its state, and what is written beside it."""
         return self.max_state + self.max_body
 
-    def role_of(self, key: str) -> str | None:
-        """The role of a key, found in constant time; None for a key that nobody gave out."""
-        found = None
-        for role, known in self.keys:
-            if hmac.compare_digest(key.encode(), known.encode()):
-                found = role if found != "admin" else found
-        return found
+    @cached_property
+    def keyring(self) -> Keyring:
+        return Keyring(self.keys, self.keys_file)
 
 
 def keys_from(text: str) -> tuple[tuple[str, str], ...]:
-    """The keys of `RANKLOOP_KEYS`: role:key, separated by commas."""
-    pairs = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        role, colon, key = part.partition(":")
-        if role not in ROLES or not colon or len(key) < 8:
-            raise InvalidInput(
-                "RANKLOOP_KEYS is a list role:key,… with roles rank and admin, keys of 8 characters or more"
-            )
-        pairs.append((role, key))
-    return tuple(pairs)
+    """The keys of `RANKLOOP_KEYS`: role:key or role:hash, separated by commas."""
+    parts = [part for part in (part.strip() for part in text.split(",")) if part]
+    try:
+        for part in parts:
+            read_line(part)
+    except InvalidInput as error:
+        raise InvalidInput(f"RANKLOOP_KEYS is a list role:key,…; {error}") from None
+    return tuple((role, key) for role, _, key in (part.partition(":") for part in parts))
 
 
 def limits_from(texts: Iterable[str]) -> dict[str, float]:
@@ -109,3 +108,9 @@ def _field(limit: str) -> str:
 
 def environment_keys() -> tuple[tuple[str, str], ...]:
     return keys_from(os.environ.get("RANKLOOP_KEYS", ""))
+
+
+def keys_file() -> Path | None:
+    """The file that RANKLOOP_KEYS_FILE names."""
+    name = os.environ.get("RANKLOOP_KEYS_FILE")
+    return Path(name) if name else None

@@ -9,7 +9,8 @@ from rankloop.surrogates.base import ListwiseSurrogate
 
 
 @kernel
-def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+def cross_entropy(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+    """The value and its slope in the scores."""
     n_items = len(scores)
     grad = np.empty(n_items)
     if n_items == 0:
@@ -38,4 +39,4 @@ class ListNet(ListwiseSurrogate):
     """
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        return _value_and_grad(scores, relevance)
+        return cross_entropy(scores, relevance)

@@ -1,11 +1,11 @@
 """Squared distance between scores and grades."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from rankloop.core.kernels import kernel
-from rankloop.core.registry import register
+from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
 
 
@@ -39,15 +39,25 @@ class Squared:
     """Squared distance between scores and grades: every item is judged alone.
 
     Σ_i (scores[i] − relevance[i])². Use it when scores should predict grades; one grade at a time is enough to learn
-    from.
+    from. Where only some are seen (`topk_gradient`), `divided` says what is divided by the probability p_i to see item
+    i. "residual": the slope of item i is 2·(scores[i] − relevance[i]) / p_i if seen, else 0. "grade": it is
+    2·(scores[i] − relevance[i] / p_i) if seen, else 2·scores[i], as Chaudhuri (2016) prints it: the scores are known
+    without looking. Both are unbiased; the first is steadier, as a small residual stays small.
     Reference: Cossock and Zhang (2006), Subset Ranking Using Regression.
     """
 
+    divided: Literal["residual", "grade"] = "residual"
+
     span: ClassVar[int | None] = 1
     convex: ClassVar[bool] = True
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"divided": "grade"})
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
         return _value_and_grad(scores, relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
         return _terms(scores, items, grades)
+
+    def known_part(self, scores: Floats) -> Floats:
+        """The part of the gradient that is added whole, whatever is seen."""
+        return 2.0 * scores if self.divided == "grade" else np.zeros(len(scores))

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from rankloop.cli import main
+from rankloop.core.registry import build
 
 
 def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -30,6 +31,13 @@ def test_a_single_thing_shows_its_parameters(capsys: pytest.CaptureFixture[str])
     assert "  mean: float = 0.0\n" in text
     assert listed(capsys, "list_net").count("list_net (") == 2  # a risk and a surrogate
     assert list(json.loads(listed(capsys, "words", "--json"))) == ["fields"]
+
+
+def test_the_example_of_a_single_thing_can_be_built(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, family in (("newton_pairs", "learner"), ("standardised", "learner"), ("words", "field")):
+        *_, example = listed(capsys, kind).splitlines()
+        assert build(example.removeprefix("for example: "), family)
+    assert listed(capsys, "letor").endswith('for example: letor(path="…")\n')
 
 
 def test_what_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from scipy.stats import chi2_contingency
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import build, spec_of
@@ -76,6 +77,30 @@ def test_the_words_that_tell_most_are_kept(corpus_path):
     assert set(words.names) == {word for group in WORDS.values() for word in group}
     lengths = [np.sum(words.values[a:b] ** 2) for a, b in zip(words.starts, words.starts[1:], strict=False)]
     np.testing.assert_allclose(lengths, 1)
+
+
+def test_words_by_the_topic_that_they_tell_most_about(tmp_path):
+    """Against scipy's χ² of each word's and topic's table; a word is worth no more for being repeated."""
+    rng, topics = np.random.default_rng(3), ("a", "b", "c", "d")
+    lines = []
+    for i in range(80):
+        group = topics[min(3, i % 7)]
+        own = [f"word{group}", *rng.choice([f"w{chr(97 + k)}" for k in range(12)], 4)]
+        own += ["refrain"] * (30 if group == "d" and i % 20 == 3 else i % 5 == 0)
+        lines.append(json.dumps({"group": group, "text": " ".join(own)}))
+    (tmp_path / "c.jsonl").write_text("\n".join(lines))
+    corpus = read_corpus(tmp_path / "c.jsonl")
+    names = tf_idf(corpus, 100, "presence").names
+    largest = {}
+    for name in names:
+        has = np.array([name in text.split() for text in corpus.texts])
+        tables = [[[np.sum((has == x) & (own == y)) for x in (0, 1)] for y in (0, 1)]
+                  for own in (np.array([topic in t for t in corpus.topics]) for topic in topics)]  # fmt: skip
+        largest[name] = max(chi2_contingency(table, correction=False).statistic for table in tables)
+    best = sorted(names, key=lambda name: -largest[name])[:5]
+    assert set(tf_idf(corpus, 5, "presence").names) == set(best)
+    assert "refrain" in tf_idf(corpus, 5, "counts").names
+    assert "refrain" not in best
 
 
 def test_weights_follow_the_formula(tmp_path):

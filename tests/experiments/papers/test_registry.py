@@ -23,7 +23,7 @@ from rankloop.experiments.papers.record import FILE, finished_records, read_reco
 from rankloop.experiments.papers.registry import Reproduction, Setting, find, reproduce
 from rankloop.experiments.papers.thesis import list_length
 from rankloop.experiments.papers.top_k_feedback import regret_rate
-from rankloop.experiments.report.html import UNFOLDED, counts, counts_text, duration, page
+from rankloop.experiments.report.html import UNFOLDED, counts, counts_text, duration, page, told_apart
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.runner import run_experiments
 from rankloop.experiments.run.store import LINES, read_runs
@@ -59,10 +59,15 @@ def test_the_first_page_counts_and_lists() -> None:
     first = Finding(
         "a", "Title A", claims=CLAIMS, facts=(("seeds", "0, 1, 2"),), missing=("Yahoo is away",), seconds=7.25
     )
-    text = page("P", [first, Finding("b", "Title B", claims=CLAIMS[:1], facts=(("seeds", "nothing is drawn"),))])
+    own = Verdict("Ours.", "partly", "0.6 against 0.5")
+    text = page("P", [first, Finding("b", "Title B", claims=(CLAIMS[0], own), facts=(("seeds", "nothing is drawn"),))])
     front = text[: text.index("<section")]
-    assert "2 figures and tables, 3 claims, 7.2 s of computing." in front
-    assert '<div class="holds"><b>2</b> hold</div>' in front
+    assert "2 figures and tables, 3 claims of the papers and 1 of our own, 7.2 s of computing." in front
+    papers, _, ours = front.partition("Our own, which no paper makes:")
+    assert '<div class="holds"><b>2</b> hold</div>' in papers
+    assert '<div class="partly"><b>1</b> hold partly</div>' in ours
+    assert '<div class="partly">' not in papers
+    assert '; our own: <span class="partly">1&nbsp;hold&nbsp;partly</span>' in front
     assert '<a href="#a">a</a></td><td>Title A</td>' in front
     assert "<td>3</td><td>7.2 s</td>" in front
     assert "<td>nothing is drawn</td><td>–</td>" in front
@@ -70,6 +75,7 @@ def test_the_first_page_counts_and_lists() -> None:
     assert "a: Yahoo is away" in front
     assert counts(CLAIMS) == {"holds": 1, "cannot hold": 1}
     assert counts_text(CLAIMS) == "1 hold, 1 cannot hold as printed"
+    assert told_apart((*CLAIMS, own)) == "1 hold, 1 cannot hold as printed; our own: 1 hold partly"
     assert [duration(None), duration(59.94), duration(600.0)] == ["–", "59.9 s", "10 min"]
 
 

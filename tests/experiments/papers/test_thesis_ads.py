@@ -67,10 +67,11 @@ def campaign(ranker, others, above=1.5):
 
 
 def test_verdicts_on_campaigns_turn_with_the_numbers():
-    assert words(ads_campaigns.claims([campaign(0.12, 0.1), campaign(0.14, 0.1)])) == ["holds"] * 10
-    turned = [campaign(0.08, 0.1, above=2.0), campaign(0.08, 0.1, above=2.0)]
-    assert words(ads_campaigns.claims(turned)) == ["does not hold"] * 10
-    assert words(ads_campaigns.claims([campaign(0.12, 0.1), campaign(0.11, 0.1)]))[1] == "partly"
+    good = campaign(0.14, 0.1)
+    assert words(ads_campaigns.claims([campaign(0.12, 0.1), good, good])) == ["holds"] * 16
+    turned = [campaign(0.08, 0.1, above=2.0)] * 3
+    assert words(ads_campaigns.claims(turned)) == ["does not hold"] * 16
+    assert words(ads_campaigns.claims([campaign(0.12, 0.1), campaign(0.11, 0.1), good]))[1:4:2] == ["partly", "holds"]
 
 
 def test_the_open_bandit_verdict_turns_with_the_numbers():
@@ -87,8 +88,15 @@ def test_a_small_campaign_runs_from_end_to_end():
     result = ads_campaigns.evaluate(ads_campaigns.Repeat("hotel", 0, 0.03, 5))
     assert len(result.estimates) == len(ads_campaigns.POLICIES) == len(result.truths)
     assert sum(result.impressions) == round(0.03 * sum(ads_campaigns.IMPRESSIONS["hotel"]))
-    finding = ads_campaigns.finding([[result, result]] * 2)
-    assert len(finding.tables) == 3
+    finding = ads_campaigns.finding([[result, result]] * 3)
+    assert len(finding.tables) == 4
+
+
+def test_the_second_bank_has_the_rates_of_the_first_and_other_people():
+    first, second = (ads_campaigns.campaign_of(name) for name in ("bank", "second bank"))
+    assert first.rates == second.rates
+    assert first.offsets == pytest.approx(second.offsets)
+    assert np.abs(first.tastes - second.tastes).max() > 0.3
 
 
 @needs_data

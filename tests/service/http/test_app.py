@@ -98,7 +98,7 @@ def test_probes_may_ask_for_the_head_only(client: httpx.Client, path: str) -> No
 
 def test_invented_methods_make_no_series(client: httpx.Client) -> None:
     for number in range(3):
-        assert client.request(f"FOO{number}", "/rankers").status_code == 405
+        assert client.request(f"FOO{number}", "/rankers").status_code in (400, 405)  # httptools knows no such method
     assert "FOO" not in client.get("/metrics").text
 
 

@@ -6,7 +6,7 @@ import resource
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -48,6 +48,14 @@ def is_over(connection: socket.socket) -> bool:
     except ConnectionError:
         pass
     return True
+
+
+def is_fine(connection: socket.socket) -> bool:
+    """Whether the next answer is that all is well, up to its last byte."""
+    received = b""
+    while not received.endswith(b'{"status":"ok"}'):
+        received += connection.recv(4096)
+    return received.startswith(b"HTTP/1.1 200")
 
 
 def test_half_requests_are_not_waited_for(tmp_path: Path, quick: None) -> None:
@@ -115,3 +123,45 @@ def test_connections_leave_descriptors_for_the_log() -> None:
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert connections.connection_limit(10) == 10
     assert connections.connection_limit(descriptors * 2) == max(descriptors - 64, descriptors // 2)
+
+
+def test_a_header_without_an_end_is_refused(tmp_path: Path) -> None:
+    with running(Location(tmp_path)) as client, sending(client, HALF_HEADER) as (endless,):
+        with suppress(ConnectionError):
+            for number in range(100):
+                endless.sendall(b"X-Padding-%d: " % number + b"x" * 3_000 + b"\r\n")
+                time.sleep(0.01)  # so that it comes in several pieces
+        until(lambda: is_over(endless), patience=5)
+        assert client.get("/healthz").status_code == 200
+
+
+def test_a_connection_is_kept_for_the_next_request_longer_than_a_header_may_take(tmp_path: Path, quick: None) -> None:
+    whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with running(Location(tmp_path)) as client, sending(client, whole, whole) as (patient, half):
+        assert is_fine(patient)
+        assert is_fine(half)
+        half.sendall(b"GET /hea")
+        until(lambda: is_over(half), patience=5)  # by the limit of 1 second
+        patient.sendall(whole)
+        assert is_fine(patient)
+
+
+def test_whoever_does_not_read_the_answers_is_not_waited_for(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "BODY_RATE", 1e9)
+    asking = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with running(Location(tmp_path)) as client, sending(client, asking * 1000) as (deaf,):
+        known = client.server.server_state.connections  # type: ignore[attr-defined]
+        until(lambda: any(each.flow.write_paused for each in list(known)))
+        until(lambda: not any(each.flow.write_paused for each in list(known)), patience=5)
+        until(lambda: _is_reset(deaf), patience=5)
+        assert client.get("/healthz").status_code == 200
+
+
+def _is_reset(connection: socket.socket) -> bool:
+    try:
+        connection.sendall(b"GET / HTTP/1.1\r\n")
+    except ConnectionError:
+        return True
+    return False

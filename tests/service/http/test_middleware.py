@@ -97,6 +97,9 @@ def test_the_reference_needs_no_internet(client: httpx.Client) -> None:
     assert "http://" not in page
     assert "https://" not in page
     assert "/rankers/{name}/rank" in page
+    assert 'Body: <a href="#RankBody">RankBody</a> (application/json)' in page
+    assert '<code>items</code>?: list of <a href="#Item">Item</a>' in page
+    assert "<code>verdict</code>: <code>closed</code> or <code>repeated</code> or <code>taken</code>" in page
 
 
 def test_the_openapi_document_names_every_call(client: httpx.Client) -> None:

@@ -11,12 +11,14 @@ from typing import Any
 
 import httpx
 import pyarrow.parquet as pq
+import pytest
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, products, visit
 
+from rankloop.cli.main import main
 from rankloop.service.jobs.retention import compact, move_old
-from rankloop.service.log.archive import archived, keep, whole
-from rankloop.service.log.events import Evolved, Record, Resumed
+from rankloop.service.log.archive import amend_archive, archived, keep, tidy, whole
+from rankloop.service.log.events import ArchiveFile, Evolved, Record, Resumed
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores.open import log_at
 
@@ -100,6 +102,9 @@ class _Database:
             self.records = [record for record in self.records if record not in old]
         return iter(found)
 
+    def manifest(self, entity: str) -> list[ArchiveFile]:
+        return []
+
 
 def test_events_that_move_while_they_are_read_are_read_once(tmp_path: Path) -> None:
     every = _records(*range(1, 60))
@@ -127,7 +132,7 @@ def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Pa
         class Jumped:
             """The store, one of whose events carries a time far ahead."""
 
-            snapshot, forget = store.snapshot, store.forget
+            snapshot, forget, manifest = store.snapshot, store.forget, store.manifest
 
             def read(self, *where: Any) -> Any:
                 for record in store.read(*where):
@@ -161,3 +166,69 @@ def test_a_schema_outlives_the_events_that_made_it(tmp_path: Path) -> None:
     with log_at(str(tmp_path)) as log:
         (result,) = replayed(whole(log, "ranker/shop", tmp_path))
     assert (result.learned, result.differing) == (5, ())
+
+
+@pytest.mark.parametrize("harm", ["missing", "damaged"])
+def test_an_archive_that_is_not_whole_is_said_so(
+    location: Location, harm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not an export of a part, and not a replay that differs."""
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
+        client.put("/rankers/other", json=SHOP)
+        learn(client, 9)
+        learn(client, 1, "other")
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        assert compact(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 4
+        before = client.get("/log/shop.jsonl").text
+        (file,) = (location.data / "archive").iterdir()
+        content = file.read_bytes()
+        file.unlink() if harm == "missing" else file.write_bytes(content[:-1] + b"\0")
+        for form in ("jsonl", "parquet"):
+            answer = client.get(f"/log/shop.{form}")
+            assert (answer.status_code, answer.json()["title"]) == (500, "archive damaged")
+            assert answer.json()["detail"].startswith(f"{harm}: {file}")
+        rank(client)  # all else goes on
+        where = [location.store or str(location.data), "--data", str(location.data)]
+        said = _replay(where, capsys)
+        assert f"ranker/shop: {harm}: {file}" in said
+        assert "ranker/other" in said
+        assert "DIFFER" not in said
+        file.write_bytes(content)
+        assert client.get("/log/shop.jsonl").text.startswith(before)
+
+
+def _replay(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as left:
+        main(["replay", *arguments])
+    assert left.value.code == 1
+    return capsys.readouterr().out
+
+
+def test_a_crash_leaves_files_over_that_nobody_reads_and_the_next_move_deletes(location: Location) -> None:
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
+        learn(client, 9)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        store, data = inside(client).store, location.data
+        before = list(store.read("ranker/shop"))
+        compact(store, "ranker/shop", data, time.time() + 1)
+        (listed,) = store.manifest("ranker/shop")
+        changes: dict[int, Any] = {listed.first: None}
+        amend_archive(data, "ranker/shop", changes, [listed])  # and there the process ended
+        assert len(list((data / "archive").iterdir())) == 2
+        assert list(whole(store, "ranker/shop", data)) == before
+        tidy(store, "ranker/shop", data)
+        assert [file.name for file in (data / "archive").iterdir()] == [listed.name]
+
+
+def test_files_of_0_1_are_read_and_listed_from_then_on(location: Location) -> None:
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP)
+        store, data = inside(client).store, location.data
+        old = [Record(seq, "ranker/shop", 1.0, Resumed()) for seq in (30, 40)]  # moved by 0.1, which listed nothing
+        keep(data, "ranker/shop", old)
+        assert list(whole(store, "ranker/shop", data))[1:] == old
+        assert store.manifest("ranker/shop") == []
+        tidy(store, "ranker/shop", data)
+        assert [(file.first, file.last, file.events) for file in store.manifest("ranker/shop")] == [(30, 40, 2)]

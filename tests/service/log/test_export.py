@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from tests.service.cases import NAMES, SHOP, Location, feed, rank, running
 from rankloop import load
 from rankloop.evaluation.off_policy.estimators import Options
 from rankloop.evaluation.off_policy.evaluate import evaluate_on_impressions
-from rankloop.logs.impressions import read_impressions
+from rankloop.logs.impressions import read_impressions, read_shown_lists
+from rankloop.service.log.events import Ranked
 
 PDGD: dict[str, Any] = {"learner": "pdgd", "problem": {"feature_names": NAMES}}
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -97,7 +99,35 @@ def test_users_and_sessions_are_in_the_table_of_a_ranker_with_a_schema(tmp_path:
         for name in ("named", "shop"):
             first, *_ = [line for line in client.get(f"/log/{name}.jsonl").text.splitlines() if "anne" in line]
             assert '"user":"anne"' in first
+        (row, *_) = pq.read_table(io.BytesIO(client.get("/log/shop.parquet?who=true").content)).to_pylist()
+        assert (row["user"], row["session"], row["tags"]) == ("anne", "s1", None)
         for field in ("user", "session"):
             answer = client.post("/rankers/shop/rank", json={"items": [], field: "x" * 257})
             assert answer.status_code == 422
             assert answer.json()["errors"][0]["field"] == field
+
+
+def test_tags_are_in_the_log_and_in_the_exports(location: Location) -> None:
+    schema = {"features": {"price": "number"}}
+    named = [{"id": f"i{i}", "features": {"price": i}} for i in range(3)]
+    tags = {"page": "home", "variante": "b\u00e4"}
+    with running(location) as client:
+        client.put("/rankers/named", json={"learner": "fair_pairs", "problem": {"schema": schema}}).raise_for_status()
+        client.put("/rankers/shop", json=SHOP).raise_for_status()
+        for name, given in (("named", {"items": named}), ("shop", {})):
+            for more in ({"tags": tags}, {}):
+                shown = rank(client, name, **given, **more)
+                feed(client, shown["impression"], name, clicks=shown["ranking"][:1], final=True)
+        content = client.get("/log/named.parquet").content
+        assert [row["tags"] for row in pq.read_table(io.BytesIO(content)).to_pylist()] == [list(tags.items()), None]
+        assert "tags" not in exported(client)[0]
+        lines = client.get("/log/shop.jsonl").text.splitlines()
+        assert [json.loads(line).get("tags") for line in lines if '"ranked"' in line] == [tags, None]
+        (location.data / "named.parquet").write_bytes(content)
+        assert len(list(read_shown_lists(location.data / "named.parquet"))) == 2  # our own reader takes it
+        for wrong in ({"": "x"}, {"x" * 65: "x"}, {"x": "x" * 257}, {str(i): "" for i in range(17)}, {"x": 1}, ["x"]):
+            answer = client.post("/rankers/shop/rank", json={"items": [], "tags": wrong})
+            assert answer.status_code == 422
+            assert answer.json()["errors"][0]["field"].startswith("tags")
+    ranked = [record.event for record in location.records() if isinstance(record.event, Ranked)]
+    assert [event.tags for event in ranked] == [tags, {}] * 2

@@ -24,9 +24,9 @@ NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
 
 @cache
-def _directions(n_ads: int, n_context: int, informative: int) -> Floats:
+def _directions(n_ads: int, n_context: int, informative: int, world: int) -> Floats:
     directions = np.zeros((n_ads, n_context))
-    directions[:, :informative] = normals(default_rng(WORLD_SEED), n_ads, informative)
+    directions[:, :informative] = normals(default_rng(WORLD_SEED + world), n_ads, informative)
     directions /= np.sqrt((directions**2).sum(axis=1, keepdims=True))
     directions.flags.writeable = False
     return directions
@@ -48,7 +48,8 @@ class Campaign:
     """Visitors x ~ N(0, I) with `n_context` features; ad a is clicked with probability σ(b_a + `taste` · θ_a · x).
 
     θ_a is a fixed random direction among the first `informative` features, of length 1, and b_a is set so that the mean
-    click rate of each ad is that of the `domain` (hotel: 5–8 %, bank: 0.2–0.45 %), or of `click_rates` where given. The
+    click rate of each ad is that of the `domain` (hotel: 5–8 %, bank: 0.2–0.45 %), or of `click_rates` where given.
+    Another `world` has the same rates and other directions: another campaign of the kind. The
     query is the visitor's context with a fixed set of ads; the relevance is who would click what, 1 or 0.
 
     Use it for learners with `Reward` feedback (people: `first_item_reward`), in place of logs that are not public.
@@ -60,11 +61,13 @@ class Campaign:
     informative: int = 5
     taste: float = 1.0
     click_rates: tuple[float, ...] = ()
+    world: int = 0
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"domain": "bank", "n_context": 6}, {"click_rates": (0.2, 0.5)})
 
     def __post_init__(self) -> None:
         check_at_least(1, n_context=self.n_context, informative=self.informative)
+        check_at_least(0, world=self.world)
         check_deviation(taste=self.taste)
         if self.informative > self.n_context:
             raise InvalidInput(f"informative = {self.informative} exceeds n_context = {self.n_context}")
@@ -91,7 +94,7 @@ class Campaign:
     @property
     def tastes(self) -> Floats:
         """taste · θ_a, one row per ad."""
-        return self.taste * _directions(len(self.rates), self.n_context, self.informative)
+        return self.taste * _directions(len(self.rates), self.n_context, self.informative, self.world)
 
     @property
     def offsets(self) -> Floats:

@@ -1,16 +1,16 @@
 """The convex surrogates of online learning as risks."""
 
-from dataclasses import field
 from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
 
 import rankloop.batch.risks.base  # noqa: F401  (declares the category)
+from rankloop.core.kernels import kernel
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.list_net import ListNet
+from rankloop.surrogates.list_net import cross_entropy
 from rankloop.surrogates.slam import Slam
 
 
@@ -23,6 +23,16 @@ def sum_over_lists(surrogate: Surrogate, scores: Floats, relevance: Floats, offs
     return value, grad
 
 
+@kernel
+def _list_net(scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+    value, grad = 0.0, np.empty(len(scores))
+    for q in range(len(offsets) - 1):
+        own = slice(offsets[q], offsets[q + 1])
+        part, grad[own] = cross_entropy(scores[own], relevance[own])
+        value += part
+    return value, grad
+
+
 @register("list_net", category="risk")
 class ListNetRisk:
     """ListNet: the cross entropy between the softmax of the grades and that of the scores, as a risk.
@@ -31,10 +41,8 @@ class ListNetRisk:
     Reference: Cao, Qin, Liu, Tsai and Li (2007), Learning to Rank: From Pairwise Approach to Listwise Approach.
     """
 
-    _surrogate: ListNet = field(default=ListNet(), init=False, repr=False)
-
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        return sum_over_lists(self._surrogate, scores, relevance, offsets)
+        return _list_net(scores, relevance, offsets)
 
 
 @register("slam", category="risk")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, Imports, log_option
+from rankloop.cli.options import AsJson, EngineName, Imports, engine_of, interruptible, log_option
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from rankloop.engine import Engine
     from rankloop.evaluation.ranking.score import Scores
 
 MEASURES = ["nDCG@10", "AP"]
@@ -22,7 +23,8 @@ MEASURES = ["nDCG@10", "AP"]
     "rankloop evaluate shop.rankloop test.txt -m nDCG@10",
     "rankloop evaluate bm25.run web.qrels --per-query",
     "rankloop evaluate ads.rankloop --log later.csv --plot later.png",
-    "rankloop evaluate candidate.rankloop --log shop-data --method cascade_ips",
+    "rankloop evaluate candidate.rankloop --log shop-data",
+    "rankloop evaluate candidate.rankloop --log shop.csv --estimator examination_dr",
     "rankloop evaluate results/shop/model.rankloop --log later.csv --column propensity=probability",
 )
 def evaluate(
@@ -68,12 +70,17 @@ def evaluate(
     method: Annotated[
         str,
         log_option(
-            "--method",
+            ("--estimator", "--method"),
             "NAME",
-            "snips, ips, clipped_ips, direct_method, doubly_robust or switch_dr; for rankings of a service also "
-            "cascade_ips, position_wise or pseudo_inverse.",
+            "snips (of ads, unless said), ips, clipped_ips, direct_method, doubly_robust or switch_dr; of lists "
+            "examination_dr or cascade_dr (whichever fits, unless said), examination_ips; for rankings of a service "
+            "also swap_dr, cascade_ips, position_wise or pseudo_inverse.",
         ),
-    ] = "snips",
+    ] = "",
+    position_bias: Annotated[
+        str | None,
+        log_option("--position-bias", "NUMBERS", "How likely each position is seen, 1,0.5,…; estimated unless given."),
+    ] = None,
     bound: Annotated[str, log_option("--bound", "NAME", "t, bootstrap, bernstein or hoeffding.")] = "t",
     level: Annotated[float, log_option("--level", "SHARE", "How sure the lower bounds are.")] = 0.95,
     limit: Annotated[
@@ -98,6 +105,13 @@ def evaluate(
         Path | None, log_option("--plot", "FILE", "Draw the estimates into this file (PNG, SVG, PDF).")
     ] = None,
     seed: Annotated[int, log_option("--seed", "N", "Which rows train and which evaluate.", min=0)] = 0,
+    engine: Annotated[
+        EngineName,
+        log_option("--engine", "here|local|cluster", "Judge lists in this process, in processes, or on a Ray cluster."),
+    ] = EngineName.here,
+    workers: Annotated[
+        int | None, log_option("--workers", "N", "How many processes; by default one per core.", min=1)
+    ] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -110,9 +124,11 @@ def evaluate(
     half), so give it a log that it has not learned from. Where the log has a column of a target policy's probabilities,
     that policy is judged. Without either, one is trained on half of the rows and judged on the other half, as `rankloop
     train --log` does. On the log of a service a saved ranker is judged; the probabilities with which each ranking was
-    drawn come from learning the log again. A ranker with a schema is judged on a table of lists in the same columns,
-    with a column that tells the probability of each list, or on the export of a service; the schema of the log may be
-    another than its own, as long as its fields are there.
+    drawn come from learning the log again. A ranker is judged on a table of lists in the columns that it learned from
+    too, or on the export of a service; the schema of the log may be another than its own, as long as its fields are
+    there. Lists are judged by which positions people examine, which needs no probabilities and answers for rankers
+    without chance: clicks per 1,000 pages, and purchases and money where the log tells them.
+    Lists and exports are judged wherever --engine says, with the same answer to the last digit.
     """
     if log is not None:
         from rankloop.cli.evaluate_log import LogOptions, evaluate_log
@@ -120,8 +136,10 @@ def evaluate(
 
         options = Options(level, bound, limit, max_reward, seed=seed)  # type: ignore[arg-type]
         columns = column or [], context or [], without or []
-        asked = LogOptions(rankings, method, options, ranker, positions, *columns, epsilon, save)
-        evaluate_log(log, asked, plot, as_json)
+        asked = LogOptions(rankings, method, options, ranker, positions, *columns, epsilon, save, position_bias)
+        asked = asked._replace(engine=_engine(engine, workers, imports))
+        with interruptible("nothing was saved"):
+            evaluate_log(log, asked, plot, as_json)
         return
     if rankings is None or truth is None:
         raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate ads.rankloop --log ads.csv`")
@@ -135,6 +153,12 @@ def evaluate(
         _print_json(scores, per_query)
     else:
         typer.echo(_as_text(scores, per_query))
+
+
+def _engine(name: EngineName, workers: int | None, imports: list[str] | None) -> "Engine":
+    if imports and name is not EngineName.here:
+        raise InvalidInput("a learner of your own is judged in this process: leave --engine out")
+    return engine_of(name, workers)  # type: ignore[no-any-return]
 
 
 def _of_model(model: Path, data: Path, measures: list[str], normalise: bool) -> "Scores":

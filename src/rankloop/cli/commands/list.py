@@ -1,6 +1,8 @@
 """`rankloop list`: everything that has a name."""
 
+import json
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +16,7 @@ from rankloop.core.errors import InvalidInput
     "Start here",
     "rankloop list learners",
     "rankloop list fields",
-    "rankloop list number",
+    "rankloop list newton_pairs",
     "rankloop list measures --json",
     name="list",
 )
@@ -29,7 +31,7 @@ def list_all(
     """Show everything that has a name: learners, measures, data, experiments.
 
     One line each; with --json also the parameters and their defaults. Fields are the kinds of values that a schema
-    knows. The name of a single thing (`rankloop list number`) shows its parameters.
+    knows. The name of a single thing (`rankloop list newton_pairs`) shows its parameters and an example.
     """
     from rankloop.core.registry import catalogue
     from rankloop.core.registry.specs import nearest
@@ -69,6 +71,34 @@ def _print_single(families: dict[str, list[dict[str, Any]]]) -> None:
                 default = f" = {part['default']!r}" if "default" in part else ""
                 kind = re.sub(r"<class '([\w.]+)'>|typing\.", r"\1", part["type"])
                 typer.echo(f"  {part['name']}: {kind}{default}")
+            if member.get("parameters"):
+                typer.echo(f"for example: {_example(member, _singular(family))}")
+
+
+def _example(member: dict[str, Any], category: str) -> str:
+    """A spec that can be built, with the first parameters that somebody may want to change."""
+    from rankloop.core.registry import lookup
+
+    examples: Sequence[Any] = getattr(lookup(member["kind"], category).cls, "examples", ({},))
+    plain = {part["name"]: part["default"] for part in member["parameters"] if _is_plain(part.get("default"))}
+    needed = {part["name"]: "…" for part in member["parameters"] if "default" not in part}
+    given = dict(examples[0]) or needed or dict(list(plain.items())[:1])
+    values = ", ".join(f"{name}={_as_toml(value)}" for name, value in given.items())
+    return f"{member['kind']}({values})" if values else str(member["kind"])
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str)
+
+
+def _as_toml(value: Any) -> str:
+    if isinstance(value, str):
+        return f"'{value}'" if '"' in value else f'"{value}"'
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_as_toml(part)}" for name, part in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_as_toml, value)) + "]"
+    return json.dumps(value)
 
 
 def _print(families: dict[str, list[dict[str, Any]]]) -> None:

@@ -28,19 +28,27 @@ def replay(
 ) -> None:
     """Prove that the state of a service is its log.
 
-    Everything is learned again, and every snapshot compared bit for bit. Exit code 1 where one differs.
+    Everything is learned again, and every snapshot compared bit for bit. Exit code 1 where one differs, or where a file
+    of the archive is missing or damaged.
     """
     from rankloop.cli.output import print_json
+    from rankloop.service.errors import Damaged
     from rankloop.service.log.archive import whole
     from rankloop.service.log.replay import replayed
     from rankloop.service.log.stores.open import log_at
 
     with log_at(log) as opened:
         folder = data or opened.folder
-        results = replayed(chain.from_iterable(whole(opened, stream, folder) for stream in opened.entities()))
+        found, lost = [], []
+        for stream in opened.entities():
+            try:
+                found.append(whole(opened, stream, folder))
+            except Damaged as error:
+                lost.append({"stream": stream, "missing": str(error)})
+        results = replayed(chain.from_iterable(found))
     if as_json:
-        print_json([result._asdict() for result in results])
-    elif not results:
+        print_json([*(result._asdict() for result in results), *lost])
+    elif not results and not lost:
         typer.echo(f"{log} holds no ranker: there is nothing to learn again")
     for result in results if not as_json else ():
         verdict = f"{len(result.differing)} snapshots DIFFER" if result.differing else "the same bit for bit"
@@ -48,5 +56,7 @@ def replay(
             f"{result.stream}: {result.events} events, {result.learned} updates, {result.refused} refused, "
             f"state {result.state} ({result.digest[:12]}); {result.checked} snapshots checked, {verdict}"
         )
-    if any(result.differing for result in results):
+    for part in lost if not as_json else ():
+        typer.echo(f"{part['stream']}: {part['missing']}")
+    if lost or any(result.differing for result in results):
         raise typer.Exit(1)

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 @command(
-    "Experiments", "rankloop list experiments", "rankloop reproduce top1-1 --quick", "rankloop reproduce --all --quick"
+    "Experiments",
+    "rankloop list experiments",
+    "rankloop reproduce top1-1 --quick",
+    "rankloop reproduce --all --quick",
+    "rankloop reproduce coactive-4 --data Reuters --topics all --rounds 50000",
 )
 def reproduce(
     ids: Annotated[
@@ -26,23 +30,40 @@ def reproduce(
     out: Out = None,
     engine: EngineChoice = EngineName.local,
     workers: Workers = None,
+    rounds: Annotated[int | None, typer.Option(metavar="N", help="Rounds of each run.")] = None,
+    seeds: Annotated[int | None, typer.Option(metavar="N", help="Runs of each learner.")] = None,
+    data: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A data set; may be given again.")] = None,
+    topics: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A topic of a collection, or all.")] = None,
+    items: Annotated[int | None, typer.Option(metavar="N", help="How many items are candidates in a list.")] = None,
+    empty: Annotated[
+        str | None, typer.Option(metavar="RULE", help="What a list without a relevant item counts: skip, zero or one.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute figures and tables of the papers again, and say which of their claims hold.
 
     `rankloop list experiments` shows what there is. Results go to results/reproduce unless --out says otherwise: one
-    report, and summary.json over everything that is finished there. Interrupted, the same command goes on.
+    report, and summary.json over everything that is finished there. Interrupted, the same command goes on. What
+    a figure lets one change is asked for by --rounds, --seeds, --data, --topics, --items and --empty; others refuse it.
     """
     from rankloop.cli.progress import progress_bar
     from rankloop.experiments.papers import registry
+    from rankloop.experiments.papers.options import Options
 
     if not ids and not everything:
         raise InvalidInput("say what to reproduce, or --all; `rankloop list experiments` shows what there is")
     chosen = list(registry.everything().values()) if everything else [registry.find(id) for id in ids or []]
     folder = out or Path("results") / ("reproduce-quick" if quick else "reproduce")
+    options = Options(rounds, seeds, tuple(data or ()), tuple(topics or ()), items, empty)
     with interruptible():
         findings, report = registry.reproduce_into(
-            folder, chosen, engine_of(engine, workers), progress_bar, quick=quick, skip_failing=everything
+            folder,
+            chosen,
+            engine_of(engine, workers),
+            progress_bar,
+            quick=quick,
+            skip_failing=everything,
+            options=options,
         )
     if as_json:
         _print_json(findings, report)
@@ -52,7 +73,7 @@ def reproduce(
 
 def _print(findings: "list[Finding]", report: Path) -> None:
     from rankloop.cli.output import show_claims
-    from rankloop.experiments.report.html import counts_text, duration
+    from rankloop.experiments.report.html import duration, told_apart
 
     for finding in findings:
         typer.echo(f"{finding.id}: {finding.title}")
@@ -61,7 +82,7 @@ def _print(findings: "list[Finding]", report: Path) -> None:
             typer.echo(finding.text)
     if len(findings) > 1:
         whole = duration(sum(finding.seconds or 0.0 for finding in findings))
-        typer.echo(f"{counts_text(claim for finding in findings for claim in finding.claims)}; {whole}")
+        typer.echo(f"{told_apart(claim for finding in findings for claim in finding.claims)}; {whole}")
     typer.echo(f"report: {report}")
 
 

@@ -81,7 +81,7 @@ def search(
         from rankloop.search.local_engine import LocalEngine
         from rankloop.search.routes import SearchCalls
         from rankloop.service.http.server import serve
-        from rankloop.service.settings import Settings, environment_keys
+        from rankloop.service.settings import Settings, environment_keys, keys_file
     except ModuleNotFoundError as error:
         raise NotFound(f"this needs {error.name}: pip install 'rankloop[serve,search]'") from None
 
@@ -93,7 +93,7 @@ def search(
             count = box.forget(**what_to_forget(forget))
         print_json({"forgotten": count}) if as_json else typer.echo(f"forgotten: {count} searches")
         return
-    settings = Settings(host=host, port=port, data=folder, keys=environment_keys())
+    settings = Settings(host=host, port=port, data=folder, keys=environment_keys(), keys_file=keys_file())
     documents = source_of(source, folder, id, title, body, fields or ())
     opened = LocalEngine(folder, engine, language)
     found = opened.refresh(documents)

@@ -27,6 +27,12 @@ def serve(
     workers: Annotated[
         int, typer.Option("--workers", min=1, metavar="N", help="How many processes; several need a PostgreSQL store.")
     ] = 1,
+    drain: Annotated[
+        float,
+        typer.Option(
+            "--drain", min=0, metavar="SECONDS", help="Go on answering so long after SIGTERM; not ready then."
+        ),
+    ] = 0.0,
     keep_days: Annotated[
         float | None,
         typer.Option("--keep-days", metavar="DAYS", help="Move older events to Parquet files in the data folder."),
@@ -40,19 +46,31 @@ def serve(
             help="Allow more or less: body, items, batch, rankers, open, open_bytes, state, rate, connections.",
         ),
     ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            envvar="RANKLOOP_KEYS_FILE",
+            help="Hashes of keys, as `rankloop key new` prints them; read again when it changes.",
+        ),
+    ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Add rankers to play with, and simulated people.")] = False,
     imports: Imports = None,
+    sharers: Annotated[int, typer.Option("--sharers", hidden=True)] = 1,
     socket: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
+    started: Annotated[int | None, typer.Option("--started", hidden=True)] = None,
 ) -> None:
     """Serve rankers over HTTP.
 
-    What is acknowledged is on disk. Ctrl-C finishes, snapshots and stops. RANKLOOP_STORE=postgresql://… keeps the log
-    in PostgreSQL; RANKLOOP_KEYS are the keys that callers must show; RANKLOOP_LIMITS="items=5000 rate=100" is the same
-    as two --limit. What is imported can be named by callers, but they cannot import.
+    What is acknowledged is on disk. Ctrl-C finishes, snapshots and stops; SIGHUP replaces several workers one after
+    the other. RANKLOOP_STORE=postgresql://… keeps the log in PostgreSQL; RANKLOOP_KEYS are the keys that callers must
+    show, or their hashes, and --keys names a file of such; RANKLOOP_LIMITS="items=5000 rate=100" is the same as two
+    --limit. What is imported can be named by callers, but they cannot import.
     """
     try:
         from rankloop.service.http import server as serving
-        from rankloop.service.http.server import serve_with_workers
+        from rankloop.service.http.workers import serve_with_workers
         from rankloop.service.settings import Settings, environment_keys, limits_from
     except ModuleNotFoundError as error:
         from rankloop.core.errors import NotFound
@@ -66,7 +84,10 @@ def serve(
         data=data,
         store=store,
         keys=environment_keys(),
+        keys_file=keys,
+        sharers=sharers,
         workers=workers,
+        drain=drain,
         keep_days=keep_days,
         **limits_from(limits or ()),  # type: ignore[arg-type]
     )
@@ -75,12 +96,17 @@ def serve(
     def announce(address: str) -> None:
         if socket is None:  # else this is one of several workers, and the process that started it has said so
             typer.echo(f"rankloop: running on {address} (calls: /docs), log {where}", err=True)
+        if started is not None:
+            os.write(started, b"\n")
 
     if workers > 1:
         kept = [] if keep_days is None else ["--keep-days", str(keep_days)]
-        of_each = ["serve", "--host", host, "--data", os.fspath(data), *kept, *(["--demo"] * demo)]
+        kept += [] if keys is None else ["--keys", os.fspath(keys)]
+        kept += ["--drain", str(drain), "--sharers", str(workers), *(["--demo"] * demo)]
+        of_each = ["serve", "--host", host, "--data", os.fspath(data), *kept]
         memory = f"open_bytes={settings.max_open_bytes // workers}"  # each worker holds all that is open
-        of_each += [part for limit in (memory, *(limits or ())) for part in ("--limit", limit)]
+        rate = f"rate={settings.rate / workers}"  # what is allowed is allowed by all of them together
+        of_each += [part for limit in (memory, *(limits or ()), rate) for part in ("--limit", limit)]
         of_each += [part for module in imports or () for part in ("--import", module)]
         serve_with_workers(settings, announce, of_each)
     else:

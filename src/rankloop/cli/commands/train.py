@@ -25,6 +25,7 @@ REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
     "rankloop train --log clicks.csv --out results/from-clicks",
     "rankloop train --log shop.csv --guess-schema shop.toml",
     "rankloop train --log shop.csv --schema shop.toml --out results/shop",
+    "rankloop train --log shop-data --solver batch --loss click_regression --out results/shop",
     "rankloop train --log ads.csv --epsilon 0.1 --out results/ads",
 )
 def train(
@@ -84,9 +85,9 @@ def train(
         str | None,
         log_option(
             "--log",
-            "FILE",
-            "Learn from a log instead of grades: of lists and clicks, or of shown ads; the former also in parts, in a "
-            "folder or under an address (s3://…).",
+            "LOG",
+            "Learn from a log instead of grades: a table of lists and clicks or of shown ads, the folder or export of "
+            "a service; lists also in parts, in a folder or under an address (s3://…).",
         ),
     ] = None,
     position_bias: Annotated[
@@ -124,6 +125,15 @@ def train(
         str | None,
         log_option("--learner", "SPEC", "What learns with a schema: click_regression, online_gradient or their specs."),
     ] = None,
+    solver: Annotated[
+        str | None,
+        log_option(
+            "--solver",
+            "online|batch",
+            "With a schema: passes of an online learner (the default), or all lists at once, to the optimum of --loss.",
+        ),
+    ] = None,
+    ranker: Annotated[str, log_option("--ranker", "NAME", "Which ranker of a service, where it has several.")] = "",
     passes: Annotated[
         int | None, log_option("--passes", "N", "Go over the log at most so many times with a schema; else 5.", min=1)
     ] = None,
@@ -152,8 +162,10 @@ def train(
     lists of a query are merged into one first, so it needs queries that come again.
 
     With --schema, columns are numbers, categories, texts, ids, flags and dates as people have them, crossed as the
-    file says; a learner goes over the logged lists, and held-out lists say how often. --guess-schema writes such a
-    file. The export of a service has its schema in it. Columns that are known only after the click, such as a purchase
+    file says; a learner goes over the logged lists, and held-out lists say how often. With --solver batch the loss
+    (ordinal, list_net, click_regression …) is minimised over all lists at once instead, and held-out lists choose the
+    regularisation; the saved ranker goes on learning from there. --guess-schema writes a schema. The log of a service
+    has its schema in it. Columns that are known only after the click, such as a purchase
     or a second name of the click, are never features unless --feature or the schema asks for them.
 
     A log of single ads (context, ad, click, propensity) trains a policy of AUC-optimised rankers on half of the rows;
@@ -162,19 +174,21 @@ def train(
     if (data is None) == (log is None):
         raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
     if log is not None:
-        from rankloop.cli.parts import is_in_parts, train_on_parts
-        from rankloop.cli.train_log import train_on_log
+        from rankloop.batch.solution_path import Settings
+        from rankloop.cli.train_log import is_in_parts, train_on_log, train_on_parts
         from rankloop.cli.train_schema import LogTraining
         from rankloop.engine import kept
 
         columns = column or [], context or [], without or [], feature or []
         how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, epsilon, seed, *columns)
         how = how._replace(schema=schema, guess=guess_schema, learner=learner, passes=passes, shown=shown)
-        if is_in_parts(str(log)):
+        if is_in_parts(log):
             with interruptible("nothing was saved"), kept(engine_of(engine, workers, threads=True)) as where:
-                train_on_parts(str(log), how, where, out, as_json)
+                train_on_parts(log, how, where, out, as_json)
             return
-        train_on_log(Path(log), how, out, as_json)
+        settings = Settings(tolerance=tolerance, engine=engine_of(engine, workers, threads=True))
+        how = how._replace(solver=solver, settings=settings, ranker=ranker)
+        train_on_log(log, how, out, as_json)
         return
     from rankloop.batch.risks.base import risk_of
     from rankloop.batch.solution_path import Settings
@@ -216,11 +230,12 @@ def _folds(
     """In memory, or on the disks where the data are parts, too large, or only seen by the workers of a cluster."""
     from rankloop.batch.folds import Fold, read_folds
     from rankloop.batch.stored_folds import stored_folds
-    from rankloop.cli.parts import address_of
     from rankloop.data.dataset import normalise_queries
     from rankloop.data.folder import given_path
+    from rankloop.data.parts.location import address_of
+    from rankloop.engine import Cluster
 
-    address = address_of(data, engine, stream)
+    address = address_of(data, isinstance(engine, Cluster), stream)
     if address is not None:
         return stored_folds(address, n_folds, engine, normalise=normalise, progress=progress)
     parts = read_folds(given_path(data), n_folds, seed)

@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import functools
+import re
 import tomllib
 import types
 from collections.abc import Callable
@@ -16,17 +17,19 @@ ASTRONOMIC = 2**63
 LISTED = 20  # more names than this do not help in one line
 NEAR, AS_NEAR, OFFERED = 0.6, 0.1, 3  # similarity, from 0 to 1; how far below the best one others are worth naming
 WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+PYTHON_WORDS = re.compile(r"\"[^\"]*\"|'[^']*'|\b(?:True|False)\b")  # texts are left as they are
 Nested = Callable[[Any, Any], Any]  # value and annotation to the registered thing that is meant; None: neither
 
 
 def parse_spec(text: str) -> dict[str, Any]:
-    """`kind`, `kind(parameter=value, …)` and `kind@cutoff` as a table; values are written as in TOML."""
+    """`kind`, `kind(parameter=value, …)` and `kind@cutoff` as a table; values as in TOML, or `True`, `False`."""
     head, _, cutoff = text.rpartition("@") if "@" in text.rsplit(")", 1)[-1] else (text, "", "")
     kind, bracket, rest = head.partition("(")
     if bracket and not rest.rstrip().endswith(")"):
         raise InvalidInput(f"{text!r}: the bracket after {kind!r} is not closed")
     try:
-        table = tomllib.loads(f"_ = {{{rest.rstrip()[:-1]}}}")["_"] if bracket else {}
+        values = PYTHON_WORDS.sub(lambda word: word[0].lower() if word[0] in ("True", "False") else word[0], rest)
+        table = tomllib.loads(f"_ = {{{values.rstrip()[:-1]}}}")["_"] if bracket else {}
         if cutoff or text.endswith("@"):
             table["cutoff"] = int(cutoff)
     except ValueError:

@@ -4,7 +4,7 @@ import html
 import json
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from rankloop.data.download import need
 
 DOCUMENT = re.compile(r"<REUTERS([^>]*)>(.*?)</REUTERS>", re.DOTALL)
 TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.DOTALL)
+Selection = Literal["counts", "presence"]
 TEXT = re.compile(r"<TEXT[^>]*>(.*?)</TEXT>", re.DOTALL)
 
 
@@ -49,13 +50,14 @@ def read_corpus(path: str | Path) -> Corpus:
     return corpus
 
 
-def tf_idf(corpus: Corpus, n_words: int = 1000) -> Words:
+def tf_idf(corpus: Corpus, n_words: int = 1000, selection: Selection = "counts") -> Words:
     """The n_words words that tell most about the topics (χ²), weighted by tf-idf; rows have length 1.
 
+    `selection` = "presence" judges a word by the topic that it tells most about, from which documents have it at all
+    (Lewis, Yang, Rose and Li, 2004, RCV1); "counts" by the sum over topics, from how often documents have it.
     Weight of word w in a document: (1 + log count) · (1 + log((1 + n) / (1 + n_w))), n_w of n documents having w.
     """
     extraction = need("sklearn.feature_extraction.text", "turning texts into numbers")
-    selection = need("sklearn.feature_selection", "turning texts into numbers")
     preparation = need("sklearn.preprocessing", "turning texts into numbers")
     counter = extraction.CountVectorizer(stop_words="english", min_df=2, token_pattern=r"[A-Za-z]{2,}")
     try:
@@ -63,10 +65,27 @@ def tf_idf(corpus: Corpus, n_words: int = 1000) -> Words:
     except ValueError as error:
         raise InvalidInput(f"these documents have no words in common: {error}") from None
     topics = preparation.MultiLabelBinarizer().fit_transform(corpus.topics)
-    scores = np.nan_to_num(selection.chi2(counts, topics)[0])
+    scores = _max_presence(counts, topics) if selection == "presence" else _summed_counts(counts, topics)
     chosen = np.sort(np.argsort(-scores, kind="stable")[:n_words])
     weighted = extraction.TfidfTransformer(sublinear_tf=True).fit_transform(counts[:, chosen]).tocsr()
     return _words(weighted, tuple(str(name) for name in counter.get_feature_names_out()[chosen]))
+
+
+def _summed_counts(counts: Any, topics: Any) -> Floats:
+    selection = need("sklearn.feature_selection", "turning texts into numbers")
+    summed: Floats = np.nan_to_num(selection.chi2(counts, topics)[0])
+    return summed
+
+
+def _max_presence(counts: Any, topics: Any) -> Floats:
+    """For each word the largest χ² over the topics of the table word or not × topic or not: n(ad − bc)² / margins."""
+    n, has_word, has_topic = counts.shape[0], counts > 0, np.asarray(topics, dtype=np.float64)
+    both = np.asarray(has_word.astype(np.float64).T @ has_topic)
+    with_word, with_topic = np.asarray(has_word.sum(axis=0), dtype=np.float64).reshape(-1, 1), has_topic.sum(axis=0)
+    margins = with_word * (n - with_word) * with_topic * (n - with_topic)
+    independent = n * both - with_word * with_topic  # ad − bc
+    largest: Floats = (n * independent**2 / np.where(margins > 0.0, margins, np.inf)).max(axis=1, initial=0.0)
+    return largest
 
 
 def _words(matrix: Any, names: tuple[str, ...]) -> Words:

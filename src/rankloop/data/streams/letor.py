@@ -13,6 +13,7 @@ from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import Dataset, concatenate, normalise_queries
 from rankloop.data.folder import data_path
+from rankloop.data.public_sets import is_archive, published_folds
 from rankloop.data.readers.letor.file import read_letor
 from rankloop.data.readers.letor.queries import SIDE_SUFFIXES
 from rankloop.data.streams.pool import shuffled_rounds
@@ -58,7 +59,7 @@ class Letor:
 
 def _files(path: Path) -> list[Path]:
     if path.is_file():
-        return [path]
+        return published_folds(path)[0].files if is_archive(path) else [path]
     found = [
         file
         for file in sorted(path.iterdir())

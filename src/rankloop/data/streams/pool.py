@@ -49,7 +49,7 @@ def shuffled_rounds(dataset: Dataset, rng: Generator, candidates: int | None = N
     while True:
         q = int(random() * n_queries)
         n_shown = sizes[q] if candidates is None else min(candidates, sizes[q])
-        rows, grades = _shuffled(features, relevance, starts[q], sizes[q], random(n_shown))
+        rows, grades = shuffled(features, relevance, starts[q], sizes[q], random(n_shown))
         yield Query(names[q], rows, NO_CONTEXT), grades
 
 
@@ -62,7 +62,7 @@ def dataset_of_equal(features: Floats, relevance: Floats) -> Dataset:
 
 
 @kernel
-def _shuffled(features: Floats, relevance: Floats, start: int, size: int, draws: Floats) -> tuple[Floats, Floats]:
+def shuffled(features: Floats, relevance: Floats, start: int, size: int, draws: Floats) -> tuple[Floats, Floats]:
     """The first len(draws) items of a Fisher–Yates shuffle of the rows start … start + size."""
     n_shown, n_features = len(draws), features.shape[1]
     order = np.arange(start, start + size)

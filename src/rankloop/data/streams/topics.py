@@ -1,7 +1,9 @@
 """People who want documents of one topic, out of a collection."""
 
 import functools
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
@@ -14,22 +16,26 @@ from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT
 from rankloop.data.folder import data_path
-from rankloop.data.readers.text import Corpus, Words, read_corpus, tf_idf
+from rankloop.data.readers.rcv1 import rcv1_files, read_rcv1_tokens
+from rankloop.data.readers.text import Corpus, Selection, Words, read_corpus, tf_idf
 
 
 @register("topics")
 class Topics:
     """Random documents of a collection as candidates; those of the person's topic have grade 1, all others 0.
 
-    The features are tf-idf weights of the `n_words` words that tell most about the topics. One run is one person; the
-    topic is drawn per run unless given. After Raman, Joachims, Shivaswamy and Schnabel (2013), "Stable Coactive
-    Learning via Perturbation". Needs the extra `data`.
+    The features are tf-idf weights of the `n_words` words that tell most about the topics, chosen as `selection` says:
+    by the sum of χ² over topics on counts, or by its maximum over topics on presence. One run is one person; the topic
+    is drawn per run unless given. After Raman, Joachims, Shivaswamy and Schnabel (2013), "Stable Coactive
+    Learning via Perturbation". `path` is 20 Newsgroups, Reuters-21578, or the folder of RCV1's tokens. Needs the extra
+    `data`.
     """
 
     path: str
     topic: str | None = None
     candidates: int = 50
     n_words: int = 1000
+    selection: Selection = "counts"
 
     def __post_init__(self) -> None:
         check_at_least(1, candidates=self.candidates, n_words=self.n_words)
@@ -51,6 +57,12 @@ class Topics:
                 wanted[rows],
             )
 
+    def frequencies(self) -> dict[str, float]:
+        """The share of the documents that each topic has, by its name."""
+        topics, n_documents = self._loaded()[0].topics, len(self._loaded()[0].texts)
+        counts = Counter(topic for own in topics for topic in own)
+        return {topic: count / n_documents for topic, count in sorted(counts.items())}
+
     def _topic(self, corpus: Corpus, rng: Generator) -> str:
         names = corpus.topic_names
         drawn = names[int(rng.random() * len(names))]
@@ -59,13 +71,14 @@ class Topics:
         return drawn if self.topic is None else self.topic
 
     def _loaded(self) -> tuple[Corpus, Words]:
-        return _load(str(data_path(self.path)), self.n_words)
+        return _load(str(data_path(self.path)), self.n_words, self.selection)
 
 
 @functools.lru_cache(maxsize=2)
-def _load(path: str, n_words: int) -> tuple[Corpus, Words]:
-    corpus = read_corpus(path)
-    return corpus, tf_idf(corpus, n_words)
+def _load(path: str, n_words: int, selection: Selection) -> tuple[Corpus, Words]:
+    of_rcv1 = rcv1_files(Path(path), "tokens")
+    corpus = read_rcv1_tokens(path) if of_rcv1 else read_corpus(path)
+    return corpus, tf_idf(corpus, n_words, selection)
 
 
 @kernel

@@ -6,7 +6,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
-from rankloop.core.types import Arrival
+from rankloop.engine import Engine
 from rankloop.evaluation.off_policy.estimators import (
     ALIASES,
     SPANS,
@@ -17,7 +17,8 @@ from rankloop.evaluation.off_policy.estimators import (
     series_of,
 )
 from rankloop.evaluation.off_policy.intervals import RANGED
-from rankloop.evaluation.off_policy.propensities import RankingPolicy, session_rows
+from rankloop.evaluation.off_policy.judge import HERE, Judge, Watch, unwatched
+from rankloop.evaluation.off_policy.propensities import RankingPolicy
 from rankloop.evaluation.off_policy.ranking_log import SUMMED, LoggedRanking, checked_first, ranking_series, span_of
 from rankloop.evaluation.off_policy.sums import Series, Sums
 from rankloop.evaluation.report import CURRENT, PER_PAGE, Report, unit_of
@@ -42,13 +43,17 @@ def evaluate_on_impressions(
     options: Options | None = None,
     *,
     feature_names: Sequence[str] = (),
+    engine: Engine = HERE,
+    watch: Watch = unwatched,
 ) -> Report:
     """A ranker on exported impressions, by the probability with which it would show each whole ranking now.
 
-    `feature_names` are those of the log, where it tells them.
+    `feature_names` are those of the log, where it tells them. The `engine` says where probabilities are computed,
+    which does not change them; `watch` is called with the number of impressions that are judged.
     """
-    arrivals = (one.arrival() for one in log)
-    return _evaluate_arrivals(session, arrivals, name, method, options or Options(), feature_names)
+    shown = checked_first(log, lambda one: one.arrival().query, session, name, lambda: feature_names)
+    judge = Judge(session)
+    return _evaluate_judged(judge.rows(shown, engine, watch), name, method, options or Options())
 
 
 def evaluate_on_lists(
@@ -58,17 +63,21 @@ def evaluate_on_lists(
     name: str,
     method: str = "snips",
     options: Options | None = None,
+    *,
+    engine: Engine = HERE,
+    watch: Watch = unwatched,
 ) -> Report:
-    """A ranker with a schema on lists in values as people have them, which may have been shown by another schema."""
-    encoder = Encoder(schema)
-    return _evaluate_arrivals(session, (one.arrival(encoder) for one in log), name, method, options or Options(), ())
+    """A ranker with a schema on lists in values as people have them, which may have been shown by another schema.
+
+    See `evaluate_on_impressions` for `engine` and `watch`.
+    """
+    judge = Judge(session, schema)
+    shown = checked_first(log, lambda one: judge.arrival(one).query, session, name)
+    return _evaluate_judged(judge.rows(shown, engine, watch), name, method, options or Options())
 
 
-def _evaluate_arrivals(
-    session: Session, log: Iterable[Arrival], name: str, method: str, options: Options, names: Sequence[str]
-) -> Report:
-    shown = checked_first(log, lambda one: one.query, session, name, lambda: names)
-    return _evaluate_rows(session_rows(session, shown), name, method, options)._replace(unit=PER_PAGE)
+def _evaluate_judged(log: Iterable[Rows], name: str, method: str, options: Options) -> Report:
+    return _evaluate_rows(log, name, method, options)._replace(unit=PER_PAGE)
 
 
 def evaluate_on_rankings(

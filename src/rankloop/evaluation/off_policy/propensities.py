@@ -122,14 +122,14 @@ def reward_of(feedback: Feedback) -> float:
 
 
 def session_rows(
-    session: Session, log: Iterable[Arrival], reward: Callable[[Feedback], float] = reward_of
+    session: Session, log: Iterable[Arrival], reward: Callable[[Feedback], float] = reward_of, first: int = 0
 ) -> Iterator[Rows]:
     """Rows for `estimate`, the target being the session as it is now, exploration included.
 
     Every arrival has the decision with the `log_propensity` of its day. Refused, with the row: a decision whose
-    propensity is unknown, and a target without a closed form for its probabilities.
+    propensity is unknown, and a target without a closed form for its probabilities. Rows are counted from `first`.
     """
-    entries, first = iter(log), 0
+    entries = iter(log)
     while piece := list(islice(entries, PIECE)):
         target = [_probability(session, arrival, first + i) for i, arrival in enumerate(piece)]
         logged = np.exp([arrival.decision.log_propensity for arrival in piece])

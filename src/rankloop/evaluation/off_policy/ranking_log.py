@@ -45,6 +45,8 @@ class LoggedRanking(NamedTuple):
     rewards: Floats  # by position; as many as were seen
     drawn_by: RankingPolicy
     asked: AskedValues | None = None  # the query in values by name, for rankers with another schema
+    session: str = ""  # whose it is, where the log tells
+    ids: Sequence[str] = ()  # of the items
 
     def query_by(self, encoder: Encoder | None) -> Query:
         """The query as a ranker with this schema sees it; as it was where there is none."""

@@ -4,14 +4,18 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
+
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
-from rankloop.data import read_letor
+from rankloop.data import read_letor, stream_letor
 from rankloop.data.dataset import normalise_queries
+from rankloop.data.public_sets import is_archive, published_folds
 from rankloop.evaluation.ranking.score import Measures, Scores, measures_of, score_session
 from rankloop.features.schema import Schema
 
+STREAMED = 256 << 20  # bytes of text from which on a file is read a few megabytes at a time
 NORMALISED = "normalised inside queries"  # the note of a saved model that ranks features scaled from 0 to 1
 
 
@@ -43,9 +47,23 @@ def score_model(
         )
     if session.problem.n_features == 0:
         raise InvalidInput(f"{model} ranks without features of items; it is judged by a log, with --log")
-    dataset = read_letor(data, n_features=session.problem.n_features)
-    scaled = normalise_queries(dataset) if normalise or notes.get(NORMALISED) else dataset
-    return score_session(session, scaled, parsed, watch=watch)
+    file, scale = judged_file(Path(data)), normalise or bool(notes.get(NORMALISED))
+    if file.stat().st_size > STREAMED:
+        parts = stream_letor(file, n_features=session.problem.n_features)
+    else:
+        parts = iter([read_letor(file, n_features=session.problem.n_features)])
+    found = [score_session(session, normalise_queries(part) if scale else part, parsed, watch=watch) for part in parts]
+    if not found:
+        raise InvalidInput(f"{file.name} has no query to judge")
+    names = tuple(name for part in found for name in part.query_ids)
+    return Scores(found[0].measures, names, np.concatenate([part.values for part in found]))
+
+
+def judged_file(data: Path) -> Path:
+    """A LETOR file itself, or the test part of a published set."""
+    if data.is_file() and not is_archive(data):
+        return data
+    return published_folds(data)[0].test if data.exists() or data.name.startswith("set") else data
 
 
 def load_unscaled(path: str | os.PathLike[str]) -> Session:

@@ -23,6 +23,10 @@ class Curves:
         self.measures = list(runs[0].values)
         self._runs = {run.key: run for run in runs}
 
+    @property
+    def runs(self) -> list[Run]:
+        return list(self._runs.values())
+
     def of(self, stream: str, arm: str, measure: str, quantity: str) -> Floats | None:
         """(n_seeds, n_checkpoints), or None where the arm has no such quantity."""
         return self._stack([run.values[measure].get(quantity) for run in self._seeds(stream, arm)])

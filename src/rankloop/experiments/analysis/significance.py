@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from rankloop.core.types import Floats
 
@@ -31,7 +31,7 @@ def paired(left: Floats, right: Floats | float) -> Difference:
         mean = float(differences.mean()) if n else math.nan
         return Difference(n, mean, math.nan, math.nan, math.nan, math.nan)
     mean, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(n)
-    reach = float(stats.t.ppf((1.0 + CONFIDENCE) / 2.0, n - 1)) * error
+    reach = float(stdtrit(n - 1, (1.0 + CONFIDENCE) / 2.0)) * error
     return Difference(n, mean, mean - reach, mean + reach, _t_test(mean, error, n), _wilcoxon(differences))
 
 
@@ -48,12 +48,14 @@ def holm(p_values: list[float]) -> list[float]:
 def _t_test(mean: float, error: float, n: int) -> float:
     if error == 0.0:
         return 1.0 if mean == 0.0 else 0.0
-    return float(2.0 * stats.t.sf(abs(mean) / error, n - 1))
+    return float(2.0 * stdtr(n - 1, -abs(mean) / error))
 
 
 def _wilcoxon(differences: Floats) -> float:
     counted = differences[differences != 0.0]
     if not len(counted):
         return 1.0
+    from scipy.stats import wilcoxon  # takes a second, for which nobody else should wait
+
     distinct = len(np.unique(np.abs(counted))) == len(counted)
-    return float(stats.wilcoxon(counted, method="exact" if distinct and len(counted) <= 50 else "asymptotic").pvalue)
+    return float(wilcoxon(counted, method="exact" if distinct and len(counted) <= 50 else "asymptotic").pvalue)

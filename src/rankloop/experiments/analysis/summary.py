@@ -8,7 +8,7 @@ import numpy as np
 
 from rankloop.core.registry import build
 from rankloop.experiments.analysis.curves import Curves, estimate, number, values_at
-from rankloop.experiments.analysis.significance import holm, paired
+from rankloop.experiments.analysis.significance import CONFIDENCE, holm, paired
 from rankloop.experiments.analysis.verdicts import judge
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
@@ -134,7 +134,8 @@ def _tables(curves: Curves) -> Iterator[Table]:
 def _comparison(curves: Curves, stream: str, measure: str) -> Table:
     """Every arm against the best one, paired by seed, over all rounds."""
     title = f"{_titled(measure, stream, curves)}: every arm against the best, all rounds"
-    header = ("arm", "against", "difference", "95 % interval", "paired t", "Wilcoxon")
+    signed_ranks = 2.0 ** (1 - len(curves.seeds)) < 1.0 - CONFIDENCE  # else Wilcoxon's test can never be significant
+    header = ("arm", "against", "difference", "95 % interval", "paired t", *(["Wilcoxon"] if signed_ranks else []))
     if len(curves.seeds) < 2:
         return Table(title, header, [], "One seed: differences cannot be told from chance; use at least two.")
     best, *others = [arm for arm in _from_best(curves, stream, measure) if arm != CEILING]
@@ -144,7 +145,7 @@ def _comparison(curves: Curves, stream: str, measure: str) -> Table:
     t_tests = holm([difference.t_test for difference in differences])
     wilcoxons = holm([difference.wilcoxon for difference in differences])
     rows = [
-        (arm, best, _signed(d.mean), f"{number(d.low)} to {number(d.high)}", _p_value(t), _p_value(w))
+        (arm, best, _signed(d.mean), f"{number(d.low)} to {number(d.high)}", _p_value(t), _p_value(w))[: len(header)]
         for arm, d, t, w in zip(others, differences, t_tests, wilcoxons)
     ]
     note = f"Differences seed by seed over {_seeds(curves)}; p-values after Holm's correction."

@@ -28,6 +28,11 @@ class Verdict(NamedTuple):
     paper: str = ""  # what the paper prints, and where: "table 3.1: 9.36"
     argument: str = ""  # why a claim cannot hold as printed
 
+    @property
+    def own(self) -> bool:
+        """Whether the claim is ours: no paper says it."""
+        return not self.paper
+
 
 def judge(claim: Claim, curves: Curves) -> Verdict:
     """The verdict over all streams: it holds where it holds on each, partly where only on some or by chance."""

@@ -17,15 +17,15 @@ def label_of(name: str) -> str:
 
 def experiment_of(
     name: str,
-    stream: Thing,
+    stream: Thing | None,
     arms: list[dict[str, Any]],
     measure: str,
     horizon: int,
     seeds: int | tuple[int, ...],
     **more: Any,
 ) -> Experiment:
-    """An experiment on one stream and one measure, without the ceiling; `more` are further fields."""
-    table = {"stream": stream, "arms": arms, "measures": [measure], "horizon": horizon, "seeds": seeds}
+    """An experiment on one stream and one measure, without the ceiling; `more` are further fields, as `streams`."""
+    table: dict[str, Any] = {"stream": stream, "arms": arms, "measures": [measure], "horizon": horizon, "seeds": seeds}
     return parse_spec(table | {"ceiling": False} | more, name, name)
 
 

@@ -50,7 +50,7 @@ def _rows(table: LogTable, n_items: int) -> Iterator[Rows]:
     """The target shows every item with the same probability at every position."""
     for piece in table.pieces():
         uniform = np.full(len(piece.reward), 1.0 / n_items)
-        yield rows_of(piece.reward, piece.propensity, uniform, first_row=piece.first_row, where=table.path.name)
+        yield rows_of(piece.reward, piece.propensity, uniform, first_row=piece.first_row, where=table.name)
 
 
 def finding(found: list[Compared]) -> Finding:

@@ -35,6 +35,7 @@ class Record(Struct, frozen=True, kw_only=True):
     seconds: float
     seeds: str = ""
     data: str = ""
+    options: str = ""
     missing: tuple[str, ...] = ()
     claims: tuple[ClaimRecord, ...] = ()
 
@@ -49,6 +50,7 @@ def record_of(finding: Finding, quick: bool) -> Record:
         seconds=round(finding.seconds or 0.0, 1),
         seeds=facts.get("seeds", ""),
         data=facts.get("data", ""),
+        options=facts.get("options", ""),
         missing=finding.missing,
         claims=tuple(ClaimRecord(*verdict) for verdict in finding.claims),
     )

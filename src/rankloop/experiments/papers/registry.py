@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 import time
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import partial, wraps
 from importlib import resources
@@ -18,6 +18,7 @@ from rankloop.core.registry.specs import nearest
 from rankloop.engine import Engine
 from rankloop.experiments import papers
 from rankloop.experiments.analysis.summary import finding_of
+from rankloop.experiments.papers.options import Options, check_options
 from rankloop.experiments.papers.record import (
     Record,
     finished_records,
@@ -34,6 +35,7 @@ from rankloop.experiments.spec.load import read_spec_text
 from rankloop.experiments.spec.model import Experiment
 
 TITLE = "The papers, computed again"
+AS_PUBLISHED = Options()
 
 
 class Setting(NamedTuple):
@@ -43,6 +45,7 @@ class Setting(NamedTuple):
     engine: Engine
     progress: Progress
     quick: bool = False
+    options: Options = AS_PUBLISHED
 
 
 Work = Callable[[Setting], Finding]
@@ -54,15 +57,16 @@ class Reproduction(NamedTuple):
     id: str
     title: str
     work: Work
+    takes: frozenset[str] = frozenset()  # the options that it has
 
 
 _written: dict[str, Reproduction] = {}
 
 
-def reproduction(id: str, *, title: str) -> Callable[[Work], Work]:
+def reproduction(id: str, *, title: str, takes: Collection[str] = ()) -> Callable[[Work], Work]:
     """Make a function known by the figure's or table's own id, as in `@reproduction("table-3.1", title=…)`.
 
-    Its finding gets the id and the title.
+    Its finding gets the id and the title; `takes` names the options that it follows.
     """
 
     def register(work: Work) -> Work:
@@ -74,7 +78,7 @@ def reproduction(id: str, *, title: str) -> Callable[[Work], Work]:
         def named(setting: Setting) -> Finding:
             return work(setting)._replace(id=id, title=title)
 
-        _written[id] = Reproduction(id, title, named)
+        _written[id] = Reproduction(id, title, named, frozenset(takes))
         return named
 
     return register
@@ -102,6 +106,7 @@ def find(id: str) -> Reproduction:
 
 def reproduce(item: Reproduction, setting: Setting) -> Finding:
     """The finding with its small print; what it took is kept in the folder, also when it is interrupted."""
+    check_options(item.id, setting.options, item.takes)
     before, started = read_record(setting.folder), time.perf_counter()
     spent = before.seconds if before is not None else 0.0
     try:
@@ -112,7 +117,7 @@ def reproduce(item: Reproduction, setting: Setting) -> Finding:
         raise
     now = time.perf_counter() - started
     again = before is not None and before.finished  # nothing but the summary was left to do
-    finding = _with_small_print(finding, max(spent, now) if again else spent + now)
+    finding = _with_small_print(finding, setting.options, max(spent, now) if again else spent + now)
     write_record(setting.folder, record_of(finding, setting.quick))
     return finding
 
@@ -125,6 +130,7 @@ def reproduce_into(
     *,
     quick: bool = False,
     skip_failing: bool = False,
+    options: Options = AS_PUBLISHED,
 ) -> tuple[list[Finding], Path]:
     """One report over these reproductions, and `summary.json` over all that are finished in the folder.
 
@@ -135,7 +141,7 @@ def reproduce_into(
     for item in items:
         try:
             with progress(item.id) as advance:
-                findings.append(reproduce(item, Setting(folder / item.id, engine, advance, quick)))
+                findings.append(reproduce(item, Setting(folder / item.id, engine, advance, quick, options)))
         except RankloopError as error:
             if not skip_failing:
                 raise
@@ -145,8 +151,10 @@ def reproduce_into(
     return findings, report
 
 
-def _with_small_print(finding: Finding, seconds: float) -> Finding:
+def _with_small_print(finding: Finding, options: Options, seconds: float) -> Finding:
     facts = dict(finding.facts)
+    if options.asked:
+        facts["options"] = str(options)
     facts["rankloop"] = VERSION
     facts["time"] = f"{seconds:.1f} s"
     return finding._replace(seconds=seconds, facts=tuple(facts.items()))

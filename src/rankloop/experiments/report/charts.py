@@ -25,6 +25,7 @@ SIZE = (7.2, 3.9)
 CELL = (2.15, 1.55)  # inches, of small multiples
 GAP = 0.062  # between two labels, as a share of the height
 WIDTH = 0.6  # of a group of dots
+Role = Literal["arm", "floor", "ceiling"]
 STYLES: dict[str, Literal["solid", "dashed", "dotted"]] = {"arm": "solid", "floor": "dashed", "ceiling": "dotted"}
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -50,7 +51,7 @@ class Line(NamedTuple):
     name: str
     rows: Floats
     colour: int = 0
-    role: Literal["arm", "floor", "ceiling"] = "arm"
+    role: Role = "arm"
 
 
 def chart(

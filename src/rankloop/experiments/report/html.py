@@ -22,7 +22,8 @@ HOW_TO_READ = (
     "Every figure and table of the papers is computed again. A claim of a paper is a predicate over the results: it "
     "holds, holds partly (on some data sets or seeds only, or not beyond chance), does not hold here, or cannot hold "
     "as it is printed, in which case the argument and a number that refutes it are shown. Beside our numbers stand the "
-    "paper's, and where it prints them; most figures come without numbers, and then its words stand there."
+    "paper's, and where it prints them; most figures come without numbers, and then its words stand there. Claims that "
+    "no paper makes are ours, and are counted apart."
 )
 
 
@@ -62,6 +63,12 @@ def counts_text(claims: Iterable[Verdict]) -> str:
     return ", ".join(f"{count} {SHORT[word]}" for word, count in counts(claims).items()) or "no claims"
 
 
+def told_apart(claims: Iterable[Verdict]) -> str:
+    """The counts of the papers' claims, then those of our own: "5 hold; our own: 1 do not hold"."""
+    papers, own = by_author(claims)
+    return "; our own: ".join([counts_text(papers), *([counts_text(own)] if own else [])])
+
+
 def duration(seconds: float | None) -> str:
     if seconds is None:
         return "–"
@@ -71,12 +78,25 @@ def duration(seconds: float | None) -> str:
 def front_page(findings: Sequence[Finding]) -> str:
     """HTML: numbers first, then one row per finding, then what cannot hold and what was missing."""
     claims = [claim for finding in findings for claim in finding.claims]
+    papers, own = by_author(claims)
     whole = sum(finding.seconds or 0.0 for finding in findings)
-    head = f"{len(findings)} figures and tables, {len(claims)} claims, {duration(whole)} of computing."
+    said = f"{len(papers)} claims of the papers" + (f" and {len(own)} of our own" if own else "")
+    head = f"{len(findings)} figures and tables, {said}, {duration(whole)} of computing."
+    ours = f"<p>Our own, which no paper makes:</p>{_counts(own)}" if own else ""
     return (
-        f'<p>{escape(head)}</p><div class="counts">{"".join(_count(*pair) for pair in counts(claims).items())}</div>'
+        f"<p>{escape(head)}</p>{_counts(papers)}{ours}"
         f"<p>{escape(HOW_TO_READ)}</p>{_rows(findings)}{_impossible(findings)}{_missing(findings)}"
     )
+
+
+def by_author(claims: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
+    """The claims of the papers, and our own."""
+    told = list(claims)
+    return [claim for claim in told if not claim.own], [claim for claim in told if claim.own]
+
+
+def _counts(claims: Sequence[Verdict]) -> str:
+    return f'<div class="counts">{"".join(_count(*pair) for pair in counts(claims).items())}</div>'
 
 
 def _count(word: Word, count: int) -> str:
@@ -97,12 +117,17 @@ def _rows(findings: Sequence[Finding]) -> str:
 
 def _row(finding: Finding) -> str:
     link = f'<a href="#{escape(finding.id)}">{escape(finding.id)}</a>'
-    verdicts = ", ".join(
-        f'<span class="{_class(word)}">{count}&nbsp;{SHORT[word].replace(" ", "&nbsp;")}</span>'
-        for word, count in counts(finding.claims).items()
-    )
+    papers, own = by_author(finding.claims)
+    verdicts = _verdicts(papers) + ("; our own: " if papers and own else "our own: " if own else "") + _verdicts(own)
     cells = (link, escape(finding.title), verdicts or "–", escape(_seeds(finding)), duration(finding.seconds))
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _verdicts(claims: Sequence[Verdict]) -> str:
+    return ", ".join(
+        f'<span class="{_class(word)}">{count}&nbsp;{SHORT[word].replace(" ", "&nbsp;")}</span>'
+        for word, count in counts(claims).items()
+    )
 
 
 def _seeds(finding: Finding) -> str:
@@ -152,7 +177,8 @@ def _claims(claims: Sequence[Verdict]) -> str:
 
 
 def _claim(verdict: Verdict) -> str:
-    reasons = [("here", verdict.because), ("paper", verdict.paper), ("why", verdict.argument)]
+    ours = "here" if verdict.paper else ""  # said only beside what a paper says
+    reasons = [(ours, verdict.because), ("paper", verdict.paper), ("why", verdict.argument)]
     lines = (f"<small><b>{name}</b> {escape(reason)}</small>" for name, reason in reasons if reason)
     badge = f'<span class="verdict {_class(verdict.word)}">{verdict.word}</span>'
     return f"<li>{badge}<span>{escape(verdict.text)}</span>{''.join(lines)}</li>"

@@ -17,8 +17,15 @@ from rankloop.surrogates.kl import KL, kl_term
 from rankloop.surrogates.rank_svm import RankSVM, rank_svm_terms
 from rankloop.surrogates.squared_loss import Squared, squared_term
 
-SQUARED, KULLBACK_LEIBLER, RANK_SVM = range(3)
+SQUARED, KULLBACK_LEIBLER, RANK_SVM, SQUARED_GRADES = range(4)
 COMPILED: dict[type, int] = {Squared: SQUARED, KL: KULLBACK_LEIBLER, RankSVM: RANK_SVM}
+
+
+def compiled_code(surrogate: Surrogate) -> int:
+    """Which of the surrogates the kernels know this is; −1: none of them."""
+    if isinstance(surrogate, Squared) and surrogate.divided == "grade":
+        return SQUARED_GRADES
+    return COMPILED.get(type(surrogate), -1)
 
 
 class Seen(NamedTuple):
@@ -112,15 +119,23 @@ def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: Seen) -> Floa
     """z = Σ_A h_A / max(P(A), floor) over the sets A of `surrogate.span` graded items, h_A their share of the gradient.
 
     The ranking was the best one with probability 1 − `exploration`, else uniformly random. At floor 0 the mean of z is
-    the gradient in the scores. Lemma 25 of Chaudhuri and Tewari (2017), with all grades used.
+    the gradient in the scores. Lemma 25 of Chaudhuri and Tewari (2017), with all grades used. A surrogate of span 1 may
+    have a `known_part` of its gradient, which is added whole and taken out of the shares.
     """
     n_items = len(scores)
     span = n_items if surrogate.span is None else min(surrogate.span, n_items)
     likely, unlikely = probabilities(seen, n_items, span)
-    terms = surrogate.terms(scores, seen.items, seen.grades)
+    known = getattr(surrogate, "known_part", np.zeros_like)(scores)
+
+    def shares(items: Ints, grades: Floats) -> Floats:
+        own = np.zeros(n_items)
+        own[items] = known[items]
+        return surrogate.terms(scores, items, grades) - own
+
+    terms = shares(seen.items, seen.grades)
     if all_familiar(seen, n_items):
-        return divided(terms, likely)
-    return weighed(terms, surrogate.terms(scores, *familiar_part(seen)), likely, unlikely)
+        return known + divided(terms, likely)
+    return known + weighed(terms, shares(*familiar_part(seen)), likely, unlikely)
 
 
 @kernel
@@ -146,6 +161,8 @@ def step_on_all(weights: Floats, features: Features, slope: Floats, rate: float,
 @kernel
 def _term(surrogate: int, score: float, grade: float) -> float:
     """What one grade adds to the gradient of squared or kl."""
+    if surrogate == SQUARED_GRADES:
+        return squared_term(0.0, grade)
     return kl_term(score, grade) if surrogate == KULLBACK_LEIBLER else squared_term(score, grade)
 
 
@@ -176,6 +193,9 @@ def compiled_step(
         return projected_step(weights, features, rows, _from_pairs(scores, seen), rate, radius)
     after, n_items, n_graded = weights.copy(), len(scores), len(seen.items)
     likely, unlikely = probabilities(seen, n_items, 1)
+    if surrogate == SQUARED_GRADES:
+        for item in range(n_items):
+            add_row(after, features, rows[item], -rate * 2.0 * scores[item])
     for position in range(n_graded):
         item = seen.items[position]
         familiar = n_graded == n_items or holds(seen.familiar, item)

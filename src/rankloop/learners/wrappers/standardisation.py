@@ -59,13 +59,15 @@ class Standardised(FeatureMap):
     (x − mean) / deviation, over all items learned from so far. `learn` first adds the query's items to the moments,
     then scales with them; `rank` and `log_prob` scale with the moments of the state. A feature that never varied counts
     as 0. Use it whenever features differ in size: step sizes then mean the same for each of them, and raw counts of 1e8
-    do no harm.
+    do no harm. An item that lacks a feature by name gets the mean of what the other candidates have: a product without
+    a price is not the cheapest one.
     Reference: Welford (1962), Note on a Method for Calculating Corrected Sums of Squares and Products.
     """
 
     inner: AnyLearner
 
     examples: ClassVar[tuple[Spec, ...]] = ({"inner": "online_gradient"}, {"inner": "3pr"})
+    fills_gaps: ClassVar[bool] = True
 
     def init(self, problem: Problem) -> State:
         return State(0, np.zeros(problem.n_features), np.zeros(problem.n_features), self.inner.init(problem))

@@ -1,12 +1,12 @@
 """The HTTP application: the routes put together, errors as problem documents, the page and the reference."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
@@ -15,17 +15,18 @@ from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
 from rankloop import __version__
-from rankloop.core.errors import RankloopError
 from rankloop.service.http.codec import json
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.middleware import AccessMiddleware
+from rankloop.service.http.middleware import AccessMiddleware, GatedApp
 from rankloop.service.http.openapi import describe, reference_page
-from rankloop.service.http.problems import problem, problem_of, response_of
+from rankloop.service.http.problems import FORESEEN, problem, problem_of, response_of
 from rankloop.service.http.routes.catalogues import add_catalogues
 from rankloop.service.http.routes.comparisons import add_comparisons
 from rankloop.service.http.routes.monitoring import add_monitoring
+from rankloop.service.http.routes.people import add_people
 from rankloop.service.http.routes.rankers import add_rankers
-from rankloop.service.http.routes.ranking import add_ranking
+from rankloop.service.http.routes.ranking import RankingCalls, add_ranking
+from rankloop.service.http.telemetry import Telemetry, TelemetryMiddleware, telemetry_from
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.stores.open import open_store
 from rankloop.service.service import Service
@@ -34,9 +35,15 @@ from rankloop.service.settings import Settings
 PAGE = Path(__file__).parent / "static"
 
 
-def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None, store: Store | None = None) -> FastAPI:
+def make_app(
+    settings: Settings,
+    opened: Callable[[Service], Any] | None = None,
+    store: Store | None = None,
+    telemetry: Telemetry | None = None,
+) -> FastAPI:
     """The application, on a store that is open already or on that of the settings; `opened` is awaited when ready."""
     metrics = Metrics()
+    telemetry = telemetry or telemetry_from(os.environ)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -50,20 +57,25 @@ def make_app(settings: Settings, opened: Callable[[Service], Any] | None = None,
             yield
         finally:
             await service().close()
+            if telemetry is not None:
+                await asyncio.to_thread(telemetry.close)
 
     def service() -> Service:
         return app.state.service  # type: ignore[no-any-return]
 
-    app = FastAPI(title="rankloop", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = GatedApp(title="rankloop", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.settings = settings
     app.state.stopping = False
-    app.add_middleware(AccessMiddleware, settings=settings, metrics=metrics)
     add_errors(app)
-    add_ranking(app)
+    ranking = add_ranking(app)
+    app.gate = AccessMiddleware(RankingCalls(app.answer, ranking), settings, metrics, app.state)
+    if telemetry is not None:
+        app.gate = TelemetryMiddleware(app.gate, telemetry)
     describe(app)
     add_rankers(app, service)
     add_comparisons(app, service)
     add_catalogues(app, service)
+    add_people(app, service)
     add_monitoring(app, service, metrics)
     add_pages(app)
     return app
@@ -75,7 +87,7 @@ def add_errors(app: FastAPI) -> None:
     async def refused(request: Request, error: Exception) -> Response:
         return response_of(problem_of(error))
 
-    for kind in (RankloopError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    for kind in (*FORESEEN, Exception):
         app.add_exception_handler(kind, refused)
 
     @app.exception_handler(HTTPException)

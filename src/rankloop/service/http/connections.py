@@ -10,7 +10,9 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 HEADER_SECONDS = 15.0  # for a request to begin and its header to be whole
 BODY_SECONDS = 30.0  # for a body to be whole, and longer for one that says how long it is:
-BODY_RATE = 50_000  # bytes per second
+BODY_RATE = 50_000  # bytes per second; the same for an answer to be read
+KEEP_ALIVE = 75  # seconds between two requests
+MAX_HEADER = 65_536  # bytes
 RESERVED = 64  # descriptors for the log, its archive and whatever else is no connection
 EVICTED = 16  # one of so many that wait makes room at a time: looking for the oldest takes a while
 
@@ -30,12 +32,33 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().__init__(**given)
         self.max_connections = max_connections
         self.since = self.loop.time()  # the other side has owed us the same thing
-        self._owed: tuple[Any, bool] | None = None
+        self.active_at = self.since  # when it connected, or was last answered
+        self._owed: tuple[Any, ...] | None = None
+        self._header_bytes = 0  # of a header that is not whole
+        self._unread: tuple[float, int] | None = None  # since when an answer is not read, and how much of it
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         if len(self.connections) > self.max_connections:
             _make_room(self.connections, self)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._header_bytes = self._header_bytes + len(data) if self.awaits_header else 0
+        if self._header_bytes > MAX_HEADER and not self.transport.is_closing():
+            self.send_400_response(f"The header has more than {MAX_HEADER} bytes.")
+
+    def on_response_complete(self) -> None:
+        self.active_at = self.loop.time()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.time(), self.transport.get_write_buffer_size()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread = None
 
     @property
     def awaits_header(self) -> bool:
@@ -47,16 +70,20 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         return not self.awaits_header and self.cycle.more_body
 
     def check(self, now: float) -> None:
-        """Give up on a header or a body that has been awaited for too long."""
-        owed = (self.cycle, self.awaits_body) if self.awaits_header or self.awaits_body else None
+        """Give up on a header or a body that has been awaited for too long, and on an answer that nobody reads."""
+        waits = self.awaits_header or self.awaits_body
+        owed = (self.cycle, self.awaits_body, self._header_bytes > 0) if waits else None
         if owed != self._owed:
             self._owed, self.since = owed, now
         elif owed is not None and now - self.since > self._patience():
             self.transport.abort()
+        if self._unread is not None and now - self._unread[0] > BODY_SECONDS + self._unread[1] / BODY_RATE:
+            self.transport.abort()
 
     def _patience(self) -> float:
         if self.awaits_header:
-            return HEADER_SECONDS
+            begun = self.cycle is None or self.cycle.more_body or self._header_bytes
+            return HEADER_SECONDS if begun else KEEP_ALIVE + HEADER_SECONDS
         length = dict(self.cycle.scope["headers"]).get(b"content-length", b"")
         return BODY_SECONDS + (int(length) / BODY_RATE if length.isdigit() else 0.0)
 

@@ -19,6 +19,9 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.worker = "0"
         self.calls = Counter("rankloop_calls", "HTTP calls", ["call", "status", "worker"], registry=self.registry)
+        self.refused = Counter(
+            "rankloop_refused_calls", "HTTP calls that were refused", ["reason", "worker"], registry=self.registry
+        )
         self.seconds = Histogram(
             "rankloop_seconds", "Seconds per HTTP call", ["call", "worker"], buckets=BUCKETS, registry=self.registry
         )

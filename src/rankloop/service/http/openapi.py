@@ -29,10 +29,11 @@ PROBLEM = {
 }
 
 
-def takes(body: type, answer: type | None = None) -> dict[str, Any]:
-    """The `openapi_extra` of a call with this body."""
-    reference = {"$ref": REFERENCE.format(name=body.__name__)}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}} | gives(answer)
+def takes(body: type, answer: type | None = None, packed: type | None = None) -> dict[str, Any]:
+    """The `openapi_extra` of a call with this body, or a `packed` one in MessagePack."""
+    media = {"application/json": body} | ({"application/msgpack": packed} if packed else {})
+    content = {kind: {"schema": {"$ref": REFERENCE.format(name=each.__name__)}} for kind, each in media.items()}
+    return {"requestBody": {"required": True, "content": content}} | gives(answer)
 
 
 def takes_file() -> dict[str, Any]:
@@ -73,14 +74,16 @@ def describe(app: FastAPI) -> None:
 
 HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>rankloop: the calls</title>
 <meta name="viewport" content="width=device-width"><style>body{font:16px system-ui;max-width:60rem;margin:2rem auto;
-padding:0 1rem}code{background:#8882;padding:.1em .3em}dt{margin-top:1rem}:root{color-scheme:light dark}</style>
+padding:0 1rem}code{background:#8882;padding:.1em .3em}dt{margin-top:1rem}
+dd{overflow-wrap:anywhere}:root{color-scheme:light dark}</style>
 <h1>rankloop: the calls</h1><p>Machine-readable: <a href="/openapi.json">openapi.json</a>.
 Every error is a problem document (RFC 9457).</p><dl>"""
 
 
 def reference_page(openapi: Mapping[str, Any]) -> str:
-    """One entry per call: method, path, what it does, the fields of its body."""
-    return HEAD + "".join(_entries(openapi)) + "</dl></html>"
+    """One entry per call: method, path, what it does, its body and answer; then the fields of these, with types."""
+    types = f"<h2>Bodies and answers</h2><dl>{_types(openapi)}</dl>"
+    return f"{HEAD}{''.join(_entries(openapi))}</dl>{types}</html>"
 
 
 def _entries(openapi: Mapping[str, Any]) -> list[str]:
@@ -88,15 +91,49 @@ def _entries(openapi: Mapping[str, Any]) -> list[str]:
     for path, methods in openapi["paths"].items():
         for method, call in methods.items():
             kind = escape(call.get("description") or call.get("summary") or "")
-            parts.append(
-                f"<dt><code>{method.upper()} {escape(path)}</code></dt><dd>{kind}{_fields(call, openapi)}</dd>"
-            )
+            parts.append(f"<dt><code>{method.upper()} {escape(path)}</code></dt><dd>{kind}{_media(call)}</dd>")
     return parts
 
 
-def _fields(call: Mapping[str, Any], openapi: Mapping[str, Any]) -> str:
-    body = call.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-    name = body.get("$ref", "").rsplit("/", 1)[-1]
-    schema = openapi.get("components", {}).get("schemas", {}).get(name, {})
-    fields = ", ".join(f"<code>{escape(field)}</code>" for field in schema.get("properties", {}))
-    return f"<br>Body: {fields}" if fields else ""
+def _media(call: Mapping[str, Any]) -> str:
+    """What a call takes and gives."""
+    body = call.get("requestBody", {}).get("content", {})
+    answer = call.get("responses", {}).get("200", {}).get("content", {})
+    said = ""
+    for what, media in (("Body", body), ("Answer", answer)):
+        told = [f"{type_of(part['schema'])} ({kind})" for kind, part in media.items() if part.get("schema")]
+        said += f"<br>{what}: {' or '.join(told)}" if told else ""
+    return said
+
+
+def _types(openapi: Mapping[str, Any]) -> str:
+    """Every body and answer, and what they are made of."""
+    parts = []
+    for name, schema in sorted(openapi.get("components", {}).get("schemas", {}).items()):
+        rows = [
+            f"<code>{escape(field)}</code>{'' if field in schema.get('required', ()) else '?'}: {type_of(kind)}"
+            for field, kind in schema.get("properties", {}).items()
+        ]
+        told = escape(schema.get("description", ""))
+        parts.append(f'<dt id="{escape(name)}">{escape(name)}</dt><dd>{"<br>".join(filter(None, (told, *rows)))}</dd>')
+    return "".join(parts)
+
+
+def type_of(schema: Mapping[str, Any]) -> str:
+    """A JSON schema in words, as HTML."""
+    if "$ref" in schema:
+        name = escape(schema["$ref"].rsplit("/", 1)[-1])
+        return f'<a href="#{name}">{name}</a>'
+    if "enum" in schema:
+        return " or ".join(f"<code>{escape(str(value))}</code>" for value in schema["enum"])
+    if "anyOf" in schema:
+        return " or ".join(map(type_of, schema["anyOf"]))
+    kind = schema.get("type", "anything")
+    if not isinstance(kind, str):
+        return " or ".join(kind)
+    if kind == "array":
+        return f"list of {type_of(schema.get('items') or {})}"
+    if kind == "object":
+        values = schema.get("additionalProperties")
+        return f"table of {type_of(values)}" if isinstance(values, Mapping) and values else "table"
+    return f"{kind} ({schema['contentEncoding']})" if "contentEncoding" in schema else str(kind)

@@ -17,7 +17,17 @@ from rankloop.core.errors import (
     UnstableUpdate,
 )
 from rankloop.core.registry import UnknownKind
-from rankloop.service.errors import Forbidden, Full, Late, TooLarge, TooMany, Unauthorised, Unavailable, WrongMedia
+from rankloop.service.errors import (
+    Damaged,
+    Forbidden,
+    Full,
+    Late,
+    TooLarge,
+    TooMany,
+    Unauthorised,
+    Unavailable,
+    WrongMedia,
+)
 
 MEDIA = "application/problem+json"
 STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (
@@ -28,6 +38,7 @@ STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (
     (Unauthorised, 401, "unauthorised"),
     (Forbidden, 403, "forbidden"),
     (Full, 507, "storage-full"),
+    (Damaged, 500, "archive-damaged"),
     (Unavailable, 503, "unavailable"),
     (UnknownKind, 422, "invalid-input"),
     (Conflict, 409, "conflict"),
@@ -36,6 +47,10 @@ STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (
     (UnstableUpdate, 422, "unstable-update"),
     (InvalidInput, 422, "invalid-input"),
 )
+KINDS = {413: "too-large", 499: "gone", 400: "malformed-json", 405: "method-not-allowed", 500: "internal-error"} | {
+    status: kind for _, status, kind in STATUS
+}  # of refused calls, by status
+FORESEEN = (RankloopError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 _WHERE = re.compile(r"^(?P<reason>.*?)(?: - at `\$(?P<field>.*)`)?$", re.DOTALL)
 
 

@@ -1,22 +1,21 @@
-"""A running server: its socket, one process or several workers, logs as JSON lines, a graceful stop."""
+"""A running server: its socket, logs as JSON lines, a stop that fails no call."""
 
 import asyncio
 import errno
 import gc
 import json
 import logging
+import math
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from socket import socket as Socket
 from threading import current_thread, main_thread
-from types import FrameType
 from typing import Any, Protocol
 
 import uvicorn
@@ -26,7 +25,7 @@ from rankloop.core.errors import Conflict, InvalidInput
 from rankloop.service.demo import Demo
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.app import make_app
-from rankloop.service.http.connections import TimedProtocol, check_all, connection_limit
+from rankloop.service.http.connections import KEEP_ALIVE, TimedProtocol, check_all, connection_limit
 from rankloop.service.log.recovery import check_kinds
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.stores.open import open_store
@@ -34,12 +33,14 @@ from rankloop.service.service import Service
 from rankloop.service.settings import Settings
 
 
-def bound_socket(settings: Settings) -> socket.socket:
-    """A socket at the address of the settings; it does not listen yet."""
+def bound_socket(settings: Settings, shared: bool = False) -> socket.socket:
+    """A socket at the address of the settings; it does not listen yet. Others that are `shared` may be there too."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # the protocol is named because asyncio sends small answers at once only where it sees that it is TCP
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         bound.bind((settings.host, settings.port))
     except OSError as error:
@@ -56,54 +57,14 @@ def address_of(settings: Settings, bound: socket.socket) -> str:
     return f"http://{host}:{bound.getsockname()[1]}"
 
 
-PAUSE = 0.2  # seconds between two checks of the workers
-PATIENCE = 30  # seconds for a worker to finish
-WAITING = 1024  # calls that may wait while the workers start
-
-
-def serve_with_workers(settings: Settings, announce: Callable[[str], None], arguments: list[str]) -> None:
-    """Run `settings.workers` processes until told to stop; `arguments` is the command line of one of them."""
-    with bound_socket(settings) as shared:
-        with closing(open_store(settings)) as store:  # what is wrong is better said once than by every worker
-            check_kinds(store)
-        shared.listen(WAITING)
-        shared.set_inheritable(True)
-        stopping: list[int] = []
-
-        def stop(sig: int, frame: FrameType | None) -> None:
-            stopping.append(sig)
-
-        for sig in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(sig, stop)
-        number = shared.fileno()
-        announce(address_of(settings, shared))
-        command = [sys.executable, "-m", "rankloop.cli", *arguments, "--socket", str(number)]
-        workers = [subprocess.Popen(command, pass_fds=[number]) for _ in range(settings.workers)]
-        while not stopping:
-            time.sleep(PAUSE)
-            for position, worker in enumerate(workers):
-                if worker.poll() is not None:
-                    workers[position] = subprocess.Popen(command, pass_fds=[number])
-        _finish(workers)
-
-
-def _finish(workers: list[subprocess.Popen[bytes]]) -> None:
-    for worker in workers:
-        if worker.poll() is None:
-            worker.send_signal(signal.SIGTERM)
-    for worker in workers:
-        try:
-            worker.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            worker.kill()
-
-
 TRUSTED = "FORWARDED_ALLOW_IPS"  # the variable of uvicorn with the proxies whose X-Forwarded-For is believed
 GRACE = 10  # seconds for calls that have begun
+QUIET = 1.0  # seconds: a connection that has asked nothing for so long is not about to ask
+TICK = 0.02  # seconds between two looks at what is left
 CHECK_TICKS = 5  # of 0.1 seconds each, between two checks of the connections
 SWITCH = 0.0005  # seconds: the thread that has waited for the disk gets its turn soon
 SELDOM = 50_000, 20, 100  # open impressions are many small objects: walking through them all takes long
-FIELDS = ("method", "path", "status", "seconds")
+FIELDS = ("method", "path", "status", "seconds", "request", "key")
 
 
 class JsonLines(logging.Formatter):
@@ -119,11 +80,13 @@ class JsonLines(logging.Formatter):
 
 
 class Server(uvicorn.Server):
-    """Says when it has started, ends endless answers when it is told to stop, leaves the exit code to the caller."""
+    """Says when it has started; told to stop it is ready no longer, and answers those who are connected once more."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
         self.app = app
+        self.drain = app.state.settings.drain
+        self.stops_at = math.inf
         self.when_started: Callable[[], None] = lambda: None
 
     async def startup(self, sockets: list[Socket] | None = None) -> None:
@@ -133,6 +96,7 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % CHECK_TICKS == 0:
             check_all(self.server_state.connections, asyncio.get_running_loop().time())
+        self.should_exit = self.should_exit or time.monotonic() >= self.stops_at
         return await super().on_tick(counter)
 
     @contextmanager
@@ -140,16 +104,41 @@ class Server(uvicorn.Server):
         if current_thread() is not main_thread():
             yield
             return
-        before = {sig: signal.signal(sig, self.stop) for sig in (signal.SIGTERM, signal.SIGINT)}
+        before: dict[int, Any] = {sig: signal.signal(sig, self.stop) for sig in (signal.SIGTERM, signal.SIGINT)}
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self.read_keys)
         try:
             yield
         finally:
             for sig, handler in before.items():
                 signal.signal(sig, handler)
 
+    def read_keys(self, sig: int = 0, frame: Any = None) -> None:
+        self.app.state.settings.keyring.read()
+
     def stop(self, sig: int = 0, frame: Any = None) -> None:
+        """Not ready from now on; who asks within `drain` seconds is answered. A second call ends that."""
+        self.should_exit = self.app.state.stopping or not self.drain
+        self.stops_at = time.monotonic() + self.drain
         self.app.state.stopping = True
-        self.should_exit = True
+
+    async def shutdown(self, sockets: list[Socket] | None = None) -> None:
+        """Nobody new is let in; who is there gets an answer that says that it is the last."""
+        self.app.state.stopping = True
+        for server in self.servers:
+            server.close()
+        await self._drained()
+        await super().shutdown(sockets)
+
+    async def _drained(self) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + GRACE
+        while any(map(self._may_ask, self.server_state.connections)) and loop.time() < until:
+            await asyncio.sleep(TICK)
+
+    def _may_ask(self, connection: Any) -> bool:
+        """Whether a request is likely to be on its way."""
+        idle = connection.awaits_header and not connection.transport.is_closing()
+        return idle and asyncio.get_running_loop().time() - connection.active_at < QUIET
 
 
 class Addition(Protocol):
@@ -177,6 +166,7 @@ def make_server(
         log_config=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=GRACE,
         lifespan="on",
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.archive import keep
+from rankloop.service.log.archive import keep, tidy
 from rankloop.service.log.events import Record, Snapshot, Snapshotted
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.writer import entry_of
@@ -63,14 +63,14 @@ def compact(store: Store, entity: str, data: Path, before: float) -> int:
 
     The file is durable before anything is deleted, so a crash in between leaves events in both places, never in none.
     """
+    tidy(store, entity, data)
     snapshot, moved = store.snapshot(entity), 0
     if snapshot is None:
         return 0
     until = min(snapshot.oldest_open - 1, snapshot.state_seq)
     first = next(store.read(entity)).seq  # the creation stays
     while batch := _old(store.read(entity, first, until), before):
-        keep(data, entity, batch)
-        store.forget(entity, first, batch[-1].seq)
+        store.forget(entity, first, batch[-1].seq, keep(data, entity, batch))
         moved += len(batch)
     return moved
 

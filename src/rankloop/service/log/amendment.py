@@ -1,28 +1,31 @@
 """Changes to what is in the log: somebody is forgotten, or a click is taken back; the rest is learned again."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from rankloop.core.saved_session import dumps, loads, loads_with_notes
 from rankloop.features.schema import Schema
-from rankloop.service.log.archive import amend_archive, whole
+from rankloop.service.log.archive import amend_archive, drop_files, tidy, whole
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import (
     AnyEvent,
+    Closed,
+    ComparisonCreated,
     FeedbackReceived,
     Ranked,
+    Rebased,
     Record,
     RolledBack,
     Snapshot,
     Snapshotted,
-    encode,
 )
 from rankloop.service.log.projection import Projection
 from rankloop.service.log.stores.base import AmendableStore
 from rankloop.service.ranker.config import config_of
 from rankloop.service.ranker.trainer import Trainer, digest
 
+NEVER = 2**62  # an event that never comes
 Changes = Mapping[int, AnyEvent | None]  # events by number: what they become, None for those that go
 
 
@@ -51,6 +54,16 @@ class Forgotten(NamedTuple):
         return found, len(names)
 
 
+def left_open(records: Iterable[Record], impressions: Collection[str]) -> list[str]:
+    """Those of some impressions that have not closed yet."""
+    ends = {record.event.impression for record in records if _ends(record.event)}
+    return [name for name in impressions if name not in ends]
+
+
+def _ends(event: AnyEvent) -> TypeGuard[Closed | FeedbackReceived]:
+    return isinstance(event, Closed) or (isinstance(event, FeedbackReceived) and event.final)
+
+
 def retracted(records: Iterable[Record], id: str) -> tuple[Changes, int]:
     """The records of one impression without the clicks on an item, and how many there were.
 
@@ -76,12 +89,55 @@ def amend(
     store: AmendableStore, entity: str, data: Path, changes: Changes, catalogues: Mapping[str, Catalogue]
 ) -> None:
     """Write changes, and all that follows from them: a replay of the log arrives at what is learned from it now."""
+    tidy(store, entity, data)
     relearning = Relearning(store, entity, data, changes, catalogues)
     for record in whole(store, entity, data, after=relearning.begin):
         relearning.apply(record)
-    bodies = {seq: None if event is None else encode(event) for seq, event in relearning.changes.items()}
-    store.amend(entity, bodies, relearning.since, relearning.snapshots)
-    amend_archive(data, entity, relearning.changes)
+    _write(store, entity, data, relearning.changes, relearning.since, relearning.snapshots)
+
+
+def amend_and_keep(
+    store: AmendableStore, entity: str, data: Path, changes: Changes, catalogues: Mapping[str, Catalogue]
+) -> None:
+    """Delete events, while what was learned from them stays: the state after the last of them is written in its place.
+
+    A replay goes on from there, so all that came later is as it was. Snapshots in between cannot be arrived at any
+    more; they are kept as they are, to be gone back to.
+    """
+    tidy(store, entity, data)
+    first, last = min(changes), max(changes)
+    now = dict(changes)
+    for record in whole(store, entity, data, after=first):
+        event = record.event
+        if isinstance(event, Snapshotted) and first <= event.state_seq < last:
+            kept = store.snapshot(entity, event.number)
+            now[record.seq] = None if kept is None else Rebased(event.number, kept.session)
+    now[last] = _standing(store, entity, data, last, catalogues)
+    _write(store, entity, data, now, NEVER, [])
+
+
+def _standing(
+    store: AmendableStore, entity: str, data: Path, last: int, catalogues: Mapping[str, Catalogue]
+) -> Rebased:
+    """What an entity amounts to after an event."""
+    first = next(whole(store, entity, data)).event
+    if isinstance(first, ComparisonCreated):
+        projection = Projection(None, first.body.method)
+        for record in whole(store, entity, data, last):
+            projection.apply(record)
+        return Rebased(projection.counters.closed, projection=projection.saved())
+    relearning = Relearning(store, entity, data, {last + 1: None}, catalogues)
+    for record in whole(store, entity, data, last, after=relearning.begin):
+        relearning.apply(record)
+    return relearning.rebased()
+
+
+def _write(
+    store: AmendableStore, entity: str, data: Path, changes: Changes, since: int, snapshots: Sequence[Snapshot]
+) -> None:
+    files = amend_archive(data, entity, changes, store.manifest(entity))
+    store.amend(entity, changes, since, snapshots, files)
+    drop_files(data, files)
 
 
 class Relearning:
@@ -135,6 +191,12 @@ class Relearning:
             step = self.projection.apply(record._replace(event=event)).step
             if step is not None:
                 self.trainer.learn(step, self._state_at)
+
+    def rebased(self) -> Rebased:
+        """All that is known now, as an event."""
+        trainer = self.trainer
+        content = dumps(trainer.session, trainer.config.schema_notes())
+        return Rebased(trainer.number, content, trainer.rejected, self.projection.saved())
 
     def _snapshot(self, before: Snapshotted) -> None:
         trainer, projection = self.trainer, self.projection

@@ -1,7 +1,8 @@
 """The archive: old events in Parquet files beside the database, and the whole log out of both."""
 
+import hashlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
@@ -12,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankloop.core.files import atomic_write
-from rankloop.service.log.events import AnyEvent, Record, decode, encode
+from rankloop.service.errors import Damaged
+from rankloop.service.log.events import AnyEvent, ArchiveFile, Record, decode, encode
+from rankloop.service.log.stores.base import Store
 
 FOLDER = "archive"
 PAGE = 2000
@@ -29,22 +32,29 @@ SCHEMA = pa.schema(
 
 
 class Readable(Protocol):
-    """A log that can be read from an event on."""
+    """A log that can be read from an event on, and that lists the files which hold the rest of it."""
 
     def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]: ...
+    def manifest(self, entity: str) -> list[ArchiveFile]: ...
 
 
 def whole(log: Readable, entity: str, data: Path, until: int | None = None, after: int = 0) -> Iterator[Record]:
-    """Every record of an entity after one, moved or not, each once and in order.
+    """Every record of an entity after one, moved or not, each once and in order; `Damaged` where a file is not there.
 
     An event leaves the database only after it is in a file. So the database is asked first and the files are looked
     for afterwards, page by page: nothing slips through while events are being moved.
     """
+    archive = Archive(log, entity, data)
+    archive.check(after)
+    return _whole(archive, until, after)
+
+
+def _whole(archive: "Archive", until: int | None, after: int) -> Iterator[Record]:
     last = after
     while True:
-        page = list(islice(log.read(entity, last, until), PAGE))
+        page = list(islice(archive.log.read(archive.entity, last, until), PAGE))
         end = page[-1].seq if page else until
-        for record in merge(archived(data, entity, last, end), page, key=attrgetter("seq")):
+        for record in merge(archive.records(last, end), page, key=attrgetter("seq")):
             if record.seq > last:
                 last = record.seq
                 yield record
@@ -52,32 +62,106 @@ def whole(log: Readable, entity: str, data: Path, until: int | None = None, afte
             return
 
 
+class Archive:
+    """The files of an entity: those that its manifest lists, which must be there as they were written.
+
+    Files of 0.1, which had no manifest, count too, unless one that is listed holds what they hold.
+    """
+
+    def __init__(self, log: Readable, entity: str, data: Path) -> None:
+        self.log, self.entity, self.data = log, entity, data
+        self._checked: set[str] = set()
+
+    def check(self, after: int = 0) -> list[ArchiveFile]:
+        """What is listed, once every file with events after one has been found unchanged."""
+        listed = self.log.manifest(self.entity)
+        for file in listed:
+            if file.last > after and file.name not in self._checked:
+                check_file(self.data, file, self.entity)
+                self._checked.add(file.name)
+        return listed
+
+    def records(self, after: int = 0, until: int | None = None) -> Iterator[Record]:
+        """Archived records after one and up to another; files that overlap give each record once."""
+        listed = self.check(after)
+        files = [self.data / FOLDER / file.name for file in listed] + unlisted(self.data, self.entity, listed)[0]
+        found = sorted((file for file in files if _range(file)[1] > after), key=_range)
+        return _read(found, after, until)
+
+
 def archived(data: Path, entity: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
-    """The archived records of an entity after one and up to another; files that overlap give each record once."""
-    files = [file for file in _files(data, entity) if _last_in(file) > after]
-    return _read(files, after, until)
+    """The records in all files of an entity, listed or not."""
+    return _read([file for file in _files(data, entity) if _range(file)[1] > after], after, until)
 
 
-def keep(data: Path, entity: str, records: Sequence[Record]) -> None:
-    """Write records to a file of their own, durably."""
-    name = f"{_stem(entity)}-{records[0].seq:015d}-{records[-1].seq:015d}.parquet"
-    _write(data / FOLDER / name, records)
+def check_file(data: Path, file: ArchiveFile, entity: str) -> None:
+    """Refuse a file that is not what the manifest says."""
+    path = data / FOLDER / file.name
+    where = f"{path} ({file.events} events of {entity}, up to number {file.last})"
+    if not path.is_file():
+        raise Damaged(f"missing: {where}; bring it back from a backup, or say where the archive is")
+    if _digest(path) != file.digest:
+        raise Damaged(f"damaged: {where} is not the file that was written; bring it back from a backup")
 
 
-def _write(file: Path, records: Sequence[Record]) -> None:
+def unlisted(data: Path, entity: str, listed: Sequence[ArchiveFile]) -> tuple[list[Path], list[Path]]:
+    """Files that no manifest lists: those of 0.1, and those that a crash left over, whose events a listed one has."""
+    names = {file.name for file in listed}
+    others = [path for path in _files(data, entity) if path.name not in names]
+    left = [path for path in others if any(_overlap(_range(path), (file.first, file.last)) for file in listed)]
+    return [path for path in others if path not in left], left
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+def tidy(store: Store, entity: str, data: Path) -> None:
+    """List the files of 0.1, and delete what a crash left over."""
+    listed = store.manifest(entity)
+    old, left = unlisted(data, entity, listed)
+    if old:
+        store.list_files(entity, [_listed(path, sum(1 for _ in _records(path))) for path in old])
+    for path in left:
+        path.unlink(missing_ok=True)
+
+
+def keep(data: Path, entity: str, records: Sequence[Record]) -> ArchiveFile:
+    """Write records to a file of their own, durably; what a manifest says of it."""
+    return _write(data / FOLDER / _name(entity, records[0].seq, records[-1].seq), records)
+
+
+def _write(file: Path, records: Sequence[Record]) -> ArchiveFile:
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist([_row(record) for record in records], SCHEMA), sink, compression="zstd")
     atomic_write(file, sink.getvalue())
+    return _listed(file, len(records))
 
 
-def amend_archive(data: Path, entity: str, changes: Mapping[int, AnyEvent | None]) -> None:
-    """Write files again without the events that go, and with the others as they are now."""
-    for file in _files(data, entity):
-        records = list(_records(file))
+def _listed(file: Path, events: int) -> ArchiveFile:
+    return ArchiveFile(file.name, *_range(file), events, _digest(file))
+
+
+def amend_archive(
+    data: Path, entity: str, changes: Mapping[int, AnyEvent | None], listed: Sequence[ArchiveFile]
+) -> dict[str, ArchiveFile | None]:
+    """Write files once more without the events that go, and with the others as they are now: what replaces which."""
+    replaced: dict[str, ArchiveFile | None] = {}
+    for file in listed:
+        records = list(_records(data / FOLDER / file.name))
         if changes.keys().isdisjoint(record.seq for record in records):
             continue
         now = [(record, changes.get(record.seq, record.event)) for record in records]
-        _write(file, [record._replace(event=event) for record, event in now if event is not None])
+        left = [record._replace(event=event) for record, event in now if event is not None]
+        path = data / FOLDER / _name(entity, file.first, file.last, _revision(file.name) + 1)
+        replaced[file.name] = _write(path, left) if left else None
+    return replaced
+
+
+def drop_files(data: Path, names: Iterable[str]) -> None:
+    """Delete what others have replaced."""
+    for name in names:
+        (data / FOLDER / name).unlink(missing_ok=True)
 
 
 def _files(data: Path, entity: str) -> list[Path]:
@@ -90,8 +174,25 @@ def _stem(entity: str) -> str:
     return entity.replace("/", "-")
 
 
-def _last_in(file: Path) -> int:
-    return int(file.stem.rsplit("-", 1)[1])
+def _name(entity: str, first: int, last: int, revision: int = 0) -> str:
+    return f"{_stem(entity)}-{first:015d}-{last:015d}{f'.{revision}' if revision else ''}.parquet"
+
+
+def _range(file: Path) -> tuple[int, int]:
+    """The first and the last event that a file was written with."""
+    _, first, last = file.stem.rsplit("-", 2)
+    return int(first), int(last.partition(".")[0])
+
+
+def _revision(name: str) -> int:
+    """How often a file was amended."""
+    found = name.removesuffix(".parquet").rsplit("-", 1)[1].partition(".")[2]
+    return int(found) if found else 0
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _read(files: list[Path], after: int, until: int | None) -> Iterator[Record]:

@@ -52,6 +52,7 @@ class Ranked(Event, tag="ranked"):
     catalogue: int = 0  # the event after which the rest of the values was read from the ranker's catalogue
     user: str = ""
     session: str = ""
+    tags: dict[str, str] = {}
     base_model: str = ""  # the name or hash of what computed the base score; the score itself is among the features
 
     @property
@@ -114,6 +115,22 @@ class Evolved(Event, tag="evolved"):
     schema: dict[str, Any]
 
 
+class Rebased(Event, tag="rebased"):
+    """What was learned up to here stands, though events that it was learned from are gone: a replay goes on from it.
+
+    Without a projection it is only a state that can be gone back to, as after `Snapshotted`.
+    """
+
+    number: int
+    session: bytes = b""  # a saved session; empty where nothing is learned
+    rejected: int = 0
+    projection: bytes = b""  # counts and flags at this event
+
+
+class Deleted(Event, tag="deleted"):
+    """An entity ends: what stood before is gone; another of its name may begin."""
+
+
 class CatalogueChanged(Event, tag="catalogue"):
     """Rows of a catalogue by id: each replaces that of its id, None takes it away."""
 
@@ -132,6 +149,8 @@ AnyEvent = (
     | Snapshotted
     | Evolved
     | CatalogueChanged
+    | Rebased
+    | Deleted
 )
 
 encode = msgspec.msgpack.Encoder().encode
@@ -148,6 +167,16 @@ class Snapshot(NamedTuple):
     projection: bytes  # counts and flags at that event
     rejected: int
     oldest_open: int  # impressions that were open began here or later
+
+
+class ArchiveFile(NamedTuple):
+    """A file that holds events of an entity in place of the database."""
+
+    name: str
+    first: int  # its events lie between these two
+    last: int
+    events: int
+    digest: str  # SHA-256 of the file
 
 
 class Entry(NamedTuple):

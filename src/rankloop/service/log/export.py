@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
         ("values", pa.list_(pa.float64())),
     ]
 )
-WHO = pa.schema([("user", pa.string()), ("session", pa.string())])
+WHO = pa.schema([("user", pa.string()), ("session", pa.string()), ("tags", pa.map_(pa.string(), pa.string()))])
 
 
 BASE_MODEL = pa.field("base_model", pa.string())  # of rankers whose base names its model
@@ -88,7 +88,7 @@ def plain(record: Record) -> dict[str, Any]:
 
 
 def parquet(
-    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: Catalogue | None = None
+    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: Catalogue | None = None, who: bool = False
 ) -> Iterator[bytes]:
     """Closed impressions, one row each: what the learner ranked, in the order shown, and the feedback that counted.
 
@@ -96,12 +96,12 @@ def parquet(
     features are in the file's metadata. Where a ranker's base names its model, `base_model` is the one that computed
     the base score of the row. A ranker with `schemas`, of which these are all versions, has a typed column
     for each field: a list in the order of `ranking` for a field of the items, a value for one of the context; what the
-    requests did not give is looked up in the `catalogue`. Such a ranker has `user` and `session` too; the table of a
-    ranker without a schema is that of 0.1.
+    requests did not give is looked up in the `catalogue`. Such a ranker has `user`, `session` and `tags` too; the table
+    of a ranker without a schema is that of 0.1, unless `who` asks for them.
     """
     first = next(records, None)
     sink = _Sink()
-    more = [*([BASE_MODEL] if _names_its_base(first) else []), *(WHO if schemas else ())]
+    more = [*([BASE_MODEL] if _names_its_base(first) else []), *(WHO if schemas or who else ())]
     arrow = pa.schema([*SCHEMA, *more, *(pa.field(*field) for field in arrow_fields(schemas))])
     arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
     writer = pq.ParquetWriter(sink, arrow)
@@ -168,6 +168,7 @@ def _row(record: Record, impression: OpenImpression) -> tuple[dict[str, Any], li
         "values": list(values.values()),
         "user": ranked.user or None,
         "session": ranked.session or None,
+        "tags": list(ranked.tags.items()) or None,
     }
     return row, ranking
 

@@ -24,6 +24,7 @@ from rankloop.service.log.events import (
     FeedbackReceived,
     Frozen,
     Ranked,
+    Rebased,
     Record,
     Resumed,
     RolledBack,
@@ -31,7 +32,7 @@ from rankloop.service.log.events import (
 )
 from rankloop.service.ranker.config import RankerConfig
 from rankloop.service.ranker.feedback import fingerprint, merged
-from rankloop.service.ranker.trainer import Evolution, Lesson, LoggedDecision, Rollback, SnapshotMark, Step
+from rankloop.service.ranker.trainer import Evolution, Lesson, LoggedDecision, Rebase, Rollback, SnapshotMark, Step
 
 TEAM_DRAFT = "team_draft"
 IMPRESSION_SIZE, ITEM_SIZE = 2_000, 200  # bytes of memory of an open impression, and of each item beside its features
@@ -196,7 +197,10 @@ class Projection:
             return Outcome("done", Rollback(record.seq, event.to, self._mark(record.seq)))
         elif isinstance(event, Evolved):
             return self._evolve(event, record.seq)
-        elif isinstance(event, Snapshotted) and self.counters.wins >= self.counters.losses:
+        elif isinstance(event, Rebased) and event.projection:
+            self.restore(event.projection)
+            return Outcome("done", Rebase(record.seq, event) if event.session else None)
+        elif isinstance(event, Snapshotted | Rebased) and self.counters.wins >= self.counters.losses:
             self.good = event.number
         return Outcome("done")
 

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +13,9 @@ from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by
 from rankloop.features.schema import Schema
 from rankloop.logs.shown_lists import AskedValues
 from rankloop.service.log.archive import whole
-from rankloop.service.log.catalogue import catalogue_of
+from rankloop.service.log.catalogue import Catalogue, catalogue_of
 from rankloop.service.log.events import Closed, Created, Evolved, FeedbackReceived, Ranked, Record, catalogue_entity
+from rankloop.service.log.export import parquet
 from rankloop.service.log.replay import REMEMBERED, Replay
 from rankloop.service.log.stores.open import POSTGRES, Log, log_at
 from rankloop.service.ranker.feedback import learner_feedback
@@ -57,7 +59,10 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             received = closed.feedback or FeedbackReceived(closed.ranked.impression, "clicks")  # shown, not clicked
             feedback = learner_feedback(received, closed.ranked, decision, config.problem, shadow=False)
             rewards = rewards_by_position(decision.ranking, feedback, positions_seen(policy, len(decision.ranking)))
-            yield LoggedRanking(query, decision.ranking, rewards, policy, _asked(closed.ranked, replay))
+            ranked = closed.ranked
+            chosen = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
+            whose = ranked.session or ranked.user, [str(ranked.ids[i]) for i in chosen]
+            yield LoggedRanking(query, decision.ranking, rewards, policy, _asked(ranked, replay), *whose)
 
 
 def _asked(ranked: Ranked, replay: Replay) -> AskedValues | None:
@@ -92,10 +97,26 @@ def schemas_in(where: str, ranker: str = "") -> list[Schema]:
     return found
 
 
+def write_export(where: str, to: Path, ranker: str = "") -> None:
+    """The closed impressions of a ranker as the file that its service would export."""
+    schemas = schemas_in(where, ranker)
+    with log_at(where) as opened, to.open("wb") as file:
+        records = whole(opened, _entity(opened.entities(), ranker, where), opened.folder)
+        first = next(records)
+        known = _catalogue(first, opened)
+        for piece in parquet(chain([first], records), schemas, next(iter(known.values()), None)):
+            file.write(piece)
+
+
 def _replay(first: Record, log: Log) -> Replay:
     """A replay of one ranker, with its catalogue."""
+    return Replay(first, _catalogue(first, log))
+
+
+def _catalogue(first: Record, log: Log) -> dict[str, Catalogue]:
+    """The catalogue of a ranker by its name; none where it has none."""
     name = first.event.body.problem.catalogue if isinstance(first.event, Created) else None
-    return Replay(first, {name: catalogue_of(log.read(catalogue_entity(name)))} if name else None)
+    return {name: catalogue_of(log.read(catalogue_entity(name)))} if name else {}
 
 
 def _closed(replay: Replay, records: Iterator[Record]) -> Iterator[ClosedImpression]:

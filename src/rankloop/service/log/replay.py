@@ -5,8 +5,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.saved_session import loads
 from rankloop.service.log.catalogue import Catalogue
-from rankloop.service.log.events import CatalogueChanged, ComparisonCreated, Created, Record, Snapshotted
+from rankloop.service.log.events import (
+    CatalogueChanged,
+    ComparisonCreated,
+    Created,
+    Deleted,
+    Rebased,
+    Record,
+    Snapshotted,
+)
 from rankloop.service.log.projection import Projection
 from rankloop.service.ranker.config import config_of
 from rankloop.service.ranker.trainer import Trainer, digest
@@ -53,6 +62,8 @@ class Replay:
                 self._recent.popitem(last=False)
         if isinstance(record.event, Snapshotted):
             self._check(record.event)
+        elif isinstance(record.event, Rebased) and not record.event.projection:
+            self._kept[record.event.number] = loads(record.event.session).state
 
     def result(self) -> ReplayResult:
         session = self.trainer.session
@@ -91,7 +102,11 @@ def replayed(records: Iterable[Record]) -> list[ReplayResult]:
             continue
         if isinstance(record.event, ComparisonCreated) or record.entity.startswith("experiment/"):
             continue
-        if record.entity not in replays:
+        if isinstance(record.event, Deleted):
+            replays.pop(record.entity, None)
+        elif record.entity not in replays and getattr(record.event, "impression", None) is not None:
+            continue  # shown by somebody who had not noticed yet that the ranker was deleted
+        elif record.entity not in replays:
             replays[record.entity] = Replay(record, catalogues)
         elif isinstance(record.event, Created):
             continue  # somebody created it at the same moment; the first counts

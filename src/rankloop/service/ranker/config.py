@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from rankloop.batch.estimator import NORMALISED
 from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Adapter, Id, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.kernels import scores_of
-from rankloop.core.learner import check_uses_context
+from rankloop.core.learner import check_uses_context, from_layers
 from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Floats, Problem
+from rankloop.evaluation.ranking.saved_model import NORMALISED
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import PARTS, Schema
 from rankloop.learners.wrappers.base_score import BaseScore
@@ -105,7 +105,9 @@ def _config(body: CreateBody) -> RankerConfig:
     _check_together(body, learner, column)
     normal = msgspec.structs.replace(body, learner=spec_of(build(body.learner, "learner")))
     items, names = tuple(body.problem.items or ()), tuple(body.problem.feature_names or ())
-    adapter = Adapter(names, given, items, problem.n_context, encoding=encoding)
+    adapter = Adapter(
+        names, given, items, problem.n_context, encoding=encoding, fills=from_layers(learner, "fills_gaps", False)
+    )
     return RankerConfig(normal, learner, problem, adapter, column, weights, encoding)
 
 

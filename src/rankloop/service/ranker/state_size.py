@@ -13,17 +13,20 @@ from rankloop.core.errors import Rejected
 from rankloop.core.registry import build
 from rankloop.core.saved_session import HEADER, UNREADABLE
 from rankloop.core.types import Problem
+from rankloop.service.errors import TooLarge
 
 CELL = 16  # bytes of a hashed column
 SMALL = 64  # sizes up to here stay as they are
 
 
-def check_file_fits(content: bytes, most: int) -> None:
+def check_file_fits(content: bytes, most: int, max_header: int) -> None:
     """Refuse a saved file whose learner would; what is wrong with it otherwise is found by those who load it."""
     try:
         with ZipFile(BytesIO(content)) as archive:
-            packed = archive.getinfo(HEADER).file_size > len(content)
-            header = {} if packed else json.loads(archive.read(HEADER))
+            size = archive.getinfo(HEADER).file_size
+            if max_header < size <= len(content):  # reading it would hold up everybody
+                raise TooLarge(f"the file has a header of {size} bytes; the limit for a body is {max_header}")
+            header = {} if size > len(content) else json.loads(archive.read(HEADER))
         learner, problem = header["learner"], Problem(**header["problem"])
     except UNREADABLE:
         return

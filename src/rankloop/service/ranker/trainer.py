@@ -16,7 +16,7 @@ from rankloop.core.saved_session import loads
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Query
 from rankloop.service.log.catalogue import Catalogue, merged_rows
-from rankloop.service.log.events import FeedbackReceived, Ranked
+from rankloop.service.log.events import FeedbackReceived, Ranked, Rebased
 from rankloop.service.log.values import unpacked
 from rankloop.service.ranker.config import RankerConfig
 from rankloop.service.ranker.feedback import learner_feedback
@@ -64,7 +64,15 @@ class Evolution(NamedTuple):
     mark: SnapshotMark | None = None
 
 
-Step = Lesson | Rollback | Evolution
+class Rebase(NamedTuple):
+    """The state becomes one that was kept, whatever led to it."""
+
+    seq: int
+    event: Rebased
+    mark: SnapshotMark | None = None
+
+
+Step = Lesson | Rollback | Evolution | Rebase
 FindState = Callable[[int], Any]
 
 
@@ -107,6 +115,9 @@ class Trainer:
             return
         if isinstance(step, Evolution):
             self._evolve(step.config)
+            return
+        if isinstance(step, Rebase):
+            self.restore(loads(step.event.session), step.event.number, step.event.rejected, step.seq)
             return
         try:
             query, decision = step.logged or logged_decision(step.ranked, self.config, self.catalogue)

@@ -3,20 +3,24 @@
 import numpy as np
 import pytest
 
+from rankloop.core.errors import InvalidInput
 from rankloop.engine import Here
+from rankloop.experiments.papers.options import Options
 from rankloop.experiments.papers.registry import Setting, everything
+from rankloop.experiments.papers.thesis import smoothing_schedule as annealing
 from rankloop.experiments.papers.thesis.query_figures import (
     KL,
     LIST_NET,
     PERCEPTRONS,
+    RESIDUAL,
     SLAM,
     SQUARED,
     SVM,
     TOP_K,
     Plan,
-    _claim,
     _closer,
     _compared,
+    claim,
 )
 from rankloop.experiments.papers.thesis.query_sets import SEPARABLE, SPLITS, QuerySet, available_sets
 from rankloop.experiments.papers.thesis.step_sizes import TUNING_SEEDS, Contender, with_chosen_rates
@@ -30,7 +34,7 @@ def setting(tmp_path):
 
 
 def test_all_four_figures_can_be_reproduced():
-    assert {"thesis-2.1", "thesis-2.2", "thesis-3.4", "thesis-3.5"} <= set(everything())
+    assert {"thesis-2.1", "thesis-2.2", "thesis-3.4", "thesis-3.5", "thesis-3.4-annealing"} <= set(everything())
 
 
 def test_the_step_size_with_the_best_average_is_chosen(setting):
@@ -42,8 +46,38 @@ def test_the_step_size_with_the_best_average_is_chosen(setting):
     assert table.rows[0][-1] == "0.1"
 
 
+def test_the_radius_is_chosen_with_the_step_size(setting):
+    far = (3.0, 0.0, 0.0, 0.0)
+    learner = {"kind": "topk_gradient", "surrogate": "squared", "start": far}
+    who = Contender("squared", learner, {"kind": "top_k", "depth": 1}, (1e-9, 0.1), (0.5, 10.0))
+    [(arms, table)] = with_chosen_rates((who,), {"choice": SMALL}, 300, setting)
+    values = np.array([[float(cell) for cell in row[1:3]] for row in table.rows])
+    row, column = np.unravel_index(values.argmax(), values.shape)
+    assert arms[0].learner["radius"] == who.radii[row]
+    assert arms[0].learner["learning_rate"] == who.rates[column]
+    assert [row[0] for row in table.rows] == ["squared, radius 0.5", "squared, radius 10"]
+    assert [row[-1] != "" for row in table.rows].count(True) == 1
+
+
+def test_the_thesis_is_reproduced_with_the_estimator_that_it_prints():
+    surrogates = {who.name: who.learner.get("surrogate") for who in TOP_K}
+    assert surrogates[SQUARED]["divided"] == "grade"
+    assert surrogates[RESIDUAL]["divided"] == "residual"
+    assert all(None not in who.radii for who in TOP_K if who.learner["kind"] == "topk_gradient")
+
+
+def test_rounds_seeds_and_data_are_options(setting):
+    plan = Plan("figure", PERCEPTRONS[:1], [], 200, 200, 2)
+    asked = setting._replace(options=Options(rounds=60, seeds=3))
+    [(_, curves)] = _compared(plan, {"figure": QuerySet("small", SMALL, SMALL)}, asked)
+    assert (curves.experiment.horizon, curves.seeds) == (60, [0, 1, 2])
+    assert [one.name for one in available_sets(("MQ2008",), ("Simulated",))[0]] == ["simulated"]
+    with pytest.raises(InvalidInput, match="did you mean 'MQ2008'"):
+        available_sets(("MQ2008",), ("MQ2009",))
+
+
 def test_step_sizes_are_chosen_on_other_draws_than_the_comparison(setting):
-    plan = Plan("figure", PERCEPTRONS, [_claim("above", "learns", "figure 0", SLAM, right="random order")], 200, 200, 2)
+    plan = Plan("figure", PERCEPTRONS, [claim("above", "learns", "figure 0", SLAM, right="random order")], 200, 200, 2)
     [(finding, curves)] = _compared(plan, {"figure": QuerySet("small", SMALL, SMALL)}, setting)
     assert not set(curves.seeds) & set(TUNING_SEEDS)
     assert finding.claims[0].word in ("holds", "partly")
@@ -56,6 +90,16 @@ def test_every_top_k_arm_runs(setting):
     [(_, curves)] = _compared(plan, {"figure": QuerySet("small", SMALL, SMALL)}, setting)
     assert curves.arms == [*(who.name for who in TOP_K), "random order"]
     assert curves.seeds == [0, 1]
+
+
+def test_annealing_is_compared_with_a_smoothing_that_stays(setting):
+    untuned = tuple(who._replace(rates=(0.1,), radii=(1.0,)) for who in annealing.CONTENDERS)
+    small = Plan("annealing", untuned, [], 60, 60, 2)
+    [(_, curves)] = _compared(small, {"annealing": QuerySet("small", SMALL, SMALL)}, setting)
+    decays = {arm.name: arm.learner["smoothing_decay"] for arm in curves.experiment.arms}
+    assert decays == {annealing.FIXED: 0.0, annealing.SHARP: 0.0, annealing.SLOW: 0.1, annealing.FAST: 0.2}
+    rows = {name: curves.of(curves.streams[0], name, "nDCG@10", "average") for name in decays}
+    assert not np.array_equal(rows[annealing.SLOW], rows[annealing.FIXED])
 
 
 class Curves:

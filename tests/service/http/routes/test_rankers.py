@@ -83,3 +83,13 @@ def test_a_name_is_taken_once(location: Location, tmp_path: Path) -> None:
         with pytest.raises(Refused, match="409"):
             client.upload("other", tmp_path / "shop.rankloop")
         assert http.put("/rankers/a b/state", content=b"x").status_code == 422
+
+
+def test_a_header_that_would_take_long_to_read_is_refused_unread(tmp_path: Path) -> None:
+    session = Session(build("3pr"), Problem(n_features=2), 0)
+    with running(Location(tmp_path), max_body=100_000) as http:
+        small, large = (dumps(session, {"words": ["x" * 10] * n}) for n in (100, 10_000))
+        assert http.put("/rankers/small/state", content=small).status_code == 201
+        answer = http.put("/rankers/large/state", content=large)
+        assert (answer.status_code, "header of" in answer.json()["detail"]) == (413, True)
+        assert http.get("/rankers/large").status_code == 404

@@ -1,5 +1,6 @@
 """The rows of a LETOR file: parsed piece by piece, and collected into one table."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ SCRATCH_BYTES = 1 << 20  # stays in the processor's cache
 HARD_ROOM = 1 << 12
 MAX_QUOTE_LENGTH = 40
 GROWTH = 1.25  # of a table
+MISSING = re.compile(rb"1\.797693134862\d*e\+?308", re.IGNORECASE)  # the largest double: how Istella writes it
 
 
 class Layout(NamedTuple):
@@ -93,7 +95,8 @@ def _parse(
     features, grades, queries = scratch.features[:n_rows], scratch.grades[:n_rows], scratch.queries[:n_rows]
     lines = queries[:, parser.LINE] + (n_lines + 1)
     for row, column, start, end in scratch.hard[: found.n_hard].tolist():
-        value = float(block.raw[start:end])
+        text = block.raw[start:end]
+        value = 0.0 if column >= 0 and MISSING.fullmatch(text) else float(text)
         if not np.isfinite(value):
             line = n_lines + found.n_lines + 1 if row == n_rows else lines[row]
             raise InvalidInput(f"{path.name}, line {line}: {_quote(block, start)} is too large for a number")

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 
+from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import Curves, estimate
 from rankloop.experiments.analysis.verdicts import Verdict, is_above
 from rankloop.experiments.papers.coactive.click_streams import (
     PAPER,
+    TAKES,
     ClickStream,
     Plan,
-    after_a_quarter,
     arm,
     at_start,
     at_the_end,
@@ -19,6 +20,7 @@ from rankloop.experiments.papers.coactive.click_streams import (
 )
 from rankloop.experiments.papers.registry import Setting, reproduction
 from rankloop.experiments.report.model import Finding, Table
+from rankloop.experiments.spec.model import FLOOR
 
 TOP, PAIR, THREE, DYNAMIC = "clicks to the top", "pairs", "3PR", "3PR, dynamic"
 FULL = "structured perceptron, all grades"
@@ -29,19 +31,23 @@ LEARNERS: dict[str, Any] = {
 }
 SVMS: dict[str, Any] = {
     f"ranking SVM, λ = {strength:g}": {"kind": "refitted_svm", "regularisation": strength, "growth": 4.0}
-    for strength in (1e-4, 1.0)
+    for strength in (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
 }
 ENDS = "section 8.1: significantly higher at the end (3PR: .717 Websearch, .286 RCV1, .386 News)"
+FAILS, DETERIORATES = 0.5, 0.9  # at most so much of 3PR's gain over random is left
 SLIGHTLY = 0.02  # the largest difference of the paper's table 1 is .011
 PRINTED = {  # table 1: presented and predicted
     "web search, simulated": "Websearch .717, .723",
     "MQ2007": "Websearch .717, .723",
+    "Yahoo": "Websearch .717, .723",
     "20 Newsgroups": "News .386, .397",
     "Reuters": "RCV1 .286, .291",
+    "RCV1": "RCV1 .286, .291",
 }
+EXPECTED = "section 8.2: as expected, the presented rankings are of slightly lower quality"
 
 
-@reproduction("coactive-4", title="Learning curves of the preference perceptrons and 3PR")
+@reproduction("coactive-4", takes=TAKES, title="Learning curves of the preference perceptrons and 3PR")
 def learning_curves(setting: Setting) -> Finding:
     """Figure 4: top, pairs, 3PR, a ranking SVM fitted from time to time, and a perceptron told the best ranking."""
 
@@ -54,8 +60,9 @@ def learning_curves(setting: Setting) -> Finding:
         claim("above", "pairs are above top", PAIR, right=TOP, paper="section 8.1: pairs are more stable"),
     ]
     text = f"""{PAPER}, figure 4. Quality of what was shown, in the last tenth of the rounds. The ranking SVM is \
-fitted to all feedback so far whenever the rounds have grown fourfold, more often than in the paper, and of its two \
-strengths of regularisation the better one of each run counts, as there."""
+fitted to all feedback so far whenever the rounds have grown fourfold, more often than in the paper, and of its eight \
+strengths of regularisation, 10⁻⁴ to 10³, the best one of each run counts, as there; the other learners have nothing \
+to tune."""
     finding, curves = compared(Plan("coactive-4", text, arms, order), setting)
     return finding._replace(
         claims=finding.claims + tuple(v for name, c in curves.items() for v in _about_curves(name, c))
@@ -72,14 +79,30 @@ def _about_curves(stream: str, curves: Curves) -> list[Verdict]:
                  paper="section 8.1: on two of three data sets"),
         is_above(f"{stream}: the structured perceptron learns faster: it is above 3PR in the first tenth", early_full,
                  early_three, paper="section 8.1: it learns faster"),
-        is_above(f"{stream}: moving clicks to the top gets worse after the first quarter", after_a_quarter(curves, TOP),
-                 at_the_end(curves, TOP), paper="section 8.1: it fails catastrophically on two of three data sets"),
-        is_above(f"{stream}: pairs get worse after the first quarter, too", after_a_quarter(curves, PAIR),
-                 at_the_end(curves, PAIR), paper="section 8.1: similar deterioration"),
+        _at_most(f"{stream}: moving clicks to the top fails", gain_left(curves, TOP), FAILS,
+                 "section 8.1: it fails catastrophically on two of three data sets"),
+        _at_most(f"{stream}: pairs deteriorate, too", gain_left(curves, PAIR), DETERIORATES,
+                 "section 8.1: more stable, but similar deterioration"),
     ]  # fmt: skip
 
 
-@reproduction("coactive-7", title="How noise hurts")
+def gain_left(curves: Curves, name: str) -> Floats:
+    """What a learner gains over random order in the end, as a share of what 3PR gains, one value per seed.
+
+    The gain of 3PR is its mean over the seeds, so that a seed in which it gains nothing does not decide.
+    """
+    ours, three, random = (at_the_end(curves, who) for who in (name, THREE, FLOOR))
+    return np.asarray((ours - random) / np.nanmean(three - random))
+
+
+def _at_most(text: str, left: Floats, limit: float, paper: str) -> Verdict:
+    """Whether the share of 3PR's gain that is left is below a limit."""
+    verdict = is_above(f"{text}: less than {100 * limit:.0f} % of 3PR's gain over random is left", limit - left, 0.0)
+    share = estimate(100.0 * left)
+    return verdict._replace(because=f"{share} % of the gain is left", paper=paper)
+
+
+@reproduction("coactive-7", takes=TAKES, title="How noise hurts")
 def noise(setting: Setting) -> Finding:
     """Figure 7: the loss of quality when noise is added."""
 
@@ -109,7 +132,7 @@ def _loses_less(stream: str, curves: Curves, other: str) -> Verdict:
     return is_above(text, lost, lost_by_three, paper="section 8.5: it declines much less")
 
 
-@reproduction("coactive-table-1", title="What is shown against what is predicted")
+@reproduction("coactive-table-1", takes=TAKES, title="What is shown against what is predicted")
 def presented_and_predicted(setting: Setting) -> Finding:
     """Table 1: nDCG of the presented and of the predicted rankings of 3PR."""
 
@@ -118,7 +141,8 @@ def presented_and_predicted(setting: Setting) -> Finding:
         return [arm(name, {"kind": "3pr", "swap": swap}, stream.people) for name, swap in swaps.items()]
 
     text = f"{PAPER}, table 1: over all rounds, what people saw and what 3PR would have shown without swaps."
-    finding, curves = compared(Plan("coactive-table-1", text, arms, [], more={"predicted": True}), setting)
+    plan = Plan("coactive-table-1", text, arms, [], more=lambda horizon: {"predicted": True})
+    finding, curves = compared(plan, setting)
     rows, verdicts = [], []
     for stream, one in curves.items():
         for name in (THREE, DYNAMIC):
@@ -127,7 +151,8 @@ def presented_and_predicted(setting: Setting) -> Finding:
             rows.append((f"{stream}, {name}", str(estimate(shown)), str(estimate(predicted)), printed))
             better = f"{stream}: the predicted rankings of {name} are better"
             slightly = f"{stream}: the shown rankings of {name} are worse only by less than {SLIGHTLY}"
-            verdicts += [is_above(better, predicted, shown, paper=printed)]
-            verdicts += [is_above(slightly, shown, predicted, by=-SLIGHTLY, paper=printed)]
+            told = printed or EXPECTED if name == THREE else ""  # the paper has no dynamic swaps there
+            verdicts += [is_above(better, predicted, shown, paper=told)]
+            verdicts += [is_above(slightly, shown, predicted, by=-SLIGHTLY, paper=told)]
     table = Table("Presented and predicted", ("", "presented", "predicted", "the paper"), rows)
     return finding._replace(tables=(table, *finding.tables), claims=tuple(verdicts))

@@ -9,13 +9,13 @@ from rankloop.experiments.analysis.curves import Curves, estimate
 from rankloop.experiments.analysis.verdicts import Verdict, is_above
 from rankloop.experiments.papers.coactive.click_streams import (
     PAPER,
+    TAKES,
     ClickStream,
     Plan,
     arm,
     at_the_end,
     claim,
     compared,
-    size_of,
 )
 from rankloop.experiments.papers.coactive.figures import DYNAMIC
 from rankloop.experiments.papers.comparison import label_of
@@ -30,7 +30,7 @@ OPENING, EARLY = 20, 1000  # rounds; chosen on seeds 100 to 109, which the exper
 SMOOTHED = 20  # checkpoints: p is nearly always 0 or 1
 
 
-@reproduction("coactive-5", title="How much perturbation is needed")
+@reproduction("coactive-5", takes=TAKES, title="How much perturbation is needed")
 def swap_probabilities(setting: Setting) -> Finding:
     """Figure 5: fixed swap probabilities and the dynamic one."""
 
@@ -60,7 +60,7 @@ def _near_the_best(stream: str, curves: Curves) -> Verdict:
     return verdict._replace(because=f"the best is {best}; {verdict.because}")
 
 
-@reproduction("coactive-6", title="The dynamic swap probability over time")
+@reproduction("coactive-6", takes=TAKES, title="The dynamic swap probability over time")
 def swap_over_time(setting: Setting) -> Finding:
     """Figure 6: p_t with little and with much noise."""
 
@@ -70,20 +70,22 @@ def swap_over_time(setting: Setting) -> Finding:
 
     text = f"""{PAPER}, figure 6: the swap probability that the dynamic rule chooses, with and without noise. "Rises" \
 compares the first {OPENING} rounds with the next ones up to round {EARLY:,}, "falls" these with the last third."""
-    plan = Plan("coactive-6", text, arms, [])
-    horizon, _ = size_of(plan, setting)
-    plan = plan._replace(more={"checkpoints": checkpoints_for(horizon), "floor": False})
+    plan = Plan("coactive-6", text, arms, [], more=_told_often)
     finding, curves = compared(plan, setting)
     swaps = {(stream, who): _swaps(one, who) for stream, one in curves.items() for who in (NOISY, CLEAN)}
-    rounds = next(iter(curves.values())).rounds
-    rows = [(", ".join(key), *map(str, map(estimate, windows(rounds, rows)))) for key, rows in swaps.items()]
+    rounds = {stream: one.rounds for stream, one in curves.items()}
+    rows = [(", ".join(key), *map(str, map(estimate, windows(rounds[key[0]], rows)))) for key, rows in swaps.items()]
     table = Table("Mean swap probability", ("", "first rounds", f"to round {EARLY:,}", "last third"), rows)
     return finding._replace(
-        claims=tuple(v for stream in curves for v in _about_swaps(stream, rounds, swaps)),
-        charts=tuple(_chart(stream, rounds, swaps) for stream in curves),
+        claims=tuple(v for stream in curves for v in _about_swaps(stream, rounds[stream], swaps)),
+        charts=tuple(_chart(stream, rounds[stream], swaps) for stream in curves),
         tables=(table,),
         inside=(),
     )
+
+
+def _told_often(horizon: int) -> dict[str, Any]:
+    return {"checkpoints": checkpoints_for(horizon), "floor": False}
 
 
 def checkpoints_for(horizon: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from rankloop.batch.risks.listwise import ListNetRisk
 from rankloop.bounds.generalisation_table import Row, Sample, sample_of, table
 from rankloop.core.kernels import scores_of
 from rankloop.data.dataset import Dataset, concatenate
-from rankloop.data.folder import absence_notice, data_folder
+from rankloop.data.folder import data_folder, missing_notice
 from rankloop.data.readers.letor.file import read_letor
 from rankloop.experiments.analysis.curves import number
 from rankloop.experiments.analysis.verdicts import Verdict, word_of
@@ -58,7 +58,7 @@ def finding(found: dict[str, tuple[Sample, list[Row]]]) -> Finding:
         claims=(verdict([rows for _, rows in found.values()]),),
         tables=tuple(_table(name, sample, rows) for name, (sample, rows) in found.items()),
         facts=(("seeds", "0"), ("data", ", ".join(found))),
-        missing=tuple(absence_notice(name) for name in SETS if name not in found),
+        missing=tuple(missing_notice(name) for name in SETS if name not in found),
     )
 
 

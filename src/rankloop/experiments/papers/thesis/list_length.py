@@ -73,7 +73,9 @@ def finding(lengths: Ints, excess: Floats) -> Finding:
     known = constants_of("list_net", int(lengths[-1]))
     largest = [math.log(length) + 2.0 * RADIUS for length in lengths]
     bounds = {
-        "Chapelle and Wu": [chapelle_wu(known.euclidean, RADIUS, 1.0, N_TRAIN, int(m), DELTA) for m in lengths],
+        "Chapelle and Wu": [
+            chapelle_wu(known.euclidean, RADIUS, 1.0, N_TRAIN, int(m), DELTA, most) for m, most in zip(lengths, largest)
+        ],
         "Theorem 36": [rerm(known.lipschitz, RADIUS, 1.0, N_TRAIN) for _ in lengths],
         "Theorem 38": [
             uniform(known.lipschitz, RADIUS, 1.0, N_TRAIN, int(m), most, DELTA) for m, most in zip(lengths, largest)

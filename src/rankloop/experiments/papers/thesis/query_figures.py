@@ -21,6 +21,8 @@ from rankloop.experiments.spec.model import FLOOR, Experiment
 
 SLAM, PAIR, LIST_NET = "SLAM perceptron", "max-pair perceptron", "ListNet"
 SVM, KL, SQUARED, SMOOTH = "RankSVM, top 2", "KL, top 1", "squared, top 1", "SmoothDCG, top 1"
+RESIDUAL = "squared, residual divided, top 1"
+RADII = (1.0, 10.0)  # of the ball onto which Algorithm 5 projects
 PERCEPTRONS = (
     Contender(SLAM, {"kind": "ranking_perceptron", "measure": "nDCG@10"}),
     Contender(PAIR, {"kind": "max_pair_perceptron", "measure": "nDCG@10"}),
@@ -29,16 +31,21 @@ PERCEPTRONS = (
 TOP_K = (
     Contender(LIST_NET, {"kind": "online_gradient", "surrogate": "list_net", "schedule": "root"}),
     *(
-        Contender(name, {"kind": "topk_gradient", "surrogate": kind}, {"kind": "top_k", "depth": depth})
-        for name, kind, depth in (
+        Contender(
+            name, {"kind": "topk_gradient", "surrogate": surrogate}, {"kind": "top_k", "depth": depth}, radii=RADII
+        )
+        for name, surrogate, depth in (
             (SVM, "rank_svm", 2),
             (KL, "kl", 1),
-            (SQUARED, "squared", 1),
+            (SQUARED, {"kind": "squared", "divided": "grade"}, 1),
+            (RESIDUAL, {"kind": "squared", "divided": "residual"}, 1),
             (SMOOTH, "smooth_dcg", 1),
         )
     ),
 )
 
+SIZES = ("rounds", "seeds")
+TAKES = (*SIZES, "data")
 CHOSEN = "The step size of every learner is chosen alike, on another part of the stream, before the comparison."
 THESIS = 'Chaudhuri (2016), "Learning to rank"'
 SEPARABLE_TEXT = f"""{THESIS}, figure 2.1: 20 items with 20 features and five grades, which a linear function ranks \
@@ -47,7 +54,9 @@ perfectly with a margin. The summed loss of both perceptrons is bounded for ever
 SEARCH_TEXT = f"{THESIS}, figure 2.2, on other data: queries that no linear function ranks perfectly. {CHOSEN}"
 TOP_K_TEXT = f"""{THESIS}, figures 3.4 and 3.5, on other data: Algorithm 5 sees the grade of the first item (RankSVM: \
 of the first two), ListNet the grades of all. Exploration and steps follow the schedule of the thesis, probabilities \
-are floored at 0.3. {CHOSEN}"""
+are floored at 0.3, and weights are projected onto a ball whose radius is chosen with the step size. "Squared" is the \
+estimator that the thesis prints, 2·(s − R(σ₁)·e/p), in which only the seen grade is divided by its probability; \
+rankloop's own default divides 2·(s − R) of the seen item, which is unbiased too. {CHOSEN}"""
 
 TO_ONE = 'text of figure 2.1: the perceptrons "rapidly converge to 1"; no numbers'
 IMPERCEPTIBLE = 'figure 2.1: "the two perceptron-like algorithms have imperceptible difference"'
@@ -66,14 +75,14 @@ STUCK = 'text of figures 3.4 and 3.5: SmoothDCG "produces poor performance"; no 
 CLOSER = 'text of figures 3.4 and 3.5: "much closer to ListNet in performance" than to the random algorithm; no numbers'
 
 
-@reproduction("thesis-2.1", title="Perceptrons for ranking on separable queries")
+@reproduction("thesis-2.1", takes=SIZES, title="Perceptrons for ranking on separable queries")
 def separable(setting: Setting) -> Finding:
     """Both perceptrons and ListNet where a perfect ranker exists, with the bounds on what they can lose."""
     claims = [
-        _claim("above", "The averaged nDCG@10 of the SLAM perceptron goes to 1", TO_ONE, SLAM, value=0.999),
-        _claim("above", "The averaged nDCG@10 of the max-pair perceptron goes to 1", TO_ONE, PAIR, value=0.999),
-        _claim("near", "The two perceptrons differ imperceptibly", IMPERCEPTIBLE, SLAM, right=PAIR, within=0.001),
-        _claim("below", "ListNet is significantly slower than the SLAM perceptron", SLOWER, LIST_NET, right=SLAM),
+        claim("above", "The averaged nDCG@10 of the SLAM perceptron goes to 1", TO_ONE, SLAM, value=0.999),
+        claim("above", "The averaged nDCG@10 of the max-pair perceptron goes to 1", TO_ONE, PAIR, value=0.999),
+        claim("near", "The two perceptrons differ imperceptibly", IMPERCEPTIBLE, SLAM, right=PAIR, within=0.001),
+        claim("below", "ListNet is significantly slower than the SLAM perceptron", SLOWER, LIST_NET, right=SLAM),
     ]
     plan = Plan("thesis-2.1", PERCEPTRONS, claims, horizon=5000, quick_horizon=5000, seeds=10)
     [(finding, curves)] = _compared(plan, {plan.id: SEPARABLE}, setting)
@@ -109,35 +118,35 @@ def _bounds(experiment: Experiment) -> dict[str, float]:
     }
 
 
-@reproduction("thesis-2.2", title="Perceptrons for ranking on search queries")
+@reproduction("thesis-2.2", takes=TAKES, title="Perceptrons for ranking on search queries")
 def search_queries(setting: Setting) -> Finding:
     """Both perceptrons and ListNet where no ranker is perfect."""
     competitive = "The SLAM perceptron is competitive with ListNet (at most 0.03 less)"
     poor = "The max-pair perceptron performs quite poorly (0.02 less than SLAM)"
     claims = [
-        _claim("above", competitive, LAST_TEN, SLAM, right=LIST_NET, by=-0.03),
-        _claim("below", poor, POORLY, PAIR, right=SLAM, by=0.02),
+        claim("above", competitive, LAST_TEN, SLAM, right=LIST_NET, by=-0.03),
+        claim("below", poor, POORLY, PAIR, right=SLAM, by=0.02),
     ]
     plan = Plan("thesis-2.2", PERCEPTRONS, claims, horizon=10_000, quick_horizon=1000, seeds=5)
-    return _on_all(plan, tuple(SPLITS), SEARCH_TEXT, setting)
+    return on_all(plan, tuple(SPLITS), SEARCH_TEXT, setting)
 
 
-@reproduction("thesis-3.4", title="Learning from the grades of the first items: web search")
+@reproduction("thesis-3.4", takes=TAKES, title="Learning from the grades of the first items: web search")
 def web_search(setting: Setting) -> Finding:
     """Algorithm 5 with four surrogates beside ListNet with all grades; the claims are those of the Yahoo data."""
     better = "text of figure 3.4 (Yahoo): KL does much better than squared; no numbers"
-    claims = [*_top_k_claims(), _claim("above", "KL does much better than squared", better, KL, right=SQUARED, by=0.02)]
-    plan = Plan("thesis-3.4", TOP_K, claims, horizon=100_000, quick_horizon=3000, seeds=3)
-    return _on_all(plan, ("Yahoo", "MSLR sample", "ClueWeb09"), TOP_K_TEXT, setting)
+    claims = [*_top_k_claims(), claim("above", "KL does much better than squared", better, KL, right=SQUARED, by=0.02)]
+    plan = Plan("thesis-3.4", TOP_K, claims, horizon=200_000, quick_horizon=3000, seeds=20)
+    return on_all(plan, ("Yahoo", "MSLR sample", "ClueWeb09"), TOP_K_TEXT, setting)
 
 
-@reproduction("thesis-3.5", title="Learning from the grades of the first items: graded query sets")
+@reproduction("thesis-3.5", takes=TAKES, title="Learning from the grades of the first items: graded query sets")
 def graded_queries(setting: Setting) -> Finding:
     """The same; the claims are those of the Yandex data."""
     equal = "text of figure 3.5 (Yandex): KL does equally as well as squared; no numbers"
-    claims = [*_top_k_claims(), _claim("near", "KL and squared do equally well", equal, KL, right=SQUARED, within=0.02)]
-    plan = Plan("thesis-3.5", TOP_K, claims, horizon=100_000, quick_horizon=3000, seeds=5)
-    return _on_all(plan, ("Yandex", "MQ2008", "MQ2007"), TOP_K_TEXT, setting)
+    claims = [*_top_k_claims(), claim("near", "KL and squared do equally well", equal, KL, right=SQUARED, within=0.02)]
+    plan = Plan("thesis-3.5", TOP_K, claims, horizon=100_000, quick_horizon=3000, seeds=20)
+    return on_all(plan, ("Yandex", "MQ2008", "MQ2007"), TOP_K_TEXT, setting)
 
 
 class Plan(NamedTuple):
@@ -154,18 +163,19 @@ class Plan(NamedTuple):
 def _top_k_claims() -> list[dict[str, Any]]:
     return [
         *(
-            _claim("above", f"ListNet with all grades is above {arm}", HIGHEST, LIST_NET, right=arm)
+            claim("above", f"ListNet with all grades is above {arm}", HIGHEST, LIST_NET, right=arm)
             for arm in (SVM, KL, SQUARED)
         ),
-        *(_claim("near", f"{arm} is close to ListNet", CLOSE, arm, right=LIST_NET, within=0.03) for arm in (SVM, KL)),
-        *(_claim("above", f"RankSVM does better than {arm}", LESS_NOISE, SVM, right=arm) for arm in (KL, SQUARED)),
-        _claim("below", "SmoothDCG performs poorly: below squared", STUCK, SMOOTH, right=SQUARED),
+        *(claim("near", f"{arm} is close to ListNet", CLOSE, arm, right=LIST_NET, within=0.03) for arm in (SVM, KL)),
+        *(claim("above", f"RankSVM does better than {arm}", LESS_NOISE, SVM, right=arm) for arm in (KL, SQUARED)),
+        claim("below", "SmoothDCG performs poorly: below squared", STUCK, SMOOTH, right=SQUARED),
+        claim("above", "Dividing the residual does better than dividing the grade", "", RESIDUAL, right=SQUARED),
     ]
 
 
-def _on_all(plan: Plan, names: tuple[str, ...], text: str, setting: Setting) -> Finding:
+def on_all(plan: Plan, names: tuple[str, ...], text: str, setting: Setting) -> Finding:
     """One comparison per data set, each with step sizes of its own, under one title."""
-    found, notice = available_sets(names)
+    found, notice = available_sets(names, setting.options.data)
     whole = finding_with(text, notice)
     parts = _compared(plan, {f"{plan.id}-{label_of(one.name)}": one for one in found}, setting)
     for one, (part, curves) in zip(found, parts):
@@ -177,6 +187,7 @@ def _on_all(plan: Plan, names: tuple[str, ...], text: str, setting: Setting) -> 
 def _compared(plan: Plan, named: dict[str, QuerySet], setting: Setting) -> list[tuple[Finding, Curves]]:
     """On each set, first the step sizes, then the comparison; all sets together, so that no core waits for one."""
     horizon, seeds = (plan.quick_horizon, 2) if setting.quick else (plan.horizon, plan.seeds)
+    horizon, seeds = setting.options.rounds or horizon, setting.options.seeds or seeds
     tuning = {name: one.tuning for name, one in named.items()}
     chosen = with_chosen_rates(plan.contenders, tuning, max(1000, horizon // 10), setting)
     experiments = [
@@ -201,5 +212,5 @@ def _closer(curves: Curves, arm: str) -> Verdict:
     return Verdict(f"{arm} is much closer to ListNet than to random", word_of(inside, len(shares)), because, CLOSER)
 
 
-def _claim(check: str, text: str, paper: str, left: str, **more: Any) -> dict[str, Any]:
+def claim(check: str, text: str, paper: str, left: str, **more: Any) -> dict[str, Any]:
     return {"check": check, "text": text, "paper": paper, "left": left, "measure": MEASURE} | more

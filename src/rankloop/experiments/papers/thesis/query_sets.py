@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from rankloop.core.errors import NotFound
-from rankloop.data.folder import absence_notice, data_path
+from rankloop.data.folder import data_path, missing_notice
+from rankloop.experiments.papers.options import chosen_of
 from rankloop.experiments.spec.model import Thing
 
 
@@ -47,10 +48,15 @@ SIMULATED = QuerySet("simulated", {"kind": "linear_gaussian"}, {"kind": "linear_
 SEPARABLE = QuerySet("separable", {"kind": "separable"}, {"kind": "separable"})
 
 
-def available_sets(names: tuple[str, ...]) -> tuple[list[QuerySet], str]:
-    """The simulated queries and those of the named data sets that are here; a notice about those that are not."""
-    found, missing = [SIMULATED], []
-    for name in names:
+def available_sets(names: tuple[str, ...], wanted: tuple[str, ...] = ()) -> tuple[list[QuerySet], str]:
+    """The simulated queries and those of the named data sets that are here; a notice about those that are not.
+
+    Where somebody wants certain ones, those alone: data sets of any figure, or "simulated".
+    """
+    known = {name.lower(): name for name in (SIMULATED.name, *SPLITS)}
+    names = tuple(chosen_of(known, wanted, "data set")) or (SIMULATED.name, *names)
+    found, missing = [SIMULATED] if SIMULATED.name in names else [], []
+    for name in (name for name in names if name != SIMULATED.name):
         split = SPLITS[name]
         try:
             found.append(QuerySet(name, _letor(split.files, split.scale), _letor(split.tuning, split.scale)))
@@ -58,8 +64,10 @@ def available_sets(names: tuple[str, ...]) -> tuple[list[QuerySet], str]:
             missing.append(name)
     if not missing:
         return found, ""
-    instead = "simulated queries only" if len(found) == 1 else "the other data sets are used"
-    return found, f"{absence_notice(', '.join(missing))}: {instead}. "
+    if not found:
+        raise NotFound(missing_notice(", ".join(missing)))
+    instead = "simulated queries only" if found == [SIMULATED] else "the other data sets are used"
+    return found, f"{missing_notice(', '.join(missing))}: {instead}. "
 
 
 def _letor(files: list[str], scale: bool) -> Thing:

@@ -1,5 +1,6 @@
 """Step sizes chosen on another part of the stream, for every learner alike, before anything is compared."""
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,12 +16,30 @@ TUNING_SEEDS = (1000, 1001, 1002, 1003)  # other draws than those of the compari
 
 
 class Contender(NamedTuple):
-    """A learner whose `learning_rate` is still to be chosen, the feedback it gets, and the rates to try."""
+    """A learner whose `learning_rate` is still to be chosen, the feedback it gets, and the rates to try.
+
+    Where there are `radii`, its weights are held in a ball, and its `radius` is chosen together with the rate.
+    """
 
     name: str
     learner: dict[str, Any]
     feedback: Thing = "full"
-    rates: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0, 10.0)
+    rates: tuple[float, ...] = (1e-5, 1e-4, 0.001, 0.01, 0.1, 1.0, 10.0)
+    radii: tuple[float | None, ...] = (None,)
+
+    @property
+    def choices(self) -> list["Choice"]:
+        return [Choice(rate, radius) for radius, rate in product(self.radii, self.rates)]
+
+
+class Choice(NamedTuple):
+    """A step size, and a radius where there is one."""
+
+    rate: float
+    radius: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.rate:g}" if self.radius is None else f"{self.rate:g} in radius {self.radius:g}"
 
 
 def with_chosen_rates(
@@ -28,7 +47,7 @@ def with_chosen_rates(
 ) -> list[tuple[tuple[Arm, ...], Table]]:
     """For each stream, the contenders with the rates of highest mean nDCG@10 on it, and a table of what was tried."""
     seeds = TUNING_SEEDS[:2] if setting.quick else TUNING_SEEDS
-    arms = [_arm(who, rate, f"{who.name}, {rate:g}") for who in contenders for rate in who.rates]
+    arms = [_arm(who, choice, f"{who.name}, {choice}") for who in contenders for choice in who.choices]
     experiments = [
         experiment_of(f"{name}-steps", stream, arms, MEASURE, horizon, seeds, floor=False)
         for name, stream in streams.items()
@@ -39,10 +58,14 @@ def with_chosen_rates(
 def _chosen(contenders: tuple[Contender, ...], curves: Curves) -> tuple[tuple[Arm, ...], Table]:
     chosen, rows, most = [], [], max(len(who.rates) for who in contenders)
     for who in contenders:
-        values = [estimate(values_at(curves, f"{who.name}, {rate:g}", MEASURE, "average")).mean for rate in who.rates]
-        best = who.rates[int(np.argmax(values))]
+        values = [estimate(values_at(curves, f"{who.name}, {one}", MEASURE, "average")).mean for one in who.choices]
+        best = who.choices[int(np.argmax(values))]
         chosen.append(Arm(**_arm(who, best, who.name)))
-        rows.append((who.name, *(f"{value:.4f}" for value in values), *[""] * (most - len(values)), f"{best:g}"))
+        for position, radius in enumerate(who.radii):
+            name = who.name if radius is None else f"{who.name}, radius {radius:g}"
+            own = values[position * len(who.rates) : (position + 1) * len(who.rates)]
+            told = f"{best.rate:g}" if best.radius == radius else ""
+            rows.append((name, *(f"{value:.4f}" for value in own), *[""] * (most - len(own)), told))
     header = ("learner", *(f"rate {position + 1}" for position in range(most)), "chosen")
     note = (
         f"Mean nDCG@10 over {curves.experiment.horizon:,} rounds of another part of the stream; rates rise from left "
@@ -51,5 +74,6 @@ def _chosen(contenders: tuple[Contender, ...], curves: Curves) -> tuple[tuple[Ar
     return tuple(chosen), Table("How the step sizes were chosen", header, rows, note)
 
 
-def _arm(who: Contender, rate: float, name: str) -> dict[str, Any]:
-    return {"name": name, "learner": who.learner | {"learning_rate": rate}, "feedback": who.feedback}
+def _arm(who: Contender, choice: Choice, name: str) -> dict[str, Any]:
+    within = {} if choice.radius is None else {"radius": choice.radius}
+    return {"name": name, "learner": who.learner | {"learning_rate": choice.rate} | within, "feedback": who.feedback}

@@ -6,6 +6,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from rankloop.service.http.codec import checked_name, content, decoder, json
+from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.openapi import gives, takes
 from rankloop.service.reports import comparison_report
 from rankloop.service.requests import ExperimentBody
@@ -21,7 +22,9 @@ def add_comparisons(app: FastAPI, service: Callable[[], Service]) -> None:
     @app.put("/experiments/{name}", openapi_extra=takes(ExperimentBody), tags=["experiments"])
     async def create_experiment(name: str, request: Request) -> Response:
         """Compare two rankers, or a ranker and fixed weights, by interleaving."""
-        new = await service().create_comparison(checked_name(name), _body(await content(request, max_body)))
+        body = _body(await content(request, max_body))
+        check_reach(request.scope, body.a.ranker, body.b.ranker)
+        new = await service().create_comparison(checked_name(name), body)
         return json(comparison_report(service(), name), 201 if new else 200)
 
     @app.get("/experiments", openapi_extra=gives(), tags=["experiments"])

@@ -1,9 +1,11 @@
 """The calls of those who watch: events as they come, the log as a file, health, metrics."""
 
 import asyncio
+import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 from fastapi import FastAPI
@@ -20,37 +22,49 @@ from rankloop.service.log.archive import whole
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import comparison_entity, ranker_entity
 from rankloop.service.log.export import json_lines, parquet
+from rankloop.service.log.ubi import ubi_bulk
 from rankloop.service.reports import comparison_report, ranker_report
 from rankloop.service.service import Service
 
 EVENTS_EVERY = 1.0  # seconds
+MAX_STEP = 0.002  # seconds in which reports are made without a pause
+Report = Callable[[Service, str], dict[str, Any]]
 KINDS = ("ranker", "experiment")
 FAILING = "the log cannot be written now"
+STOPPING = "this process is about to stop"
 
 
 def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metrics) -> None:
     """Events, exports, health."""
+    watching = EventStream(app)
 
     @app.get("/events", openapi_extra=gives(), tags=["health"])
     async def events(ranker: str | None = None) -> Response:
         """Server-sent events, one a second: what `GET /rankers` and `GET /experiments` say."""
         if ranker is not None:
             await service().find_ranker(ranker)
-        return StreamingResponse(_events(app, ranker), media_type="text/event-stream")
+        return StreamingResponse(watching.events(ranker), media_type="text/event-stream")
 
     @app.get("/log/{file}", openapi_extra=gives(), tags=["rankers"])
-    async def log(file: str, of: str = "") -> Response:
-        """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist."""
-        name, _, form = file.rpartition(".")
+    async def log(file: str, of: str = "", format: str = "", who: bool = False) -> Response:
+        """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist.
+
+        who=true adds user, session and tags to the table of a ranker without a schema. NAME?format=ubi, or NAME.ubi, is
+        that of a ranker as a bulk file of User Behavior Insights, queries and events.
+        """
+        name, _, form = (file, "", format) if format else file.rpartition(".")
         await service().catch_up(name)
         entity = _entity(service(), name, of)
-        records = whole(service().store, entity, service().settings.data, service().log.last)
+        where = service().store, entity, service().settings.data, service().log.last
+        records = await asyncio.to_thread(whole, *where)  # a file that is missing is told before an answer begins
         if form == "jsonl":
             return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
         if form == "parquet":
-            content = parquet(records, *_schemas(service(), entity))
+            content = parquet(records, *_schemas(service(), entity), who)
             return StreamingResponse(_pieces(content), media_type="application/vnd.apache.parquet")
-        raise NotFound(f"the log is there as {name}.jsonl and as {name}.parquet")
+        if form == "ubi":
+            return StreamingResponse(_pieces(ubi_bulk(records, name)), media_type="application/x-ndjson")
+        raise NotFound(f"the log is there as {name}.jsonl, as {name}.parquet and as {name}?format=ubi")
 
     @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", openapi_extra=gives(), tags=["health"])
@@ -59,9 +73,10 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         if service().store.shared:
             with suppress(Unavailable):
                 await service().log.append(None)  # asks the database
-        ready = service().ready and not service().log.is_failing
+        ready = service().ready and not service().log.is_failing and not app.state.stopping
         report = {"ready": ready, "leads": service().is_leader}
-        return json(report) if ready else response_of(problem(503, "unavailable", FAILING) | report)
+        reason = STOPPING if app.state.stopping else FAILING
+        return json(report) if ready else response_of(problem(503, "unavailable", reason) | report)
 
     @app.get("/metrics", openapi_extra=gives(), tags=["health"])
     async def prometheus() -> Response:
@@ -88,17 +103,40 @@ def _schemas(service: Service, entity: str) -> tuple[list[Schema], Catalogue | N
     return [schema for schema in found if schema is not None], comparison.catalogue
 
 
-async def _events(app: FastAPI, name: str | None) -> AsyncIterator[bytes]:
-    service: Service = app.state.service
-    while service.ready and not app.state.stopping:
-        names = [name] if name is not None else sorted(service.rankers)
-        report = {
-            "at": time.time(),
-            "rankers": [ranker_report(service, name) for name in names],
-            "experiments": [comparison_report(service, name) for name in sorted(service.comparisons)],
-        }
-        yield b"data: " + msgspec.json.encode(report) + b"\n\n"
-        await asyncio.sleep(EVENTS_EVERY)
+class EventStream:
+    """Reports for all who watch: each is made once for all of them, with pauses in which other calls are answered."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+        self._made: dict[tuple[Report, str], tuple[float, bytes]] = {}
+
+    async def events(self, name: str | None) -> AsyncIterator[bytes]:
+        """One a second, of one ranker or of all, as long as the service runs."""
+        service: Service = self._app.state.service
+        while service.ready and not self._app.state.stopping:
+            rankers = await self._reports(service, ranker_report, service.rankers if name is None else [name])
+            experiments = await self._reports(service, comparison_report, service.comparisons)
+            at = msgspec.json.encode(time.time())
+            yield b'data: {"at":%b,"rankers":[%b],"experiments":[%b]}\n\n' % (at, rankers, experiments)
+            await asyncio.sleep(EVENTS_EVERY)
+
+    async def _reports(self, service: Service, report: Report, names: Iterable[str]) -> bytes:
+        paused, reports = time.monotonic(), []
+        for name in sorted(names):
+            made, content = self._made.get((report, name), (-math.inf, b""))
+            now = time.monotonic()
+            if now - made > EVENTS_EVERY / 2:
+                try:
+                    content = msgspec.json.encode(report(service, name))
+                except NotFound:  # it was deleted meanwhile
+                    self._made.pop((report, name), None)
+                    continue
+                self._made[report, name] = now, content
+            reports.append(content)
+            if now - paused > MAX_STEP:
+                await asyncio.sleep(0)
+                paused = time.monotonic()
+        return b",".join(reports)
 
 
 async def _pieces(parts: Iterator[bytes]) -> AsyncIterator[bytes]:

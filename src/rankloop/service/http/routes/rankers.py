@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from rankloop.service.http.codec import FILE, checked_name, content, decoder, json
+from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.openapi import gives, takes, takes_file
 from rankloop.service.jobs.history import history_of
 from rankloop.service.reports import ranker_report
@@ -27,6 +28,7 @@ def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
     async def create(name: str, request: Request) -> Response:
         """Create a ranker; the same again changes nothing, another under the same name is refused."""
         body = _create(await content(request, max_body))
+        check_reach(request.scope, body.problem.catalogue)
         new = await service().create(checked_name(name), body)
         return json(ranker_report(service(), name), 201 if new else 200)
 
@@ -113,5 +115,6 @@ def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
     async def clone(name: str, request: Request) -> Response:
         """Start a new ranker from the state of this one."""
         new = checked_name(_clone(await content(request, max_body)).name)
+        check_reach(request.scope, new)
         await service().clone(name, new)
         return json(ranker_report(service(), new), 201)

@@ -1,35 +1,82 @@
 """The calls that come with every page view: rank and feedback, one or many, of rankers and comparisons."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import msgspec
 from fastapi import FastAPI, Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rankloop.core.errors import RankloopError
 from rankloop.service.errors import TooLarge
-from rankloop.service.http.codec import content, decoder, json
+from rankloop.service.http.codec import JSON, MSGPACK, content, decoder, json, with_feature_name
 from rankloop.service.http.openapi import takes
-from rankloop.service.http.problems import problem_of
-from rankloop.service.requests import FeedbackAnswer, FeedbackBatch, FeedbackBody, RankAnswer, RankBatch, RankBody
+from rankloop.service.http.problems import FORESEEN, problem_of, response_of
+from rankloop.service.requests import (
+    FeedbackAnswer,
+    FeedbackBatch,
+    FeedbackBody,
+    Item,
+    PackedRankBody,
+    RankAnswer,
+    RankBatch,
+    RankBody,
+)
 from rankloop.service.service import Service
 
-_rank_body, _feedback_body = decoder(RankBody), decoder(FeedbackBody)
+MAX_AT_ONCE = 500_000  # bytes of a body that are read in one step
+_rank_body, _feedback_body, _packed_body = (
+    decoder(RankBody),
+    decoder(FeedbackBody),
+    decoder(PackedRankBody, packed=True),
+)
 _rank_batch, _feedback_batch = decoder(RankBatch), decoder(FeedbackBatch)
+Call = Callable[[str, Request], Awaitable[Response]]
+Calls = Mapping[tuple[str, str], Call]  # by the first and the last part of the path
 
 
-def add_ranking(app: FastAPI) -> None:
-    """POST rank and feedback, one or many."""
+class Outline(RankBody):
+    """A request to rank whose items are still to be read."""
+
+    items: list[msgspec.Raw] = []  # type: ignore[assignment]  # noqa: RUF012
+
+
+_outline, _item = decoder(Outline), decoder(Item)
+
+
+class RankingCalls:
+    """ASGI: answers the calls of page views itself, as FastAPI would but sooner; hands on all others."""
+
+    def __init__(self, app: ASGIApp, calls: Calls) -> None:
+        self.app = app
+        self.calls = calls
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        parts: list[str] = scope["path"].split("/") if scope["type"] == "http" and scope["method"] == "POST" else []
+        call = self.calls.get((parts[1], parts[3])) if len(parts) == 4 and parts[2] else None
+        if call is None:
+            await self.app(scope, receive, send)
+            return
+        try:
+            answer = await call(parts[2], Request(scope, receive))
+        except FORESEEN as error:
+            answer = response_of(problem_of(error))
+        await answer(scope, receive, send)
+
+
+def add_ranking(app: FastAPI) -> Calls:
+    """POST rank and feedback, one or many: FastAPI describes them, `RankingCalls` answers them."""
     max_body = app.state.settings.max_body
 
     def service() -> Service:
         return app.state.service  # type: ignore[no-any-return]
 
-    @app.post("/rankers/{name}/rank", openapi_extra=takes(RankBody, RankAnswer), tags=["use"])
+    @app.post("/rankers/{name}/rank", openapi_extra=takes(RankBody, RankAnswer, PackedRankBody), tags=["use"])
     async def rank(name: str, request: Request) -> Response:
         """The order to show. The header Idempotency-Key makes a repeated request give the same impression."""
-        body = _rank_body(await content(request, max_body))
+        body = await _asked(request, max_body, service().rankers.get(name))
         return json(await service().rank(name, body, request.headers.get("idempotency-key") or None))
 
     @app.post("/rankers/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["use"])
@@ -49,16 +96,50 @@ def add_ranking(app: FastAPI) -> None:
         given = _feedback_batch(await content(request, max_body)).feedback
         return json({"results": await _each(given, lambda body: service().feedback(name, body), app)})
 
-    @app.post("/experiments/{name}/rank", openapi_extra=takes(RankBody, RankAnswer), tags=["experiments"])
+    @app.post(
+        "/experiments/{name}/rank", openapi_extra=takes(RankBody, RankAnswer, PackedRankBody), tags=["experiments"]
+    )
     async def experiment_rank(name: str, request: Request) -> Response:
         """One list from both sides of the experiment. Idempotency-Key as for rankers."""
-        body = _rank_body(await content(request, max_body))
+        body = await _asked(request, max_body, service().comparisons.get(name))
         return json(await service().rank_comparison(name, body, request.headers.get("idempotency-key") or None))
 
     @app.post("/experiments/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["experiments"])
     async def experiment_feedback(name: str, request: Request) -> Response:
         """The clicks on a list of the experiment."""
         return json(await service().feedback_comparison(name, _feedback_body(await content(request, max_body))))
+
+    return {
+        ("rankers", "rank"): rank,
+        ("rankers", "feedback"): feedback,
+        ("rankers", "rank:batch"): rank_batch,
+        ("rankers", "feedback:batch"): feedback_batch,
+        ("experiments", "rank"): experiment_rank,
+        ("experiments", "feedback"): experiment_feedback,
+    }
+
+
+async def _asked(request: Request, max_body: int, runtime: Any) -> RankBody:
+    """The body of a request to rank; a number that is none is named as the ranker names it."""
+    packed = request.headers.get("content-type", JSON).lower().startswith(MSGPACK)
+    given = await content(request, max_body, MSGPACK if packed else JSON)
+    try:
+        if packed:
+            return _packed_body(given)
+        return _rank_body(given) if len(given) <= MAX_AT_ONCE else await asyncio.to_thread(_in_steps, given)
+    except msgspec.ValidationError as error:
+        names = runtime.config.adapter.feature_names if runtime is not None else ()
+        raise msgspec.ValidationError(with_feature_name(str(error), given, names)) from None
+
+
+def _in_steps(given: bytes) -> RankBody:
+    """The same as in one step, which would hold up all other threads until it is done."""
+    try:
+        outline = _outline(given)
+        items = [_item(raw) for raw in outline.items]
+    except msgspec.ValidationError:
+        return _rank_body(given)  # says where
+    return RankBody(items, *(getattr(outline, field) for field in RankBody.__struct_fields__[1:]))
 
 
 async def _each(given: list[Any], call: Callable[[Any], Awaitable[Any]], app: FastAPI) -> list[Any]:

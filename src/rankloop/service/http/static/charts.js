@@ -10,8 +10,8 @@ const CHARTS = {
     axis: "percent",
     range: [0, 1],
     lines: [
-      ["ctr_recent", "clicks of late", "share", "--one"],
-      ["ctr", "clicks, all", "share", "--three", [4, 4]],
+      ["ctr_recent", "pages with a click, of late", "share", "--one"],
+      ["ctr", "all pages", "share", "--three", [4, 4]],
       ["ndcg", "nDCG@10", "number", "--two"],
     ],
   },
@@ -19,7 +19,7 @@ const CHARTS = {
     axis: "percent",
     range: [0, 1],
     lines: [
-      ["exploration_cost", "exploration cost", "share", "--one"],
+      ["exploration_cost", "positions explored", "share", "--one"],
       ["swap_probability", "swap probability", "share", "--two"],
     ],
   },

@@ -1,4 +1,4 @@
-// Numbers, clicks by place and experiments: what a report says, written down.
+// Numbers, clicks by position and experiments: what a report says, written down.
 
 import { at, make, write } from "./format.js";
 
@@ -36,10 +36,10 @@ function side({ ranker, weights }) {
   return ranker ?? `fixed weights (${weights.join(", ")})`;
 }
 
-function verdict({ wins, losses, p_value: chance }) {
+function verdict({ wins, losses, p_value: chance }, [a, b]) {
   if (wins + losses === 0) return "Nothing decided yet.";
   if (chance >= SURE) return "Could be chance.";
-  return wins > losses ? "a is better." : "b is better.";
+  return wins > losses ? `${a} (a) is better.` : `${b} (b) is better.`;
 }
 
 const FIELDS = [
@@ -62,28 +62,24 @@ function block(name, title) {
   return made;
 }
 
-function fill(made, result, words) {
-  made.children[1].textContent = words;
+function fill(made, result, sides) {
+  made.children[1].textContent = `a: ${sides[0]}. b: ${sides[1]}.`;
   [...made.querySelectorAll(".balance i")].forEach((part, i) => {
     part.style.flexGrow = result[["wins", "ties", "losses"][i]];
   });
   for (const [field, , form] of FIELDS) write(made.querySelector(`[data-field=${field}]`), result[field], form);
-  made.lastChild.textContent = verdict(result);
+  made.lastChild.textContent = verdict(result, sides);
 }
 
 export function showExperiments(experiments, report) {
   const box = document.getElementById("experiments");
-  const shown = experiments.map((result) => [
-    result.name,
-    result,
-    `a: ${side(result.spec.a)}. b: ${side(result.spec.b)}.`,
-  ]);
-  if (report.spec.base) shown.unshift(["/base", report.comparison, `a: ${report.name}. b: the order of its base.`]);
+  const shown = experiments.map((result) => [result.name, result, [side(result.spec.a), side(result.spec.b)]]);
+  if (report.spec.base) shown.unshift(["/base", report.comparison, [report.name, "the order of its base"]]);
   document.getElementById("experiments-none").hidden = shown.length > 0;
   const before = new Map([...box.children].map((made) => [made.dataset.experiment, made]));
-  const blocks = shown.map(([name, result, words]) => {
+  const blocks = shown.map(([name, result, sides]) => {
     const made = before.get(name) ?? block(name, name === "/base" ? "With its base" : name);
-    fill(made, result, words);
+    fill(made, result, sides);
     return made;
   });
   if (blocks.length !== box.children.length || blocks.some((made, i) => box.children[i] !== made))

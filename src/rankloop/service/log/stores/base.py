@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from rankloop.service.log.events import Entry, Record, Snapshot
+from rankloop.service.log.events import AnyEvent, ArchiveFile, Entry, Record, Snapshot
 
 LOG, MISSED = "log", ""  # news: there are events; anything may have happened while nobody listened
 
@@ -50,8 +50,14 @@ class Store(Protocol):
     def snapshot(self, entity: str, number: int | None = None) -> Snapshot | None:
         """The snapshot of this state, or the newest."""
 
-    def forget(self, entity: str, after: int, until: int) -> None:
-        """Delete the events of an entity after one and up to another."""
+    def manifest(self, entity: str) -> list[ArchiveFile]:
+        """The files that hold events of an entity in place of the database, in order."""
+
+    def forget(self, entity: str, after: int, until: int, kept: ArchiveFile) -> None:
+        """Delete the events of an entity after one and up to another, which a file holds from now on."""
+
+    def list_files(self, entity: str, files: Sequence[ArchiveFile]) -> None:
+        """Add files to the manifest of an entity."""
 
     def close(self) -> None: ...
 
@@ -60,8 +66,17 @@ class Store(Protocol):
 class AmendableStore(Store, Protocol):
     """A store whose past can be changed, while nobody else reads or writes the entity."""
 
-    def amend(self, entity: str, bodies: Mapping[int, bytes | None], since: int, snapshots: Sequence[Snapshot]) -> None:
-        """Give events other bodies, None deletes them, and put these snapshots in the place of those from `since` on.
+    def amend(
+        self,
+        entity: str,
+        events: Mapping[int, AnyEvent | None],
+        since: int,
+        snapshots: Sequence[Snapshot],
+        files: Mapping[str, ArchiveFile | None],
+    ) -> None:
+        """Put events in the place of others, None deletes them, and these snapshots in that of those from `since` on.
+
+        Files of the archive are replaced by others, None: by none.
 
         One transaction; afterwards nothing of what was deleted is left in the files.
         """

@@ -65,10 +65,10 @@ class _SqliteLog(Log):
 def _postgres(address: str) -> Iterator[Log]:
     import psycopg  # only here: its driver is not needed otherwise
 
-    from rankloop.service.log.stores.postgres import PREFIX
+    from rankloop.service.log.stores.postgres import HAS_TABLE, PREFIX
 
     class PostgresLog(Log):
-        prefix, mark = PREFIX, "%s"
+        prefix, mark, has_table = PREFIX, "%s", HAS_TABLE
 
         def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
             return connection.execute(query, values).fetchall()

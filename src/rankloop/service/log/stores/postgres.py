@@ -12,7 +12,7 @@ from psycopg import sql
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Unavailable
-from rankloop.service.log.events import Entry, Record
+from rankloop.service.log.events import ArchiveFile, Entry, Record
 from rankloop.service.log.stores.base import LOG, MISSED, Publication, Written
 from rankloop.service.log.stores.queries import Queries, records_of
 from rankloop.service.log.writer import numbers_of
@@ -118,9 +118,17 @@ MIGRATIONS = (
                                      unfit BIGINT NOT NULL, session BYTEA NOT NULL);
     """,
     "CREATE INDEX rankloop_events_of_impression ON rankloop_events (impression) WHERE impression IS NOT NULL;",
+    """
+    CREATE TABLE rankloop_archive (stream TEXT NOT NULL, name TEXT NOT NULL, first_seq BIGINT NOT NULL,
+                                   last_seq BIGINT NOT NULL, events BIGINT NOT NULL, digest TEXT NOT NULL,
+                                   PRIMARY KEY (stream, name));
+    """,
 )
 PREFIX = "rankloop_"
 APPENDING, LEARNING, MIGRATING, SLOTS = 7_304_001, 7_304_002, 7_304_003, 7_304_100  # names of advisory locks
+HAS_TABLE = "SELECT 1 WHERE to_regclass(%s) IS NOT NULL"
+LIST = """INSERT INTO rankloop_archive VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (stream, name) DO UPDATE
+          SET events = excluded.events, digest = excluded.digest"""
 TRY_LOCK = "SELECT pg_try_advisory_lock(%s)"
 MISSED_EVENTS = "SELECT seq, stream, at, body FROM rankloop_events WHERE seq > %s ORDER BY seq"
 COPY = "COPY rankloop_events (seq, stream, at, impression, body) FROM STDIN (FORMAT BINARY)"
@@ -159,7 +167,7 @@ class PostgresStore(Queries):
     """One database, many processes. Tests are told, by `passing`, of every point of a write."""
 
     shared = True
-    prefix, mark = PREFIX, "%s"
+    prefix, mark, has_table = PREFIX, "%s", HAS_TABLE
 
     def __init__(self, address: str, passing: Callable[[str], None] = lambda point: None) -> None:
         self._passing = passing
@@ -200,9 +208,12 @@ class PostgresStore(Queries):
     def of_impression(self, entity: str, impression: str) -> list[Record]:
         return super().of_impression(entity, impression.replace("\0", ""))
 
-    def forget(self, entity: str, after: int, until: int) -> None:
-        query = f"DELETE FROM {PREFIX}events WHERE stream = %s AND seq > %s AND seq <= %s RETURNING seq"
-        self.rows(query, [entity, after, until])
+    def forget(self, entity: str, after: int, until: int, kept: ArchiveFile) -> None:
+        query = f"DELETE FROM {PREFIX}events WHERE stream = %s AND seq > %s AND seq <= %s"
+        self._change([(LIST, [entity, *kept]), (query, [entity, after, until])])
+
+    def list_files(self, entity: str, files: Sequence[ArchiveFile]) -> None:
+        self._change([(LIST, [entity, *file]) for file in files])
 
     def lead(self) -> bool:
         """Whether this process holds the lease of the learner; the database gives it back when the process dies."""
@@ -241,6 +252,18 @@ class PostgresStore(Queries):
 
     def close(self) -> None:
         self._connections.close()
+
+    def _change(self, queries: Sequence[tuple[str, list[Any]]]) -> None:
+        """One transaction on the connection of the readers."""
+        with self._reading:
+            try:
+                connection = self._connections.to("read")
+                with connection.transaction():
+                    for query, values in queries:
+                        connection.execute(query, values)
+            except psycopg.Error as error:
+                self._connections.drop("read")
+                raise Unavailable(f"the log cannot be written now ({error}); try again") from error
 
     def _appended(self, cursor: psycopg.Cursor[Any], entries: Sequence[Entry], after: int) -> Written:
         self._passing("begin")

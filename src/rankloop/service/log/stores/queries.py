@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from rankloop.service.log.events import Record, Snapshot, decode
+from rankloop.service.log.events import ArchiveFile, Record, Snapshot, decode
 
 PAGE = 2000  # records read at a time
 PAGE_BYTES = 16_000_000  # the same in bytes: of rankings with many features only a few are read at a time
@@ -17,6 +17,7 @@ class Queries(ABC):
 
     prefix: ClassVar[str] = ""  # of the names of its tables
     mark: ClassVar[str] = "?"  # where a value goes
+    has_table: ClassVar[str] = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
 
     @abstractmethod
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -50,6 +51,15 @@ class Queries(ABC):
         query = f"SELECT {SNAPSHOT} FROM {self.prefix}snapshots WHERE {where} ORDER BY state_seq DESC, number DESC"
         rows = self.rows(f"{query} LIMIT 1", values)
         return Snapshot(*rows[0]) if rows else None
+
+    def manifest(self, entity: str) -> list[ArchiveFile]:
+        """The files that hold events of an entity in place of the database, in order; logs of 0.1 list none."""
+        if not self.rows(self.has_table, [f"{self.prefix}archive"]):
+            return []
+        columns = "name, first_seq, last_seq, events, digest"
+        where = f"stream = {self.mark} ORDER BY first_seq, last_seq"
+        rows = self.rows(f"SELECT {columns} FROM {self.prefix}archive WHERE {where}", [entity])
+        return [ArchiveFile(*row) for row in rows]
 
     def _page(self, entity: str | None, after: int, until: int | None) -> list[Any]:
         """Rows up to the one that makes them too many or too large."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Unavailable
-from rankloop.service.log.events import Entry, Record, Snapshot
+from rankloop.service.log.events import AnyEvent, ArchiveFile, Entry, Record, Snapshot, encode
 from rankloop.service.log.stores.base import Written
 from rankloop.service.log.stores.queries import Queries, records_of
 from rankloop.service.log.writer import numbers_of
@@ -31,6 +31,11 @@ MIGRATIONS = (
     CREATE INDEX events_of_stream ON events (stream, seq);
     """,
     "CREATE INDEX events_of_impression ON events (impression) WHERE impression IS NOT NULL;",
+    """
+    CREATE TABLE archive (stream TEXT NOT NULL, name TEXT NOT NULL, first_seq INTEGER NOT NULL,
+                          last_seq INTEGER NOT NULL, events INTEGER NOT NULL, digest TEXT NOT NULL,
+                          PRIMARY KEY (stream, name));
+    """,
 )
 
 
@@ -75,6 +80,8 @@ ATTEMPTS = 200  # to empty the write-ahead file at once
 PATIENCE = 100  # milliseconds for which those who read may hold that up
 INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
 KNOWN = "SELECT 1 FROM events WHERE stream = ? AND impression = ? LIMIT 1"
+LIST = "INSERT OR REPLACE INTO archive VALUES (?, ?, ?, ?, ?, ?)"
+UNLIST = "DELETE FROM archive WHERE stream = ? AND name = ?"
 KEEP = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 MISSED_EVENTS = "SELECT seq, stream, at, body FROM events WHERE seq > ? ORDER BY seq"
 
@@ -128,22 +135,40 @@ class SqliteStore(Queries):
             except sqlite3.Error as error:
                 raise Unavailable(f"the log cannot be read now ({error}); try again") from error
 
-    def forget(self, entity: str, after: int, until: int) -> None:
+    def forget(self, entity: str, after: int, until: int, kept: ArchiveFile) -> None:
         query = "DELETE FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
         with _told(), closing(connected(self.path)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(LIST, (entity, *kept))
             connection.execute(query, (entity, after, until))
+            connection.execute("COMMIT")
 
-    def amend(self, entity: str, bodies: Mapping[int, bytes | None], since: int, snapshots: Sequence[Snapshot]) -> None:
+    def list_files(self, entity: str, files: Sequence[ArchiveFile]) -> None:
+        with _told(), closing(connected(self.path)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(LIST, [(entity, *file) for file in files])
+            connection.execute("COMMIT")
+
+    def amend(
+        self,
+        entity: str,
+        events: Mapping[int, AnyEvent | None],
+        since: int,
+        snapshots: Sequence[Snapshot],
+        files: Mapping[str, ArchiveFile | None],
+    ) -> None:
         now = time.time()
-        gone = [(entity, seq) for seq, body in bodies.items() if body is None]
-        changed = [(body, entity, seq) for seq, body in bodies.items() if body is not None]
+        gone = [(entity, seq) for seq, event in events.items() if event is None]
+        changed = [(*_columns(event), entity, seq) for seq, event in events.items() if event is not None]
         with _told(), closing(connected(self.path)) as connection:
             connection.execute("PRAGMA secure_delete = ON")  # zeros instead of what stood there
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany("DELETE FROM events WHERE stream = ? AND seq = ?", gone)
-            connection.executemany("UPDATE events SET body = ? WHERE stream = ? AND seq = ?", changed)
+            connection.executemany("UPDATE events SET body = ?, impression = ? WHERE stream = ? AND seq = ?", changed)
             connection.execute("DELETE FROM snapshots WHERE stream = ? AND state_seq >= ?", (entity, since))
             connection.executemany(KEEP, [(kept.entity, kept.number, now, *kept[2:]) for kept in snapshots])
+            connection.executemany(UNLIST, [(entity, name) for name in files])
+            connection.executemany(LIST, [(entity, *file) for file in files.values() if file is not None])
             self._passing("amend")
             connection.execute("COMMIT")
             self._passing("amended")
@@ -207,6 +232,10 @@ class SqliteStore(Queries):
             self._writer.execute(f"PRAGMA busy_timeout = {PATIENCE}")
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         self._writer.execute(f"PRAGMA busy_timeout = {1000 * WAITING}")
+
+
+def _columns(event: AnyEvent) -> tuple[bytes, str | None]:
+    return encode(event), getattr(event, "impression", None)
 
 
 @contextmanager

@@ -4,8 +4,6 @@ A product is a plain dict of raw values, a visitor one too; what makes people cl
 Part of it no field tells (the product's own quality), part only fields together (a segment's taste for a brand).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -164,7 +162,7 @@ class Shop:
             shelves.stock(t)
             yield self._visit(shelves, rng)
 
-    def _visit(self, shelves: Shelves, rng: Generator) -> Visit:
+    def _visit(self, shelves: "Shelves", rng: Generator) -> Visit:
         segment, device, section = (int(rng.integers(n)) for n in (len(SEGMENTS), len(DEVICES), N_CATEGORIES))
         query = _query(section, rng)
         context = {

@@ -3,14 +3,12 @@
 Every side gets the same: names of categories, words and ids, and numbers as tents over a scale that suits each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import floor, log, log1p
 from typing import Any
 
-from benchmarks.shop import CONTEXT, FEATURES, Fields
+from rankloop.experiments.shop.world import CONTEXT, FEATURES, Fields
 
 Columns = list[tuple[str, float]]
 # A number is spread over the two nearest knots of its own scale.

@@ -1,0 +1,103 @@
+"""`python -m benchmarks.list_logs`: how often the estimators by examination answer, and how often they are right.
+
+Worlds where the truth is known: `fair_pairs` learns from 50 candidates of which ten are shown, 3,000 pages; then other
+rankers are judged by that log. The truth is what they earn from 24,000 further pages of the same people.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from rankloop import Session, build, play
+from rankloop.evaluation import RankingPolicy
+from rankloop.evaluation.off_policy.lists.answer import evaluate_pages
+from rankloop.evaluation.off_policy.lists.pages import ShownPage
+
+PAGES, SHOWN, QUERIES, VISITS = 3000, 10, 6000, 4
+PEOPLE = {
+    "position-based": "position_based(max_grade=4, shown=10)",
+    "dependent": "dcm(max_grade=4, shown=10)",
+    "dependent, informational": "dcm(max_grade=4, shown=10, behaviour='informational')",
+    "cascade": "cascade(max_grade=4, shown=10)",
+    "user browsing": "ubm(max_grade=4, shown=10)",
+}
+
+
+class World:
+    """A log, and what rankers really earn from the people who made it."""
+
+    def __init__(self, people: str, seed: int, pages: int = PAGES, learner: str = "fair_pairs") -> None:
+        self.seed, self.pages = seed, list[ShownPage]()
+        self.stream = build("linear_gaussian(n_items=50, n_features=10)", "stream")
+        self.people, self.learner = build(people, "feedback"), build(learner, "learner")
+        for one in play(self.learner, self.stream, self.people, horizon=pages, seed=seed):
+            ((query, decision, feedback),) = one.arrived
+            hits = np.isin(decision.ranking[:SHOWN], feedback.items).astype(np.float64)
+            drawn_by = RankingPolicy(self.learner, one.state)
+            self.pages.append(ShownPage(query, decision.ranking, hits, drawn_by=drawn_by))
+            self.state = one.learned
+
+    def session(self, learner: Any, state: Any = None) -> Session:
+        session = Session(build(learner, "learner"), self.stream.problem._replace(shown=SHOWN), 0)
+        if state is not None:
+            session.restore(state, session.snapshot()[1], 0, 0)
+        return session
+
+    def rankers(self) -> Iterator[tuple[str, Session]]:
+        """The learner as it is at the end and as it began; its weights without chance; and a worse copy of them."""
+        weights = self.state.weights
+        noise = np.random.default_rng(self.seed).normal(size=len(weights)) * 0.7 * np.std(weights)
+        yield "the learner at the end", self.session(self.learner, self.state)
+        yield "the learner at first", self.session(self.learner)
+        for name, own in (("its weights alone", weights), ("worse weights", weights + noise)):
+            yield name, self.session({"kind": "fixed_weights", "weights": tuple(own.tolist())})
+
+    def truth(self, session: Session, queries: int = QUERIES) -> float:
+        """Clicks per page, on queries that come after the log."""
+        rounds = self.stream.rounds(np.random.default_rng(np.random.SeedSequence(self.seed).spawn(4)[0]))
+        rng, clicks = np.random.default_rng(self.seed + 1_000_000), 0
+        for query, relevance in islice(rounds, len(self.pages), len(self.pages) + queries):
+            ranking = session.learner.rank(session.state, query, rng).ranking
+            clicks += sum(len(self.people.observe(ranking, relevance, rng).items) for _ in range(VISITS))
+        return clicks / (VISITS * queries)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--worlds", type=int, default=20)
+    parser.add_argument("--pages", type=int, default=PAGES)
+    parser.add_argument("--people", nargs="*", default=list(PEOPLE))
+    options = parser.parse_args()
+    for people in options.people:
+        rows: dict[str, list[tuple[float, float, bool, bool, bool]]] = {}
+        for seed in range(options.worlds):
+            world = World(PEOPLE[people], seed, options.pages)
+            for name, session in world.rankers():
+                found, truth = evaluate_pages(session, world.pages), world.truth(session)
+                value, lower, upper = found.ranker["clicks"]
+                gain, now = found.gain["clicks"], found.log["clicks"].value
+                said = (gain.lower > 0) - (gain.upper < 0)
+                wrong = said != 0 and said != np.sign(truth - now)
+                answers = not found.cannot_tell
+                rows.setdefault(name, []).append((truth, value - truth, lower <= truth <= upper, answers, wrong))
+        for name, runs in rows.items():
+            truth, error, covered, answers, wrong = np.array(runs, dtype=float).T
+            at = answers > 0
+            told = {
+                "clicks per page": round(float(truth.mean()), 3),
+                "mean error": round(float(error.mean()), 4),
+                "answers": f"{int(at.sum())} of {len(at)}",
+                "interval holds": f"{int(covered[at].sum())} of {int(at.sum())}",
+                "wrong side": int(wrong[at].sum()),
+            }
+            print(json.dumps({"people": people, "ranker": name} | told), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""What the log costs: lessons per second when it is learned again, bytes per impression before and after archiving."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+import time
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks.http_client import Connection
+from benchmarks.server_process import serve_command, started
+from rankloop.service.log.replay import replayed
+from rankloop.service.log.stores.open import log_at
+
+WORDS = ("red", "running", "shoes", "blue", "light", "winter", "boots", "socks", "leather", "summer")
+FIELDS = {
+    "price": "number", "rating": "number", "age_days": "number", "stock": "number", "brand": "category",
+    "colour": "category", "size": "category", "on_sale": "flag", "title": "words", "sku": "id",
+}  # fmt: skip
+SHOP = {
+    "learner": "click_regression",
+    "problem": {
+        "shown": 10,
+        "schema": {"features": FIELDS, "context": {"segment": "category"}, "crosses": ["segment*brand"]},
+    },
+}
+PATIENCE = 60.0  # seconds for old events to be moved
+
+
+def lessons_per_second(folder: Path) -> float:
+    """Of one core, for the log of a load test that is over: read, decoded and learned."""
+    with log_at(str(folder)) as log:
+        replayed(islice(log.read(), 50))  # compiled before the clock runs
+        begun = time.process_time()
+        learned = sum(result.learned for result in replayed(log.read()))
+        return learned / (time.process_time() - begun)
+
+
+def disk_per_impression(impressions: int) -> dict[str, float]:
+    """Bytes of 50 products with ten fields, ranked and clicked: in the database, and when they have been archived."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with started(serve_command, folder) as server:
+            asyncio.run(_visits(server.port, 1))
+        before = _size(folder)
+        with started(serve_command, folder) as server:
+            asyncio.run(_visits(server.port, impressions))
+        raw = (_size(folder) - before) / impressions
+        with started(partial(_archiving, keep_days=1e-9), folder):
+            archived = _size_at_rest(folder / "archive")
+        return {"raw": raw, "archived": archived / (impressions + 1)}
+
+
+async def _visits(port: int, impressions: int) -> None:
+    connection, rng = Connection(port), random.Random(impressions)
+    await connection.send("PUT", "/rankers/products", msgspec.json.encode(SHOP))
+    for number in range(impressions):
+        asked = {"items": [_product(i, rng) for i in range(50)], "context": {"segment": rng.choice("abc")}}
+        status, answer = await connection.post("/rankers/products/rank", msgspec.json.encode(asked))
+        shown: Any = msgspec.json.decode(answer)
+        if status != 200:
+            raise RuntimeError(f"rank answered {status}: {answer[:300]!r}")
+        clicks = [shown["ranking"][number % 3]]
+        body = {"impression": shown["impression"], "clicks": clicks, "final": True}
+        await connection.post("/rankers/products/feedback", msgspec.json.encode(body))
+    connection.close()
+
+
+def _product(number: int, rng: random.Random) -> dict[str, Any]:
+    features = {
+        "price": round(rng.lognormvariate(3.5, 1), 2), "rating": round(rng.uniform(1, 5), 1),
+        "age_days": rng.randrange(1000), "stock": rng.randrange(500), "brand": f"brand {rng.randrange(40)}",
+        "colour": rng.choice(WORDS), "size": rng.choice(("S", "M", "L", "XL")), "on_sale": rng.random() < 0.2,
+        "title": " ".join(rng.choices(WORDS, k=4)),
+    }  # fmt: skip
+    return {"id": f"sku-{rng.randrange(100_000):05d}-{number}", "features": features}
+
+
+def _archiving(port: int, folder: Path, keep_days: float) -> list[str]:
+    return [*serve_command(port, folder), "--keep-days", f"{keep_days:.12f}"]
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _size_at_rest(folder: Path) -> int:
+    """The size of a folder once it is there and grows no longer."""
+    until, size = time.monotonic() + PATIENCE, 0
+    while time.monotonic() < until:
+        before, size = size, _size(folder) if folder.exists() else 0
+        if size and size == before:
+            return size
+        time.sleep(1.0)
+    return size

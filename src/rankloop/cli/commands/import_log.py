@@ -1,0 +1,86 @@
+"""`rankloop import`: a log in the format of another system as a table that every other command reads."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankloop.cli.app import command
+from rankloop.cli.options import AsJson
+from rankloop.core.errors import InvalidInput
+
+
+class LogFormat(StrEnum):
+    """Formats of other systems."""
+
+    ubi = "ubi"
+
+
+@command(
+    "Your data",
+    "rankloop import ubi --queries ubi_queries.ndjson --events ubi_events.ndjson --out log.parquet",
+    "rankloop import ubi --queries q.json --events e.json --weight purchase=5 --out log.csv",
+    name="import",
+)
+def import_log(
+    format: Annotated[LogFormat, typer.Argument(metavar="ubi", help="User Behavior Insights, version 1.0 to 1.3.")],
+    queries: Annotated[Path, typer.Option("--queries", metavar="FILE", help="The documents of ubi_queries.")],
+    events: Annotated[Path, typer.Option("--events", metavar="FILE", help="The documents of ubi_events.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The log, .parquet or .csv.")],
+    items: Annotated[
+        Path | None,
+        typer.Option("--items", metavar="FILE", help="A table of the items, whose columns can be learned from."),
+    ] = None,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--weight",
+            metavar="ACTION=NUMBER",
+            help="What an action counts, purchase=5; click, add_to_cart and purchase count 1. May be repeated.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Turn the log of another system into a table for train, evaluate, fit-users and rehearse.
+
+    The files are JSON Lines, a list, a search response (hits.hits[]._source) or a bulk file, packed or not. The hits
+    of a query are what was shown; events say what was done with them, joined by query_id. What does not fit together
+    (events of unknown queries, clicks without a position, repeated events, clocks that disagree) is counted and said.
+    """
+    from rankloop.cli.output import print_json
+    from rankloop.cli.progress import progress_bar
+    from rankloop.data.folder import given_path
+    from rankloop.logs.ubi.log import ubi_log
+    from rankloop.logs.ubi.records import read_events, read_queries
+
+    weights = dict(map(_weight, weight or []))
+    table = None if items is None else given_path(str(items))
+    with progress_bar(f"reading {queries.name}", unit="files") as progress:
+        asked = list(read_queries(given_path(str(queries))))
+        progress(1, 2)
+        log = ubi_log(asked, read_events(given_path(str(events))), table, weights)
+        progress(2, 2)
+    log.save(out)
+    clicked = sum(log.columns["click"])
+    if as_json:
+        answer = {"file": str(out), "queries": log.n_queries, "events": log.n_events, "pages": log.n_pages}
+        found = {"rows": len(log.columns["item"]), "clicked": clicked, "actions": log.actions}
+        counts = {name: count for name, count in log.counts.items() if count}
+        print_json(answer | found | {"columns": list(log.columns), "counts": counts, "notes": log.notes})
+        return
+    for note in log.notes:
+        typer.echo(f"note: {note}", err=True)
+    typer.echo(
+        f"{log.n_queries:,} queries and {log.n_events:,} events: {log.n_pages:,} pages, "
+        f"{len(log.columns['item']):,} hits shown, {clicked:,} clicked"
+    )
+    typer.echo(f"columns: {', '.join(log.columns)}\nwritten: {out}")
+
+
+def _weight(text: str) -> tuple[str, float]:
+    action, _, number = text.partition("=")
+    try:
+        return action, float(number)
+    except ValueError:
+        raise InvalidInput(f"--weight {text}: write an action, then =, then a number, as in purchase=5") from None

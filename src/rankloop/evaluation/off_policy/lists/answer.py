@@ -1,0 +1,312 @@
+"""What a log of lists says of a ranker: per page, with bounds, the estimator that was taken, and what to doubt."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.session import Session
+from rankloop.core.types import Floats, whole_number
+from rankloop.evaluation.off_policy.lists.click_model import logistic
+from rankloop.evaluation.off_policy.lists.estimates import (
+    RESAMPLES,
+    ListMethod,
+    ListModel,
+    Values,
+    list_method_of,
+)
+from rankloop.evaluation.off_policy.lists.pages import PageTable, ShownPage, page_table
+
+AUTO = "auto"
+FEW_CLICKS = 20
+DEPENDENT = 8.0  # by so much must the log-likelihood be higher for people to leave after a click
+MAX_GOING_ON = 0.9  # and no more of them may go on
+MAX_NOVEL = 0.1
+MAX_REPEATED = 1.3
+MAX_BEYOND, MAX_MISFIT = 0.2, 0.25
+STEEPNESS = (0.8, 1.25)  # examination to this power, to see what hangs on it
+TOLD, SWAPS, MOVED, FEATURES = "told", "swaps", "moved", "features"
+KNOWN_BY = {
+    TOLD: "as you told",
+    SWAPS: "from the swaps that the log knows of",
+    MOVED: "from items that stood at several positions",
+    FEATURES: "from features alone, since no item is known to have moved",
+}
+
+
+class ListOptions(NamedTuple):
+    """`level`: of each one-sided bound; `positions`: how many count; `told`: P(examined) by position, where known."""
+
+    level: float = 0.95
+    positions: int = 10
+    limit: float = 100.0
+    told: Floats | None = None
+    resamples: int = RESAMPLES
+    seed: int = 0
+
+
+class Interval(NamedTuple):
+    """A mean per page; each end holds with the level asked for, by itself."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+class Doubts(NamedTuple):
+    """What the answer rests on."""
+
+    examined: tuple[float, ...]  # relative probability by position, the first 1
+    known_by: str  # told, swaps, moved or features
+    going_on: float  # how many people are still there after a click, by the model that lets them leave
+    evidence: float  # for that model: by how much its log-likelihood is higher than that of the position-based one
+    repeated: float  # pairs of clicks on a page, by what independent positions would have
+    effective_clicks: float  # so many clicks of equal weight carry the estimate
+    beyond: float  # share of the ranker's clicks on items that were not shown, of which only the click model tells
+    novel: float  # share on items that are like none that was shown
+    calibration: float  # clicks by what the click model said of them, weighted as the ranker would show them
+    calibration_error: float
+    sensitivity: tuple[float, float]  # the gain per page under other models of examination
+
+
+class ListEstimate(NamedTuple):
+    """What a ranker would earn per page, beside what the log brought, by outcome."""
+
+    method: str
+    why: str
+    n_pages: int
+    n_sessions: int
+    n_clicks: int
+    level: float
+    ranker: dict[str, Interval]
+    log: dict[str, Interval]
+    gain: dict[str, Interval]
+    ndcg: tuple[float, float]  # by the click model: the ranker's, and that of what was shown
+    doubts: Doubts
+    cannot_tell: tuple[str, ...]  # why the log does not answer; empty: it does
+    warnings: tuple[str, ...]
+
+
+def evaluate_pages(
+    session: Session, pages: Iterable[ShownPage], method: str = AUTO, options: ListOptions | None = None
+) -> ListEstimate:
+    """The estimate by examination for the ranker of a session, which may be deterministic.
+
+    `auto` takes `examination_dr`, or `cascade_dr` where clicks above clearly change what is examined below.
+    References: Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback; Oosterhuis
+    (2023), Doubly-Robust Estimation for Correcting Position-Bias in Click Feedback for Unbiased Learning to Rank;
+    Oosterhuis and de Rijke (2020), Policy-Aware Unbiased Learning to Rank for Top-k Rankings.
+    """
+    options = options or ListOptions()
+    if method != AUTO:
+        list_method_of(method)
+    if not 0.5 <= options.level < 1.0:
+        raise InvalidInput(f"level = {options.level} must be a probability from 0.5 to below 1, such as 0.95")
+    whole_number(options.positions, "positions", 1)
+    table = page_table(pages, session, positions=options.positions, with_swaps=method == "swap_dr", seed=options.seed)
+    return evaluate_table(table, method, options)
+
+
+def evaluate_table(table: PageTable, method: str = AUTO, options: ListOptions | None = None) -> ListEstimate:
+    """The same, of a table of pages."""
+    options = options or ListOptions()
+    if not table.clicked.any():
+        raise InvalidInput("nothing was clicked in the first positions of this log: it says nothing about any ranker")
+    other = ListModel(table, told=options.told, dependent=True, limit=options.limit, seed=options.seed)
+    simple = ListModel(table, told=options.told, limit=options.limit, seed=options.seed)
+    going_on = float(logistic(other.shown.going @ other.examination.going)[other.shown.clicked > 0].mean())
+    evidence = other.examination.likelihood - simple.examination.likelihood
+    chosen, why = _chosen(method, going_on, evidence)
+    dependent = chosen == "cascade_dr"
+    model = other if dependent else simple
+    found = model.values(chosen)
+    resamples = model.resampled(chosen, options.resamples, options.seed)
+    doubts = _doubts(model, going_on, evidence, _repeated(simple), _sensitivity(model, simple, other, chosen))
+    allowance = _allowance(model, doubts)
+    ranker, log, gain = _intervals(model.names, found, resamples, options.level, allowance)
+    return ListEstimate(
+        chosen,
+        why,
+        table.n_pages,
+        table.n_sessions,
+        int(table.clicked.sum()),
+        options.level,
+        ranker,
+        log,
+        gain,
+        _ndcg(model),
+        doubts,
+        _cannot_tell(table, doubts, gain[model.names[0]]),
+        _warnings(doubts, chosen, gain[model.names[0]]),
+    )
+
+
+def _chosen(method: str, going_on: float, evidence: float) -> tuple[ListMethod, str]:
+    if method != AUTO:
+        return list_method_of(method), "asked for"
+    if _leave(going_on, evidence):
+        return "cascade_dr", f"people leave after a click: {going_on:.0%} go on"
+    return "examination_dr", f"people judge positions by themselves: after a click {going_on:.0%} go on"
+
+
+def _leave(going_on: float, evidence: float) -> bool:
+    return evidence > DEPENDENT and going_on < MAX_GOING_ON
+
+
+def _intervals(
+    names: tuple[str, ...], found: Values, resamples: list[Values], level: float, allowance: Floats
+) -> tuple[dict[str, Interval], dict[str, Interval], dict[str, Interval]]:
+    drawn = {"ranker": np.array([one.ranker for one in resamples]), "log": np.array([one.log for one in resamples])}
+    drawn["gain"] = drawn["ranker"] - drawn["log"]
+    values = {"ranker": found.ranker, "log": found.log, "gain": found.ranker - found.log}
+    made: list[dict[str, Interval]] = []
+    for what, value in values.items():
+        low, high = np.quantile(drawn[what], [1.0 - level, level], axis=0)
+        more = allowance if what != "log" else np.zeros(len(value))
+        ends = zip(value.tolist(), (np.minimum(low, value) - more).tolist(), (np.maximum(high, value) + more).tolist())
+        made.append(dict(zip(names, (Interval(*end) for end in ends))))
+    return made[0], made[1], made[2]
+
+
+def _doubts(
+    model: ListModel, going_on: float, evidence: float, repeated: float, sensitivity: tuple[float, float]
+) -> Doubts:
+    table, rows = model.table, model.rows
+    a = model.attraction([one.weights for one in model.folds])
+    exposed = model.exposure(model.parameters, a, a[None]).examined
+    share = exposed * a / max(float((exposed * a).sum()), 1e-12)
+    chain = model.chain(model.parameters, a)
+    seen = np.exp(model.parameters[model.shown.position]) * (1.0 if chain is None else chain.from_above)
+    weight = np.minimum(exposed[rows] / seen, model.limit)
+    hits, said = weight * table.clicked[rows], weight * seen * a[rows]
+    session = model.row_session[rows]
+    by_session = np.bincount(session, hits - said * (hits.sum() / max(said.sum(), 1e-12)), table.n_sessions)
+    calibration = float(hits.sum() / said.sum()) if said.sum() > 0 else 1.0
+    return Doubts(
+        tuple(np.exp(model.examination.log_examined).round(6).tolist()),
+        _known_by(model),
+        going_on,
+        evidence,
+        repeated,
+        float(hits.sum() ** 2 / max((hits**2).sum(), 1e-12)),
+        float((share * model.beyond()).sum()),
+        float((share * model.novel()).sum()),
+        calibration,
+        float(np.sqrt((by_session**2).sum()) / max(said.sum(), 1e-12)),
+        sensitivity,
+    )
+
+
+def _known_by(model: ListModel) -> str:
+    if model.log_told is not None:
+        return TOLD
+    if model.swapped:
+        return SWAPS
+    return MOVED if model.moved else FEATURES
+
+
+def _allowance(model: ListModel, doubts: Doubts) -> Floats:
+    """How far the part that only the click model tells may be off, if it is as wrong there as where it was checked."""
+    a = model.attraction([one.weights for one in model.folds])
+    v = a * model._rates(np.ones(len(a)))[:, None] * model.worth
+    exposed = model.exposure(model.parameters, a, v).examined
+    alone: Floats = (exposed * v * model.beyond()).sum(axis=1) / model.table.n_pages
+    return max(0.0, abs(doubts.calibration - 1.0) - doubts.calibration_error) * alone
+
+
+def _sensitivity(model: ListModel, simple: ListModel, other: ListModel, method: ListMethod) -> tuple[float, float]:
+    """The least and the largest gain over other models of examination: by clicks above or not, flatter, steeper."""
+    gains = []
+    for one, own in ((simple, "examination_dr"), (other, "cascade_dr")):
+        found = one.values(own if one is not model else method)  # type: ignore[arg-type]
+        gains.append(float(found.ranker[0] - found.log[0]))
+    for power in STEEPNESS:
+        parameters = model.parameters.copy()
+        parameters[: model.table.n_positions] *= power
+        found = model.values(method, parameters, folds=model.fitted_folds(parameters))
+        gains.append(float(found.ranker[0] - found.log[0]))
+    return min(gains), max(gains)
+
+
+def _cannot_tell(table: PageTable, doubts: Doubts, gain: Interval) -> tuple[str, ...]:
+    found, below = [], int(table.clicked[table.position > 0].sum())
+    if table.clicked.sum() < FEW_CLICKS:
+        found.append(f"it has {table.clicked.sum():.0f} clicks, and {FEW_CLICKS} or more are needed")
+    elif doubts.known_by != TOLD and table.n_positions > 1 and below < FEW_CLICKS:
+        found.append(
+            f"below the first position it has {below} clicks, so nobody knows what is examined there: give "
+            "--position-bias, or let the ranker explore"
+        )
+    if doubts.novel > MAX_NOVEL:
+        found.append(
+            f"{doubts.novel:.0%} of what the ranker would earn comes from items that are like none that was shown"
+        )
+    misfit = abs(doubts.calibration - 1.0)
+    if doubts.beyond > MAX_BEYOND and misfit > MAX_MISFIT + 2.0 * doubts.calibration_error:
+        found.append(
+            f"{doubts.beyond:.0%} of what the ranker would earn comes from items that were not shown, and where the "
+            f"click model can be checked, there are {doubts.calibration:.2f} times the clicks that it expects"
+        )
+    low, high = doubts.sensitivity
+    if doubts.known_by == FEATURES and low * high < 0 and (gain.lower > 0 or gain.upper < 0):
+        found.append(
+            "no item is known to have moved, so examination is guessed from features, and whether the ranker is better "
+            "depends on that guess: give --position-bias, or let the ranker explore"
+        )
+    return tuple(found)
+
+
+def _warnings(doubts: Doubts, method: str, gain: Interval) -> tuple[str, ...]:
+    found = []
+    if doubts.effective_clicks < FEW_CLICKS and method == "examination_ips":
+        found.append(f"the estimate rests on about {doubts.effective_clicks:.0f} clicks")
+    if doubts.beyond > MAX_BEYOND and method == "examination_ips":
+        found.append(
+            f"{doubts.beyond:.0%} of what the ranker would earn comes from items that were not shown, which "
+            "examination_ips counts as nothing: use examination_dr"
+        )
+    elif doubts.beyond > MAX_BEYOND:
+        found.append(f"{doubts.beyond:.0%} of the estimate is what the click model says of items that were not shown")
+    if _leave(doubts.going_on, doubts.evidence) and method != "cascade_dr":
+        found.append(
+            f"people leave after a click ({doubts.going_on:.0%} go on), which {method} does not know: use cascade_dr"
+        )
+    if doubts.repeated > MAX_REPEATED:
+        found.append(
+            f"pages have {doubts.repeated:.1f} times as many pairs of clicks as positions that stand by themselves "
+            "would: people differ, and the model of examination is only their mean"
+        )
+    low, high = doubts.sensitivity
+    if low * high < 0 and (gain.lower > 0 or gain.upper < 0):
+        found.append(
+            f"under other models of examination the gain per 1,000 pages lies between {1000 * low:.0f} and "
+            f"{1000 * high:.0f}"
+        )
+    return tuple(found)
+
+
+def _repeated(model: ListModel) -> float:
+    """Pairs of clicks on the same page, by how many the position-based model expects."""
+    a = model.attraction([one.weights for one in model.folds])[model.rows]
+    p, page, n = np.exp(model.parameters[model.shown.position]) * a, model.shown.page, model.table.n_pages
+    hits, said = np.bincount(page, model.shown.clicked, n), np.bincount(page, p, n)
+    expected = float((said**2 - np.bincount(page, p**2, n)).sum())
+    return float((hits * (hits - 1)).sum()) / max(expected, 1e-9)
+
+
+def _ndcg(model: ListModel) -> tuple[float, float]:
+    """nDCG over the positions, the click model's attraction being the gain: of the ranker, and of what was shown."""
+    table = model.table
+    a = model.attraction([one.weights for one in model.folds])
+    discount = 1.0 / np.log2(np.arange(table.n_positions) + 2.0)
+    order = np.lexsort((-a, table.page))
+    starts = np.searchsorted(table.page[order], np.arange(table.n_pages))
+    rank = np.arange(len(order)) - starts[table.page[order]]
+    top = rank < table.n_positions
+    ideal = np.bincount(table.page[order][top], a[order][top] * discount[rank[top]], table.n_pages)
+    seen = model.rows
+    shown = np.bincount(table.page[seen], a[seen] * discount[table.position[seen]], table.n_pages)
+    wanted = (np.append(a, 0.0)[table.best] * discount).sum(axis=1)
+    some = ideal > 0
+    return float((wanted[some] / ideal[some]).mean()), float((shown[some] / ideal[some]).mean())

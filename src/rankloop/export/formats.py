@@ -1,0 +1,126 @@
+"""Files that other engines read: uploads of the learning-to-rank plugins, ONNX, and plain JSON."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry.specs import nearest
+from rankloop.core.types import Floats
+from rankloop.export.linear_model import HashedModel, LinearModel
+
+ONNX_MISSING = "ONNX needs the package onnx, which is not installed: pip install 'rankloop[onnx]'"
+OPSET, IR_VERSION = 13, 8  # as old as can be, so that most runtimes read it
+FORMAT = 1
+
+
+def plugin_upload(model: LinearModel, name: str) -> bytes:
+    """The body of `POST _ltr/_featureset/SET/_createmodel` of the Elasticsearch and OpenSearch plugins.
+
+    `model/linear` has a weight per feature by name; `feature_normalizers` scale it before: (value − mean) / deviation.
+    """
+    normalizers = {
+        term.name: {"standard": {"mean": term.mean, "standard_deviation": term.deviation}}
+        for term in model.terms
+        if term.is_scaled
+    }
+    weights = json.dumps({term.name: term.weight for term in model.terms})
+    definition: dict[str, Any] = {"type": "model/linear", "definition": weights}
+    if normalizers:
+        definition["feature_normalizers"] = normalizers
+    return _json({"model": {"name": name, "model": definition}})
+
+
+def solr_upload(model: LinearModel, name: str) -> bytes:
+    """The body of `PUT …/schema/model-store`: a `LinearModel`, whose features may have a `StandardNormalizer` each."""
+    features = []
+    for term in model.terms:
+        feature: dict[str, Any] = {"name": term.name}
+        if term.is_scaled:
+            params = {"avg": repr(term.mean), "std": repr(term.deviation)}
+            feature["norm"] = {"class": "org.apache.solr.ltr.norm.StandardNormalizer", "params": params}
+        features.append(feature)
+    return _json(
+        {
+            "class": "org.apache.solr.ltr.model.LinearModel",
+            "name": name,
+            "features": features,
+            "params": {"weights": {term.name: term.weight for term in model.terms}},
+        }
+    )
+
+
+def onnx_file(model: LinearModel, name: str) -> bytes:
+    """A graph from `features` (n_items, n_features) to `scores` (n_items,), in float64.
+
+    The names of the features, in their order, are in the metadata as JSON.
+    """
+    try:
+        import onnx
+        from onnx import helper, numpy_helper
+    except ImportError:
+        raise InvalidInput(ONNX_MISSING) from None
+    import numpy as np
+
+    names, weights, means, deviations = zip(*model.terms)
+
+    def constant(values: Any, called: str) -> Any:
+        array: Floats = np.array(values, dtype=np.float64)
+        return numpy_helper.from_array(array, called)
+
+    nodes = [
+        helper.make_node("Sub", ["features", "means"], ["centred"]),
+        helper.make_node("Div", ["centred", "deviations"], ["scaled"]),
+        helper.make_node("MatMul", ["scaled", "weights"], ["scores"]),
+    ]
+    given = helper.make_tensor_value_info("features", onnx.TensorProto.DOUBLE, ["n_items", len(names)])
+    scores = helper.make_tensor_value_info("scores", onnx.TensorProto.DOUBLE, ["n_items"])
+    constants = [constant(means, "means"), constant(deviations, "deviations"), constant(weights, "weights")]
+    graph = helper.make_graph(nodes, name, [given], [scores], constants)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="rankloop")
+    made.ir_version = IR_VERSION
+    helper.set_model_props(made, {"feature_names": json.dumps(names), "lost": json.dumps(model.lost)})
+    onnx.checker.check_model(made)
+    return bytes(made.SerializeToString())
+
+
+def json_file(model: LinearModel | HashedModel, name: str) -> bytes:
+    """Everything by name; of a ranker with a schema, the schema and the weight of each column of its table."""
+    if isinstance(model, HashedModel):
+        weights = {str(column): weight for column, weight in sorted(model.columns.items())}
+        plain = {"schema": model.schema.to_plain(), "weights": weights}
+        return _json({"format": FORMAT, "kind": "hashed", "name": name, **plain, "lost": model.lost})
+    terms = [term._asdict() for term in model.terms]
+    return _json({"format": FORMAT, "kind": "linear", "name": name, "features": terms, "lost": model.lost})
+
+
+LINEAR: dict[str, Callable[[LinearModel, str], bytes]] = {
+    "elasticsearch-ltr": plugin_upload,
+    "opensearch-ltr": plugin_upload,
+    "solr": solr_upload,
+    "onnx": onnx_file,
+    "json": json_file,
+}
+UPLOADS = {
+    "elasticsearch-ltr": "curl -X POST -H 'Content-Type: application/json' --data-binary @{file} "
+    "'http://localhost:9200/_ltr/_featureset/{name}/_createmodel'",
+    "opensearch-ltr": "curl -X POST -H 'Content-Type: application/json' --data-binary @{file} "
+    "'http://localhost:9200/_ltr/_featureset/{name}/_createmodel'",
+    "solr": "curl -X PUT -H 'Content-Type: application/json' --data-binary @{file} "
+    "'http://localhost:8983/solr/COLLECTION/schema/model-store'",
+}
+
+
+def exported(model: LinearModel | HashedModel, to: str, name: str) -> bytes:
+    """The content of a file in this format."""
+    if to not in LINEAR:
+        raise InvalidInput(f"--to {to!r} is not known{nearest(to, LINEAR)}")
+    if isinstance(model, HashedModel):
+        if to == "json":
+            return json_file(model, name)
+        raise InvalidInput(f"{to} holds a weight for each named feature, and this ranker has hashed columns")
+    return LINEAR[to](model, name)
+
+
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()

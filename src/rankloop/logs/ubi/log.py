@@ -1,0 +1,280 @@
+"""A log of lists from queries and events: a row for each hit that was shown, with what was done with it."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.files import atomic_write
+from rankloop.logs.columns import ITEMS, MORE_ITEMS, named_like
+from rankloop.logs.tables.source import Given, Source
+from rankloop.logs.ubi.records import UbiEvent, UbiQuery
+
+WEIGHTS = {"click": 1.0, "add_to_cart": 1.0, "purchase": 1.0}  # what counts as a click, and how much
+SHOWN = "impression"  # the action that says that a hit was seen
+OWN = ("impression", "session", "query", "time", "item", "position", "click", "click_weight")
+EARLY, LATE = 5.0, 86_400.0  # seconds from a query to its events that no clock explains
+
+SAID = {
+    "no_query_id": "{} without a query_id: left out",
+    "no_hits": "{} without hits, of which nothing is known to have been shown: left out",
+    "repeated_queries": "{} that repeat a query_id: their new hits stand below",
+    "orphans": "{} of a query that is not in the file: left out",
+    "without_query": "{} that name no query: left out",
+    "without_object": "{} that name no object and no position: left out",
+    "by_position": "{} that name no object: taken from the position",
+    "not_shown": "{} on an object that was not among the hits: left out",
+    "repeated_events": "{} that repeat another: counted once",
+    "without_position": "{} without a position: taken from the hits",
+    "other_position": "{} with another position than the hit has: the position of the hit counts",
+    "early": f"{{}} more than {EARLY:.0f} seconds before their query: clocks disagree; joined all the same",
+    "late": "{} more than a day after their query; joined all the same",
+    "ignored": "{} of actions that weigh nothing ({actions}); --weight ACTION=NUMBER counts them",
+    "without_item": "{} without a row among the items",
+}
+OF_QUERIES, OF_ITEMS = ("no_query_id", "no_hits", "repeated_queries"), ("without_item",)
+
+
+class UbiLog(NamedTuple):
+    """Columns of a table, and what was counted on the way."""
+
+    columns: dict[str, list[Any]]
+    n_queries: int
+    n_events: int
+    counts: dict[str, int]
+    actions: dict[str, int]  # by name, all of them
+
+    @property
+    def n_pages(self) -> int:
+        return len(set(self.columns["impression"]))
+
+    @property
+    def notes(self) -> list[str]:
+        """One line for each thing that is not as it should be."""
+        ignored = ", ".join(name for name in self.actions if name not in self.columns and name != SHOWN)
+        return [
+            SAID[name].format(_counted(self.counts[name], _noun(name)), actions=ignored)
+            for name in SAID
+            if self.counts.get(name)
+        ]
+
+    def save(self, path: Path) -> None:
+        """As a Parquet or CSV file, by its name."""
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+        from pyarrow import parquet
+
+        if path.suffix.lower() not in (".parquet", ".csv"):
+            raise InvalidInput(f"{path}: the name must end with .parquet or .csv")
+        sink = pa.BufferOutputStream()
+        table = pa.table({name: _array(values) for name, values in self.columns.items()})
+        if path.suffix.lower() == ".csv":
+            arrow_csv.write_csv(table, sink)
+        else:
+            parquet.write_table(table, sink)
+        atomic_write(path, sink.getvalue().to_pybytes())
+
+
+class _Page(NamedTuple):
+    """A query with its hits and what was done with each of them."""
+
+    query: UbiQuery
+    hits: dict[str, int]  # by id: the position, from 0
+    done: dict[str, Counter[str]]  # by id: actions
+
+
+def ubi_log(
+    queries: Iterable[UbiQuery | None],
+    events: Iterable[UbiEvent],
+    items: Given | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> UbiLog:
+    """Join queries with events, and with the columns of a table of items by their id.
+
+    A hit counts as clicked when something was done with it that weighs more than 0: click, add_to_cart and purchase
+    weigh 1 unless `weights` says otherwise; `click_weight` is the largest of them. Positions count from 1.
+    """
+    known = WEIGHTS | {action: _weight(action, weight) for action, weight in (weights or {}).items()}
+    counts, actions = Counter[str](), Counter[str]()
+    pages, n_queries = _pages(queries, counts)
+    told = list(events)
+    sessions = _take_events(told, pages, known, counts, actions)
+    shown = [page for page in pages.values() if page.hits]
+    counts["no_hits"] += len(pages) - len(shown)
+    if not shown:
+        raise InvalidInput("no query has hits (query_response_hit_ids), so nothing is known to have been shown")
+    columns = _columns(shown, sessions, known, actions)
+    if items is not None:
+        columns |= _item_columns(Source(items), columns, counts)
+    return UbiLog(columns, n_queries, len(told), dict(counts), dict(actions))
+
+
+def _pages(queries: Iterable[UbiQuery | None], counts: Counter[str]) -> tuple[dict[str, _Page], int]:
+    pages, n_queries = dict[str, _Page](), 0
+    for query in queries:
+        n_queries += 1
+        if query is None:
+            counts["no_query_id"] += 1
+            continue
+        page = pages.get(query.query_id)
+        if page is None:
+            page = pages[query.query_id] = _Page(query, {}, {})
+        else:
+            counts["repeated_queries"] += 1
+        for hit in query.hits:
+            page.hits.setdefault(hit, len(page.hits))
+    return pages, n_queries
+
+
+def _take_events(
+    events: list[UbiEvent],
+    pages: dict[str, _Page],
+    weights: Mapping[str, float],
+    counts: Counter[str],
+    actions: Counter[str],
+) -> dict[str, str]:
+    """Write down what was done with each hit; the sessions by query."""
+    sessions, seen = dict[str, str](), set[Any]()
+    _show_seen(events, pages)
+    first = _first_ordinal(events, pages)
+    for event in events:
+        actions[event.action] += 1
+        page = pages.get(event.query_id)
+        if page is None:
+            counts["orphans" if event.query_id else "without_query"] += 1
+            continue
+        if event.session:
+            sessions.setdefault(event.query_id, event.session)
+        if weights.get(event.action, 0.0) <= 0.0:
+            counts["ignored"] += event.action != SHOWN
+            continue
+        item = event.item or _item_at(page, event.ordinal, first)
+        key = event.id or (event.query_id, event.action, item, event.at)
+        if not item:
+            counts["without_object"] += 1
+        elif item not in page.hits:
+            counts["not_shown"] += 1
+        elif key in seen:
+            counts["repeated_events"] += 1
+        else:
+            seen.add(key)
+            _note_faults(event, page, item, first, counts)
+            page.done.setdefault(item, Counter())[event.action] += 1
+    return sessions
+
+
+def _show_seen(events: list[UbiEvent], pages: dict[str, _Page]) -> None:
+    """Where a query does not tell its hits, those that events say were seen, in the order of their positions."""
+    seen = dict[str, list[tuple[int, str]]]()
+    for event in events:
+        page = pages.get(event.query_id)
+        if event.action == SHOWN and page is not None and not page.hits and event.item and event.ordinal is not None:
+            seen.setdefault(event.query_id, []).append((event.ordinal, event.item))
+    for query_id, found in seen.items():
+        for _, item in sorted(found):
+            pages[query_id].hits.setdefault(item, len(pages[query_id].hits))
+
+
+def _first_ordinal(events: list[UbiEvent], pages: dict[str, _Page]) -> int:
+    """Whether the events count positions from 0 or from 1: what most of them agree with."""
+    votes = Counter[int]()
+    for event in events:
+        page = pages.get(event.query_id)
+        if page is not None and event.ordinal is not None and event.item in page.hits:
+            votes[event.ordinal - page.hits[event.item]] += 1
+    return 0 if votes[0] > votes[1] else 1
+
+
+def _item_at(page: _Page, ordinal: int | None, first: int) -> str:
+    position = -1 if ordinal is None else ordinal - first
+    return next((hit for hit, stands in page.hits.items() if stands == position), "")
+
+
+def _note_faults(event: UbiEvent, page: _Page, item: str, first: int, counts: Counter[str]) -> None:
+    counts["by_position"] += not event.item
+    counts["without_position"] += event.ordinal is None
+    counts["other_position"] += event.ordinal is not None and event.ordinal - first != page.hits[item]
+    counts["early"] += event.at < page.query.at - EARLY
+    counts["late"] += event.at > page.query.at + LATE
+
+
+def _columns(
+    pages: list[_Page], sessions: Mapping[str, str], weights: Mapping[str, float], actions: Counter[str]
+) -> dict[str, list[Any]]:
+    counted = [action for action in actions if weights.get(action, 0.0) > 0.0 and action != "click"]
+    own = {action: action if action not in OWN else f"{action}_events" for action in counted}
+    asked = list(
+        dict.fromkeys(
+            name
+            for page in pages
+            for name, value in page.query.attributes.items()
+            if isinstance(value, str | int | float) and name not in (*OWN, *own.values())
+        )
+    )
+    columns: dict[str, list[Any]] = {name: [] for name in (*OWN, *own.values(), *asked)}
+    for page in pages:
+        query = page.query
+        for hit, position in page.hits.items():
+            done = page.done.get(hit, Counter())
+            weight = max((weights.get(action, 0.0) for action in done), default=0.0)
+            session = sessions.get(query.query_id) or query.client or None
+            cells = (query.query_id, session, query.user_query, _time(query.at), hit, position + 1)
+            for name, value in zip(OWN, (*cells, int(weight > 0), weight)):
+                columns[name].append(value)
+            for action, name in own.items():
+                columns[name].append(int(done[action] > 0))
+            for name in asked:
+                columns[name].append(query.attributes.get(name))
+    return columns
+
+
+def _item_columns(source: Source, columns: Mapping[str, list[Any]], counts: Counter[str]) -> dict[str, list[Any]]:
+    """The columns of the items, in the order of the log; of two rows with one id the first counts."""
+    id_column = named_like(source.names, (*ITEMS, *MORE_ITEMS))
+    if not id_column:
+        known = ", ".join(source.names)
+        raise InvalidInput(f"{source.name} has no column for the id of an item (such as item, sku, id); it has {known}")
+    table = source.whole(texts=[id_column])
+    ids = [None if value is None else str(value) for value in table[id_column].to_pylist()]
+    rows = {value: row for row, value in reversed(list(enumerate(ids))) if value}
+    picked = [rows.get(str(item)) for item in columns["item"]]
+    counts["without_item"] += len({item for item, row in zip(columns["item"], picked) if row is None})
+    found = {}
+    for name in table.column_names:
+        if name != id_column:
+            values = table[name].to_pylist()
+            free = name if name not in columns else f"item_{name}"
+            found[free] = [None if row is None else values[row] for row in picked]
+    return found
+
+
+def _weight(action: str, weight: float) -> float:
+    if not (math.isfinite(weight) and weight >= 0.0):
+        raise InvalidInput(f"the weight of {action} is {weight}; it must be a number from 0")
+    return float(weight)
+
+
+def _time(at: float) -> str | None:
+    return None if math.isnan(at) else datetime.fromtimestamp(at, UTC).isoformat()
+
+
+def _array(values: list[Any]) -> Any:
+    """A column; of values of several types, their texts."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([None if value is None else str(value) for value in values])
+
+
+def _noun(name: str) -> str:
+    return "query" if name in OF_QUERIES else "item" if name in OF_ITEMS else "event"
+
+
+def _counted(count: int, noun: str) -> str:
+    many = "queries" if noun == "query" else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else many}"

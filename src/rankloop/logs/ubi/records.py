@@ -1,0 +1,117 @@
+"""Queries and events as rankloop needs them, from documents of any version of the schemas (1.0 to 1.3)."""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rankloop.core.errors import InvalidInput
+from rankloop.features.kinds import moment_of
+from rankloop.logs.ubi.documents import documents_in
+
+HITS = ("query_response_hit_ids", "query_response_object_ids", "query_response_objects_ids", "query_response_hits_ids")
+OBJECT = ("event_attributes.object.object_id", "event_attributes.object.internal_id", "object_id")
+ORDINAL = ("event_attributes.position.ordinal", "event_attributes.position.index", "position.ordinal")
+MILLISECONDS = 1e11  # seconds since 1970 beyond this are milliseconds: the year 5138
+
+
+class UbiQuery(NamedTuple):
+    """A search and the ids that it returned, best first."""
+
+    line: int
+    query_id: str
+    user_query: str
+    hits: tuple[str, ...]
+    client: str
+    at: float  # seconds since 1970; nan where unknown
+    attributes: dict[str, Any]
+
+
+class UbiEvent(NamedTuple):
+    """Something that somebody did with a hit."""
+
+    line: int
+    query_id: str  # empty: the event says none
+    action: str
+    item: str  # empty: the event names none
+    ordinal: int | None
+    session: str
+    at: float
+    id: str  # of the event itself, where it has one
+
+
+def read_queries(path: Path) -> Iterator[UbiQuery | None]:
+    """Every query of a file; None for a document without a `query_id`, which nothing can be joined with."""
+    for line, index, source in documents_in(path):
+        if "ubi_events" in index or (not index and "action_name" in source):
+            continue  # a file may hold both
+        query_id = _text(source, "query_id")
+        if not query_id:
+            yield None
+            continue
+        client = _text(source, "client_id") or _text(source, "user_id")
+        given = _value(source, "query_attributes")
+        attributes = given if isinstance(given, dict) else {}
+        hits = tuple(dict.fromkeys(_hits(source)))
+        yield UbiQuery(line, query_id, _text(source, "user_query"), hits, client, _moment(source), attributes)
+
+
+def read_events(path: Path) -> Iterator[UbiEvent]:
+    """Every event of a file."""
+    for line, index, source in documents_in(path):
+        if "ubi_queries" in index or (not index and "query_response_hit_ids" in source):
+            continue
+        action = _text(source, "action_name")
+        if not action:
+            raise InvalidInput(f"{path.name}, line {line}: an event has an action_name, such as click")
+        item = next((text for name in OBJECT if (text := _text(source, name))), "")
+        ordinal = next((found for name in ORDINAL if (found := _value(source, name)) is not None), None)
+        session = _text(source, "session_id") or _text(source, "client_id") or _text(source, "user_id")
+        own = _text(source, "event_id") or _text(source, "event_attributes.event_id")
+        yield UbiEvent(line, _text(source, "query_id"), action, item, _whole(ordinal), session, _moment(source), own)
+
+
+def _hits(source: dict[str, Any]) -> list[str]:
+    given: Any = next((found for name in HITS if (found := _value(source, name)) is not None), [])
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            given = [part.strip() for part in given.split(",")]
+    listed = given if isinstance(given, list) else [given]
+    return [str(hit) for hit in listed if hit is not None and str(hit)]
+
+
+def _value(source: dict[str, Any], name: str) -> Any:
+    """A value by its path, inside or flattened: {"a": {"b": 1}} and {"a.b": 1} say the same."""
+    if name in source:
+        return source[name]
+    found: Any = source
+    for part in name.split("."):
+        if not isinstance(found, dict) or part not in found:
+            return None
+        found = found[part]
+    return found
+
+
+def _text(source: dict[str, Any], name: str) -> str:
+    value = _value(source, name)
+    return "" if value is None or isinstance(value, dict | list) else str(value)
+
+
+def _whole(value: Any) -> int | None:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _moment(source: dict[str, Any]) -> float:
+    value = _value(source, "timestamp")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) / (1000.0 if abs(value) > MILLISECONDS else 1.0)
+    try:
+        return moment_of(value)
+    except InvalidInput:
+        return math.nan

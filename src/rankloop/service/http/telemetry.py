@@ -1,0 +1,146 @@
+"""OpenTelemetry: a span and its seconds for every call, where the OTEL_ variables ask for them (extra `otel`)."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib.metadata import entry_points
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rankloop import __version__
+from rankloop.core.errors import InvalidInput
+from rankloop.service.http.middleware import call_of, name_in
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+PROTOCOL = "otlp_proto_http"
+MAX_READ = 4096  # bytes of an answer that are looked through for its verdict
+
+
+class Verdict(msgspec.Struct):
+    """What an answer to feedback, or a problem document, says became of the call."""
+
+    verdict: str = ""
+    type: str = ""
+
+
+class Telemetry(NamedTuple):
+    """Where spans and measurements of calls go."""
+
+    tracers: "TracerProvider"
+    meters: "MeterProvider"
+    close: Callable[[], None] = lambda: None
+
+
+def telemetry_from(environment: Mapping[str, str]) -> Telemetry | None:
+    """What the standard variables ask for; None where they ask for nothing."""
+    traces, metrics = (_exporter_name(environment, signal) for signal in ("TRACES", "METRICS"))
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or not (traces or metrics):
+        return None
+    try:
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"the OTEL_ variables ask for telemetry, which needs {error.name}: pip install '.[otel]', or unset them"
+        ) from None
+    named = {} if "OTEL_SERVICE_NAME" in environment else {"service.name": "rankloop"}
+    about = Resource.create(named | {"service.version": __version__})
+    tracers = TracerProvider(resource=about)
+    if traces:
+        tracers.add_span_processor(BatchSpanProcessor(_exporter("traces", traces)))
+    readers = [PeriodicExportingMetricReader(_exporter("metrics", metrics))] if metrics else []
+    meters = MeterProvider(metric_readers=readers, resource=about)
+
+    def close() -> None:
+        tracers.shutdown()
+        meters.shutdown()
+
+    return Telemetry(tracers, meters, close)
+
+
+def _exporter_name(environment: Mapping[str, str], signal: str) -> str:
+    """The exporter of traces or metrics: named by its variable, or OTLP where there is an address for it."""
+    addressed = ENDPOINT in environment or f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT" in environment
+    named = environment.get(f"OTEL_{signal}_EXPORTER") or ("otlp" if addressed else "none")
+    return "" if named == "none" else named
+
+
+def _exporter(signal: str, name: str) -> Any:
+    """What is installed under a name, by the entry points that OpenTelemetry gives its exporters."""
+    group = f"opentelemetry_{signal}_exporter"
+    found = entry_points(group=group, name=PROTOCOL if name == "otlp" else name)
+    if not found:
+        known = sorted(entry.name for entry in entry_points(group=group))
+        raise InvalidInput(f"OTEL_{signal.upper()}_EXPORTER={name}: there is none installed; there is {known}")
+    return next(iter(found)).load()()
+
+
+class TelemetryMiddleware:
+    """ASGI: a span around every call with its ranker and verdict, a child of the caller's where it names one."""
+
+    def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
+        from opentelemetry.propagate import extract
+        from opentelemetry.trace import SpanKind
+
+        self.app = app
+        self._extract, self._kind = extract, SpanKind.SERVER
+        self._tracer = telemetry.tracers.get_tracer("rankloop", __version__)
+        meter = telemetry.meters.get_meter("rankloop", __version__)
+        self._seconds = meter.create_histogram("http.server.request.duration", "s", "Seconds per HTTP call")
+        self._refused = meter.create_counter("rankloop.refused_calls", "1", "HTTP calls that were refused")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        method, _, route = call_of(scope["method"], scope["path"]).partition(" ")
+        about: dict[str, Any] = {"http.request.method": method, "http.route": route} if route else {}
+        caller = self._extract({name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]})
+        begun, answer = perf_counter(), _Answer(send)
+        with self._tracer.start_as_current_span(f"{method} {route}".strip(), caller, self._kind, about) as span:
+            ranker = name_in(scope["path"])
+            if ranker is not None:
+                span.set_attribute("rankloop.ranker", ranker)
+            try:
+                await self.app(scope, receive, answer.send)
+            finally:
+                span.set_attribute("http.response.status_code", answer.status)
+                span.set_attribute("rankloop.verdict", answer.verdict)
+                span.set_attribute("rankloop.request_id", scope.get("request_id", ""))
+                about |= {"http.response.status_code": answer.status}
+                self._seconds.record(perf_counter() - begun, about)
+                if answer.status >= 400:
+                    self._refused.add(1, {"reason": answer.verdict})
+
+
+class _Answer:
+    """What is sent: its status, and the verdict in its first piece."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 500
+        self.verdict = ""
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        elif not self.verdict:
+            self.verdict = self._verdict_in(message.get("body", b""))
+        await self._send(message)
+
+    def _verdict_in(self, body: bytes) -> str:
+        if body[:1] == b"{" and len(body) <= MAX_READ:
+            with suppress(msgspec.MsgspecError):
+                found = msgspec.json.decode(body, type=Verdict)
+                if said := found.verdict or found.type.rpartition(":")[2]:
+                    return said
+        return "done" if self.status < 400 else "failed"

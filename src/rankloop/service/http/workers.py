@@ -1,0 +1,122 @@
+"""Several processes behind one port: started, watched, and replaced one after the other without a failed call."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from socket import socket as Socket
+from types import FrameType
+
+from rankloop.service.http.server import address_of, bound_socket
+from rankloop.service.log.recovery import check_kinds
+from rankloop.service.log.stores.open import open_store
+from rankloop.service.settings import Settings
+
+PAUSE = 0.2  # seconds between two checks of the workers
+PATIENCE = 60  # seconds for a worker to start, and for one to finish
+WAITING = 1024  # calls that may wait while a worker starts
+
+
+class Worker:
+    """A process that serves a socket, which stays open here: who connects while there is no process waits."""
+
+    def __init__(self, command: list[str], listening: Socket) -> None:
+        self._started, told = os.pipe()
+        number = listening.fileno()
+        command = [*command, "--socket", str(number), "--started", str(told)]
+        self.process = subprocess.Popen(command, pass_fds=[number, told])
+        os.close(told)
+
+    def starts(self, patience: float = PATIENCE) -> bool:
+        """Wait until it answers calls; false where it ended before, or takes too long."""
+        ready, _, _ = select.select([self._started], [], [], patience)
+        return bool(ready) and bool(os.read(self._started, 1))
+
+    def tell_to_stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+
+    def finish(self, patience: float) -> None:
+        """Wait until it has stopped, and end it where that takes too long."""
+        try:
+            self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._started)
+
+
+def serve_with_workers(settings: Settings, announce: Callable[[str], None], arguments: list[str]) -> None:
+    """Run `settings.workers` processes until told to stop; `arguments` is the command line of one of them.
+
+    SIGHUP replaces them one after the other, by processes of the program as it is on the disk then.
+    """
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(each) for each in listening_sockets(settings)]
+        with closing(open_store(settings)) as store:  # what is wrong is better said once than by every worker
+            check_kinds(store)
+        signals: list[int] = []
+
+        def note(sig: int, frame: FrameType | None) -> None:
+            signals.append(sig)
+
+        for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(sig, note)
+        announce(address_of(settings, sockets[0]))
+        command = [sys.executable, "-m", "rankloop.cli", *arguments]
+        workers = [Worker(command, each) for each in sockets]
+        while not _is_over(signals):
+            time.sleep(PAUSE)
+            for position, worker in enumerate(workers):
+                if worker.process.poll() is not None:
+                    worker.finish(0)
+                    workers[position] = Worker(command, sockets[position])
+            if signal.SIGHUP in signals:
+                signals.remove(signal.SIGHUP)
+                _replace_all(workers, sockets, command, signals, PATIENCE + settings.drain)
+        for worker in workers:
+            worker.tell_to_stop()
+        for worker in workers:
+            worker.finish(PATIENCE + settings.drain)
+
+
+def listening_sockets(settings: Settings) -> list[Socket]:
+    """One for each worker, so that the system deals connections evenly; where it cannot, all share one."""
+    first = bound_socket(settings)  # refused where anybody else listens
+    if sys.platform == "linux":
+        settings = replace(settings, port=first.getsockname()[1])
+        first.close()
+        sockets = [bound_socket(settings, shared=True) for _ in range(settings.workers)]
+    else:
+        sockets = [first, *(first.dup() for _ in range(settings.workers - 1))]
+    for each in sockets:
+        each.listen(WAITING)
+        each.set_inheritable(True)
+    return sockets
+
+
+def _is_over(signals: list[int]) -> bool:
+    return signal.SIGTERM in signals or signal.SIGINT in signals
+
+
+def _replace_all(
+    workers: list[Worker], sockets: list[Socket], command: list[str], signals: list[int], patience: float
+) -> None:
+    """Each makes room for its successor once that answers; the first that does not start ends it, and none is lost."""
+    for position, before in enumerate(workers):
+        if _is_over(signals):
+            return
+        after = Worker(command, sockets[position])
+        if not after.starts():
+            after.tell_to_stop()
+            after.finish(patience)
+            print("rankloop: the new worker did not start; the others go on as they are", file=sys.stderr, flush=True)
+            return
+        workers[position] = after
+        before.tell_to_stop()
+        before.finish(patience)

@@ -1,0 +1,60 @@
+"""Pieces of a log: in their order, a window at a time, whoever computes them and whoever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rankloop.core.errors import InvalidInput
+from rankloop.engine import Here, LocalProcesses, Threads
+from rankloop.engine.pieces import SIZE, WINDOW, Piece, over_pieces
+
+
+def summed(piece: Piece) -> tuple[int, int]:
+    """The shared value is a file that the first to come writes before it dies."""
+    if piece.shared and piece.first == 4:
+        try:
+            Path(piece.shared).touch(exist_ok=False)
+        except FileExistsError:
+            pass
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+    if 13 in piece.entries:
+        raise InvalidInput("thirteen is not allowed")
+    return piece.first, sum(piece.entries)
+
+
+@pytest.mark.parametrize("engine", [Here(), Threads(workers=2)], ids=str)
+def test_every_entry_is_in_one_piece(engine) -> None:
+    watched: list[int] = []
+    found = list(over_pieces(engine, range(11), summed, size=4, watch=watched.append))
+    assert found == [(0, 6), (4, 22), (8, 27)]
+    assert watched[-1] == 11
+    assert list(over_pieces(engine, [], summed)) == []
+    with pytest.raises(InvalidInput, match="thirteen"):
+        list(over_pieces(engine, range(20), summed))
+
+
+def test_a_worker_that_dies_changes_nothing(tmp_path: Path) -> None:
+    mark = tmp_path / "died"
+    found = list(over_pieces(LocalProcesses(workers=2), range(11), summed, str(mark), size=4))
+    assert mark.exists()
+    assert found == list(over_pieces(Here(), range(11), summed, size=4))
+
+
+def test_a_long_log_is_read_a_window_at_a_time() -> None:
+    read = 0
+
+    def entries() -> Iterator[int]:
+        nonlocal read
+        while read < 3 * WINDOW * SIZE:
+            read += 1
+            yield 0
+
+    pieces = over_pieces(Threads(workers=1), entries(), summed)
+    next(pieces)
+    assert read == WINDOW * SIZE

@@ -1,0 +1,133 @@
+"""Answers in worlds where the truth is known, and none where a log has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.list_logs import PEOPLE, World
+
+from rankloop import Problem, Query, Session, build
+from rankloop.core.errors import InvalidInput
+from rankloop.evaluation.off_policy.lists.answer import ListOptions, evaluate_pages
+from rankloop.evaluation.off_policy.lists.pages import ShownPage
+from rankloop.evaluation.off_policy.lists.report import list_verdicts
+
+QUICK = ListOptions(resamples=40)
+MARGIN = 0.03  # clicks per page: the truth itself is simulated
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return World(PEOPLE["position-based"], seed=5, pages=1000)
+
+
+def fixed(world: World, weights: Any) -> Session:
+    return world.session({"kind": "fixed_weights", "weights": tuple(np.asarray(weights).tolist())})
+
+
+def test_a_list_log_answers_for_a_ranker_without_chance(world: World) -> None:
+    """Fifty candidates, ten shown, and an order that was never shown: a clear win, found with its size."""
+    session = fixed(world, world.state.weights)
+    found, truth = evaluate_pages(session, world.pages, options=QUICK), world.truth(session, 1000)
+    interval = found.ranker["clicks"]
+    assert found.method == "examination_dr"
+    assert found.cannot_tell == ()
+    assert interval.lower - MARGIN < truth < interval.upper + MARGIN
+    assert found.gain["clicks"].lower > 0
+    assert found.doubts.known_by == "swaps"
+    assert np.array(found.doubts.examined) == pytest.approx(1 / np.arange(1, 11), abs=0.07)
+    assert list_verdicts("new ranker", found)[0].startswith("The new ranker earns")
+
+
+def test_it_answers_for_one_that_explores_and_for_a_bad_one(world: World) -> None:
+    end, first = (world.session(world.learner, state) for state in (world.state, None))
+    for session in (end, first):
+        found, truth = evaluate_pages(session, world.pages, options=QUICK), world.truth(session, 1000)
+        assert found.ranker["clicks"].lower - MARGIN < truth < found.ranker["clicks"].upper + MARGIN
+        assert found.cannot_tell == ()
+    assert found.gain["clicks"].upper < 0  # as it began
+    assert found.doubts.beyond > 0.4
+    assert "is worse than what was shown" in list_verdicts("first", found)[0]
+
+
+def test_people_who_leave_after_a_click_are_known_by_it() -> None:
+    """Here the position-based model promises a gain, and there is none; the log itself says so."""
+    world = World(PEOPLE["dependent"], seed=0, pages=1000)
+    session = world.session(world.learner)
+    found, truth = evaluate_pages(session, world.pages, options=QUICK), world.truth(session, 1000)
+    assert found.method == "cascade_dr"
+    assert "leave after a click" in found.why
+    assert found.ranker["clicks"].lower - 3 * MARGIN < truth < found.ranker["clicks"].upper + 3 * MARGIN
+    wrong = evaluate_pages(session, world.pages, "examination_dr", QUICK)
+    assert any("people leave after a click" in warning for warning in wrong.warnings)
+    assert abs(wrong.ranker["clicks"].value - truth) > 2 * abs(found.ranker["clicks"].value - truth)
+
+
+def pages_of(clicks: Any, seed: int = 0) -> list[ShownPage]:
+    rng = np.random.default_rng(seed)
+    return [ShownPage(Query.of(rng.normal(size=(6, 2))), rng.permutation(6), np.array(row)) for row in clicks]
+
+
+def ranker(*weights: float) -> Session:
+    return Session(build({"kind": "fixed_weights", "weights": weights}, "learner"), Problem(n_features=len(weights)))
+
+
+def test_it_cannot_tell_of_items_that_are_like_none_that_was_shown() -> None:
+    """The candidates that the ranker prefers lie where nothing was ever shown."""
+    rng, pages = np.random.default_rng(0), []
+    for _ in range(400):
+        rows = np.concatenate([rng.normal(size=(3, 2)), rng.normal(size=(3, 2)) + 20.0])
+        clicked = (rng.random(3) < [0.5, 0.3, 0.2]).astype(float)
+        pages.append(ShownPage(Query.of(rows), np.concatenate([rng.permutation(3), [3, 4, 5]]), clicked))
+    found = evaluate_pages(ranker(1.0, 1.0), pages, options=QUICK)
+    assert found.doubts.novel > 0.9
+    assert "like none that was shown" in list_verdicts("far ranker", found)[0]
+    assert evaluate_pages(ranker(-1.0, 0.0), pages, options=QUICK).cannot_tell == ()
+
+
+def test_it_cannot_tell_of_unknown_items_without_features() -> None:
+    """Ten items with nothing but their ids, of which the last seven were never shown."""
+    rng, pages = np.random.default_rng(0), []
+    rows = Query.of(np.zeros((10, 0)))
+    learner = build({"kind": "top_rank"}, "learner")
+    session = Session(learner, Problem(n_features=0, n_items=10, shown=3))
+    for _ in range(300):
+        order = np.concatenate([rng.permutation(3), np.arange(3, 10)])
+        clicked = (rng.random(3) < [0.5, 0.3, 0.2]).astype(float)
+        pages.append(ShownPage(rows, order, clicked, pairs=list(range(10))))
+    found = evaluate_pages(session, pages, options=QUICK)
+    assert found.doubts.novel > 0.1
+    assert found.cannot_tell
+
+
+def test_it_cannot_tell_without_clicks_or_without_any_below() -> None:
+    nothing = np.zeros((50, 3))
+    with pytest.raises(InvalidInput, match="nothing was clicked"):
+        evaluate_pages(ranker(1.0, 0.0), pages_of(nothing), options=QUICK)
+    few = nothing.copy()
+    few[:5, 1] = 1.0
+    assert "5 clicks" in evaluate_pages(ranker(1.0, 0.0), pages_of(few), options=QUICK).cannot_tell[0]
+    first = nothing.copy()
+    first[:40, 0] = 1.0
+    found = evaluate_pages(ranker(1.0, 0.0), pages_of(first), options=QUICK)
+    assert "below the first position it has 0 clicks" in found.cannot_tell[0]
+    told = evaluate_pages(ranker(1.0, 0.0), pages_of(first), options=QUICK._replace(told=np.array([1.0, 0.5, 0.2])))
+    assert not any("below the first" in reason for reason in told.cannot_tell)
+    assert told.doubts.known_by == "told"
+
+
+def test_sessions_are_resampled_as_a_whole() -> None:
+    """The same page twenty times over is one page to a bootstrap by session."""
+    rng = np.random.default_rng(3)
+    clicks = (rng.random((40, 3)) < 0.4).astype(float)
+    pages = pages_of(clicks)
+    again = [page._replace(session=number) for number, page in enumerate(pages) for _ in range(20)]
+    options = QUICK._replace(told=np.array([1.0, 0.6, 0.3]))
+    one, many = (evaluate_pages(ranker(1.0, 0.0), given, options=options) for given in (pages, again))
+    apart = evaluate_pages(ranker(1.0, 0.0), [page._replace(session=None) for page in again], options=options)
+    wide, narrow = (found.log["clicks"].upper - found.log["clicks"].lower for found in (many, apart))
+    assert wide == pytest.approx(one.log["clicks"].upper - one.log["clicks"].lower)
+    assert narrow < 0.5 * wide
+    assert many.n_sessions == 40

@@ -1,0 +1,87 @@
+"""Whoever watches costs those who ask little: reports are made once for all, in steps."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from rankloop.core.errors import NotFound
+from rankloop.service.http.routes import monitoring
+from rankloop.service.http.routes.monitoring import EventStream
+
+NAMES = [f"ranker-{number:02d}" for number in range(20)]
+
+
+def watched(seconds: float, made: Counter[str], gone: str = "") -> tuple[Any, Any]:
+    """An application with rankers whose reports take so long, and what makes them."""
+
+    def report(service: Any, name: str) -> dict[str, Any]:
+        if name == gone:
+            raise NotFound(name)
+        made[name] += 1
+        time.sleep(seconds)
+        return {"name": name}
+
+    service = SimpleNamespace(ready=True, rankers=dict.fromkeys(NAMES), comparisons={})
+    return SimpleNamespace(state=SimpleNamespace(service=service, stopping=False)), report
+
+
+async def first_of(stream: EventStream, name: str | None = None) -> dict[str, Any]:
+    async for event in stream.events(name):
+        assert event.startswith(b"data: ")
+        assert event.endswith(b"\n\n")
+        return dict(msgspec.json.decode(event.removeprefix(b"data: ")))
+    raise AssertionError("there was none")
+
+
+def test_a_report_is_made_once_for_all_who_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: Counter[str] = Counter()
+    app, report = watched(0.0, made, gone=NAMES[3])
+    monkeypatch.setattr(monitoring, "ranker_report", report)
+
+    async def watch() -> list[dict[str, Any]]:
+        stream = EventStream(app)
+        return await asyncio.gather(*(first_of(stream, NAMES[0] if number == 7 else None) for number in range(50)))
+
+    events = asyncio.run(watch())
+    assert set(made.values()) == {1}
+    assert [each["name"] for each in events[0]["rankers"]] == [name for name in NAMES if name != NAMES[3]]
+    assert events[7]["rankers"] == [{"name": NAMES[0]}]
+    assert events[0]["experiments"] == []
+    assert abs(events[0]["at"] - time.time()) < 60
+
+
+def test_calls_are_answered_between_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: Counter[str] = Counter()
+    app, report = watched(0.005, made)
+    monkeypatch.setattr(monitoring, "ranker_report", report)
+
+    async def watch() -> int:
+        watching = asyncio.create_task(first_of(EventStream(app)))
+        turns = 0
+        while not watching.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    assert asyncio.run(watch()) >= len(NAMES) // 2
+
+
+def test_a_later_event_has_a_later_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: Counter[str] = Counter()
+    app, report = watched(0.0, made)
+    monkeypatch.setattr(monitoring, "ranker_report", report)
+    monkeypatch.setattr(monitoring, "EVENTS_EVERY", 0.05)
+
+    async def watch() -> None:
+        async for _ in EventStream(app).events(None):
+            app.state.stopping = made[NAMES[0]] >= 3
+
+    asyncio.run(asyncio.wait_for(watch(), 10))
+    assert set(made.values()) == {3}

@@ -1,0 +1,203 @@
+"""The calls of page views go past FastAPI; nobody who calls can tell."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import get_ident
+from typing import Any
+
+import httpx
+import msgspec
+import numpy as np
+import pytest
+from tests.service.cases import SHOP, Location, items, running
+
+from rankloop.service import service
+from rankloop.service.http.app import make_app
+from rankloop.service.http.routes import ranking
+from rankloop.service.settings import Settings, keys_from
+
+JSON = {"Content-Type": "application/json"}
+ASK = httpx.Response(200, json={"items": items()}).content
+ADMIN = {"X-API-Key": "admin-key-1"}
+KEYS = "rank:ranking-key,admin:admin-key-1"
+REQUESTS: list[tuple[str, str, bytes, dict[str, str]]] = [
+    ("POST", "/rankers/shop/rank", ASK, JSON),
+    ("POST", "/rankers/shop/rank", ASK, {}),
+    ("POST", "/rankers/nobody/rank", ASK, JSON),
+    ("POST", "/rankers/sh%20op/rank", ASK, JSON),
+    ("POST", "/rankers//rank", ASK, JSON),
+    ("POST", "/rankers/shop/rank/", ASK, JSON),
+    ("POST", "/rankers/shop/rank%0A", ASK, JSON),
+    ("POST", "/experiments/nobody/rank", ASK, JSON),
+    ("POST", "/experiments/nobody/feedback", b'{"impression": "x"}', JSON),
+    ("POST", "/experiments/nobody/rank:batch", ASK, JSON),
+    ("POST", "/rankers/shop/feedback", b'{"impression": "x", "clicks": []}', JSON),
+    ("POST", "/rankers/shop/feedback", b'{"impression": 1}', JSON),
+    ("POST", "/rankers/shop/rank", b'{"items": [{"id": "a", "colour": 1}]}', JSON),
+    ("POST", "/rankers/shop/rank", b'{"items": [', JSON),
+    ("POST", "/rankers/shop/rank", b"[" * 100_000, JSON),
+    ("POST", "/rankers/shop/rank", b'{"query_id": "\xff"}', JSON),
+    ("POST", "/rankers/shop/rank", b"", JSON),
+    ("POST", "/rankers/shop/rank", ASK, {"Content-Type": "text/plain"}),
+    ("POST", "/rankers/shop/rank", b" " * 2_000_001, JSON),
+    ("POST", "/rankers/shop/rank:batch", b'{"requests": [{"items": []}]}', JSON),
+    ("POST", "/rankers/shop/feedback:batch", b'{"feedback": [{"impression": "x", "clicks": []}]}', JSON),
+    ("GET", "/rankers/shop/rank", b"", {}),
+    ("HEAD", "/rankers/shop/rank", b"", {}),
+    ("POST", "/rankers/shop/rank", ASK, JSON | {"Authorization": "Bearer wrong-key"}),
+    ("POST", "/rankers/shop/rank", ASK, JSON | {"Authorization": "Bearer ranking-key"}),
+]
+
+
+NAMED = {"Idempotency-Key": "one", "X-Request-Id": "one"}
+
+
+async def answers(folder: Path, keys: str, past_fastapi: bool) -> list[tuple[int, dict[str, str], bytes]]:
+    app = make_app(Settings(data=folder, keys=keys_from(keys)))
+    gate: Any = app.gate
+    if not past_fastapi:
+        gate.app = app.answer
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=ADMIN) as client,
+    ):
+        (await client.put("/rankers/shop", json=SHOP)).raise_for_status()
+        found = []
+        for method, path, content, headers in REQUESTS:
+            answer = await client.request(method, path, content=content, headers=NAMED | headers)
+            found.append((answer.status_code, dict(answer.headers), answer.content))
+        counted = [line for line in (await client.get("/metrics")).text.splitlines() if "_calls_total" in line]
+        return [*found, (0, {}, "\n".join(counted).encode())]
+
+
+@pytest.mark.parametrize("keys", ["", KEYS])
+def test_a_call_past_fastapi_is_answered_like_one_through_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
+    slow = asyncio.run(answers(tmp_path / "slow", keys, past_fastapi=False))
+    if keys:
+        monkeypatch.setattr(ranking, "MAX_AT_ONCE", 0)  # every body is read in steps
+    quick = asyncio.run(answers(tmp_path / "quick", keys, past_fastapi=True))
+    for request, one, other in zip([*REQUESTS, "metrics"], quick, slow, strict=True):
+        assert one == other, request
+    assert {status for status, *_ in quick} >= {200, 400, 404, 405, 413, 415, 422}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with running(Location(tmp_path_factory.mktemp("ranking"))) as client:
+        client.put("/rankers/shop", json=SHOP).raise_for_status()
+        yield client
+
+
+def packed(client: httpx.Client, name: str, body: dict[str, Any]) -> httpx.Response:
+    content = msgspec.msgpack.encode(body)
+    return client.post(f"/rankers/{name}/rank", content=content, headers={"Content-Type": "application/msgpack"})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bytes_mean_the_same_as_their_numbers(client: httpx.Client, dtype: str) -> None:
+    rows = np.random.default_rng(5).normal(size=(40, 3)).astype(dtype)
+    ids = [f"i{i}" for i in range(40)]
+    listed = [{"id": id, "features": row} for id, row in zip(ids, rows.astype(float).tolist())]
+    names = [f"{dtype}-{form}" for form in ("json", "bytes", "lists")]
+    for name in names:
+        client.put(f"/rankers/{name}", json=SHOP).raise_for_status()
+    shown = [
+        client.post(f"/rankers/{names[0]}/rank", json={"items": listed, "query_id": "q"}),
+        packed(client, names[1], {"ids": ids, "features": rows.tobytes(), "dtype": dtype, "query_id": "q"}),
+        packed(client, names[2], {"items": listed, "query_id": "q"}),
+    ]
+    rankings = [answer.raise_for_status().json()["ranking"] for answer in shown]
+    assert rankings[0] == rankings[1] == rankings[2]
+    events = []
+    for name in names:
+        whole = [json.loads(line) for line in client.get(f"/log/{name}.jsonl").text.splitlines()]
+        ranked = [event for event in whole if event["kind"] == "ranked"]
+        events.append([{key: event[key] for key in event.keys() - {"impression", "seq", "at"}} for event in ranked])
+    assert events[0] == events[1] == events[2]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "said"),
+    [
+        ({"features": b"x" * 47}, "features", "2 ids with 3 features as float64, and no items, are 48 bytes; got 47"),
+        ({"features": b"x" * 48, "dtype": "float32"}, "features", "are 24 bytes; got 48 bytes"),
+        ({"features": b"x" * 48, "items": [{"id": "c"}]}, "features", "got 48 bytes and 1 items"),
+        ({"features": b"x" * 48, "dtype": "int8"}, "dtype", "Invalid enum value"),
+        (
+            {"features": np.full((2, 3), np.nan).tobytes()},
+            "items",
+            "item 'a': price (feature 0) must be a finite number",
+        ),
+        ({"colour": 1}, "body", "Object contains unknown field `colour`; there is"),
+        ({"features": b""}, "ids", "need a catalogue"),
+    ],
+)
+def test_bytes_that_do_not_fit_are_refused(client: httpx.Client, wrong: dict[str, Any], field: str, said: str) -> None:
+    answer = packed(client, "shop", {"ids": ["a", "b"]} | wrong)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
+    assert said in answer.json()["detail"]
+
+
+def test_bytes_are_not_for_values_by_name_and_not_for_other_calls(client: httpx.Client) -> None:
+    schema = {"learner": "click_regression", "problem": {"schema": {"features": {"price": "number"}}}}
+    client.put("/rankers/named", json=schema).raise_for_status()
+    assert "give values by name" in packed(client, "named", {"ids": ["a"], "features": b"x" * 8}).json()["detail"]
+    by_name = [{"id": "a", "features": {"price": 1.5}}, {"id": "b", "features": {}}]
+    assert packed(client, "named", {"items": by_name}).status_code == 200
+    headers = {"Content-Type": "application/msgpack"}
+    assert client.post("/rankers/shop/feedback", content=b"\x80", headers=headers).status_code == 415
+    broken = client.post("/rankers/shop/rank", content=b"\xc1", headers=headers)
+    assert (broken.status_code, "not MessagePack" in broken.json()["detail"]) == (422, True)
+
+
+@pytest.mark.parametrize("value", ["null", '"cheap"', "1e999", "true", "[1]"])
+@pytest.mark.parametrize(
+    ("form", "field"),
+    [('{"price": %s, "age": 1}', "items[3].features.price"), ("[%s, 1, 1]", "items[3].features[0]")],
+)
+def test_a_wrong_number_is_named(client: httpx.Client, value: str, form: str, field: str) -> None:
+    listed = [f'{{"id": "i{i}", "features": {form % 1}}}' for i in range(3)] + [
+        f'{{"id": "x", "features": {form % value}}}'
+    ]
+    answer = client.post("/rankers/shop/rank", content=f'{{"items": [{", ".join(listed)}]}}', headers=JSON)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
+    assert "price" in answer.json()["detail"]
+
+
+def test_a_large_body_is_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[int] = set()
+
+    def noting(function: Any) -> Any:
+        def noted(*arguments: Any) -> Any:
+            threads.add(get_ident())
+            return function(*arguments)
+
+        return noted
+
+    async def noting_loop(*arguments: Any) -> bytes:
+        nonlocal on_loop
+        on_loop = get_ident()
+        return await read(*arguments)
+
+    on_loop, read = 0, ranking.content
+    monkeypatch.setattr(ranking, "content", noting_loop)
+    monkeypatch.setattr(ranking, "_item", noting(ranking._item))
+    monkeypatch.setattr(ranking, "_rank_body", noting(ranking._rank_body))
+    monkeypatch.setattr(service, "query_request", noting(service.query_request))
+    row = [0.25] * 1000
+    with running(Location(tmp_path)) as client:
+        client.put("/rankers/wide", json=SHOP | {"problem": {"n_features": 1000}}).raise_for_status()
+        for n, off_loop in ((2, False), (300, True)):
+            threads.clear()
+            body = {"items": [{"id": i, "features": row} for i in range(n)]}
+            assert len(client.post("/rankers/wide/rank", json=body).raise_for_status().json()["ranking"]) == n
+            assert (on_loop in threads) != off_loop

@@ -1,0 +1,146 @@
+"""A stop and a rolling restart fail no call, and the workers of a port get their share of the connections."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Thread
+
+import httpx
+import pytest
+from tests.service.cases import Location, items, running, until
+from tests.service.processes import serving
+
+from rankloop.core.errors import Conflict
+from rankloop.service.http.workers import listening_sockets
+from rankloop.service.settings import Settings, limits_from
+
+ASK = {"items": items()}
+
+
+class Callers:
+    """Threads that rank and click over connections that stay open, and note what goes wrong; nothing is repeated."""
+
+    def __init__(self, port: int, n: int = 4) -> None:
+        self.base = f"http://127.0.0.1:{port}/rankers/shop"
+        self.answered = 0
+        self.failed: list[str] = []
+        self.stopping = Event()
+        self.threads = [Thread(target=self.call) for _ in range(n)]
+        for thread in self.threads:
+            thread.start()
+
+    def call(self) -> None:
+        with httpx.Client(base_url=self.base, timeout=30) as client:
+            while not self.stopping.is_set():
+                try:
+                    shown = client.post("/rank", json=ASK).raise_for_status().json()
+                    body = {"impression": shown["impression"], "clicks": shown["ranking"][:1], "final": True}
+                    client.post("/feedback", json=body).raise_for_status()
+                    self.answered += 2
+                except httpx.HTTPError as error:
+                    self.failed.append(repr(error))
+
+    def leave(self) -> None:
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def children(pid: int) -> set[int]:
+    return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+def answer_of(connection: socket.socket) -> bytes:
+    """The next answer of /healthz, up to its last byte."""
+    received = b""
+    while not received.endswith(b'{"status":"ok"}'):
+        received += connection.recv(4096)
+    return received
+
+
+@pytest.mark.slow
+def test_a_rolling_restart_fails_no_call(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    process, port = serving(Location(tmp_path, postgres()), "--workers", "2")
+    try:
+        callers = Callers(port)
+        until(lambda: callers.answered > 50)
+        before = children(process.pid)
+        assert len(before) == 2
+        process.send_signal(signal.SIGHUP)
+        until(lambda: len(children(process.pid)) == 2 and not before & children(process.pid), patience=120)
+        answered = callers.answered
+        until(lambda: callers.answered > answered + 50)
+        callers.leave()
+        assert callers.failed == []
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def test_told_to_stop_it_is_not_ready_but_answers(tmp_path: Path) -> None:
+    with running(Location(tmp_path), drain=30.0) as client:
+        assert "connection" not in client.get("/readyz").headers
+        client.server.stop()  # type: ignore[attr-defined]
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.json()["detail"]) == (503, "this process is about to stop")
+        for _ in range(2):
+            asked = client.get("/rankers")
+            assert (asked.status_code, asked.headers["connection"]) == (200, "close")
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 10  # the second call ends it
+
+
+def test_a_connection_that_is_in_use_gets_an_answer_that_says_that_it_is_the_last(tmp_path: Path) -> None:
+    whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with running(Location(tmp_path)) as client:
+        server, port = client.server, client.base_url.port or 80  # type: ignore[attr-defined]
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as visitor:
+            visitor.sendall(whole)
+            assert b"connection: close" not in answer_of(visitor)
+            server.stop()
+            until(lambda: server.should_exit and not server.servers[0].is_serving())
+            visitor.sendall(whole)
+            last = answer_of(visitor)
+            assert last.startswith(b"HTTP/1.1 200")
+            assert b"connection: close" in last
+            assert visitor.recv(4096) == b""
+
+
+def test_every_worker_gets_connections() -> None:
+    sockets = listening_sockets(Settings(port=0, workers=3, store="postgresql://nowhere"))
+    port = sockets[0].getsockname()[1]
+    with pytest.raises(Conflict, match="in use"):
+        listening_sockets(Settings(port=port, workers=2, store="postgresql://nowhere"))
+    opened = [socket.create_connection(("127.0.0.1", port)) for _ in range(90)]
+    counts = []
+    for each in sockets:
+        each.setblocking(False)
+        count = 0
+        try:
+            while True:
+                each.accept()[0].close()
+                count += 1
+        except BlockingIOError:
+            counts.append(count)
+    for each in [*opened, *sockets]:
+        each.close()
+    assert sum(counts) == 90
+    assert min(counts) >= 10  # of 30; fewer would come by chance once in a million times
+
+
+def test_the_rate_limit_is_that_of_all_workers_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from rankloop.cli.commands.serve import serve
+    from rankloop.service.http import workers
+
+    begun: list[list[str]] = []
+    monkeypatch.setattr(workers, "serve_with_workers", lambda settings, announce, each: begun.append(each))
+    monkeypatch.setenv("RANKLOOP_STORE", "postgresql://nowhere")
+    monkeypatch.setenv("RANKLOOP_KEYS", "")
+    for given, share in (([], 10_000 / 4), (["rate=100", "items=7"], 25.0)):
+        serve(data=tmp_path, workers=4, limits=given)
+        limits = [begun[-1][i + 1] for i, part in enumerate(begun[-1]) if part == "--limit"]
+        assert limits_from(limits)["rate"] == share

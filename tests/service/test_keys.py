@@ -1,0 +1,186 @@
+"""Keys: hashed, several per role, limited to rankers, read again while the service runs; every refusal is counted."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.service.cases import SHOP, Location, items, running, until
+from tests.service.processes import serving
+
+from rankloop.core.errors import InvalidInput
+from rankloop.service import keys as keys_module
+from rankloop.service.keys import Grant, Keyring, grants_in, hash_of, line_of, new_key, read_line
+from rankloop.service.settings import Settings, keys_from
+
+
+def test_a_line_holds_the_hash_and_not_the_key() -> None:
+    key = new_key()
+    line = line_of("rank", key, ["shop-*", "blog"], 12.5)
+    assert key not in line
+    assert line == f"rank:sha256-{hashlib.sha256(key.encode()).hexdigest()}:shop-*|blog:12.5"
+    hashed, grant = read_line(line)
+    assert (hashed, grant) == (hash_of(key), Grant("rank", hashed[7:15], ("shop-*", "blog"), 12.5))
+    assert [grant.reaches(name) for name in ("shop-1", "blog", "blog-1", "", "shop")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_keys_of_0_1_go_on_and_may_hold_anything() -> None:
+    keyring = Keyring(keys_from("rank:ranking-key, admin:with:colons:in-it,admin:ranking-key"))
+    assert keyring.grant_of("ranking-key").role == "admin"  # type: ignore[union-attr]
+    assert keyring.grant_of("with:colons:in-it").rankers == ()  # type: ignore[union-attr]
+    assert keyring.grant_of("") is None
+    assert keyring.grant_of(hash_of("ranking-key")) is None  # whoever has read the hash cannot call
+    assert not Keyring().is_needed
+
+
+HASH = hash_of("some-key-or-other")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cook:long-enough",
+        "rank:short",
+        f"rank:{HASH}:a b",
+        f"rank:{HASH}:a:fast",
+        f"rank:{HASH}:a:-1",
+        f"rank:{HASH}:a:1:2",
+    ],
+)
+def test_what_is_no_key_is_refused(line: str) -> None:
+    with pytest.raises(InvalidInput):
+        read_line(line)
+
+
+def test_a_file_has_hashes_and_says_where_it_is_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    good = line_of("rank", "a-key-of-some-length")
+    file.write_text(f"# who\n\n{good}   # the shop\n")
+    assert list(grants_in(file)) == [hash_of("a-key-of-some-length")]
+    for wrong in ("rank:a-plain-key", good, "cook:" + good[5:]):
+        file.write_text(f"{good}\n{wrong}\n")
+        with pytest.raises(InvalidInput, match="line 2"):
+            Settings(keys_file=file)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        Settings(keys_file=tmp_path / "nowhere")
+
+
+def test_a_file_is_read_again_when_it_changes_and_never_opens_the_door(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys_module, "CHECK_EVERY", -1.0)
+    file = tmp_path / "keys"
+    file.write_text(line_of("rank", "first-key"))
+    keyring = Keyring((), file)
+    assert keyring.grant_of("first-key") is not None
+    file.write_text(line_of("admin", "second-key"))
+    assert keyring.grant_of("first-key") is None
+    assert keyring.grant_of("second-key") is not None
+    file.write_text("nonsense")
+    assert keyring.grant_of("second-key") is not None  # what cannot be read changes nothing
+    file.unlink()
+    assert keyring.grant_of("second-key") is not None
+    file.write_text("# all gone\n")
+    assert keyring.grant_of("second-key") is None
+    assert keyring.is_needed
+
+
+def test_a_key_is_for_the_rankers_of_its_pattern(tmp_path: Path) -> None:
+    rank, admin, all_of_it = new_key(), new_key(), new_key()
+    file = tmp_path / "keys"
+    file.write_text("\n".join([line_of("rank", rank, ["shop-*"]), line_of("admin", admin, ["shop-*"])]))
+    given = (("admin", hash_of(all_of_it)),)
+    with running(Location(tmp_path), keys=given, keys_file=file) as client:
+
+        def status(key: str, method: str, path: str, body: object = None) -> int:
+            return client.request(method, path, json=body, headers={"Authorization": f"Bearer {key}"}).status_code
+
+        for name in ("shop-1", "blog"):
+            assert status(all_of_it, "PUT", f"/rankers/{name}", SHOP) == 201
+        ranking = {"items": items()}
+        assert status(rank, "POST", "/rankers/shop-1/rank", ranking) == 200
+        assert status(rank, "POST", "/rankers/blog/rank", ranking) == 403
+        assert status(admin, "GET", "/rankers/shop-1") == 200
+        assert status(admin, "PUT", "/rankers/shop-2", SHOP) == 201
+        assert status(admin, "GET", "/log/shop-1.jsonl") == 200
+        one = {"a": {"ranker": "shop-1"}, "b": {"ranker": "blog"}}
+        beyond = [
+            ("GET", "/rankers", None),
+            ("GET", "/metrics", None),
+            ("GET", "/log/blog.jsonl", None),
+            ("GET", "/log/blog?format=ubi", None),
+            ("PUT", "/rankers/blog-2", SHOP),
+            ("POST", "/rankers/shop-1/clone", {"name": "blog-2"}),
+            ("PUT", "/experiments/shop-or-blog", one),
+            ("PUT", "/rankers/shop-3", SHOP | {"problem": {"schema": {"features": {"a": "number"}}, "catalogue": "b"}}),
+        ]
+        assert [status(admin, *call) for call in beyond] == [403] * len(beyond)
+        assert status(rank, "GET", "/rankers/shop-1") == 403
+        assert status("made-up", "GET", "/rankers/shop-1") == 401
+        assert client.get("/rankers").status_code == 401
+        metrics = client.get("/metrics", headers={"Authorization": f"Bearer {all_of_it}"}).text
+        for reason, count in (("ranker", 9), ("role", 1), ("unknown-key", 1), ("no-key", 1)):
+            assert f'rankloop_refused_calls_total{{reason="{reason}",worker="0"}} {count}.0' in metrics
+
+
+def test_a_key_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
+    slow, quick = new_key(), new_key()
+    lines = [line_of("rank", slow, rate=0.001), line_of("rank", quick)]
+    keys = tuple((role, key) for role, _, key in (line.partition(":") for line in lines))
+    with running(Location(tmp_path), keys=keys) as client:
+
+        def statuses(key: str) -> list[int]:
+            headers = {"Authorization": f"Bearer {key}"}
+            return [client.get("/healthz", headers=headers).status_code for _ in range(3)]
+
+        assert statuses(slow) == [200, 429, 429]
+        assert statuses(quick) == [200, 200, 200]
+
+
+@pytest.mark.parametrize("given", ["checkout-17:3", "x" * 128])
+def test_a_request_has_the_id_of_its_caller(tmp_path: Path, given: str) -> None:
+    with running(Location(tmp_path)) as client:
+        for path, expected in (("/healthz", 200), ("/nowhere", 404)):
+            answer = client.get(path, headers={"X-Request-Id": given})
+            assert (answer.status_code, answer.headers["x-request-id"]) == (expected, given)
+        made = {
+            client.get("/healthz", headers={"X-Request-Id": bad}).headers["x-request-id"]
+            for bad in ("", "a b", "x" * 129)
+        }
+        assert len(made) == 3
+        assert all(len(name) == 16 for name in made)
+
+
+def test_keys_change_while_it_runs_and_the_log_names_key_and_request(tmp_path: Path) -> None:
+    """A real process: SIGHUP reads the file at once, and does not end it."""
+    file = tmp_path / "keys"
+    first, second = new_key(), new_key()
+    file.write_text(line_of("admin", first))
+    process, port = serving(Location(tmp_path), "--keys", str(file))
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+
+            def status(key: str) -> int:
+                headers = {"Authorization": f"Bearer {key}", "X-Request-Id": "mine"}
+                return client.get("/rankers/nobody", headers=headers).status_code
+
+            assert (status(first), status(second)) == (404, 401)
+            file.write_text(line_of("admin", second))
+            os.kill(process.pid, signal.SIGHUP)
+            until(lambda: (status(first), status(second)) == (401, 404))
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+    (log,) = tmp_path.glob("stderr-*")
+    assert f'"request": "mine", "key": "{hash_of(second)[7:15]}"' in log.read_text()
+    assert second not in log.read_text()

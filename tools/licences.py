@@ -1,0 +1,63 @@
+"""The licences of what rankloop and its extras install, as a page: python tools/licences.py > docs/licences.md
+
+Read from the metadata of what is installed here, so it is to be run where all extras are.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.metadata import PackageNotFoundError, metadata, requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
+FOR_OTHERS = {"test", "bench", "docs"}  # what only who works on rankloop installs
+LONGEST = 60  # characters; some packages put the whole text there
+
+
+def licence_of(name: str) -> str:
+    """What the package says of itself: by expression, by classifier, in its own words."""
+    said = metadata(name)
+    classifiers = [part.split(" :: ")[-1] for part in said.get_all("Classifier") or () if part.startswith("License ::")]
+    words = (said.get("License") or "").strip().splitlines()
+    return said.get("License-Expression") or ", ".join(classifiers) or (words[0][:LONGEST] if words else "not said")
+
+
+def needed(texts: list[str], found: dict[str, set[str]], by: str) -> None:
+    """Add packages, and all that they need here, under the name of who brings them."""
+    for text in texts:
+        requirement = Requirement(text)
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        try:
+            inner = requires(name) or []
+        except PackageNotFoundError:
+            continue
+        if by in found.setdefault(name, set()):
+            continue
+        found[name].add(by)
+        wanted = [
+            part for part in inner if any(f"extra == '{e}'" in part.replace('"', "'") for e in requirement.extras)
+        ]
+        needed([part for part in inner if "extra ==" not in part] + [part.split(";")[0] for part in wanted], found, by)
+
+
+def main() -> None:
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+    found: dict[str, set[str]] = {}
+    needed(project["dependencies"], found, "always")
+    for extra, texts in project["optional-dependencies"].items():
+        if extra not in FOR_OTHERS:
+            needed(texts, found, f"[{extra}]")
+    print("# Licences\n\nrankloop is under the MIT licence. It installs, and never copies, these packages:\n")
+    print("| package | licence, in its own words | comes with |\n|---|---|---|")
+    for name, by in sorted(found.items()):
+        brought = "always" if "always" in by else ", ".join(f"`{extra}`" for extra in sorted(by))
+        print(f"| {name} | {licence_of(name).replace('|', '/')} | {brought} |")
+
+
+if __name__ == "__main__":
+    main()
