@@ -8,6 +8,7 @@ import pytest
 from tools.request_walk import Walk, walks
 
 MAX_FILES = 14
+HTTP = "service/http/middleware.py"
 
 
 @pytest.fixture(scope="module")
@@ -15,13 +16,13 @@ def walked() -> dict[str, Walk]:
     return {walk.call: walk for walk in asyncio.run(walks())}
 
 
-@pytest.mark.parametrize("call", ["rank", "feedback"])
+@pytest.mark.parametrize("call", ["rank", "feedback", "lesson"])
 def test_a_request_enters_few_files(walked: dict[str, Walk], call: str) -> None:
     assert len(walked[call].files) <= MAX_FILES, walked[call].files
 
 
 def test_the_walks_are_those_of_the_design_page(walked: dict[str, Walk]) -> None:
     """They begin and end where the pictures say."""
-    for call, last in (("rank", "service/log/projection.py"), ("feedback", "core/learner.py")):
-        assert walked[call].files[0] == "service/http/middleware.py"
-        assert walked[call].files[-1] == last
+    assert walked["rank"].files[0] == walked["feedback"].files[0] == HTTP
+    assert walked["rank"].files[-1] == "service/log/stores/sqlite.py"
+    assert walked["lesson"].files[-1] == "core/learner.py"

@@ -1,6 +1,6 @@
-"""Which files of the package a rank request and its feedback enter, in the order in which they are first entered.
+"""Which files of the package a ranking, its feedback and its lesson enter, in the order in which it enters them.
 
-`python tools/request_walk.py` prints both walks of an HTTP service on SQLite; a test holds their number.
+`python tools/request_walk.py` prints the walks of an HTTP service on SQLite; a test holds their number.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 import sys
 import tempfile
 import threading
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -34,25 +35,37 @@ class Walk(NamedTuple):
 
 
 class Recorder:
-    """Notes the file of every function of the package that is called, in whichever thread, while it is switched on."""
+    """Notes the file of every function of the package that is called while it is switched on; the learner's apart."""
 
     def __init__(self) -> None:
         self.entered: list[str] = []
+        self.learning: list[str] = []  # on the threads of the learner
         self.on = False
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         if self.on and event == "call":
             path = frame.f_code.co_filename
             if path.startswith(str(PACKAGE)) and not path.startswith(JOBS):
-                self.entered.append(Path(path).relative_to(PACKAGE).as_posix())
+                is_learner = threading.current_thread().name.startswith("learn")
+                entered = self.learning if is_learner else self.entered
+                entered.append(Path(path).relative_to(PACKAGE).as_posix())
 
     def walk(self, call: str) -> Walk:
-        changes = sum(one != other for one, other in zip(self.entered, self.entered[1:]))
-        return Walk(call, list(dict.fromkeys(self.entered)), changes)
+        entered, self.entered = self.entered, []
+        return _walk(call, entered)
+
+    def lesson(self) -> Walk:
+        learning, self.learning = self.learning, []
+        return _walk("lesson", learning)
+
+
+def _walk(call: str, entered: list[str]) -> Walk:
+    changes = sum(one != other for one, other in pairwise(entered))
+    return Walk(call, list(dict.fromkeys(entered)), changes)
 
 
 async def walks(learner: str = "fair_pairs") -> list[Walk]:
-    """The walks of a ranking and of the click that comes back for it."""
+    """The walks of a ranking, of the click that comes back for it, and of what the learner makes of both."""
     recorder = Recorder()
     threading.setprofile(recorder)  # before the service starts its threads
     sys.setprofile(recorder)
@@ -70,18 +83,16 @@ async def walks(learner: str = "fair_pairs") -> list[Walk]:
                     answer = (await client.post("/rankers/shop/rank", json={"items": ITEMS})).json()
                     recorder.on = False
                     found.append(recorder.walk("rank"))
-                    recorder.entered = []
                     recorder.on = counted
                     click = {"impression": answer["impression"], "clicks": answer["ranking"][2:3], "final": True}
                     response = await client.post("/rankers/shop/feedback", json=click)
                     response.raise_for_status()
                     recorder.on = False
-                    found.append(recorder.walk("feedback"))
-                    recorder.entered = []
+                    found += [recorder.walk("feedback"), recorder.lesson()]
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
-    return found[2:]
+    return found[3:]
 
 
 def main() -> None:

@@ -167,6 +167,12 @@ def experiment_request(name: str, a: Mapping[str, Any], b: Mapping[str, Any], mo
     return Request("PUT", path_of(name, True), {"a": dict(a), "b": dict(b), **more})
 
 
+def alias_request(name: str, ranker: str | None) -> Request:
+    if ranker is None:
+        return Request("DELETE", f"/aliases/{name}")
+    return Request("PUT", f"/aliases/{name}", {"ranker": ranker})
+
+
 def erase_request(user: str, relearn: bool) -> Request:
     return Request("DELETE", f"/users/{quote(user, safe='')}", query={"relearn": "true"} if relearn else None)
 
@@ -354,6 +360,18 @@ class Client:
         """Spec, state number, counts and health."""
         return dict(self.send(Request("GET", path_of(name, False))))
 
+    def delete(self, name: str, *, experiment: bool = False) -> None:
+        """Delete a ranker, or an experiment, with all that there is of it; its name may be used again."""
+        self.send(Request("DELETE", path_of(name, experiment)))
+
+    def set_window(self, name: str, window: float) -> dict[str, Any]:
+        """Another window of feedback, in seconds, also for what is open."""
+        return dict(self.send(Request("PATCH", path_of(name, False), {"window": window})))
+
+    def set_alias(self, name: str, ranker: str | None) -> None:
+        """Let a name lead to a ranker; None takes the alias away."""
+        self.send(alias_request(name, ranker))
+
     def erase_user(self, user: str, *, relearn: bool = False) -> dict[str, Any]:
         """Erase a person's events everywhere; what they taught stays as weights, or with `relearn` goes too."""
         return dict(self.send(erase_request(user, relearn)))
@@ -481,6 +499,18 @@ class AsyncClient:
     async def ranker(self, name: str) -> dict[str, Any]:
         """Spec, state number, counts and health."""
         return dict(await self.send(Request("GET", path_of(name, False))))
+
+    async def delete(self, name: str, *, experiment: bool = False) -> None:
+        """Delete a ranker, or an experiment, with all that there is of it; its name may be used again."""
+        await self.send(Request("DELETE", path_of(name, experiment)))
+
+    async def set_window(self, name: str, window: float) -> dict[str, Any]:
+        """Another window of feedback, in seconds, also for what is open."""
+        return dict(await self.send(Request("PATCH", path_of(name, False), {"window": window})))
+
+    async def set_alias(self, name: str, ranker: str | None) -> None:
+        """Let a name lead to a ranker; None takes the alias away."""
+        await self.send(alias_request(name, ranker))
 
     async def erase_user(self, user: str, *, relearn: bool = False) -> dict[str, Any]:
         """Erase a person's events everywhere; what they taught stays as weights, or with `relearn` goes too."""

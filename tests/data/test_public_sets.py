@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rankloop.cli.parts import address_of
 from tests.data.small_sets import (
     HUGE,
     istella_lines,
@@ -24,10 +25,12 @@ from tests.data.small_sets import (
 
 from rankloop import build
 from rankloop.batch.folds import read_folds
+from rankloop.batch.stored_folds import stored_folds
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data import read_letor, stream_letor
 from rankloop.data.public_sets import published_folds, unpacked
+from rankloop.engine import Here
 
 
 @pytest.fixture(autouse=True)
@@ -110,6 +113,20 @@ def test_the_full_online_run_is_one_command(
     spec = Path(__file__).parents[2] / "examples" / "mslr_web10k.toml"
     answer = json.loads(done(capsys, "run", spec, "--quick", "--engine", "here", "--out", tmp_path / "out", "--json"))
     assert {one["arm"] for one in answer["results"]} >= {"all graded", "first 5 graded", "clicks"}
+
+
+def test_sets_that_stay_on_disk_have_the_same_folds(tmp_path: Path) -> None:
+    write_mslr(tmp_path / "mslr"), write_yahoo(tmp_path / "ltrc"), write_istella(tmp_path / "istella")
+    for name in ("mslr", "ltrc", "ltrc/set2", "istella"):
+        stored = stored_folds(str(tmp_path / name), 5, Here())
+        read = read_folds(tmp_path / name)
+        assert [fold.name for fold in stored] == [fold.name for fold in read]
+        for mine, other in zip(stored, read):
+            assert [part.n_queries for part in mine[1:]] == [part.n_queries for part in other[1:]]
+            assert mine.train.n_features == other.train.n_features
+    assert address_of(str(tmp_path / "ltrc" / "set2"), Here(), stream=False) is None
+    archive = zipped(tmp_path / "mslr", tmp_path / "mslr.zip")
+    assert address_of(str(archive), Here(), stream=True) == str(unpacked(archive))
 
 
 def test_passes_meet_every_query_once_each(tmp_path: Path) -> None:

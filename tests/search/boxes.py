@@ -10,6 +10,7 @@ from rankloop.service.log.archive import whole
 from rankloop.service.log.events import Record
 from rankloop.service.log.replay import ReplayResult, replayed
 from rankloop.service.log.stores.open import log_at
+from rankloop.service.ranker import trainer
 
 NOTES = {
     "boats.md": "# Boats\n\nSail a boat, moor a boat, paint a boat.",
@@ -43,7 +44,7 @@ def prefer(box: SearchBox, id: str, text: str = "boat", times: int = 3, **search
 
 def digest(box: SearchBox) -> str:
     """Of what the box serves from now."""
-    return str(box._inside.service.rankers["search"].trainer.digest())
+    return str(trainer.digest(box._inside.service.rankers["search"].serving.state))
 
 
 def records(data: Path) -> list[Record]:

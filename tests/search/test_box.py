@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Thread
@@ -24,6 +23,7 @@ from tests.search.boxes import (
     rows_in,
     write_notes,
 )
+from tests.service.cases import until
 
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.search import SearchBox
@@ -316,9 +316,12 @@ def test_a_click_below_what_was_shown_is_refused(box: SearchBox) -> None:
 
 def test_an_impression_runs_out(box: SearchBox) -> None:
     shown = box.search("boat")
-    inside = box._inside.service.rankers["search"].projection.open[shown.impression]
-    assert inside.deadline == pytest.approx(time.monotonic() + DAY, abs=60)
-    inside.deadline = time.monotonic() - 1
+    service = box._inside.service
+    course = service.learner.courses["ranker/search"]
+    assert course.window == DAY
+    course.window = 0.0
+    box._inside.call(service.catch_up("search"))
+    until(lambda: service.rankers["search"].projection.counters.closed == 1)
     with pytest.raises(Late):
         box.learn(shown, clicks=["knots.md"])
     assert box.predict("boat").state == 0
@@ -362,7 +365,8 @@ def test_what_was_acknowledged_outlives_the_process(tmp_path: Path) -> None:
     done = run(
         f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r}, engine='sqlite')\n"
         "for _ in range(3): box.learn(box.search('boat'), clicks=['knots.md'])\n"
-        "print(box._inside.service.rankers['search'].trainer.digest(), flush=True)\n"
+        "from rankloop.service.ranker.trainer import digest\n"
+        "print(digest(box._inside.service.rankers['search'].serving.state), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert done.returncode == -signal.SIGKILL

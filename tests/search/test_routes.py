@@ -12,6 +12,7 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 from tests.search.boxes import ENGINE_ORDER, content_of, records, replay, write_notes
+from tests.service.generated_requests import send_generated
 from tests.service.page.server import page_server
 
 from rankloop.search.folder_source import FolderSource
@@ -465,3 +466,9 @@ def test_searches_are_answered_while_documents_come_and_go(tmp_path: Path, kind:
         assert crowd.failed == []
         assert crowd.clicked
         assert replay(data(client)).differing == ()
+
+
+def test_generated_requests_never_break_it(tmp_path: Path) -> None:
+    with searching(tmp_path) as client:
+        assert send_generated(client, lambda path: path.startswith("/search"), 3) >= 25
+        assert client.get("/search/status").status_code == 200

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import httpx
 
 from rankloop.service.http.server import make_server
-from rankloop.service.log.events import Record
+from rankloop.service.log.events import Entry, Record
 from rankloop.service.log.stores.open import log_at
+from rankloop.service.log.writer import Batch
 from rankloop.service.settings import Settings
 
 NAMES = ["price", "rating", "age"]
@@ -51,6 +52,13 @@ def running(location: Location, follower: bool = False, **settings: Any) -> Iter
     finally:
         server.stop()
         thread.join()
+
+
+def append(store: Any, *entries: Entry) -> list[int]:
+    """Write to a store, and the numbers under which it was written."""
+    batch = Batch(entries)
+    store.append(batch)
+    return [result.seq for result in batch.results]  # type: ignore[union-attr]
 
 
 def until(condition: Callable[[], Any], patience: float = 15.0) -> None:

@@ -57,7 +57,7 @@ def test_the_model_behind_the_base_score_is_in_the_log(location: Location) -> No
             assert feed(client, shown["impression"], clicks=[shown["ranking"][1]], final=True).status_code == 200
         rows = pq.read_table(io.BytesIO(client.get("/log/shop.parquet").content)).to_pylist()
         lines = [json.loads(line) for line in client.get("/log/shop.jsonl").text.splitlines()]
-        state, learned = report(client)["state"], digest(inside(client).rankers["shop"].trainer.session.state)
+        state, learned = report(client)["state"], digest(inside(client).rankers["shop"].serving.state)
     assert [row["base_model"] for row in rows] == ["trees-1", "trees-2", "trees-2"]
     assert [line["base_model"] for line in lines if line["kind"] == "ranked"] == ["trees-1", "trees-2", "trees-2"]
     (replay,) = replayed(iter(location.records()))
@@ -122,9 +122,10 @@ def test_evaluation_traffic_teaches_nobody(client: httpx.Client) -> None:
     assert sum(after["comparison"][key] for key in ("wins", "ties", "losses")) == 5
 
 
-def _gone_back(runtime: Any) -> bool:
+def _gone_back(service: Any) -> bool:
     """Whether the state is that of the newest snapshot at which the base did not lead."""
-    return digest(runtime.serving.state) == digest(runtime.state_at(runtime.projection.good))
+    runtime, course = service.ranker("shop"), service.learner.courses["ranker/shop"]
+    return digest(runtime.serving.state) == digest(course.state_at(runtime.projection.good))
 
 
 def test_a_guard_goes_back_when_the_comparison_is_lost(location: Location) -> None:
@@ -134,7 +135,8 @@ def test_a_guard_goes_back_when_the_comparison_is_lost(location: Location) -> No
         runtime = inside(client).ranker("shop")
         for _ in range(400):
             shown = rank(client, items=RATED)
-            comparing = runtime.projection.open[shown["impression"]].ranked.mixed is not None
+            (logged,) = inside(client).store.of_impression("ranker/shop", shown["impression"])
+            comparing = logged.event.mixed is not None
             # those who teach it mislead it, those who judge it like what the base puts first
             clicked = "i3" if comparing else "i0"
             feed(client, shown["impression"], clicks=[clicked], final=True)
@@ -142,7 +144,7 @@ def test_a_guard_goes_back_when_the_comparison_is_lost(location: Location) -> No
                 break
         assert runtime.projection.frozen
         assert "lost" in report(client)["reason"]
-        until(lambda: _gone_back(runtime))
+        until(lambda: _gone_back(inside(client)))
         learned = report(client)["counts"]["learned"]
         learn(client, 3)
         assert report(client)["counts"]["learned"] == learned
@@ -201,6 +203,7 @@ def test_a_rollback_restores_the_state_but_not_the_generator(location: Location)
         assert answer == {"rolled_back_to": 5, "state": 10}
         assert digest(runtime.serving.state) == then
         rank(client)
+        report(client)
         assert runtime.projection.generators[0] not in (drawn, later)
         learn(client, 3)
         client.post("/rankers/shop/rollback", json={"state": 0})

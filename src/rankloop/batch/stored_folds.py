@@ -1,7 +1,9 @@
 """Folds of data sets that stay on the disks: by the hash of the query, or as they were published."""
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput, NotFound
@@ -9,10 +11,11 @@ from rankloop.data.parts.catalogue import END, Catalogue, StoredDataset, joined,
 from rankloop.data.parts.columns import Options
 from rankloop.data.parts.rows import graded_rows, letor_rows
 from rankloop.data.parts.source import Source, entries_in, read_text, sources_in
-from rankloop.data.public_sets import ENDINGS
+from rankloop.data.public_sets import ENDINGS, SET, VALIDATION
 from rankloop.engine import Cluster, SummingEngine
 
 Progress = Callable[[int, int], None]
+SET_PATH = re.compile(r"(.+)/(set\d+)")
 
 
 class StoredFold(NamedTuple):
@@ -79,9 +82,13 @@ def listed(address: str, engine: SummingEngine) -> Listing:
 
 
 def listing_of(address: str) -> Listing:
-    """What lies in the folder or under the address: `folds.json` and its parts, `Fold1` …, or just parts."""
-    files, folders = entries_in(address)
+    """What lies in the folder or under the address: `folds.json` and its parts, a published set, or just parts."""
+    one_set = SET_PATH.fullmatch(address.rstrip("/"))
+    files, folders = entries_in(one_set[1] if one_set and not _is_there(address) else address)
     published = [name for name in folders if name.startswith("Fold")]
+    sets = [one_set[2]] if one_set else sorted({found[1] for name in files if (found := SET.match(name))})
+    if not files and len(folders) == 1 and not published:
+        return listing_of(f"{address.rstrip('/')}/{folders[0]}")
     if "folds.json" in files:
         folds = {
             name: Roles(*(_found(files, address, role) for role in roles)) for name, roles in _table(files).items()
@@ -92,10 +99,23 @@ def listing_of(address: str) -> Listing:
         folds = {
             name: Roles(*(_found(inside[name], f"{address}/{name}", role) for role in roles)) for name in published
         }
+    elif sets:
+        roles = [f"{sets[0]}.train"], [f"{sets[0]}.valid"], [f"{sets[0]}.test"]
+        folds = {sets[0]: Roles(*(_found(files, address, role) for role in roles))}
+    elif (validation := next((name for name in VALIDATION if f"{name}.txt" in files), None)) and "train.txt" in files:
+        roles = ["train"], [validation], ["test"]
+        folds = {PurePosixPath(address).name: Roles(*(_found(files, address, role) for role in roles))}
     else:
         return Listing(tuple(sources_in(address)), {})
     named = dict.fromkeys(source for roles in folds.values() for role in roles for source in role)
     return Listing(tuple(named), folds)
+
+
+def _is_there(address: str) -> bool:
+    try:
+        return bool(entries_in(address))
+    except NotFound:
+        return False
 
 
 def catalogue_of(

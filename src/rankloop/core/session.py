@@ -74,9 +74,11 @@ class Session:
         """What has been learned so far: a value that nobody changes."""
         return self._state
 
-    def rank(self, query: Query) -> Decision[Any]:
-        """The ranking to show, with what `learn` will need."""
+    def rank(self, query: Query, generator: Generator | None = None) -> Decision[Any]:
+        """The ranking to show, with what `learn` will need; the draws are the session's own unless given."""
         self._check_query(query)
+        if generator is not None:
+            return self.learner.rank(self._state, query, generator)
         with self._drawing:
             return self.learner.rank(self._state, query, self._generator)
 

@@ -19,6 +19,7 @@ from typing import IO, NamedTuple
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import cache_folder
 from rankloop.core.registry.specs import nearest
+from rankloop.data.folder import given_path
 
 ENDINGS = (".txt", ".txt.gz", ".txt.bz2", ".txt.xz", ".txt.zst")
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz")
@@ -46,6 +47,24 @@ class PublishedFold(NamedTuple):
 def is_archive(path: Path) -> bool:
     """Whether a file is a zip or a tar, by its name."""
     return path.name.lower().endswith(ARCHIVES)
+
+
+def public_path(name: str) -> Path:
+    """`given_path`, which also knows one set of several in a folder (`ltrc/set2`)."""
+    try:
+        return given_path(name)
+    except NotFound:
+        if not re.fullmatch(r"set\d+", Path(name).name):
+            raise
+    return given_path(str(Path(name).parent)) / Path(name).name
+
+
+def is_published(path: Path) -> bool:
+    """Whether a folder has its queries in parts to train, to choose and to judge on."""
+    try:
+        return bool(published_folds(path))
+    except NotFound:
+        return False
 
 
 def published_folds(path: Path) -> list[PublishedFold]:

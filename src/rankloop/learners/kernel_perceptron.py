@@ -128,7 +128,7 @@ class KernelPerceptron:
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
-        scores = require_finite(self._scores(state, query.features))[items]
+        scores = require_finite(self.scores(state, query.features))[items]
         cutoff, binary = cutoff_and_kind(self.measure)
         if not is_mistake(scores, grades, cutoff, binary):
             return state
@@ -138,11 +138,12 @@ class KernelPerceptron:
         return State(*arrays, state.mistakes + 1, state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
-        return ranking_of(self._scores(state, query.features))
+        return ranking_of(self.scores(state, query.features))
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return point_log_prob(self.predict(state, query), ranking, state.shown)
 
-    def _scores(self, state: State, features: Floats) -> Floats:
+    def scores(self, state: State, features: Floats) -> Floats:
+        """Σ_b c_b · K(x_b, x) of each row."""
         gamma = self.scale / max(features.shape[1], 1)
         return kernel_scores(features, state.rows, state.coefficients, self.kernel == "rbf", gamma, self.degree)

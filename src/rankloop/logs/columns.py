@@ -17,6 +17,9 @@ ITEMS = ("item", "item_id", "doc", "document", "doc_id", "document_id", "product
 MORE_ITEMS = ("article_id", "article", "object_id", "ean", "gtin", "isbn", "offer_id", "url", "id")
 # Names by which a role is known where it has no better one; columns with these names beside another stay features.
 ALSO_POSITIONS = ("pos", "rank", "ordinal")
+PURCHASES = ("purchased", "purchase", "bought", "is_purchase", "converted", "conversion", "is_conversion", "ordered")
+REVENUES = ("revenue", "order_value", "gmv", "turnover")
+PRICES = ("price", "unit_price", "sale_price", "item_price")
 CLICK_WEIGHTS = ("click_weight",)  # what a click counts: more where it led to a purchase
 ALSO_CLICKS = ("is_clicked", "was_clicked", "has_click")
 GUESSES = {  # in a log of single choices

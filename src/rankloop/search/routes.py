@@ -182,7 +182,8 @@ class SearchCalls:
             service = self.search.service
             if form == "json":
                 return json(study_report(service.ranker(RANKER).projection.counters.comparison))
-            where = service.store, service.ranker(RANKER).entity, service.settings.data, service.log.last
+            until = await asyncio.to_thread(service.store.last)
+            where = service.store, service.ranker(RANKER).entity, service.settings.data, until
             records = await asyncio.to_thread(whole, *where)
             if form == "jsonl":
                 return StreamingResponse(_on_thread(study_lines(records)), media_type="application/x-ndjson")

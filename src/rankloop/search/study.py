@@ -14,7 +14,8 @@ from rankloop.core.plain import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
 from rankloop.service.log.events import Record
-from rankloop.service.log.projection import TEAM_DRAFT, OpenImpression, closed_impressions
+from rankloop.service.log.impressions import Impression
+from rankloop.service.log.projection import TEAM_DRAFT, closed_impressions
 
 SURE = 0.05  # a p-value below it, whenever it is looked at, ends the study
 COLUMNS = pa.schema(
@@ -79,7 +80,7 @@ def study_parquet(records: Iterator[Record]) -> bytes:
     return sink.getvalue()
 
 
-def _earned(impression: OpenImpression) -> tuple[float, float]:
+def _earned(impression: Impression) -> tuple[float, float]:
     mixed, feedback = from_plain(impression.ranked.mixed, Mixed, "mixed"), impression.feedback
     items = np.array(feedback.items if feedback else [], dtype=np.int64)
     values = np.array(feedback.values if feedback else [], dtype=np.float64)

@@ -37,3 +37,7 @@ class Unavailable(RankloopError):
 
 class Full(Unavailable):
     """The disk of the log is full; nothing of the request was kept."""
+
+
+class Superseded(Unavailable):
+    """Another process learns by now; nothing of what this one wanted to write was kept."""

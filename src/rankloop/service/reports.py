@@ -15,17 +15,17 @@ def ranker_report(service: Service, name: str) -> dict[str, Any]:
     """Spec, state, counts and health of a ranker."""
     runtime = service.ranker(name)
     counters, published = runtime.projection.counters, runtime.published
-    schema = runtime.config.schema
+    schema, window = runtime.config.schema, runtime.projection.window
     return {
         "name": name,
-        "spec": whole(runtime.config.body),
+        "spec": whole(runtime.config.body) | ({"window": window} if window is not None else {}),
         **({"schema": schema.to_plain() | {"version": schema.version}} if schema is not None else {}),
         "state": published.number,
         "frozen": runtime.projection.frozen,
         "reason": runtime.projection.reason,
         "counts": {
             "impressions": counters.impressions,
-            "open": len(runtime.projection.open),
+            "open": runtime.projection.n_open,
             "closed": counters.closed,
             "with_feedback": counters.with_feedback,
             "defaulted": counters.defaulted,
@@ -57,7 +57,7 @@ def comparison_report(service: Service, name: str) -> dict[str, Any]:
         "name": name,
         "spec": whole(runtime.body),
         "impressions": counters.impressions,
-        "open": len(runtime.projection.open),
+        "open": runtime.projection.n_open,
         **_standing(counters),
     }
 

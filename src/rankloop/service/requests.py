@@ -172,6 +172,18 @@ class ForgetBody(Strict):
     before: float | None = None
 
 
+class RankerBody(Strict):
+    """What of a live ranker can be changed: the seconds in which feedback may come."""
+
+    window: float
+
+
+class AliasBody(Strict):
+    """The ranker that a name leads to."""
+
+    ranker: Name
+
+
 class CloneBody(Strict):
     """The name of the new ranker."""
 

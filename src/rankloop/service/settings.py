@@ -40,8 +40,8 @@ class Settings:
     max_items: int = 1_000  # per ranking
     max_batch: int = 200  # requests per batch
     max_rankers: int = 1_000
-    max_open: int = 200_000  # impressions that wait for feedback, per ranker
-    max_open_bytes: int = field(default_factory=half_of_memory)  # that these take, of all rankers, in each process
+    max_open: int = 200_000  # has no meaning any more: impressions wait for feedback in the log, not in memory
+    max_open_bytes: int = field(default_factory=half_of_memory)  # that impressions take on their way to the log
     max_state: int = 64_000_000  # bytes that a learner begins with
     rate: float = 10_000.0  # requests per second and client
     max_connections: int = 10_000  # at once, of each process
@@ -49,6 +49,8 @@ class Settings:
     sharers: int = 1  # workers, this one among them, that share what a key allows
     drain: float = 0.0  # seconds in which calls are still answered after the signal to stop
     keep_days: float | None = None  # older events move to Parquet in the data folder; None: never
+    partitions: int | None = None  # of a new PostgreSQL database; each is learned by one process at a time
+    learn: tuple[int, ...] | None = None  # the partitions that this process may learn; None: all, (): none
 
     def __post_init__(self) -> None:
         if not self.keyring.is_needed and self.host not in LOOPBACK:
@@ -58,14 +60,22 @@ class Settings:
             )
         if self.workers > 1 and not self.store:
             raise InvalidInput("several workers need PostgreSQL: set RANKLOOP_STORE=postgresql://…")
+        if self.learn == () and not self.store:
+            raise InvalidInput("without PostgreSQL nobody else can learn: leave out --no-learn")
         if self.data.exists() and not self.data.is_dir():
             raise InvalidInput(f"{self.data} is a file; --data names a folder")
-        for name in (*map(_field, LIMITS), "workers", "keep_days"):
+        for name in (*map(_field, LIMITS), "workers", "keep_days", "partitions"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise InvalidInput(f"{name} must be above 0, got {value}")
         if not 0 <= self.drain < float("inf"):
             raise InvalidInput(f"drain must be a number of seconds, 0 or more, got {self.drain}")
+
+    def partitions_of(self, n_partitions: int) -> list[int]:
+        """Those of so many that this process may learn."""
+        if self.learn is not None and any(not 0 <= part < n_partitions for part in self.learn):
+            raise InvalidInput(f"there are the partitions 0 to {n_partitions - 1}, not {max(self.learn)}")
+        return list(range(n_partitions)) if self.learn is None else sorted(set(self.learn))
 
     @property
     def max_file(self) -> int:
@@ -100,6 +110,17 @@ def limits_from(texts: Iterable[str]) -> dict[str, float]:
         if name not in LIMITS:
             raise InvalidInput(f"--limit {text}: give name=number with one of the names {', '.join(LIMITS)}")
     return limits
+
+
+def partitions_from(texts: Iterable[str]) -> tuple[int, ...] | None:
+    """The partitions of `--partition`, each a number or a range as in 0-7; None where there is none."""
+    found: set[int] = set()
+    for text in texts:
+        first, dash, last = text.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) < int(first):
+            raise InvalidInput(f"--partition {text}: give a number or a range, as in 3 or 0-7")
+        found.update(range(int(first), int(last or first) + 1))
+    return tuple(sorted(found)) or None
 
 
 def _field(limit: str) -> str:

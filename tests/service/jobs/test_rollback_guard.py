@@ -28,7 +28,7 @@ def test_what_the_guard_says_is_one_event(location: Location) -> None:
             body=msgspec.structs.replace(runtime.config.body, evaluation_share=0.0)
         )
         learn(client, 3)
-        runtime.projection.counters.losses = 16
+        inside(client).learner.courses["ranker/shop"].projection.counters.losses = 16
         learn(client, 1)  # the guard looks whenever an impression closes
         until(lambda: runtime.projection.frozen)
         learned = report(client)["counts"]["learned"]
@@ -44,7 +44,10 @@ def test_what_the_guard_says_is_one_event(location: Location) -> None:
 def test_a_guard_that_was_cut_short_speaks_at_the_next_start(location: Location) -> None:
     with running(location) as client:
         client.put("/rankers/shop", json=GUARDED)
-        inside(client).ranker("shop").projection.counters.losses = 16  # and the process ends before it is noticed
+        report(client)
+        course = inside(client).learner.courses["ranker/shop"]
+        course.projection.counters.losses = 16  # and the process ends before it is noticed
+        course.is_kept = False
     with running(location) as client:
         until(lambda: report(client)["frozen"])
         assert report(client)["reason"] == LOST

@@ -13,6 +13,7 @@ from rankloop.service.log.archive import archived, whole
 from rankloop.service.log.events import FeedbackReceived, Ranked, RolledBack, Snapshotted
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores.open import log_at
+from rankloop.service.ranker.trainer import digest as digest_of
 
 SHOP: dict[str, Any] = {
     "learner": {"kind": "3pr"},
@@ -52,7 +53,7 @@ def replay(location: Location) -> Any:
 
 
 def digest(client: httpx.Client) -> str:
-    return str(inside(client).rankers["shop"].trainer.digest())
+    return str(digest_of(inside(client).rankers["shop"].serving.state))
 
 
 def lessons(location: Location) -> list[tuple[Ranked, FeedbackReceived]]:

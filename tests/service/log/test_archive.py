@@ -132,7 +132,8 @@ def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Pa
         class Jumped:
             """The store, one of whose events carries a time far ahead."""
 
-            snapshot, forget, manifest = store.snapshot, store.forget, store.manifest
+            snapshot, forget, changes = store.snapshot, store.forget, store.changes
+            manifest = store.manifest
 
             def read(self, *where: Any) -> Any:
                 for record in store.read(*where):
@@ -228,7 +229,7 @@ def test_files_of_0_1_are_read_and_listed_from_then_on(location: Location) -> No
         store, data = inside(client).store, location.data
         old = [Record(seq, "ranker/shop", 1.0, Resumed()) for seq in (30, 40)]  # moved by 0.1, which listed nothing
         keep(data, "ranker/shop", old)
-        assert list(whole(store, "ranker/shop", data))[1:] == old
+        assert [record for record in whole(store, "ranker/shop", data) if record.seq <= 40][-2:] == old
         assert store.manifest("ranker/shop") == []
         tidy(store, "ranker/shop", data)
         assert [(file.first, file.last, file.events) for file in store.manifest("ranker/shop")] == [(30, 40, 2)]

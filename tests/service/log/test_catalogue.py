@@ -24,7 +24,7 @@ def test_every_version_is_found_whatever_is_forgotten() -> None:
     rng = random.Random(1)
     records: list[Record] = []
     versions: dict[int, dict[str, Any]] = {0: {}}
-    catalogue = Catalogue(lambda until: iter([record for record in records if record.seq <= until]))
+    catalogue = Catalogue(lambda after: iter([record for record in records if record.seq > after]))
     for seq in range(1, 60, 2):
         changes = {rng.choice("abcde"): rng.choice([None, {"n": seq}]) for _ in range(2)}
         records.append(Record(seq, "catalogue/c", 0.0, CatalogueChanged(changes)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import time
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.service.cases import NAMES, SHOP, Location, items, running
+from tests.service.cases import NAMES, SHOP, Location, append, items, running
 from tests.service.processes import serving
 
 from rankloop import Problem, Session, build
@@ -33,7 +32,8 @@ from rankloop.service.log.events import (
     Snapshotted,
     decode,
 )
-from rankloop.service.log.projection import Projection
+from rankloop.service.log.impressions import Impression, impression_of
+from rankloop.service.log.projection import TEAM_DRAFT, Outcome, Projection
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores.sqlite import SqliteStore
 from rankloop.service.log.writer import entry_of
@@ -41,6 +41,7 @@ from rankloop.service.ranker.comparison import ComparisonRuntime
 from rankloop.service.ranker.config import config_of
 from rankloop.service.ranker.feedback import fingerprint, merged, received_feedback
 from rankloop.service.ranker.runtime import RankerRuntime
+from rankloop.service.ranker.trainer import Trainer
 from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, Id, Item, RankBody, SideBody
 from rankloop.service.service import query_request
 
@@ -86,21 +87,36 @@ class World:
 
     def __init__(self, runtime: RankerRuntime | ComparisonRuntime) -> None:
         self.runtime = runtime
+        method = runtime.body.method if isinstance(runtime, ComparisonRuntime) else TEAM_DRAFT
+        self.projection = Projection(runtime.config, method)
+        self.forgetful = Projection(runtime.config, method, self.find)  # a learner with no memory for what is open
+        self.trainer = Trainer(runtime.config)
+        self.records: list[Record] = []
         self.seq = 0
+
+    def find(self, name: str, seq: int) -> Impression | None:
+        return impression_of(
+            record for record in self.records if record.seq < seq and getattr(record.event, "impression", "") == name
+        )
 
     def log(self, event: Any) -> None:
         self.seq += 1
         written = decode(entry_of(self.runtime.entity, event).body)
         assert written == event
-        outcome = self.runtime.projection.apply(Record(self.seq, self.runtime.entity, 0.0, written))
+        record = Record(self.seq, self.runtime.entity, 0.0, written)
+        self.records.append(record)
+        outcome, other = self.projection.apply(record), self.forgetful.apply(record)
+        self.forgetful.make_room(0)
+        assert self.forgetful.saved() == self.projection.saved()
+        assert _lesson(other) == _lesson(outcome)
         if isinstance(self.runtime, RankerRuntime) and outcome.step is not None:
-            self.runtime.trainer.learn(outcome.step, lambda number: self.runtime.trainer.first)  # type: ignore[union-attr]
-        again = type(self.runtime.projection)(self.runtime.config)
-        again.restore(self.runtime.projection.saved())
+            self.trainer.learn(outcome.step, lambda number: self.trainer.first)
+        again = Projection(self.runtime.config)
+        again.restore(self.projection.saved())
 
     def event_of(self, kind: str, *given: Any) -> Any:
         """What a call would log; a refusal is raised before that."""
-        first = next(iter(self.runtime.projection.open.values()), None)
+        first = next(iter(self.projection.open.values()), None)
         if kind == "rank":
             features = [Item(id, row) for id, row in zip(IDS, FEATURES)]
             items = [] if self.runtime.config.adapter.items else features
@@ -128,6 +144,11 @@ class World:
                 self.log(event)
 
 
+def _lesson(outcome: Outcome) -> Any:
+    """What is learned; a mark names where the oldest open impression began, which only a memory knows."""
+    return outcome.step._replace(mark=None) if outcome.step is not None else None
+
+
 def body_of(table: dict[str, Any]) -> CreateBody:
     return msgspec.convert(table, CreateBody)
 
@@ -147,7 +168,7 @@ def test_no_event_of_a_ranker_breaks_the_fold(kind: str) -> None:
     def check(calls: list[Any]) -> None:
         written: Any = decode(entry_of("ranker/r", event).body)
         store: Any = None  # only asked for snapshots
-        runtime = RankerRuntime("ranker/r", config_of(written.body), b"", store, asyncio.Queue())
+        runtime = RankerRuntime("ranker/r", config_of(written.body), b"", store)
         World(runtime).live_through([("rank", [], []), *calls])
 
     check()
@@ -170,7 +191,7 @@ def test_no_event_of_an_experiment_breaks_the_fold(method: str) -> None:
 def test_grades_too_large_for_the_gain_do_not_keep_a_service_from_starting(tmp_path: Path) -> None:
     location = Location(tmp_path)
     store = SqliteStore(tmp_path / "rankloop.db")
-    store.append([entry_of("ranker/g", Created(body_of(RANKERS["grades"])))], 0)  # of an earlier version
+    append(store, entry_of("ranker/g", Created(body_of(RANKERS["grades"]))))  # of an earlier version
     store.close()
     process, port = serving(location)
     try:

@@ -8,18 +8,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
-from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 import pytest
-from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
+from tests.service.cases import SHOP, Location, append, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Unavailable
-from rankloop.service.log import recovery
-from rankloop.service.log.events import Frozen, Ranked, Record, Resumed
-from rankloop.service.log.projection import Projection
+from rankloop.service.log.events import Frozen, Ranked, Resumed
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores import postgres as postgres_tables
 from rankloop.service.log.stores import queries
@@ -36,7 +33,7 @@ def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Pat
         connection.executescript(f"{MIGRATIONS[0]} PRAGMA user_version = 1;")
     connection.close()
     store = SqliteStore(file)
-    store.append([entry_of("ranker/a", Resumed())], 0)
+    append(store, entry_of("ranker/a", Resumed()))
     assert [record.event for record in store.read()] == [Resumed()]
     store.close()
     with sqlite3.connect(file) as connection:
@@ -54,7 +51,7 @@ def test_a_postgres_database_of_the_version_before_is_brought_up_to_date(postgre
         connection.execute(postgres_tables.MIGRATIONS[0])  # type: ignore[arg-type]
         connection.execute("INSERT INTO rankloop_version VALUES (1)")
     store = PostgresStore(address)
-    store.append([entry_of("ranker/a", Resumed())], 0)
+    append(store, entry_of("ranker/a", Resumed()))
     assert [record.event for record in store.read()] == [Resumed()]
     store.close()
 
@@ -69,7 +66,7 @@ def test_commits_are_durable_though_the_server_says_otherwise(postgres: Callable
         store._passing = lambda point, store=store, asked=asked: asked.append(  # type: ignore[misc]
             store._connections.to("write").execute("SHOW synchronous_commit").fetchone()[0]
         )
-        store.append([entry_of("ranker/a", Resumed())], store.last())
+        append(store, entry_of("ranker/a", Resumed()))
         store.close()
         assert set(asked) == {meant}
 
@@ -87,16 +84,17 @@ def test_a_worker_that_stands_still_within_a_transaction_does_not_stop_the_other
 
     stopped, other = PostgresStore(address, stand_still), PostgresStore(address)
     with ThreadPoolExecutor(1) as thread:
-        writing = thread.submit(stopped.append, [entry_of("ranker/a", Frozen())], 0)
+        writing = thread.submit(append, stopped, entry_of("ranker/a", Frozen()))
         assert begun.wait(10)
         before = time.monotonic()
-        other.append([entry_of("ranker/a", Resumed())], 0)
+        append(other, entry_of("ranker/a", Resumed()))
         assert time.monotonic() - before < 5
         go_on.set()
         with pytest.raises(Unavailable):
             writing.result(10)
     assert [record.event for record in other.read()] == [Resumed()]
-    assert stopped.append([entry_of("ranker/b", Resumed())], 0).own == [2]
+    (number,) = append(stopped, entry_of("ranker/b", Resumed()))
+    assert [record.seq for record in other.read("ranker/b")] == [number]
     stopped.close()
     other.close()
 
@@ -105,10 +103,11 @@ def test_a_lock_is_not_waited_for_forever(postgres: Callable[[], str], monkeypat
     monkeypatch.setattr(postgres_tables, "LOCK_SECONDS", 1)
     store = PostgresStore(postgres())
     with psycopg.connect(store._connections.address) as other:
-        other.execute("SELECT pg_advisory_xact_lock(%s)", [postgres_tables.APPENDING])
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [postgres_tables.lock_key("public", "ranker/a")])
         with pytest.raises(Unavailable, match="lock timeout"):
-            store.append([entry_of("ranker/a", Resumed())], 0)
-    assert store.append([entry_of("ranker/a", Resumed())], 0).own == [1]
+            append(store, entry_of("ranker/a", Resumed()))
+    append(store, entry_of("ranker/a", Resumed()))
+    assert [record.event for record in store.read()] == [Resumed()]
     store.close()
 
 
@@ -166,37 +165,15 @@ def test_a_clock_a_day_ahead_at_a_restart_closes_nothing(location: Location, mon
             assert (counts["learned"], counts["closed"], counts["open"]) == (restart + 1, restart + 1, 2 - restart)
 
 
-def test_what_is_left_of_a_window() -> None:
-    def left(window: float, *times: float) -> list[float]:
-        """Of impressions shown at these times but for the last, which is now."""
-        *shown, now = times
-        records = [Record(seq, "ranker/a", at, Ranked(f"{seq}", [], b"", [])) for seq, at in enumerate(shown, 1)]
-        projection = Projection(None)
-        for record in records:
-            projection.apply(record)
-        store = SimpleNamespace(read=lambda entity, after: iter(records[after:]))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(recovery, "time", SimpleNamespace(time=lambda: now, monotonic=lambda: 0.0))
-            recovery.set_deadlines(projection, store, "ranker/a", window)  # type: ignore[arg-type]
-        return [impression.deadline for impression in projection.open.values()]
-
-    assert left(10, 0, 1, 4) == [6, 7]  # a quick restart: began + window - now
-    assert left(10, 0, 4, 12) == [0, 2]  # no gap is longer than the window: what was over is over
-    assert left(10, 0, 1, 1_000) == [9, 10]  # down, or a clock that was set
-    assert left(10, 0, 1, 1_000, 1_002) == [7, 8, 8]  # the same, and then a restart
-    assert left(10, 0, 1_000, 2_000) == [0, 10]  # twice is once too often
-    assert left(10, 1_000, 0, 3) == [7, 7]  # a clock that was set back
-
-
 def test_a_log_of_large_events_is_read_a_few_at_a_time(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(Settings(data=location.data, store=location.store))
     events = [Ranked(f"{number}", [], bytes(10_000 * (number % 3)), []) for number in range(30)]
-    store.append([entry_of("ranker/a", event) for event in events], 0)
+    first, *_, last = append(store, *(entry_of("ranker/a", event) for event in events))
     read, sizes = store.rows, []  # type: ignore[attr-defined]
 
     def noted(*arguments: Any) -> Any:
         rows = read(*arguments)
-        sizes.append([len(row[-1]) for row in rows])
+        sizes.append([len(row[-1]) for row in rows if len(row) == 4])
         return rows
 
     store.rows = noted  # type: ignore[attr-defined]
@@ -204,8 +181,9 @@ def test_a_log_of_large_events_is_read_a_few_at_a_time(location: Location, monke
         monkeypatch.setattr(queries, "PAGE", page)
         monkeypatch.setattr(queries, "PAGE_BYTES", page_bytes)
         sizes.clear()
-        assert [record.event for record in store.read("ranker/a", 0, 30)] == events
-        assert [record.seq for record in store.read(None, 3, 20)] == list(range(4, 21))
+        assert [record.event for record in store.read("ranker/a", 0, last)] == events
+        middle = store.read(None, first + 2, first + 19)
+        assert [record.seq for record in middle] == list(range(first + 3, first + 20))
         assert all(len(page_sizes) <= page and sum(page_sizes[:-1]) < page_bytes for page_sizes in sizes)
     store.close()
 

@@ -47,7 +47,8 @@ async def _restarted(location: Location) -> dict[str, tuple[int, str]]:
         runtime.entity: (runtime.published.number, digest(runtime.serving.state))
         for runtime in service.rankers.values()
     }
-    for runtime in service.rankers.values():
-        assert runtime.trainer.digest() == found[runtime.entity][1]
+    for entity, course in service.learner.courses.items():
+        if course.trainer is not None:
+            assert course.trainer.digest() == found[entity][1]
     await service.close()
     return found

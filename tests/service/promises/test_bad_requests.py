@@ -39,8 +39,7 @@ def unchanged(client: httpx.Client) -> Any:
 def _state(client: httpx.Client) -> list[Any]:
     runtimes = inside(client).rankers.values()
     return [
-        (digest(runtime.serving.state), runtime.published.number, runtime.trainer.session.learned)
-        for runtime in runtimes
+        (digest(runtime.serving.state), runtime.published.number, runtime.published.learned) for runtime in runtimes
     ]
 
 

@@ -54,7 +54,7 @@ def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(locatio
             assert all(answer == answers[0] for answer in answers)
             clicks = FeedbackBody(answers[0].impression, clicks=answers[0].ranking[2:3], final=True)
             await service.feedback("shop", clicks)
-        assert service.ranker("shop").unlogged == {}
+        await service.catch_up("shop")
         assert service.ranker("shop").projection.counters.impressions == 12
 
     within(location, scenario)

@@ -18,17 +18,17 @@ from tests.service.processes import Told, Visitors, serving
 from tests.service.promises.durability import check_survived
 
 from rankloop.service.errors import Unavailable
-from rankloop.service.jobs import leader_election as sharing
-from rankloop.service.log.recovery import restored_runtime
-from rankloop.service.log.stores.postgres import LEARNING
+from rankloop.service.jobs import learner
+from rankloop.service.log.events import partition_of
+from rankloop.service.log.recovery import restored_course
+from rankloop.service.log.stores.postgres import PARTITIONS
 
-LEADER = """SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
-            WHERE locktype = 'advisory' AND objid = %s AND granted"""
+LEADER = "SELECT holder FROM rankloop_leases WHERE until > clock_timestamp() AND part = %s"
 
 
-def _leader(store: str) -> int | None:
+def _leader(store: str, entity: str = "ranker/shop") -> int | None:
     with psycopg.connect(store) as connection:
-        row = connection.execute(LEADER, [LEARNING]).fetchone()
+        row = connection.execute(LEADER, [partition_of(entity, PARTITIONS)]).fetchone()
         return int(row[0].split()[1]) if row else None
 
 
@@ -81,12 +81,12 @@ def test_a_take_over_that_fails_is_tried_again(
         tries.append(arguments)
         if len(tries) <= 2:
             raise Unavailable("the database went away in the middle of it")
-        return restored_runtime(*arguments)
+        return restored_course(*arguments)
 
-    monkeypatch.setattr(sharing, "restored_runtime", broken)
+    monkeypatch.setattr(learner, "restored_course", broken)
     with running(location, follower=True) as client:
         until(lambda: len(tries) == 3)
-        until(lambda: inside(client).is_leader and not inside(client).rankers["shop"].catching_up)
+        until(lambda: inside(client).is_leader)
         learn(client, 5)
         assert report(client)["counts"]["learned"] == 10
     check_survived(location, [])
@@ -104,9 +104,9 @@ def test_a_stop_in_the_middle_of_a_take_over_writes_no_snapshot(
     def slow(*arguments: Any) -> Any:
         entered.set()
         go_on.wait(30)
-        return restored_runtime(*arguments)
+        return restored_course(*arguments)
 
-    monkeypatch.setattr(sharing, "restored_runtime", slow)
+    monkeypatch.setattr(learner, "restored_course", slow)
     with running(location, follower=True):
         assert entered.wait(30)
         Timer(0.5, go_on.set).start()

@@ -23,11 +23,6 @@ PEOPLE = ("anne", "bob", "anne", "carl", "bob", "anne", "carl", "carl", "bob")
 
 
 @pytest.fixture
-def location(tmp_path: Path) -> Location:
-    return Location(tmp_path)
-
-
-@pytest.fixture
 def client(location: Location) -> Iterator[httpx.Client]:
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()

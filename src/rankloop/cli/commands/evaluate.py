@@ -127,11 +127,11 @@ def evaluate(
     drawn come from learning the log again. A ranker is judged on a table of lists in the columns that it learned from
     too, or on the export of a service; the schema of the log may be another than its own, as long as its fields are
     there. Lists are judged by which positions people examine, which needs no probabilities and answers for rankers
-    without chance: clicks per 1,000 pages, and purchases and money where the log tells them.
-    Lists and exports are judged wherever --engine says, with the same answer to the last digit.
+    without chance: clicks per 1,000 pages, and purchases and money where the log tells them. Lists and exports are
+    judged wherever --engine says, with the same answer to the last digit.
     """
     if log is not None:
-        from rankloop.cli.evaluate_log import LogOptions, evaluate_log
+        from rankloop.cli.logs.evaluate_log import LogOptions, evaluate_log
         from rankloop.evaluation import Options
 
         options = Options(level, bound, limit, max_reward, seed=seed)  # type: ignore[arg-type]

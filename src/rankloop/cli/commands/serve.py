@@ -55,6 +55,12 @@ def serve(
             help="Hashes of keys, as `rankloop key new` prints them; read again when it changes.",
         ),
     ] = None,
+    learns: Annotated[
+        bool,
+        typer.Option(
+            "--learn/--no-learn", help="Learn in this process too, or leave it to `rankloop learn` and other workers."
+        ),
+    ] = True,
     demo: Annotated[bool, typer.Option("--demo", help="Add rankers to play with, and simulated people.")] = False,
     imports: Imports = None,
     sharers: Annotated[int, typer.Option("--sharers", hidden=True)] = 1,
@@ -89,6 +95,7 @@ def serve(
         workers=workers,
         drain=drain,
         keep_days=keep_days,
+        learn=None if learns else (),
         **limits_from(limits or ()),  # type: ignore[arg-type]
     )
     where = "in PostgreSQL" if store else f"in {os.fspath(data)}"
@@ -103,8 +110,9 @@ def serve(
         kept = [] if keep_days is None else ["--keep-days", str(keep_days)]
         kept += [] if keys is None else ["--keys", os.fspath(keys)]
         kept += ["--drain", str(drain), "--sharers", str(workers), *(["--demo"] * demo)]
+        kept += [] if learns else ["--no-learn"]
         of_each = ["serve", "--host", host, "--data", os.fspath(data), *kept]
-        memory = f"open_bytes={settings.max_open_bytes // workers}"  # each worker holds all that is open
+        memory = f"open_bytes={settings.max_open_bytes // workers}"
         rate = f"rate={settings.rate / workers}"  # what is allowed is allowed by all of them together
         of_each += [part for limit in (memory, *(limits or ()), rate) for part in ("--limit", limit)]
         of_each += [part for module in imports or () for part in ("--import", module)]

@@ -13,8 +13,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT, Dataset, normalise_queries
-from rankloop.data.folder import data_path
-from rankloop.data.public_sets import PublishedFold, is_archive, published_folds, refuse_cut
+from rankloop.data.public_sets import PublishedFold, is_archive, public_path, published_folds, refuse_cut
 from rankloop.data.readers.letor.file import stream_letor
 from rankloop.data.readers.letor.rows import Layout, pieces
 from rankloop.data.streams.pool import shuffled
@@ -94,7 +93,7 @@ class LetorPasses:
 
 def files_of(name: str, part: str = "all") -> list[Path]:
     """A file itself; of a published set the files of its first fold, or one of them."""
-    path = data_path(name)
+    path = public_path(name)
     if path.is_file() and not is_archive(path):
         return [path]
     fold: PublishedFold = published_folds(path)[0]

@@ -11,7 +11,7 @@ from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
 from rankloop.data import read_letor, stream_letor
 from rankloop.data.dataset import normalise_queries
-from rankloop.data.public_sets import is_archive, published_folds
+from rankloop.data.public_sets import is_archive, public_path, published_folds
 from rankloop.evaluation.ranking.score import Measures, Scores, measures_of, score_session
 from rankloop.features.schema import Schema
 
@@ -63,7 +63,7 @@ def judged_file(data: Path) -> Path:
     """A LETOR file itself, or the test part of a published set."""
     if data.is_file() and not is_archive(data):
         return data
-    return published_folds(data)[0].test if data.exists() or data.name.startswith("set") else data
+    return published_folds(public_path(str(data)))[0].test
 
 
 def load_unscaled(path: str | os.PathLike[str]) -> Session:

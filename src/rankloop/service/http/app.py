@@ -20,6 +20,7 @@ from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import AccessMiddleware, GatedApp
 from rankloop.service.http.openapi import describe, reference_page
 from rankloop.service.http.problems import FORESEEN, problem, problem_of, response_of
+from rankloop.service.http.routes.aliases import add_aliases
 from rankloop.service.http.routes.catalogues import add_catalogues
 from rankloop.service.http.routes.comparisons import add_comparisons
 from rankloop.service.http.routes.monitoring import add_monitoring
@@ -76,6 +77,7 @@ def make_app(
     add_comparisons(app, service)
     add_catalogues(app, service)
     add_people(app, service)
+    add_aliases(app, service)
     add_monitoring(app, service, metrics)
     add_pages(app)
     return app

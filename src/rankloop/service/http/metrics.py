@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
 if TYPE_CHECKING:
     from rankloop.service.service import Service
@@ -57,13 +57,36 @@ class _Counts:
                 found = [ranker, str(self.service.slot)]
                 family.add_metric(found, received.get(runtime.entity, 0))
             yield family
+        yield from _vitals(self.service)
         gauges = {
-            "open": lambda runtime: len(runtime.projection.open),
+            "open": lambda runtime: runtime.projection.n_open,
             "state": lambda runtime: runtime.published.number,
             "frozen": lambda runtime: runtime.projection.frozen,
         }
         for name, value in gauges.items():
             gauge = GaugeMetricFamily(f"rankloop_{name}", f"Per ranker: {name}", labels=["ranker"])
             for ranker, runtime in self.service.rankers.items():
-                gauge.add_metric([ranker], float(value(runtime)))  # type: ignore[no-untyped-call]
+                gauge.add_metric([ranker], float(value(runtime)))
             yield gauge
+
+
+def _vitals(service: "Service") -> Iterator[Any]:
+    """How the process itself is: the log, the learner, the loop."""
+    seconds = SummaryMetricFamily("rankloop_commit_seconds", "Seconds per transaction of the log", labels=["worker"])
+    seconds.add_metric([service.slot], service.log.commits, service.log.commit_seconds)
+    yield seconds
+    slowest, service.log.slowest_commit = service.log.slowest_commit, 0.0
+    gauges = {
+        "slowest_commit_seconds": (slowest, "The slowest transaction of the log since this was last asked"),
+        "learner_lag_seconds": (service.learner.lag, "How old the last event was when the learner read it"),
+        "loop_lag_seconds": (service.loop_lag, "By how much the event loop was late last"),
+        "partitions_held": (float(len(service.learner.leases.held)), "Partitions that this process learns"),
+    }
+    for name, (value, meaning) in gauges.items():
+        gauge = GaugeMetricFamily(f"rankloop_{name}", meaning, labels=["worker"])
+        gauge.add_metric([service.slot], value)
+        yield gauge
+    holder = GaugeMetricFamily("rankloop_lease_holder", "Who learns a partition", labels=["partition", "holder"])
+    for partition in service.learner.leases.held:
+        holder.add_metric([str(partition), service.learner.leases.holder], 1.0)
+    yield holder

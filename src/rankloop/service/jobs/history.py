@@ -5,12 +5,12 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankloop.core.saved_session import loads
-from rankloop.service.log.projection import Counters, saved_counters
+from rankloop.service.log.projection import Counters, saved_projection
 from rankloop.service.ranker.health import clicks_of, health_of, weights_of
 
 if TYPE_CHECKING:
     from rankloop.service.ranker.runtime import RankerRuntime
-    from rankloop.service.service import Service
+    from rankloop.service.worker import Worker
 
 EVERY = 1.0  # seconds between two samples of a ranker
 MAX_POINTS = 240  # points kept in memory; then every second one goes, and new ones come half as often
@@ -56,7 +56,7 @@ class Curve:
             self.points, self._gap = self.points[::2], 2 * self._gap
 
 
-async def sample(service: "Service") -> None:
+async def sample(service: "Worker") -> None:
     """Take a sample of every ranker now and then."""
     while True:
         now = time.time()
@@ -87,4 +87,6 @@ def _at_snapshot(runtime: "RankerRuntime", number: int, at: float) -> Point | No
     if found is None:
         return None
     session = loads(found.session)
-    return point_of(at, runtime, saved_counters(found.projection), session.state, session.learned, session.refused)
+    return point_of(
+        at, runtime, saved_projection(found.projection).counters, session.state, session.learned, session.refused
+    )

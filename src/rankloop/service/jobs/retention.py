@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.archive import keep, tidy
-from rankloop.service.log.events import Record, Snapshot, Snapshotted
+from rankloop.service.log.events import Record, comparison_entity, ranker_entity
 from rankloop.service.log.stores.base import Store
-from rankloop.service.log.writer import entry_of
-from rankloop.service.ranker.comparison import ComparisonRuntime
 
 if TYPE_CHECKING:
-    from rankloop.service.service import Service
+    from rankloop.service.worker import Worker
 
 LOOK_EVERY = 600.0  # seconds
 AT_ONCE = 2_000  # events in one file, and in one deletion, which holds up the writer
@@ -24,38 +22,27 @@ DAY = 86400.0
 logger = logging.getLogger("rankloop.service")
 
 
-async def move_old_events(service: "Service", days: float) -> None:
+async def move_old_events(service: "Worker", days: float) -> None:
     """Look now and then for events that are old enough to move; what could not be moved is tried again."""
     while True:
         try:
-            if service.is_leader:
-                await move_old(service, time.time() - days * DAY)
+            await move_old(service, time.time() - days * DAY)
         except (Unavailable, OSError) as error:
             logger.warning(f"old events could not be moved: {error}")
         await asyncio.sleep(LOOK_EVERY)
 
 
-async def move_old(service: "Service", before: float) -> int:
-    """Move what is older than `before`; how many events were moved."""
-    entities = [runtime.entity for runtime in service.rankers.values()]
-    for runtime in list(service.comparisons.values()):
-        await keep_counts(service, runtime)
-        entities.append(runtime.entity)
+async def move_old(service: "Worker", before: float) -> int:
+    """Move what is older than `before`, of all that is learned here; how many events were moved."""
+    comparisons = [comparison_entity(name) for name in service.comparisons]
     moved = 0
-    for entity in entities:
+    for entity in [*map(ranker_entity, service.rankers), *comparisons]:
+        if not service.learner.learns(entity):
+            continue
+        if entity in comparisons:
+            await asyncio.wrap_future(service.learner.keep(entity))
         moved += await asyncio.to_thread(compact, service.store, entity, service.settings.data, before)
     return moved
-
-
-async def keep_counts(service: "Service", runtime: ComparisonRuntime) -> None:
-    """A snapshot of a comparison: nothing is learned there, so it is what was counted."""
-    last, number = service.log.last, runtime.projection.counters.closed
-    kept = Snapshot(
-        runtime.entity, number, last, b"", runtime.projection.saved(), 0, runtime.projection.oldest_open(last)
-    )
-    known = await asyncio.to_thread(service.store.snapshot, runtime.entity)
-    if number and (known is None or known.number != number):
-        await service.log.append(entry_of(runtime.entity, Snapshotted(number, last, ""), kept))
 
 
 def compact(store: Store, entity: str, data: Path, before: float) -> int:
@@ -68,7 +55,7 @@ def compact(store: Store, entity: str, data: Path, before: float) -> int:
     if snapshot is None:
         return 0
     until = min(snapshot.oldest_open - 1, snapshot.state_seq)
-    first = next(store.read(entity)).seq  # the creation stays
+    first = store.changes(entity)[0].seq  # the creation stays
     while batch := _old(store.read(entity, first, until), before):
         store.forget(entity, first, batch[-1].seq, keep(data, entity, batch))
         moved += len(batch)

@@ -21,6 +21,7 @@ from rankloop.service.log.events import (
     Snapshotted,
 )
 from rankloop.service.log.projection import Projection
+from rankloop.service.log.recovery import config_of_side, first_record
 from rankloop.service.log.stores.base import AmendableStore
 from rankloop.service.ranker.config import config_of
 from rankloop.service.ranker.trainer import Trainer, digest
@@ -120,9 +121,9 @@ def _standing(
     store: AmendableStore, entity: str, data: Path, last: int, catalogues: Mapping[str, Catalogue]
 ) -> Rebased:
     """What an entity amounts to after an event."""
-    first = next(whole(store, entity, data)).event
+    first = first_record(store, entity).event
     if isinstance(first, ComparisonCreated):
-        projection = Projection(None, first.body.method)
+        projection = Projection(config_of_side(first.body, store), first.body.method)
         for record in whole(store, entity, data, last):
             projection.apply(record)
         return Rebased(projection.counters.closed, projection=projection.saved())
@@ -160,7 +161,7 @@ class Relearning:
         self.snapshots: list[Snapshot] = []
         self._numbers: dict[int, int] = {}  # of states with a snapshot: before, and now
         self._due = _snapshots_since(whole(store, entity, data), self.since)
-        created: Any = next(store.read(entity)).event
+        created: Any = first_record(store, entity).event
         base = self._last_before()
         session, notes = (None, {}) if base is None else loads_with_notes(base.session)
         schemas = [Schema.from_plain(plain) for plain in notes.get("schemas", ())]
@@ -184,7 +185,8 @@ class Relearning:
         event = self.changes.get(record.seq, record.event)
         if isinstance(event, Snapshotted) and event.state_seq >= self.since:
             number = self._numbers[event.number]
-            event = self.changes[record.seq] = Snapshotted(number, event.state_seq, digest(self._state_at(number)))
+            now = digest(self._state_at(number))
+            event = self.changes[record.seq] = Snapshotted(number, event.state_seq, now, event.code)
         elif isinstance(event, RolledBack) and event.to in self._numbers:
             event = self.changes[record.seq] = RolledBack(self._numbers[event.to], event.reason, event.freezes)
         if event is not None:

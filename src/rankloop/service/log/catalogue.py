@@ -8,13 +8,14 @@ from rankloop.service.log.events import CatalogueChanged, Record
 from rankloop.service.log.values import Row
 
 Changes = Mapping[str, Row | None]
-Read = Callable[[int], Iterator[Record]]  # the changes up to an event
+Read = Callable[[int], Iterator[Record]]  # the changes after an event
+MAX_REPLACED = 10_000  # rows that are kept as they were, where there are fewer than twice as many rows
 
 
 class Catalogue:
     """Rows by id, as they are and as they were: the version of a catalogue is the event that changed it last.
 
-    Rows that were replaced are kept while impressions may need them; what is older is read from the log.
+    Of rows that were replaced the newest are kept; older ones are read from the log, and so is what is newer here.
     """
 
     def __init__(self, read: Read | None = None) -> None:
@@ -35,14 +36,31 @@ class Catalogue:
     def put(self, seq: int, changes: Changes) -> None:
         """Apply an event: rows replace those of the same id, None takes one away."""
         with self._lock:
-            for id, row in changes.items():
-                self._before.setdefault(id, []).append((seq, self._rows.get(id)))
-                if row is None:
-                    self._rows.pop(id, None)
-                else:
-                    self._rows[id] = row
-            self.replaced += len(changes)
-            self.version = seq
+            self._put(seq, changes)
+
+    def catch_up(self) -> None:
+        """Apply what others have logged."""
+        for record in self._read(self.version) if self._read is not None else ():
+            with self._lock:
+                if isinstance(record.event, CatalogueChanged) and record.seq > self.version:
+                    self._put(record.seq, record.event.rows)
+        if self._read is not None and self.replaced > max(len(self), MAX_REPLACED):
+            self.thin_out()
+
+    def thin_out(self) -> None:
+        """Forget the older half of what was replaced."""
+        times = sorted(until for parts in self._before.values() for until, _ in parts)
+        self.keep_since(times[len(times) // 2] if times else self.version)
+
+    def _put(self, seq: int, changes: Changes) -> None:
+        for id, row in changes.items():
+            self._before.setdefault(id, []).append((seq, self._rows.get(id)))
+            if row is None:
+                self._rows.pop(id, None)
+            else:
+                self._rows[id] = row
+        self.replaced += len(changes)
+        self.version = seq
 
     def changed(self, changes: Changes) -> dict[str, Row | None]:
         """Those of the changes that would change anything."""
@@ -50,6 +68,8 @@ class Catalogue:
 
     def rows(self, ids: Sequence[Id], version: int) -> list[Row | None]:
         """The rows of these ids in a version; None for an id that was not there."""
+        if version > self.version:
+            self.catch_up()
         with self._lock:
             if version >= self.version:
                 return [self._rows.get(str(id)) for id in ids]
@@ -74,8 +94,8 @@ class Catalogue:
     def _read_again(self, ids: Sequence[Id], version: int) -> list[Row | None]:
         """From the log: right for any version, and slow."""
         found: dict[str, Row | None] = dict.fromkeys(map(str, ids))
-        for record in self._read(version) if self._read is not None else ():
-            if isinstance(record.event, CatalogueChanged):
+        for record in self._read(0) if self._read is not None else ():
+            if isinstance(record.event, CatalogueChanged) and record.seq <= version:
                 found |= {id: row for id, row in record.event.rows.items() if id in found}
         return [found[str(id)] for id in ids]
 

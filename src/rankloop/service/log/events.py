@@ -1,6 +1,8 @@
 """The events of the log: everything that a state depends on, in the order in which it counts; and its snapshots."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -107,6 +109,7 @@ class Snapshotted(Event, tag="snapshotted"):
     number: int
     state_seq: int
     digest: str
+    code: str = ""  # the version of rankloop that learned it; logs of 0.1 do not say
 
 
 class Evolved(Event, tag="evolved"):
@@ -125,6 +128,24 @@ class Rebased(Event, tag="rebased"):
     session: bytes = b""  # a saved session; empty where nothing is learned
     rejected: int = 0
     projection: bytes = b""  # counts and flags at this event
+
+
+class Amended(Event, tag="amended"):
+    """The past was changed: so many events are other than they were, or gone."""
+
+    events: int = 0
+
+
+class Windowed(Event, tag="windowed"):
+    """The window of feedback becomes another, also for what is open."""
+
+    window: float
+
+
+class AliasSet(Event, tag="alias"):
+    """A name leads to a ranker from now on; to none where it is empty."""
+
+    ranker: str = ""
 
 
 class Deleted(Event, tag="deleted"):
@@ -151,6 +172,9 @@ AnyEvent = (
     | CatalogueChanged
     | Rebased
     | Deleted
+    | Amended
+    | Windowed
+    | AliasSet
 )
 
 encode = msgspec.msgpack.Encoder().encode
@@ -179,15 +203,21 @@ class ArchiveFile(NamedTuple):
     digest: str  # SHA-256 of the file
 
 
+Settle = Callable[[Any], AnyEvent | str]
+
+
 class Entry(NamedTuple):
     """What is to be written: an event of an entity, and perhaps a snapshot with it."""
 
     entity: str
-    event: AnyEvent
+    event: AnyEvent | None  # None where `settle` makes it
     body: bytes  # the event, encoded
     impression: str | None = None
     snapshot: Snapshot | None = None
     once: bool = False  # not written where its entity has this impression already
+    settle: Settle | None = None  # the event, or a verdict without one, out of the impression as it is when written
+    unless_after: int | None = None  # not written where the entity has changed after this event
+    fence: tuple[int, int] | None = None  # of a learner: its partition and the number of its lease
 
 
 class Record(NamedTuple):
@@ -209,3 +239,12 @@ def comparison_entity(name: str) -> str:
 
 def catalogue_entity(name: str) -> str:
     return f"catalogue/{name}"
+
+
+def alias_entity(name: str) -> str:
+    return f"alias/{name}"
+
+
+def partition_of(entity: str, partitions: int) -> int:
+    """Which of so many partitions an entity belongs to: each is learned by one process at a time."""
+    return crc32(entity.encode()) % partitions

@@ -13,7 +13,8 @@ from rankloop.features.schema import Schema
 from rankloop.logs.typed_columns import arrow_fields, fields_of, notes_of, typed_row
 from rankloop.service.log.catalogue import Catalogue, merged_rows
 from rankloop.service.log.events import ComparisonCreated, Created, Ranked, Record
-from rankloop.service.log.projection import OpenImpression, closed_impressions
+from rankloop.service.log.impressions import Impression
+from rankloop.service.log.projection import closed_impressions
 from rankloop.service.log.values import Row, unpacked
 from rankloop.service.ranker.config import RankerConfig, config_of
 
@@ -143,7 +144,7 @@ def impression_rows(
             yield row | _numbers(known.ranked, ranking, config)
 
 
-def _row(record: Record, impression: OpenImpression) -> tuple[dict[str, Any], list[int]]:
+def _row(record: Record, impression: Impression) -> tuple[dict[str, Any], list[int]]:
     """What every ranker has, and the items that the learner ranked, in the order shown."""
     ranked, feedback = impression.ranked, impression.feedback
     candidates = set(range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates)

@@ -5,13 +5,12 @@ same code, so the same state. No clock is read here: deadlines are the service's
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from rankloop.core.errors import IncompatibleFeedback
 from rankloop.core.plain import from_plain
 from rankloop.core.types import Clicks
 from rankloop.features.schema import Schema
@@ -29,13 +28,13 @@ from rankloop.service.log.events import (
     Resumed,
     RolledBack,
     Snapshotted,
+    Windowed,
 )
+from rankloop.service.log.impressions import Impression
 from rankloop.service.ranker.config import RankerConfig
-from rankloop.service.ranker.feedback import fingerprint, merged
-from rankloop.service.ranker.trainer import Evolution, Lesson, LoggedDecision, Rebase, Rollback, SnapshotMark, Step
+from rankloop.service.ranker.trainer import Evolution, Lesson, Rebase, Rollback, SnapshotMark, Step
 
 TEAM_DRAFT = "team_draft"
-IMPRESSION_SIZE, ITEM_SIZE = 2_000, 200  # bytes of memory of an open impression, and of each item beside its features
 ID_SIZE = 16  # bytes of an item in the log beside its features, nearly
 POSITIONS = 20  # whose clicks are counted
 FAST, SLOW = 1 / 100, 1 / 1000  # how quickly the two running click rates forget
@@ -120,23 +119,7 @@ class Counters(msgspec.Struct):
         self.slow += max(SLOW, 1 / self.counted) * (any_click - self.slow)
 
 
-def memory_of(ranked: Ranked) -> int:
-    """Bytes that an impression takes while it is open, nearly: the features are there as they came and as an array."""
-    return IMPRESSION_SIZE + ITEM_SIZE * len(ranked.ids) + 2 * len(ranked.features) + len(ranked.values)
-
-
-class OpenImpression:
-    """An impression whose window is open."""
-
-    __slots__ = ("began", "deadline", "feedback", "logged", "ranked", "received")
-
-    def __init__(self, ranked: Ranked, began: int) -> None:
-        self.ranked = ranked
-        self.began = began
-        self.deadline = 0.0  # on the service's monotonic clock
-        self.logged: LoggedDecision | None = None  # while the process that drew it lives, to save decoding it again
-        self.feedback: FeedbackReceived | None = None
-        self.received: set[bytes] = set()  # fingerprints
+FindOpen = Callable[[str, int], Impression | None]
 
 
 class Outcome(NamedTuple):
@@ -155,20 +138,36 @@ class SavedProjection(msgspec.Struct):
     good: int
     lessons: int
     generators: dict[int, str] = msgspec.field(name="positions")
+    window: float | None = None  # where it is no longer the one of the beginning
+
+    @property
+    def n_open(self) -> int:
+        """Impressions that wait for feedback."""
+        return self.counters.impressions - self.counters.closed
 
 
-def saved_counters(content: bytes) -> Counters:
-    """The counts in what `Projection.saved` gave."""
-    return msgspec.msgpack.decode(content, type=SavedProjection).counters
+def new_projection() -> SavedProjection:
+    """Of what has no event yet."""
+    return SavedProjection(Counters(), False, "", 0, 0, {})
+
+
+def saved_projection(content: bytes) -> SavedProjection:
+    """What `Projection.saved` gave."""
+    return msgspec.msgpack.decode(content, type=SavedProjection)
 
 
 class Projection:
-    """Everything about a ranker or a comparison except what is learned."""
+    """Everything about a ranker or a comparison except what is learned.
 
-    def __init__(self, config: RankerConfig | None, method: Any = TEAM_DRAFT) -> None:
+    A replay keeps what is open in memory. A learner keeps only as much as it may, and is given `find`, which reads an
+    impression from the log as it was before an event.
+    """
+
+    def __init__(self, config: RankerConfig | None, method: Any = TEAM_DRAFT, find: FindOpen | None = None) -> None:
         self.config = config
         self.method = method  # of interleaving
-        self.open: dict[str, OpenImpression] = {}
+        self.find = find
+        self.open: dict[str, Impression] = {}
         self.open_bytes = 0  # of memory, nearly
         self.counters = Counters()
         self.frozen = False
@@ -177,16 +176,16 @@ class Projection:
         self.lessons = 0
         self.generators: dict[int, str] = {}
         self.written = 0  # bytes that impressions took in the log since this was made, nearly
+        self.passed = 0  # of a learner: what was shown up to this event has closed
+        self.window: float | None = None  # where it is no longer the one of the beginning
+        self.settled_after = 0  # events up to this one may be there twice
 
     def apply(self, record: Record) -> Outcome:
         event = record.event
         if isinstance(event, Ranked):
             return self._show(event, record.seq)
-        if isinstance(event, FeedbackReceived):
+        if isinstance(event, FeedbackReceived | Closed):
             return self._receive(event, record.seq)
-        if isinstance(event, Closed):
-            impression = self.open.get(event.impression)
-            return self._close(impression, record.seq) if impression else Outcome("late")
         if isinstance(event, Frozen | Resumed):
             self.frozen = isinstance(event, Frozen)
             self.reason = event.reason if isinstance(event, Frozen) else ""
@@ -195,6 +194,8 @@ class Projection:
             if event.freezes:
                 self.frozen, self.reason = True, event.reason
             return Outcome("done", Rollback(record.seq, event.to, self._mark(record.seq)))
+        elif isinstance(event, Windowed):
+            self.window = event.window
         elif isinstance(event, Evolved):
             return self._evolve(event, record.seq)
         elif isinstance(event, Rebased) and event.projection:
@@ -209,35 +210,43 @@ class Projection:
         event = record.event
         if isinstance(event, Ranked):
             if event.impression not in self.open:
-                self._open(event, record.seq)
-        elif isinstance(event, FeedbackReceived):
-            if self._merge(event) == "taken" and event.final:
+                self._open(Impression(event, record.seq))
+        elif isinstance(event, FeedbackReceived | Closed):
+            impression = self.open.get(event.impression)
+            if impression is not None and impression.add(event) == "closed":
                 self._remove(event.impression)
-        elif isinstance(event, Closed):
-            self._remove(event.impression)
+
+    def make_room(self, most: int) -> None:
+        """Of a learner: keep only the newest of what is open, up to so many bytes; the others are in the log."""
+        while self.open_bytes > most:
+            self._remove(next(iter(self.open)))
 
     def saved(self) -> bytes:
-        kept = SavedProjection(self.counters, self.frozen, self.reason, self.good, self.lessons, self.generators)
+        flags = self.frozen, self.reason, self.good, self.lessons, self.generators, self.window
+        kept = SavedProjection(self.counters, *flags)
         return msgspec.msgpack.encode(kept)
 
     def restore(self, content: bytes) -> None:
         kept = msgspec.msgpack.decode(content, type=SavedProjection)
         self.counters, self.frozen, self.reason = kept.counters, kept.frozen, kept.reason
         self.good, self.lessons, self.generators = kept.good, kept.lessons, kept.generators
+        self.window = kept.window
 
     def oldest_open(self, seq: int) -> int:
         """Where the oldest open impression began; open ones are kept in the order in which they began."""
+        if self.find is not None and self.counters.impressions - self.counters.closed != len(self.open):
+            return min(self.passed, seq) + 1  # not all of them are in memory
         first = next(iter(self.open.values()), None)
         return first.began if first else seq + 1
 
-    def _open(self, ranked: Ranked, seq: int) -> None:
-        self.open[ranked.impression] = OpenImpression(ranked, seq)
-        self.open_bytes += memory_of(ranked)
+    def _open(self, impression: Impression) -> None:
+        self.open[impression.ranked.impression] = impression
+        self.open_bytes += impression.size
 
     def _remove(self, name: str) -> None:
         impression = self.open.pop(name, None)
         if impression is not None:
-            self.open_bytes -= memory_of(impression.ranked)
+            self.open_bytes -= impression.size
 
     def _evolve(self, event: Evolved, seq: int) -> Outcome:
         """Of two that were made out of one version the first counts."""
@@ -252,39 +261,31 @@ class Projection:
     def _show(self, ranked: Ranked, seq: int) -> Outcome:
         if ranked.generator:
             self.generators[ranked.slot] = ranked.generator
-        if ranked.impression in self.open:
+        if ranked.impression in self.open or self._is_repeated(ranked, seq):
             return Outcome("repeated")
-        self._open(ranked, seq)
+        self._open(Impression(ranked, seq))
         self.counters.show(ranked)
         self.written += len(ranked.features) + len(ranked.values) + ID_SIZE * len(ranked.ids)
         return Outcome("shown")
 
-    def _receive(self, feedback: FeedbackReceived, seq: int) -> Outcome:
-        impression = self.open.get(feedback.impression)
-        if impression is None:
+    def _is_repeated(self, ranked: Ranked, seq: int) -> bool:
+        """Whether it is open though it is not in memory: only in logs of 0.1 an impression can be shown twice."""
+        known = self.find(ranked.impression, seq) if self.find is not None and seq <= self.settled_after else None
+        return known is not None and not known.closed
+
+    def _receive(self, event: FeedbackReceived | Closed, seq: int) -> Outcome:
+        impression = self.open.get(event.impression)
+        if impression is None and self.find is not None:
+            if isinstance(event, FeedbackReceived) and not event.final:
+                return Outcome("taken")  # it is read with the impression, when that closes
+            impression = self.find(event.impression, seq)
+        if impression is None or impression.closed:
             return Outcome("late")
-        verdict = self._merge(feedback)
-        if verdict == "taken" and feedback.final:
-            return self._close(impression, seq)
-        return Outcome(verdict)
+        verdict = impression.add(event)
+        return self._close(impression, seq) if verdict == "closed" else Outcome(verdict)
 
-    def _merge(self, feedback: FeedbackReceived) -> str:
-        impression = self.open.get(feedback.impression)
-        if impression is None:
-            return "late"
-        known_by = fingerprint(feedback)
-        if known_by in impression.received:
-            return "repeated"
-        try:
-            impression.feedback = merged(impression.feedback, feedback)
-        except IncompatibleFeedback:
-            return "refused"
-        impression.received.add(known_by)
-        return "taken"
-
-    def _close(self, impression: OpenImpression, seq: int) -> Outcome:
-        ranked, feedback, logged = impression.ranked, impression.feedback, impression.logged
-        impression.logged = None
+    def _close(self, impression: Impression, seq: int) -> Outcome:
+        ranked, feedback = impression.ranked, impression.feedback
         self._remove(ranked.impression)
         self.counters.close(ranked, feedback, self.config.problem.shown if self.config else None)
         if ranked.mixed is not None:
@@ -300,7 +301,7 @@ class Projection:
             return Outcome("closed")
         self.lessons += 1
         due = self.config is not None and self.lessons % self.config.body.snapshot_every == 0
-        return Outcome("closed", Lesson(seq, ranked, feedback, self._mark(seq) if due else None, logged))
+        return Outcome("closed", Lesson(seq, ranked, feedback, self._mark(seq) if due else None))
 
     def _mark(self, seq: int) -> SnapshotMark:
         return SnapshotMark(self.saved(), self.oldest_open(seq))
@@ -314,7 +315,7 @@ class Projection:
         self.counters.credit(credit(self.method, mixed, clicks))
 
 
-def closed_impressions(records: Iterable[Record]) -> Iterator[tuple[Record, OpenImpression]]:
+def closed_impressions(records: Iterable[Record]) -> Iterator[tuple[Record, Impression]]:
     """Every impression that has closed, with the record of its ranking, and the feedback that counted."""
     projection, shown = Projection(None), dict[str, Record]()
     for record in records:

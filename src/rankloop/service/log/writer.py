@@ -1,96 +1,252 @@
-"""Group commit: many requests wait for one transaction, and everyone sees the log in its one order."""
+"""Group commit: many requests wait for one transaction, in which all that depends on the log is decided."""
 
 import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rankloop.core.errors import InvalidInput, RankloopError
-from rankloop.service.errors import Unavailable
-from rankloop.service.log.events import AnyEvent, Entry, Record, Snapshot, encode
-from rankloop.service.log.stores.base import Store, Written
+from rankloop.service.errors import Superseded, Unavailable
+from rankloop.service.log.events import (
+    AnyEvent,
+    Closed,
+    Entry,
+    FeedbackReceived,
+    Ranked,
+    Record,
+    Settle,
+    Snapshot,
+    encode,
+)
+from rankloop.service.log.impressions import IMPRESSION_SIZE, Impression, impression_of
 
 logger = logging.getLogger("rankloop.service")
 MAX_BATCH = 512  # entries in one transaction
+MAX_LOCKS = 128  # of entries that nobody else may write at the same moment
+MAX_BYTES = 32_000_000  # of impressions that are kept in memory, so that they need not be read again
 FAILING_SECONDS = 5.0  # since the last failure
+Key = tuple[str, str]  # an entity and the name of an impression
 
-Apply = Callable[[Record], Any]
-Waiting = tuple[Entry | None, asyncio.Future[Any]]
+
+class Written(NamedTuple):
+    """What became of an entry; the number is 0 where nothing was written."""
+
+    verdict: str  # written, repeated, changed, or what was settled
+    seq: int = 0
+    at: float = 0.0  # by the clock of the store
+
+
+class Row(NamedTuple):
+    """What goes into the log."""
+
+    entity: str
+    kind: str
+    impression: str | None
+    body: bytes
+    snapshot: Snapshot | None
 
 
 def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None, once: bool = False) -> Entry:
     """Encoded by whoever asks: what cannot be written fails alone, and not with all that is written in its batch."""
+    return Entry(entity, event, _encoded(event), getattr(event, "impression", None), snapshot, once)
+
+
+def settled_entry(entity: str, impression: str, settle: Settle) -> Entry:
+    """Of an impression, decided when it is written."""
+    return Entry(entity, None, b"", impression, settle=settle)
+
+
+def _encoded(event: AnyEvent) -> bytes:
     try:
-        body = encode(event)
+        return encode(event)
     except (msgspec.MsgspecError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise InvalidInput(f"this cannot be written to the log: {error}") from None
-    return Entry(entity, event, body, getattr(event, "impression", None), snapshot, once)
 
 
-def numbers_of(entries: Sequence[Entry], last: int, known: Collection[tuple[str, str]]) -> list[int]:
-    """The number that each entry gets after the last one; 0 for what is to be written once and is known already.
+def kind_of(event: AnyEvent) -> str:
+    """What a row of the log says of its event without its body: its tag, and whether feedback is the last."""
+    if isinstance(event, FeedbackReceived) and event.final:
+        return "final"
+    return str(type(event).__struct_config__.tag)
 
-    `known` are entities with impressions; of two entries with one key in a batch the first is written.
-    """
-    numbers, taken = [], set(known)
-    for entry in entries:
-        key = entry.entity, entry.impression or ""
-        if entry.once and key in taken:
-            numbers.append(0)
-            continue
-        if entry.once:
-            taken.add(key)
-        last += 1
-        numbers.append(last)
-    return numbers
+
+class Impressions:
+    """The impressions that were needed last: what is known of them is true up to an event, the rest is in the log."""
+
+    def __init__(self, most: int = MAX_BYTES) -> None:
+        self.most = most
+        self.size = 0
+        self._known: OrderedDict[Key, tuple[Impression | Record, int]] = OrderedDict()
+
+    def get(self, key: Key) -> Impression | None:
+        known, size = self._known.get(key, (None, 0))
+        if isinstance(known, Record):  # of which nothing has come back yet
+            known = impression_of([known])
+            self._known[key] = known, size  # type: ignore[assignment]
+        return known
+
+    def keep(self, key: Key, known: Impression | Record, size: int) -> None:
+        """As the one that was needed last."""
+        self.drop([key])
+        self._known[key] = known, size
+        self.size += size
+        while self.size > self.most:
+            _, (_, oldest) = self._known.popitem(last=False)
+            self.size -= oldest
+
+    def drop(self, keys: Iterable[Key]) -> None:
+        """Look into the log the next time."""
+        for key in keys:
+            _, size = self._known.pop(key, (None, 0))
+            self.size -= size
+
+    def clear(self) -> None:
+        """The past has changed."""
+        self._known.clear()
+        self.size = 0
+
+
+class Batch:
+    """Entries of one transaction. The store asks what to look for and tells what it has found; then it is decided."""
+
+    def __init__(self, entries: Sequence[Entry], impressions: Impressions | None = None) -> None:
+        self.entries = entries
+        self.results: list[Written | RankloopError] = []
+        self.numbers: list[int] = []
+        self._impressions = Impressions() if impressions is None else impressions
+        self._found: dict[Key, Impression] = {}
+        self._rows: list[tuple[int, Row, AnyEvent]] = []  # with the entry's position
+        keys = [(e.entity, e.impression) for e in entries if e.impression is not None and (e.once or e.settle)]
+        for key in keys:
+            known = self._impressions.get(key)
+            if known is not None:
+                self._found[key] = known
+        self.keys = {key: self._found[key].seq if key in self._found else 0 for key in keys}
+        self.watched = {entry.entity: entry.unless_after for entry in entries if entry.unless_after is not None}
+        self.partitions = sorted({entry.fence[0] for entry in entries if entry.fence is not None})
+
+    @property
+    def locks(self) -> list[str]:
+        """What nobody else may write about meanwhile: impressions that are looked up, entities that change."""
+        changing = {entry.entity for entry in self.entries if entry.impression is None}
+        return sorted({f"{entity} {name}" for entity, name in self.keys} | changing)
+
+    def settle(self, records: Iterable[Record], changed: Mapping[str, int], fences: Mapping[int, int]) -> list[Row]:
+        """What is to be written.
+
+        `records` are those of `keys`, each after its number; `changed` the last change of each of the `watched`;
+        `fences` the numbers of the leases of `partitions`.
+        """
+        for record in records:
+            key = record.entity, record.event.impression  # type: ignore[union-attr]
+            known = impression_of([record], self._found.get(key))
+            if known is not None:
+                self._found[key] = known
+        changes = dict(changed)
+        for position, entry in enumerate(self.entries):
+            try:
+                self.results.append(self._settled(position, entry, changes, fences))
+            except RankloopError as error:
+                self.results.append(error)
+            except Exception as error:  # of this entry alone
+                logger.error("settle", exc_info=error)
+                self.results.append(InvalidInput(f"this cannot be written to the log: {error}"))
+        return [row for _, row, _ in self._rows]
+
+    def number(self, first: int, at: float) -> None:
+        """The rows were written under the numbers from `first` on."""
+        for seq, (position, row, event) in enumerate(self._rows, first):
+            self.results[position] = self.results[position]._replace(seq=seq, at=at)  # type: ignore[union-attr]
+            if row.impression is None:
+                continue
+            key = row.entity, row.impression
+            if isinstance(event, Ranked):
+                self._found.pop(key, None)
+                size = IMPRESSION_SIZE + 3 * len(row.body)
+                self._impressions.keep(key, Record(seq, row.entity, at, event), size)
+            elif key in self._found:
+                self._found[key].seq = seq
+        for key, known in self._found.items():
+            self._impressions.keep(key, known, known.size)
+
+    def undo(self) -> None:
+        """None of it was written, as far as one knows."""
+        self._impressions.drop(list(self.keys))
+
+    def _settled(self, position: int, entry: Entry, changes: dict[str, int], fences: Mapping[int, int]) -> Written:
+        if entry.fence is not None and fences.get(entry.fence[0]) != entry.fence[1]:
+            raise Superseded("another process learns this by now; nothing of this was kept")
+        if entry.unless_after is not None and changes.get(entry.entity, 0) > entry.unless_after:
+            return Written("changed")
+        known = self._found.get((entry.entity, entry.impression or ""))
+        if entry.once and known is not None:
+            return Written("repeated")
+        event, verdict, body = entry.event, "written", entry.body
+        if entry.settle is not None:
+            made = entry.settle(known)
+            if isinstance(made, str):
+                return Written(made)
+            event, body = made, _encoded(made)
+        if event is None:
+            raise InvalidInput("there is nothing to write")
+        if isinstance(event, FeedbackReceived | Closed):
+            verdict = known.add(event) if known is not None else verdict
+        elif isinstance(event, Ranked) and entry.once:
+            self._found[entry.entity, event.impression] = Impression(event, 0)
+        elif entry.impression is None:
+            changes[entry.entity] = 2**63
+        row = Row(entry.entity, kind_of(event), entry.impression, body, entry.snapshot)
+        self._rows.append((position, row, event))
+        return Written(verdict)
 
 
 class LogWriter:
-    """Writes entries and, once they are durable, applies them in order on the event loop.
+    """Writes what is appended, many at a time; `append` returns what became of its entry, once that is durable."""
 
-    `append` returns what `apply` returned for its own record, and None where there is none. Nothing is applied that is
-    not in the store, so memory is never ahead of the log; records that other processes wrote are applied on the way.
-    """
-
-    def __init__(self, store: Store, apply: Apply, last: int) -> None:
+    def __init__(self, store: Any, impressions: Impressions | None = None, most: int = 2**63) -> None:
         self.store = store
-        self.last = last
-        self._apply = apply
+        self.most = most  # bytes that may wait at the same moment
+        self.impressions = Impressions() if impressions is None else impressions
+        self.commits = 0
+        self.commit_seconds = 0.0
+        self.slowest_commit = 0.0  # since somebody last asked
         self._loop = asyncio.get_running_loop()
-        self._pending: list[Waiting] = []
+        self._pending: list[tuple[Entry | None, Any]] = []
+        self._pending_bytes = 0
         self._wake = Condition()
-        self._poll_due = False
         self._stopped = False
+        self._cleared = False
         self._failed_at = -math.inf
-        self._read_until = last
         self._thread = Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
 
-    async def append(self, entry: Entry | None) -> Any:
-        """Wait until the entry is durable and applied; without one, until all that others have written is applied."""
-        future: asyncio.Future[Any] = self._loop.create_future()
-        with self._wake:
-            if self._stopped:
-                raise Unavailable("the service is stopping; nothing of this request was kept")
-            self._pending.append((entry, future))
-            self._wake.notify()
+    async def append(self, entry: Entry | None) -> Written:
+        """Wait until the entry is durable; without one, until the store has answered."""
+        future: asyncio.Future[Written] = self._loop.create_future()
+        self._put(entry, future)
         return await future
+
+    def submit(self, entry: Entry) -> Future[Written]:
+        """The same from another thread."""
+        future: Future[Written] = Future()
+        self._put(entry, future)
+        return future
 
     @property
     def is_failing(self) -> bool:
         """Whether the newest write failed, a moment ago: nobody is sent away for long from what may be well again."""
         return time.monotonic() - self._failed_at < FAILING_SECONDS
 
-    def poll(self) -> None:
-        """Apply what others have written, soon."""
-        with self._wake:
-            self._poll_due = True
-            self._wake.notify()
+    def forget_impressions(self) -> None:
+        """The past has changed: look into the log for every impression."""
+        self._cleared = True
 
     async def stop(self) -> None:
         """Write what is waiting, then no more."""
@@ -98,53 +254,85 @@ class LogWriter:
             self._stopped = True
             self._wake.notify()
         await asyncio.to_thread(self._thread.join)
-        await asyncio.sleep(0)  # the last batch is applied by a call that is already on the loop
+        await asyncio.sleep(0)  # the last batch is answered by a call that is already on the loop
+
+    def _put(self, entry: Entry | None, future: Any) -> None:
+        with self._wake:
+            if self._stopped:
+                raise Unavailable("the service is stopping; nothing of this request was kept")
+            size = 0 if entry is None else len(entry.body)
+            if size and self._pending_bytes + size > self.most:
+                raise Unavailable(f"{self._pending_bytes} bytes wait for the log, near the limit; try again later")
+            self._pending_bytes += size
+            self._pending.append((entry, future))
+            self._wake.notify()
 
     def _write(self) -> None:
         while True:
             with self._wake:
-                while not (self._pending or self._poll_due or self._stopped):
+                while not (self._pending or self._stopped):
                     self._wake.wait()
                 if self._stopped and not self._pending:
                     return
-                batch, self._pending = self._pending[:MAX_BATCH], self._pending[MAX_BATCH:]
-                self._poll_due = False
-            self._commit(batch)
+                n = _fitting([entry for entry, _ in self._pending[:MAX_BATCH]])
+                waiting, self._pending = self._pending[:n], self._pending[n:]
+            if self._cleared:
+                self._cleared = False
+                self.impressions.clear()
+            self._commit(waiting)
+            with self._wake:
+                self._pending_bytes -= sum(len(entry.body) for entry, _ in waiting if entry is not None)
 
-    def _commit(self, batch: list[Waiting]) -> None:
+    def _commit(self, waiting: list[tuple[Entry | None, Any]]) -> None:
+        futures = [future for _, future in waiting]
+        batch = Batch([entry for entry, _ in waiting if entry is not None], self.impressions)
+        begun = time.monotonic()
         try:
-            written = self.store.append([entry for entry, _ in batch if entry is not None], self._read_until)
-        except RankloopError as error:
-            self._loop.call_soon_threadsafe(self._fail, batch, error)
+            self.store.append(batch)
         except Exception as error:
-            self._loop.call_soon_threadsafe(self._fail, batch, Unavailable(f"the log cannot be written now: {error}"))
-        else:
-            if written.records:
-                self._read_until = written.records[-1].seq
-            self._loop.call_soon_threadsafe(self._settle, batch, written)
-
-    def _settle(self, batch: list[Waiting], written: Written) -> None:
+            batch.undo()
+            self._failed_at = time.monotonic()
+            told = error if isinstance(error, RankloopError) else Unavailable(f"the log cannot be written now: {error}")
+            self._answer(futures, [told] * len(futures))
+            return
         self._failed_at = -math.inf
-        futures = dict(zip(written.own, (future for entry, future in batch if entry is not None)))
-        for record in written.records:
-            self.last = record.seq
-            future = futures.get(record.seq)
-            try:
-                verdict = self._apply(record)
-            except Exception as error:
-                if future is None:
-                    logger.error("apply", exc_info=error)  # of another process; the records after it still count
-                elif not future.done():
-                    future.set_exception(error)
-                continue
-            if future is not None and not future.done():
-                future.set_result(verdict)
-        for _, future in batch:
-            if not future.done():  # it came without an entry, or with one that was in the log already
-                future.set_result(None)
+        seconds = time.monotonic() - begun
+        self.commits += 1
+        self.commit_seconds += seconds
+        self.slowest_commit = max(self.slowest_commit, seconds)
+        results = iter(batch.results)
+        self._answer(futures, [Written("asked") if entry is None else next(results) for entry, _ in waiting])
 
-    def _fail(self, batch: list[Waiting], error: RankloopError) -> None:
-        self._failed_at = time.monotonic()
-        for _, future in batch:
-            if not future.done():
-                future.set_exception(error)
+    def _answer(self, futures: list[Any], results: Sequence[Any]) -> None:
+        here = []
+        for future, result in zip(futures, results):
+            if isinstance(future, Future):
+                _set(future, result)
+            else:
+                here.append((future, result))
+        if here:
+            self._loop.call_soon_threadsafe(_set_all, here)
+
+
+def _set_all(answers: list[Any]) -> None:
+    for future, result in answers:
+        _set(future, result)
+
+
+def _set(future: Any, result: Any) -> None:
+    if future.done():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
+
+
+def _fitting(entries: Sequence[Entry | None]) -> int:
+    """How many go into one transaction: so many, and only so many of those that need a lock."""
+    locks = 0
+    for n, entry in enumerate(entries):
+        locks += entry is not None and (entry.once or entry.settle is not None or entry.impression is None)
+        if locks > MAX_LOCKS:
+            return n
+    return len(entries)

@@ -15,9 +15,10 @@ from rankloop.features.encoder import Encoder, check_names
 from rankloop.interleaving import interleave
 from rankloop.service.log.catalogue import merged_rows
 from rankloop.service.log.events import Ranked
-from rankloop.service.log.projection import Projection
+from rankloop.service.log.projection import new_projection, saved_projection
 from rankloop.service.ranker.config import RankerConfig, check_seed_and_window, check_weights, config_of
 from rankloop.service.ranker.runtime import RankerRuntime, values_of
+from rankloop.service.ranker.trainer import PublishedState
 from rankloop.service.requests import CreateBody, ExperimentBody, ProblemBody, SideBody
 
 
@@ -71,12 +72,13 @@ class ComparisonRuntime:
         self._config = _shared_config(self._configs, body.a)
         self.catalogue = next((runtime.catalogue for runtime in self._runtimes if runtime is not None), None)
         self.sides = [_side(side, runtime, self.config, field) for (field, side), runtime in zip(given, self._runtimes)]
-        self.projection = Projection(self.config, body.method)
+        self.changed_after = 0
+        self.published = PublishedState(0, None, 0, 0, 0, 0)
+        self.projection = new_projection()
 
-    def replace(self, before: RankerRuntime, now: RankerRuntime) -> None:
-        """Compare with the ranker that has taken the place of another."""
-        self._runtimes = [now if runtime is before else runtime for runtime in self._runtimes]
-        self.sides = [side._replace(runtime=now) if side.runtime is before else side for side in self.sides]
+    def publish(self, published: PublishedState) -> None:
+        """What was counted up to now."""
+        self.published, self.projection = published, saved_projection(published.projection)
 
     @property
     def config(self) -> RankerConfig:
@@ -95,8 +97,7 @@ class ComparisonRuntime:
                 "pinned", "a comparison shows its own list: pins and exclusions in a fixed set are not possible"
             )
         a, b = (self._predicted(side, request) for side in self.sides)
-        # Of each impression its own: a generator would throw the same coins again in every worker and after a restart.
-        rng = np.random.default_rng([self.body.seed, *impression.encode()])
+        rng = np.random.default_rng([self.body.seed, *impression.encode()])  # of each impression its own, as in 0.1
         mixed = interleave(self.body.method, a, b, rng)
         return Ranked(
             impression=impression,

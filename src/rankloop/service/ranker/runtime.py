@@ -1,54 +1,39 @@
-"""A ranker in service: rankings from the newest published state, lessons on a thread of its own."""
+"""A ranker in service: rankings from the newest published state. It holds nothing of what others log."""
 
-import asyncio
-import time
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event as Flag
-from typing import Any, cast
+from hashlib import blake2b
+from typing import Any
 
 import numpy as np
-from numpy.random import PCG64
+from numpy.random import PCG64, Generator
 
 from rankloop.core.adapter import QueryRequest
 from rankloop.core.errors import Rejected
 from rankloop.core.kernels import discounts, ranking_of
 from rankloop.core.plain import decision_to_plain, to_plain
-from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Ints, Rows
 from rankloop.interleaving import interleave
-from rankloop.service.errors import Unavailable
 from rankloop.service.jobs.history import Curve
 from rankloop.service.log.catalogue import Catalogue
-from rankloop.service.log.events import Entry, Ranked, Snapshot, Snapshotted
-from rankloop.service.log.projection import TEAM_DRAFT, OpenImpression, Projection
+from rankloop.service.log.events import Ranked
+from rankloop.service.log.projection import TEAM_DRAFT, SavedProjection, new_projection, saved_projection
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.values import packed
-from rankloop.service.log.writer import entry_of
 from rankloop.service.ranker.config import RankerConfig
-from rankloop.service.ranker.trainer import (
-    Evolution,
-    Lesson,
-    LoggedDecision,
-    PublishedState,
-    Step,
-    Trainer,
-    digest,
-    evolved_session,
-    fitted,
-)
+from rankloop.service.ranker.trainer import PublishedState, Trainer, evolved_session, fitted
 from rankloop.service.requests import CreateBody
 
 DISCOUNTS = discounts(1000)  # of every list that is not longer
-MAX_ENCODED = 1000  # open impressions whose encoded rows are kept; those of others are encoded again
-RECENT = 20  # impressions whose names the weights are told of
-RETRY = 0.2  # seconds, while the log cannot be read
-LOG_PER_SNAPSHOT = 4  # bytes of the log for every byte of a snapshot of a large state
+
+
+def draws_of(seed: int, impression: str, purpose: str = "") -> Generator:
+    """A generator of its own for every impression: no two workers draw the same, and no draw has to be remembered."""
+    key = blake2b(f"{seed} {impression} {purpose}".encode(), digest_size=16).digest()
+    return Generator(PCG64(int.from_bytes(key, "big")))
 
 
 class RankerRuntime:
-    """One ranker. All but `_learn_steps` runs on the event loop, so a ranking and its state number belong together."""
+    """One ranker. All of it runs on the event loop, so a ranking and its state number belong together."""
 
     def __init__(
         self,
@@ -56,80 +41,80 @@ class RankerRuntime:
         config: RankerConfig,
         start: bytes,
         store: Store,
-        due: asyncio.Queue[Entry],
-        slot: int = 0,
         catalogue: Catalogue | None = None,
     ) -> None:
         self.entity = entity
         self.config = config
         self.store = store
-        self.slot = slot
-        self.projection = Projection(config)
         self.catalogue = catalogue
-        self.trainer = Trainer(config, start, catalogue)
+        self.changed_after = 0  # the last event that its configuration follows from
         self.curve = Curve()
-        self.trains = True  # false where another process holds the lease
-        self.catching_up = False  # true while this process, new to the lease, is still reading what was learned
         self.serving = Session(config.learner, config.problem, config.body.seed)
-        self.published = self.trainer.published()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"learn {entity}")
-        self._steps: list[tuple[Step, asyncio.Future[None]]] = []
-        self._busy: asyncio.Task[None] | None = None
-        self.unlogged: dict[str, tuple[Ranked, LoggedDecision]] = {}  # until they are in the log
-        self.recent: deque[Ranked] = deque(maxlen=RECENT)  # where there is a schema
-        self.snapshot_size = 0  # bytes of the last snapshot
-        self._written_before = 0  # bytes of the log that it made unnecessary
-        self._encoded: deque[OpenImpression] = deque()
-        self.guarding = False  # true while the guard's word is on its way to the log
-        self._stopping = Flag()
-        self._due = due  # snapshots, to be written to the log
-        self._lottery = np.random.default_rng([config.body.seed, time.time_ns()])
-        self.start_serving()
+        self.is_line = False  # whether it draws one ranking after the other, as `play` does: where it is learned too
+        self.published = Trainer(config, start).published()
+        self._projection = new_projection()
+        self._decoded = b""
+        self.publish(self.published)
+
+    @property
+    def name(self) -> str:
+        return self.entity.partition("/")[2]
 
     @property
     def body(self) -> CreateBody:
         """What it was created with."""
         return self.config.body
 
-    def start_serving(self) -> None:
-        """Take up the newest state, and the generator where the last logged decision left it."""
-        generator = self.serving.snapshot()[1]
-        if self.slot in self.projection.generators:
-            state, inc = (int(part, 16) for part in self.projection.generators[self.slot].split("/"))
-            generator |= {"state": {"state": state, "inc": inc}, "has_uint32": 0, "uinteger": 0}
-        elif self.slot:
-            jumping = PCG64()
-            jumping.state = cast(Any, generator)
-            generator = dict(jumping.jumped(self.slot).state)
-        self.publish(self.trainer.published(), generator)
+    @property
+    def projection(self) -> SavedProjection:
+        """Counts and flags as they were published last."""
+        content = self.published.projection
+        if content and content is not self._decoded:
+            self._decoded, self._projection = content, saved_projection(content)
+        return self._projection
 
-    def publish(self, published: PublishedState, generator: dict[str, Any] | None = None) -> None:
-        generator = self.serving.snapshot()[1] if generator is None else generator
+    def publish(self, published: PublishedState) -> None:
+        """Rank from this state from now on."""
+        known = max(self.config.encoders, default=0)
+        newer = [schema for schema in published.schemas if schema.version > known]
+        if newer:
+            self.evolve(self.config.with_schemas(newer))
+        generator = self.serving.generator
         published = published._replace(state=fitted(published.state, self.config))
         self.serving.restore(published.state, generator, published.learned, published.refused)
         self.published = published
 
-    def evolve(self, step: Evolution) -> None:
-        """Rank by the next version of the schema; the trainer comes to it after all that is before it in the log."""
-        self.config, self.serving = step.config, evolved_session(self.serving, step.config)
+    def draw_line(self, generator: str) -> None:
+        """Draw from where the last ranking in the log left the ranker's own generator."""
+        position = self.serving.generator
+        if generator:
+            state, inc = (int(part, 16) for part in generator.split("/"))
+            position |= {"state": {"state": state, "inc": inc}, "has_uint32": 0, "uinteger": 0}
+        published = self.published
+        self.serving.restore(published.state, position, published.learned, published.refused)
+        self.is_line = True
+
+    def evolve(self, config: RankerConfig) -> None:
+        """Rank by the next version of the schema."""
+        self.config, self.serving = config, evolved_session(self.serving, config)
         self.published = self.published._replace(state=self.serving.state)
 
     def rank(self, request: QueryRequest, impression: str, compared: bool | None = None) -> Ranked:
         """A decision as an event; it counts once it is in the log. `compared` with the base order, or None by lot."""
         body = self.body
         if compared is None:
-            compared = bool(body.evaluation_share) and self._lottery.random() < body.evaluation_share
+            lot = body.evaluation_share and draws_of(body.seed, impression, "lot").random()
+            compared = bool(body.evaluation_share) and lot < body.evaluation_share
         if compared and self.config.base_column is None:
             raise Rejected("compared", "this ranker has no base to be compared with")
         if compared:
             return self._compare(request, impression)
-        decision = self.serving.rank(request.query)
+        decision = self.serving.rank(request.query, None if self.is_line else draws_of(body.seed, impression))
         order, trainable = decision.ranking, request.shows_as_ranked(self.config.problem)
         propensity = float(decision.log_propensity)
         if body.shadow:
             order, propensity = self._base_ranking(request), 0.0
-        generator = self.serving.generator["state"]
-        ranked = self._event(
+        return self._event(
             request,
             impression,
             order,
@@ -137,28 +122,12 @@ class RankerRuntime:
             trainable=trainable,
             log_propensity=propensity if trainable and np.isfinite(propensity) else None,
             explored=self._explored(decision.ranking, self.serving.predict(request.query)),
-            generator=f"{generator['state']:x}/{generator['inc']:x}",
-            slot=self.slot,
+            generator=self._position() if self.is_line else "",
         )
-        self.unlogged[impression] = ranked, LoggedDecision(request.query, decision)
-        return ranked
 
-    def logged_for(self, ranked: Ranked) -> LoggedDecision | None:
-        """What this very event decodes to, if it was drawn here: of two with one key, only one is in the log."""
-        known, logged = self.unlogged.pop(ranked.impression, (None, None))
-        return logged if known is ranked else None
-
-    def note(self, impression: OpenImpression) -> None:
-        """An impression was logged: what this process knows of it beside the event is kept, for the newest ones."""
-        ranked = impression.ranked
-        impression.logged = self.logged_for(ranked)
-        if not ranked.schema:
-            return
-        self.recent.append(ranked)
-        if impression.logged is not None:
-            self._encoded.append(impression)
-        if len(self._encoded) > MAX_ENCODED:
-            self._encoded.popleft().logged = None
+    def _position(self) -> str:
+        generator = self.serving.generator["state"]
+        return f"{generator['state']:x}/{generator['inc']:x}"
 
     def _base_ranking(self, request: QueryRequest) -> Ints:
         """Today's order."""
@@ -176,7 +145,7 @@ class RankerRuntime:
     def _compare(self, request: QueryRequest, impression: str) -> Ranked:
         """Prediction and base order as one list: it shows what the ranker knows, and nobody learns from it."""
         predicted, base = self.serving.predict(request.query), self._base_ranking(request)
-        mixed = interleave(TEAM_DRAFT, predicted, base, self._lottery)
+        mixed = interleave(TEAM_DRAFT, predicted, base, draws_of(self.body.seed, impression, "mixture"))
         return self._event(request, impression, mixed.ranking, mixed=to_plain(mixed), trainable=False)
 
     def _event(self, request: QueryRequest, impression: str, ranking: Ints, **more: Any) -> Ranked:
@@ -194,103 +163,6 @@ class RankerRuntime:
             base_model=request.base_model,
             **more,
         )
-
-    def learn(self, step: Step) -> asyncio.Future[None]:
-        """Learn from this after everything before it; the future is done when the new state is served."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self.trains:
-            done.set_result(None)
-            return done
-        self._steps.append((step, done))
-        self._continue()
-        return done
-
-    def follow(self) -> None:
-        """Another process learns; it finds in the log what waits here."""
-        self.trains = self.catching_up = False
-        steps, self._steps = self._steps, []
-        for _, done in steps:
-            done.set_result(None)
-
-    def lead(self, trainer: Trainer) -> None:
-        """Learn from here on, beginning with the steps that have come meanwhile."""
-        self.trainer, self.catching_up = trainer, False
-        self.publish(trainer.published())
-        self._continue()
-
-    def _continue(self) -> None:
-        if not self.catching_up and (self._busy is None or self._busy.done()):
-            self._busy = asyncio.create_task(self._learn())
-
-    async def drained(self) -> None:
-        while self._busy is not None and not self._busy.done():
-            await self._busy
-
-    async def _learn(self) -> None:
-        while self._steps and not self.catching_up:
-            steps, self._steps = self._steps, []
-            loop = asyncio.get_running_loop()
-            try:
-                published, snapshots = await loop.run_in_executor(
-                    self._thread, self._learn_steps, [step for step, _ in steps]
-                )
-            except Unavailable as error:  # the service stops; the log has the steps, and the next start learns them
-                self.catching_up = True
-                steps, self._steps = [*steps, *self._steps], []
-                for _, done in steps:
-                    done.set_exception(error)
-                return
-            self.publish(published)
-            for entry in snapshots:
-                self._due.put_nowait(entry)
-            for _, done in steps:
-                done.set_result(None)
-
-    def _learn_steps(self, steps: list[Step]) -> tuple[PublishedState, list[Entry]]:
-        snapshots = []
-        for step in steps:
-            self.trainer.learn(step, self._state_when_readable)
-            if step.mark is not None and self._is_due(step):
-                snapshots.append(self.snapshot(step.mark.projection, step.mark.oldest_open))
-        return self.trainer.published(), snapshots
-
-    def _is_due(self, step: Step) -> bool:
-        """A large state is written only when the log since the last time is larger by far: it is read again instead."""
-        if not isinstance(step, Lesson) or not self.config.encoders:
-            return True
-        return self.projection.written - self._written_before >= LOG_PER_SNAPSHOT * self.snapshot_size
-
-    def snapshot(self, projection: bytes, oldest_open: int) -> Entry:
-        trainer = self.trainer
-        seq, number = trainer.seq, trainer.number
-        content = dumps(trainer.session, trainer.config.schema_notes())
-        self._written_before, self.snapshot_size = self.projection.written, len(content)
-        kept = Snapshot(self.entity, number, seq, content, projection, trainer.rejected, oldest_open)
-        return entry_of(self.entity, Snapshotted(number, seq, digest(trainer.session.state)), kept)
-
-    def state_at(self, number: int) -> Any:
-        """The state of a snapshot."""
-        if number == 0:
-            return self.trainer.first
-        found = self.store.snapshot(self.entity, number)
-        return loads(found.session).state if found else self.trainer.first
-
-    def _state_when_readable(self, number: int) -> Any:
-        """The same, as often as the log cannot be read just now: a step that is in the log is not passed over."""
-        while True:
-            try:
-                return self.state_at(number)
-            except Unavailable:
-                if self._stopping.wait(RETRY):
-                    raise
-
-    def give_up(self) -> None:
-        """Do not wait any longer for a log that cannot be read."""
-        self._stopping.set()
-
-    def stop(self) -> None:
-        self.give_up()
-        self._thread.shutdown(wait=True)
 
 
 def values_of(request: QueryRequest) -> dict[str, Any]:

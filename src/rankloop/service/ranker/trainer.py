@@ -15,6 +15,7 @@ from rankloop.core.plain import decision_from_plain, to_plain
 from rankloop.core.saved_session import loads
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Query
+from rankloop.features.schema import Schema
 from rankloop.service.log.catalogue import Catalogue, merged_rows
 from rankloop.service.log.events import FeedbackReceived, Ranked, Rebased
 from rankloop.service.log.values import unpacked
@@ -45,7 +46,6 @@ class Lesson(NamedTuple):
     ranked: Ranked
     feedback: FeedbackReceived
     mark: SnapshotMark | None = None
-    logged: LoggedDecision | None = None
 
 
 class Rollback(NamedTuple):
@@ -85,6 +85,8 @@ class PublishedState(NamedTuple):
     refused: int
     rejected: int
     seq: int
+    projection: bytes = b""  # counts and flags at that event
+    schemas: tuple[Schema, ...] = ()  # all versions up to the one that the state has columns for
 
 
 class Trainer:
@@ -120,7 +122,7 @@ class Trainer:
             self.restore(loads(step.event.session), step.event.number, step.event.rejected, step.seq)
             return
         try:
-            query, decision = step.logged or logged_decision(step.ranked, self.config, self.catalogue)
+            query, decision = logged_decision(step.ranked, self.config, self.catalogue)
             feedback = learner_feedback(
                 step.feedback, step.ranked, decision, self.config.problem, self.config.body.shadow
             )
@@ -137,8 +139,9 @@ class Trainer:
         self.number += 1
 
     def published(self) -> PublishedState:
-        session = self.session
-        return PublishedState(self.number, session.state, session.learned, session.refused, self.rejected, self.seq)
+        session, schemas = self.session, tuple(encoder.schema for encoder in self.config.encoders.values())
+        counts = session.learned, session.refused, self.rejected
+        return PublishedState(self.number, session.state, *counts, self.seq, schemas=schemas)
 
     def digest(self) -> str:
         return digest(self.session.state)

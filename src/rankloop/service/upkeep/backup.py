@@ -38,6 +38,7 @@ class Contents(NamedTuple):
     store: str
     log_version: int
     last: int  # event
+    settled_after: int  # events up to here were written by 0.1
     rows: dict[str, int]  # by table
     parts: dict[str, str]  # SHA-256 by the name of the part
 
@@ -93,7 +94,7 @@ def _write(moment: Moment, data: Path, file: Path) -> Contents:
                 while piece := source.read(PIECE):
                     sink.write(piece)
             parts[part] = sink.digest
-        where = moment.kind, moment.version, moment.last
+        where = moment.kind, moment.version, moment.last, moment.settled_after
         contents = Contents(VERSION, __version__, time.time(), *where, rows, parts)
         archive.writestr(CONTENTS, json.dumps({"format": FORMAT} | contents._asdict(), indent=1))
     return contents

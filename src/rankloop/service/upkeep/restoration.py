@@ -11,6 +11,7 @@ from typing import Any
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.archive import FOLDER, whole
+from rankloop.service.log.events import partition_of
 from rankloop.service.log.replay import ReplayResult, replayed
 from rankloop.service.log.stores.open import POSTGRES, log_at
 from rankloop.service.log.stores.sqlite import FILE, connected, locked, migrate
@@ -57,6 +58,7 @@ def _to_sqlite(backup: Backup, folder: Path) -> None:
             for name in TABLES:
                 for piece in backup.pieces(name):
                     connection.executemany(_insert(name, "", "?"), piece)
+            connection.execute("UPDATE settled SET after = ?", [backup.contents.settled_after])
             connection.execute("COMMIT")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             connection.execute("PRAGMA journal_mode = DELETE")
@@ -77,23 +79,26 @@ def _to_postgres(backup: Backup, address: str, folder: Path) -> None:
 
     try:
         with psycopg.connect(address, autocommit=True, connect_timeout=5) as connection:
-            migrate_postgres(connection)
+            partitions = migrate_postgres(connection, None)
             with backup.put_files(folder), connection.transaction():
                 connection.execute("LOCK TABLE rankloop_events IN ACCESS EXCLUSIVE MODE")
                 if connection.execute("SELECT 1 FROM rankloop_events LIMIT 1").fetchone():
                     raise Conflict("this database has a log already: a backup is restored into an empty place")
                 for name in TABLES:
-                    _copy(connection, name, backup)
+                    _copy(connection, name, backup, partitions)
+                connection.execute("UPDATE rankloop_order SET settled_after = %s", [backup.contents.settled_after])
+            migrate_postgres(connection, None)  # what comes next is counted on from what is there now
     except psycopg.Error as error:
         raise Unavailable(f"this PostgreSQL cannot be written: {error}") from None
 
 
-def _copy(connection: Any, name: str, backup: Backup) -> None:
-    columns = TABLES[name].names
+def _copy(connection: Any, name: str, backup: Backup, partitions: int) -> None:
+    columns = [*TABLES[name].names, *(["part"] if name == "events" else [])]
     with connection.cursor() as cursor, cursor.copy(f"COPY rankloop_{name} ({', '.join(columns)}) FROM STDIN") as copy:
         for piece in backup.pieces(name):
             for row in piece:
-                copy.write_row(row)
+                part = [partition_of(row[1], partitions)] if name == "events" else []
+                copy.write_row([*row, *part])
 
 
 def _insert(name: str, prefix: str, mark: str) -> str:

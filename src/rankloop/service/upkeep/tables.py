@@ -2,7 +2,7 @@
 
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ TABLES: Mapping[str, pa.Schema] = {
             ("at", pa.float64()),
             ("impression", pa.string()),
             ("body", pa.binary()),
+            ("kind", pa.string()),
         ]
     ),
     "snapshots": pa.schema(
@@ -61,6 +62,7 @@ class Moment(NamedTuple):
     tables: Mapping[str, Iterator[Rows]]  # those that this version has, in pieces
     files: list[tuple[str, ArchiveFile]]  # of the archive, with their entities
     last: int  # event
+    settled_after: int  # events up to here were written by 0.1
     folder: Path  # where the archive is looked for, unless somebody says otherwise
 
 
@@ -95,9 +97,11 @@ def _of_sqlite(file: Path, copy: sqlite3.Connection) -> Moment:
     if not version or "events" not in known:
         raise InvalidInput(f"{file} is not the log of a rankloop service")
     (last,) = copy.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+    settled = copy.execute("SELECT after FROM settled").fetchone() if "settled" in known else (last,)
     found = copy.execute(_select("archive")).fetchall() if "archive" in known else []
-    tables = {name: _pieces(copy.execute(_select(name))) for name in TABLES if name in known}
-    return Moment("sqlite", version, tables, _files(found), last, file.parent)
+    columns = {name: {row[1] for row in copy.execute(f"PRAGMA table_info({name})")} for name in TABLES}
+    tables = {name: _pieces(copy.execute(_select(name, "", columns[name]))) for name in TABLES if name in known}
+    return Moment("sqlite", version, tables, _files(found), last, settled[0], file.parent)
 
 
 def _files(rows: Iterable[Sequence[Any]]) -> list[tuple[str, ArchiveFile]]:
@@ -119,11 +123,11 @@ def _of_postgres(address: str) -> Iterator[Moment]:
             there = "SELECT to_regclass(%s) IS NOT NULL"
             known = [name for name in TABLES if _only(connection, there, [f"rankloop_{name}"])]
             found = connection.execute(_select("archive", "rankloop_")).fetchall() if "archive" in known else []
-            with closing(connection.cursor("backup_events")) as events:
-                tables = {name: _later(connection, name) for name in known}
-                events.execute(_select("events", "rankloop_"))
-                tables["events"] = _pieces(events)
-                yield Moment("postgresql", version, tables, _files(found), last, Path("rankloop-data"))
+            settled = last
+            if _only(connection, there, ["rankloop_order"]):
+                settled = _only(connection, "SELECT settled_after FROM rankloop_order")
+            tables = {name: _later(connection, name) for name in known}
+            yield Moment("postgresql", version, tables, _files(found), last, settled, Path("rankloop-data"))
     except psycopg.errors.UndefinedTable:
         raise InvalidInput("this PostgreSQL database is not the log of a rankloop service") from None
     except psycopg.Error as error:
@@ -131,9 +135,10 @@ def _of_postgres(address: str) -> Iterator[Moment]:
 
 
 def _later(connection: Any, name: str) -> Iterator[Rows]:
-    """A small table, asked for when it is its turn."""
+    """A table, asked for when it is its turn."""
+    described = connection.execute(f"SELECT * FROM rankloop_{name} LIMIT 0").description
     with closing(connection.cursor(f"backup_{name}")) as cursor:
-        cursor.execute(_select(name, "rankloop_"))
+        cursor.execute(_select(name, "rankloop_", {column.name for column in described}))
         yield from _pieces(cursor)
 
 
@@ -142,8 +147,10 @@ def _only(connection: Any, query: str, values: Sequence[Any] = ()) -> Any:
     return row[0]
 
 
-def _select(name: str, prefix: str = "") -> str:
-    return f"SELECT {', '.join(TABLES[name].names)} FROM {prefix}{name} ORDER BY {ORDER[name]}"
+def _select(name: str, prefix: str = "", known: Collection[str] | None = None) -> str:
+    """All columns, NULL for those that an earlier version has not."""
+    columns = [column if known is None or column in known else f"NULL AS {column}" for column in TABLES[name].names]
+    return f"SELECT {', '.join(columns)} FROM {prefix}{name} ORDER BY {ORDER[name]}"
 
 
 def _pieces(cursor: Any) -> Iterator[Rows]:

@@ -10,6 +10,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Floats, whole_number
 from rankloop.evaluation.off_policy.lists.click_model import logistic
 from rankloop.evaluation.off_policy.lists.estimates import (
+    DEPENDENT,
     RESAMPLES,
     ListMethod,
     ListModel,
@@ -20,8 +21,7 @@ from rankloop.evaluation.off_policy.lists.pages import PageTable, ShownPage, pag
 
 AUTO = "auto"
 FEW_CLICKS = 20
-DEPENDENT = 8.0  # by so much must the log-likelihood be higher for people to leave after a click
-MAX_GOING_ON = 0.9  # and no more of them may go on
+MAX_GOING_ON = 0.9  # after a click, for people to count as leaving
 MAX_NOVEL = 0.1
 MAX_REPEATED = 1.3
 MAX_BEYOND, MAX_MISFIT = 0.2, 0.25

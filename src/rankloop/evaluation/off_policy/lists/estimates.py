@@ -28,9 +28,12 @@ ListMethod = Literal["examination_ips", "examination_dr", "swap_dr", "cascade_dr
 CLICKS = "clicks"
 N_FOLDS = 4
 RESAMPLES = 200
+DEPENDENT = 8.0  # by so much must the log-likelihood be higher for people to leave after a click
+ROUNDS = 4
 PRIOR_EXAMINED = 2.0  # examinations by which what is known of an item elsewhere is pulled to the mean
 MIN_SHARED = 0.05  # of the rows: so many must be known elsewhere for that to be a feature
 MAX_SPREAD = 0.5  # of the log-odds of a click, beyond which a click model knows nothing
+BENDS = (0.2, 0.5, 0.8)  # of the log-odds of what was shown
 FAR = 1.0  # standard deviations beyond the range of what was shown
 
 
@@ -106,10 +109,7 @@ class ListModel:
 
     def fitted_folds(self, parameters: Floats) -> list[AttractionFit]:
         """A click model without each fold, given examination."""
-        k = self.table.n_positions
-        first = attractive(self.features, self.examination.weights[: self.features.shape[1]])
-        chain = self.chain(parameters, first)
-        there = np.ones(len(self.rows)) if chain is None else chain.after_all
+        k, there = self.table.n_positions, self._whole(parameters)[1]
         found = []
         for number in range(int(self.fold.max()) + 1):
             own = np.flatnonzero((self.fold[self.rows] != number) | (self.fold.max() == 0))
@@ -256,13 +256,32 @@ class ListModel:
         if elsewhere is not None:
             self.features = np.ascontiguousarray(np.column_stack([self.features, elsewhere]))
             found = self._fit(False)
+        self.features = np.ascontiguousarray(np.column_stack([self.features, self._bends(found)]))
+        found = self._fit(False)
         if not dependent:
             return found
-        odds = self.features @ found.weights[: self.features.shape[1]]
-        hits = odds[self.table.clicked > 0]
-        self.going[:, 1] = (odds - hits.mean()) / max(float(hits.std()), 1e-9)
-        self.shown = self._shown(self.rows)
-        return self._fit(True)
+        weights, alone = found.weights[: self.features.shape[1]], found.likelihood
+        for _ in range(3):  # who goes on depends on attraction, and attraction on who went on
+            odds = self.features @ weights
+            hits = odds[self.table.clicked > 0]
+            self.going[:, 1] = (odds - hits.mean()) / max(float(hits.std()), 1e-9)
+            self.shown = self._shown(self.rows)
+            found = self._fit(True)
+            if found.likelihood - alone < DEPENDENT:  # nobody leaves
+                break
+            weights = self._whole(found.parameters)[0].weights
+        return found
+
+    def _whole(self, parameters: Floats) -> tuple[AttractionFit, Floats]:
+        """Attraction on all pages, and who was still there: expectation maximisation over that."""
+        there = np.ones(len(self.rows))
+        for _ in range(ROUNDS):
+            fit = fit_attraction(self.features[self.rows], self.shown, parameters[: self.table.n_positions], there)
+            chain = self.chain(parameters, attractive(self.features, fit.weights))
+            if chain is None:
+                break
+            there = chain.after_all
+        return fit, there
 
     def _fit(self, dependent: bool) -> ClickFit:
         """With the order before chance among the features, so that swaps alone tell examination where there are any."""
@@ -285,6 +304,13 @@ class ListModel:
         one = np.zeros(int(pair.max()) + 1, dtype=np.int64)
         one[pair] = position
         return bool((one[pair] != position).any())
+
+    def _bends(self, fit: ClickFit) -> Floats:
+        """Hinges along the fitted log-odds, so that attraction need not follow one logistic curve."""
+        odds = self.features @ fit.weights[: self.features.shape[1]]
+        knots, spread = np.quantile(odds[self.rows], BENDS), max(float(odds[self.rows].std()), 1e-9)
+        found: Floats = np.maximum(odds[:, None] - knots, 0.0) / spread
+        return found
 
     def _elsewhere(self, fit: ClickFit) -> Floats | None:
         """The log-odds of a click on the same item in other sessions; None where too few are known there."""

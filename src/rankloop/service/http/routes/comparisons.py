@@ -27,9 +27,16 @@ def add_comparisons(app: FastAPI, service: Callable[[], Service]) -> None:
         new = await service().create_comparison(checked_name(name), body)
         return json(comparison_report(service(), name), 201 if new else 200)
 
+    @app.delete("/experiments/{name}", openapi_extra=gives(), tags=["experiments"])
+    async def delete_experiment(name: str) -> Response:
+        """Delete an experiment with its events and counts; its name may be used again."""
+        await service().delete((await service().find_comparison(name)).entity)
+        return json({"deleted": name})
+
     @app.get("/experiments", openapi_extra=gives(), tags=["experiments"])
     async def experiments() -> Response:
         """All experiments."""
+        await service().catch_up_with_all()
         return json({"experiments": [comparison_report(service(), name) for name in sorted(service().comparisons)]})
 
     @app.get("/experiments/{name}", openapi_extra=gives(), tags=["experiments"])

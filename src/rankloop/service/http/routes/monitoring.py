@@ -55,7 +55,8 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         name, _, form = (file, "", format) if format else file.rpartition(".")
         await service().catch_up(name)
         entity = _entity(service(), name, of)
-        where = service().store, entity, service().settings.data, service().log.last
+        until = await asyncio.to_thread(service().store.last)
+        where = service().store, entity, service().settings.data, until
         records = await asyncio.to_thread(whole, *where)  # a file that is missing is told before an answer begins
         if form == "jsonl":
             return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
@@ -81,6 +82,7 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
     @app.get("/metrics", openapi_extra=gives(), tags=["health"])
     async def prometheus() -> Response:
         """For Prometheus."""
+        await service().catch_up_with_all()
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -114,6 +116,7 @@ class EventStream:
         """One a second, of one ranker or of all, as long as the service runs."""
         service: Service = self._app.state.service
         while service.ready and not self._app.state.stopping:
+            await service.catch_up_with_all()
             rankers = await self._reports(service, ranker_report, service.rankers if name is None else [name])
             experiments = await self._reports(service, comparison_report, service.comparisons)
             at = msgspec.json.encode(time.time())

@@ -12,12 +12,20 @@ from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.openapi import gives, takes, takes_file
 from rankloop.service.jobs.history import history_of
 from rankloop.service.reports import ranker_report
-from rankloop.service.requests import CloneBody, CreateBody, ForgetBody, FreezeBody, RollbackBody, SchemaBody
+from rankloop.service.requests import (
+    CloneBody,
+    CreateBody,
+    ForgetBody,
+    FreezeBody,
+    RankerBody,
+    RollbackBody,
+    SchemaBody,
+)
 from rankloop.service.service import Service
 
 _create, _schema = decoder(CreateBody), decoder(SchemaBody)
 _rollback, _clone, _freeze = decoder(RollbackBody), decoder(CloneBody), decoder(FreezeBody)
-_forget = decoder(ForgetBody)
+_forget, _change = decoder(ForgetBody), decoder(RankerBody)
 
 
 def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
@@ -35,6 +43,7 @@ def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
     @app.get("/rankers", openapi_extra=gives(), tags=["rankers"])
     async def rankers() -> Response:
         """All rankers."""
+        await service().catch_up_with_all()
         return json({"rankers": [ranker_report(service(), name) for name in sorted(service().rankers)]})
 
     @app.get("/rankers/{name}", openapi_extra=gives(), tags=["rankers"])
@@ -42,6 +51,18 @@ def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
         """Spec, state number, counts and health."""
         await service().catch_up(name)
         return json(ranker_report(service(), name))
+
+    @app.patch("/rankers/{name}", openapi_extra=takes(RankerBody), tags=["rankers"])
+    async def change(name: str, request: Request) -> Response:
+        """Change the window of feedback of a live ranker, also for what is open; the same again changes nothing."""
+        await service().set_window(name, _change(await content(request, max_body)).window)
+        return json(ranker_report(service(), name))
+
+    @app.delete("/rankers/{name}", openapi_extra=gives(), tags=["rankers"])
+    async def delete(name: str) -> Response:
+        """Delete a ranker: events, snapshots and archive are gone; its name may be used again."""
+        await service().delete((await service().find_ranker(name)).entity)
+        return json({"deleted": name})
 
     @app.get("/rankers/{name}/state", openapi_extra=gives(), tags=["rankers"])
     async def state(name: str) -> Response:

@@ -1,47 +1,75 @@
 """The port: what a service needs of a database."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from rankloop.service.log.events import AnyEvent, ArchiveFile, Entry, Record, Snapshot
+from rankloop.service.log.events import AnyEvent, ArchiveFile, Record, Snapshot
+from rankloop.service.log.writer import Batch
 
-LOG, MISSED = "log", ""  # news: there are events; anything may have happened while nobody listened
+MISSED = ""  # news: anything may have happened while nobody listened; other news name an entity
 
 
-class Written(NamedTuple):
-    """The log after a known event, this batch included, and the numbers of the batch's own events.
-
-    The number is 0 for what was to be written once and is there already.
-    """
+class Tail(NamedTuple):
+    """What has come after an event, in the order in which it counts."""
 
     records: list[Record]
-    own: list[int]
+    until: int  # everything up to here has been read
+    now: float  # by the clock of the store
+    more: bool  # whether there is more already
 
 
 class Publication(NamedTuple):
-    """The newest state of a ranker, for workers that do not learn it themselves."""
+    """The newest state of a ranker or comparison, for workers that do not learn it themselves."""
 
     entity: str
     number: int
     seq: int
     rejected: int
-    session: bytes
+    session: bytes | None  # empty where nothing is learned; None where it is that of before
+    projection: bytes  # counts and flags at that event
 
 
 class Store(Protocol):
-    """A durable, totally ordered log with snapshots. Methods may block; `append` is called by one thread only.
+    """A durable log with snapshots, in one order. Methods may block; `append` is called by one thread only.
 
     `append` is one transaction: when it returns, the batch is durable; when it raises `Unavailable`, none of it is
-    there, or it will be among the records of the next call (a connection may break while it commits).
+    there, or all of it (a connection may break while it commits), which the next look into the log will show.
+    What `read`, `tail` and `last` give is final: nothing can come before it any more.
     """
 
     shared: bool  # whether other processes write to it too
+    partitions: int
+    settled_after: int  # events up to here may be in the log twice, or too late: they were written by 0.1
 
-    def append(self, entries: Sequence[Entry], after: int) -> Written: ...
+    def append(self, batch: Batch) -> None: ...
     def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Iterator[Record]: ...
-    def of_impression(self, entity: str, impression: str) -> list[Record]: ...
+    def tail(self, after: int, partitions: Sequence[int]) -> Tail: ...
     def last(self) -> int:
-        """The number of the newest event."""
+        """The number of the newest event; others may have come, but none before it."""
+
+    def of_impression(self, entity: str, impression: str) -> list[Record]: ...
+    def of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]: ...
+    def changes(self, entity: str, after: int = 0) -> list[Record]:
+        """The events of an entity that belong to no impression: what its configuration follows from."""
+
+    def beginnings(self) -> list[Record]:
+        """The first event of every entity."""
+
+    def deletions(self) -> list[Record]:
+        """Entities that were deleted a moment ago, and what is left of them."""
+
+    def shown(self, entity: str, after: int, until: int, most: int) -> list[tuple[int, float, str]]:
+        """Number, time and name of the impressions of an entity, in order; of events of 0.1 some come twice."""
+
+    def closed(self, entity: str, impressions: Sequence[str]) -> set[str]:
+        """Which of these impressions have closed; of those with events of 0.1 it is not said."""
+
+    def newest(self, entity: str, most: int) -> list[Record]:
+        """The last rankings of an entity, oldest first."""
+
+    def time_spent(self, entity: str, seq: int, now: float) -> tuple[float, float]:
+        """Seconds since an event, a clock that was set back left out, and the longest of them without any event."""
 
     def entities(self) -> list[str]: ...
     def snapshots(self, entity: str) -> list[tuple[int, int, float]]:
@@ -55,6 +83,9 @@ class Store(Protocol):
 
     def forget(self, entity: str, after: int, until: int, kept: ArchiveFile) -> None:
         """Delete the events of an entity after one and up to another, which a file holds from now on."""
+
+    def erase(self, entity: str, before: int) -> None:
+        """Delete all that there is of an entity before an event: events, snapshots, states, the list of its files."""
 
     def list_files(self, entity: str, files: Sequence[ArchiveFile]) -> None:
         """Add files to the manifest of an entity."""
@@ -82,14 +113,36 @@ class AmendableStore(Store, Protocol):
         """
 
 
+class Lease(NamedTuple):
+    """The right to learn a partition; whoever takes it next gets a higher number."""
+
+    partition: int
+    fence: int
+
+
 @runtime_checkable
 class SharedStore(Store, Protocol):
-    """A store that several processes write to: one of them at a time learns and closes windows, by lease."""
+    """A store that several processes write to; one at a time learns a partition, by a lease that ends by itself."""
 
-    slot: int  # a number that no other living process has
+    def lease(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Lease]:
+        """Take, for so long, those of the wanted partitions that nobody holds; what the holder has is renewed."""
 
-    def lead(self) -> bool: ...
-    def publish(self, publication: Publication) -> None: ...
+    def release(self, holder: str) -> None: ...
+    def standstill(self, entity: str, seconds: float) -> AbstractContextManager[None]:
+        """Nobody learns an entity meanwhile; whoever did begins again from the log afterwards."""
+
+    def holders(self) -> dict[int, str]:
+        """Who holds the partitions now."""
+
+    def publish(self, publications: Sequence[Publication], lease: Lease) -> None:
+        """Newer states replace older ones, never the other way round, and only while the lease is held."""
+
     def publication(self, entity: str) -> Publication | None: ...
+    def published(self) -> dict[str, tuple[int, int]]:
+        """The state number and last event of everything that is published."""
+
+    def projections(self) -> dict[str, tuple[int, bytes]]:
+        """The last event and the counts of everything that is published."""
+
     def listen(self, received: Callable[[str], None]) -> None:
-        """Call `received`, on a thread, with `LOG`, with `MISSED`, or with an entity when it has a new state."""
+        """Call `received`, on a thread, with `MISSED`, or with an entity that has a new state or has changed."""

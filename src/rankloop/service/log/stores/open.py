@@ -22,7 +22,7 @@ def open_store(settings: Settings) -> Store:
         raise InvalidInput("RANKLOOP_STORE must be of the form postgresql://user:password@host/database")
     from rankloop.service.log.stores.postgres import PostgresStore  # only here: its driver is not needed otherwise
 
-    return PostgresStore(settings.store)
+    return PostgresStore(settings.store, partitions=settings.partitions)
 
 
 POSTGRES = ("postgresql://", "postgres://")
@@ -65,10 +65,17 @@ class _SqliteLog(Log):
 def _postgres(address: str) -> Iterator[Log]:
     import psycopg  # only here: its driver is not needed otherwise
 
-    from rankloop.service.log.stores.postgres import HAS_TABLE, PREFIX
+    from rankloop.service.log.stores.postgres import HAS_TABLE, LOOK, PREFIX
 
     class PostgresLog(Log):
         prefix, mark, has_table = PREFIX, "%s", HAS_TABLE
+
+        def last(self) -> int:
+            try:
+                ((horizon, _, newest),) = self.rows(LOOK)
+            except psycopg.errors.UndefinedTable:  # a database of 0.1, where appends came one after the other
+                return super().last()
+            return int(min(horizon, newest))
 
         def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
             return connection.execute(query, values).fetchall()

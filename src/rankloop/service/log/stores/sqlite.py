@@ -13,10 +13,10 @@ from typing import Any
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Unavailable
-from rankloop.service.log.events import AnyEvent, ArchiveFile, Entry, Record, Snapshot, encode
-from rankloop.service.log.stores.base import Written
-from rankloop.service.log.stores.queries import Queries, records_of
-from rankloop.service.log.writer import numbers_of
+from rankloop.service.log.events import AnyEvent, ArchiveFile, Record, Snapshot, encode
+from rankloop.service.log.stores.base import Tail
+from rankloop.service.log.stores.queries import Queries, is_full, records_of
+from rankloop.service.log.writer import Batch, Row, kind_of
 
 FILE = "rankloop.db"
 WAITING = 10  # seconds, for whoever else holds a lock of the file
@@ -31,6 +31,12 @@ MIGRATIONS = (
     CREATE INDEX events_of_stream ON events (stream, seq);
     """,
     "CREATE INDEX events_of_impression ON events (impression) WHERE impression IS NOT NULL;",
+    """
+    ALTER TABLE events ADD COLUMN kind TEXT;
+    CREATE INDEX changes ON events (stream, seq) WHERE impression IS NULL;
+    CREATE TABLE settled (after INTEGER NOT NULL);
+    INSERT INTO settled SELECT coalesce(max(seq), 0) FROM events;
+    """,
     """
     CREATE TABLE archive (stream TEXT NOT NULL, name TEXT NOT NULL, first_seq INTEGER NOT NULL,
                           last_seq INTEGER NOT NULL, events INTEGER NOT NULL, digest TEXT NOT NULL,
@@ -78,18 +84,20 @@ CHECKPOINT_EVERY = 0.5  # seconds
 MAX_WAL_PAGES = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
 ATTEMPTS = 200  # to empty the write-ahead file at once
 PATIENCE = 100  # milliseconds for which those who read may hold that up
-INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?)"
-KNOWN = "SELECT 1 FROM events WHERE stream = ? AND impression = ? LIMIT 1"
+INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)"
+KNOWN = "SELECT seq, stream, at, body FROM events WHERE impression = ? AND stream = ? AND seq > ? ORDER BY seq"
+CHANGED = "SELECT max(seq) FROM events WHERE stream = ? AND impression IS NULL AND kind IS NOT 'snapshotted'"
+CHANGE = "UPDATE events SET body = ?, impression = ?, kind = ? WHERE stream = ? AND seq = ?"
 LIST = "INSERT OR REPLACE INTO archive VALUES (?, ?, ?, ?, ?, ?)"
 UNLIST = "DELETE FROM archive WHERE stream = ? AND name = ?"
 KEEP = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-MISSED_EVENTS = "SELECT seq, stream, at, body FROM events WHERE seq > ? ORDER BY seq"
 
 
 class SqliteStore(Queries):
     """One file, one process: a lock file keeps others away. Tests are told, by `passing`, of every point of a write."""
 
     shared = False
+    partitions = 1
 
     def __init__(self, path: Path, passing: Callable[[str], None] = lambda point: None) -> None:
         self.path = path
@@ -103,27 +111,36 @@ class SqliteStore(Queries):
             self._reader = undo.enter_context(closing(connected(path)))
             migrate(self._writer)
             self._last = super().last()
+            self.settled_after = int(self.rows("SELECT after FROM settled")[0][0])
             undo.pop_all()
         self._certain = True
         self._ahead = 0  # pages, as the last checkpoint has found them
         self._checkpoints = Thread(target=self._checkpoint, name="checkpoints", daemon=True)
         self._checkpoints.start()
 
-    def append(self, entries: Sequence[Entry], after: int) -> Written:
+    def append(self, batch: Batch) -> None:
         try:
             if self._ahead > MAX_WAL_PAGES:
                 self._begin_anew()
-            missed = [] if self._certain else records_of(self._writer.execute(MISSED_EVENTS, (after,)).fetchall())
-            self._last = max([self._last, *(record.seq for record in missed)])
-            numbers = numbers_of(entries, self._last, self._known(entries))
-            written = self._insert([(number, entry) for number, entry in zip(numbers, entries) if number])
+            if not self._certain:
+                self._last = self._writer.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0]
+            rows = batch.settle(self._known(batch), self._changed(batch), {})
+            now = time.time()
+            if rows:
+                self._insert(rows, now)
         except sqlite3.Error as error:
             self._certain = False
             self._undo()
             raise _unavailable(error) from error
         self._certain = True
-        self._last += len(written)
-        return Written([*missed, *written], numbers)
+        batch.number(self._last + 1, now)
+        self._last += len(rows)
+
+    def tail(self, after: int, partitions: Sequence[int]) -> Tail:
+        now, last = time.time(), self._last
+        rows = self.page(None, after, last) if last > after else []
+        more = is_full(rows)
+        return Tail(records_of(rows), rows[-1][0] if more else last, now, more)
 
     def last(self) -> int:
         return self._last
@@ -164,7 +181,7 @@ class SqliteStore(Queries):
             connection.execute("PRAGMA secure_delete = ON")  # zeros instead of what stood there
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany("DELETE FROM events WHERE stream = ? AND seq = ?", gone)
-            connection.executemany("UPDATE events SET body = ?, impression = ? WHERE stream = ? AND seq = ?", changed)
+            connection.executemany(CHANGE, changed)
             connection.execute("DELETE FROM snapshots WHERE stream = ? AND state_seq >= ?", (entity, since))
             connection.executemany(KEEP, [(kept.entity, kept.number, now, *kept[2:]) for kept in snapshots])
             connection.executemany(UNLIST, [(entity, name) for name in files])
@@ -172,6 +189,16 @@ class SqliteStore(Queries):
             self._passing("amend")
             connection.execute("COMMIT")
             self._passing("amended")
+            self._empty(connection)
+
+    def erase(self, entity: str, before: int) -> None:
+        with _told(), closing(connected(self.path)) as connection:
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("DELETE FROM events WHERE stream = ? AND seq < ?", (entity, before))
+            connection.execute("DELETE FROM snapshots WHERE stream = ? AND state_seq < ?", (entity, before))
+            connection.execute("DELETE FROM archive WHERE stream = ? AND last_seq < ?", (entity, before))
+            connection.execute("COMMIT")
             self._empty(connection)
 
     def _empty(self, connection: sqlite3.Connection) -> None:
@@ -190,29 +217,30 @@ class SqliteStore(Queries):
         self._reader.close()
         os.close(self._lock)
 
-    def _known(self, entries: Sequence[Entry]) -> set[tuple[str, str]]:
-        """Which impressions are in the log, of those that are to be there once."""
-        keys = {(entry.entity, entry.impression or "") for entry in entries if entry.once}
-        return {key for key in keys if self._writer.execute(KNOWN, key).fetchone()}
+    def _known(self, batch: Batch) -> Iterator[Record]:
+        """What the log has of the impressions that the batch asks for."""
+        for (entity, name), seen in batch.keys.items():
+            rows = self._writer.execute(KNOWN, (name, entity, seen)).fetchall()
+            if rows:
+                yield from records_of(rows)
 
-    def _insert(self, numbered: Sequence[tuple[int, Entry]]) -> list[Record]:
-        if not numbered:
-            return []
-        now = time.time()
-        entries = [entry for _, entry in numbered]
-        written = [Record(number, entry.entity, now, entry.event) for number, entry in numbered]
-        rows = [(number, entry.entity, now, entry.impression, entry.body) for number, entry in numbered]
+    def _changed(self, batch: Batch) -> dict[str, int]:
+        """When the entities that are to change have changed last."""
+        return {entity: self._writer.execute(CHANGED, (entity,)).fetchone()[0] or 0 for entity in batch.watched}
+
+    def _insert(self, rows: Sequence[Row], now: float) -> None:
+        numbered = enumerate(rows, self._last + 1)
+        values = [(number, row.entity, now, row.impression, row.body, row.kind) for number, row in numbered]
         self._passing("begin")
         self._writer.execute("BEGIN IMMEDIATE")
-        self._writer.executemany(INSERT, rows)
+        self._writer.executemany(INSERT, values)
         self._passing("inserted")
-        for kept in (entry.snapshot for entry in entries if entry.snapshot is not None):
+        for kept in (row.snapshot for row in rows if row.snapshot is not None):
             self._writer.execute(KEEP, (kept.entity, kept.number, now, *kept[2:]))
             self._passing("snapshot")
         self._passing("commit")
         self._writer.execute("COMMIT")
         self._passing("committed")
-        return written
 
     def _undo(self) -> None:
         with suppress(sqlite3.Error):  # the next BEGIN will say what is wrong
@@ -234,8 +262,8 @@ class SqliteStore(Queries):
         self._writer.execute(f"PRAGMA busy_timeout = {1000 * WAITING}")
 
 
-def _columns(event: AnyEvent) -> tuple[bytes, str | None]:
-    return encode(event), getattr(event, "impression", None)
+def _columns(event: AnyEvent) -> tuple[bytes, str | None, str]:
+    return encode(event), getattr(event, "impression", None), kind_of(event)
 
 
 @contextmanager

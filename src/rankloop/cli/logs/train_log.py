@@ -1,17 +1,17 @@
 """`rankloop train --log`: a ranker from a log of lists and their clicks, a policy from a log of shown ads."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import typer
 
 from rankloop.bandits.policy_evaluation import evaluate_policies
 from rankloop.bandits.saved_policy import save_policy
 from rankloop.bandits.train import train_policy
-from rankloop.cli.evaluate_log import TRAINED, print_report, saved_lines
+from rankloop.cli.logs.evaluate_log import TRAINED, print_report, saved_lines
+from rankloop.cli.logs.train_schema import LogTraining, bias_of, guess_schema, train_by_schema
+from rankloop.cli.options import log_file
 from rankloop.cli.output import print_json, show_table
 from rankloop.cli.progress import progress_bar
-from rankloop.cli.train_schema import LogTraining, bias_of, guess_schema, train_by_schema
 from rankloop.click_logs.parts import LogColumns, train_on_click_parts
 from rankloop.click_logs.reader import read_click_log
 from rankloop.click_logs.train import GAIN, train_on_clicks
@@ -25,7 +25,6 @@ from rankloop.experiments.report.model import Table
 from rankloop.logs.columns import GUESSES, LIST_GUESSES, columns_said, holds_lists, list_columns_of, named_columns
 from rankloop.logs.impressions import exported_schemas, holds_impressions
 from rankloop.logs.table import column_names
-from rankloop.service.log.rankings import is_service_log, write_export
 from rankloop.service.log.stores.open import POSTGRES
 from rankloop.service.log.stores.sqlite import FILE
 
@@ -34,14 +33,7 @@ def train_on_log(log: str, how: LogTraining, out: Path, as_json: bool) -> None:
     """A table, an export, or the folder of a service, whose log is exported first."""
     if how.solver not in (None, "online", "batch"):
         raise InvalidInput(f"--solver {how.solver!r} must be online or batch")
-    if not is_service_log(log):
-        if how.ranker:
-            raise InvalidInput("--ranker is for the log of a service")
-        _train_on_file(given_path(log), how, out, as_json)
-        return
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / f"{how.ranker or 'log'}.parquet"
-        write_export(log, path, how.ranker)
+    with log_file(log, how.ranker) as path:
         _train_on_file(path, how, out, as_json)
 
 

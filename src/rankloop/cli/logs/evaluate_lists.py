@@ -43,7 +43,7 @@ from rankloop.logs.table import column_names
 from rankloop.service.log.rankings import feature_names_in, is_service_log, logged_rankings, schemas_in
 
 if TYPE_CHECKING:
-    from rankloop.cli.evaluate_log import LogOptions
+    from rankloop.cli.logs.evaluate_log import LogOptions
 
 PER = 1000  # pages
 
@@ -109,7 +109,7 @@ def _watched(pages: Iterator[ShownPage], progress: Any) -> Iterator[ShownPage]:
 
 
 def _pages(log: str, session: Session, schema: Schema | None, asked: "LogOptions") -> Iterator[ShownPage]:
-    from rankloop.cli.evaluate_log import check_fields
+    from rankloop.cli.logs.evaluate_log import check_fields
 
     model = asked.model.name if asked.model else ""
     if is_service_log(log):

@@ -11,7 +11,7 @@ import typer
 from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
 from rankloop.bandits.saved_policy import save_policy
 from rankloop.bandits.train import train_policy
-from rankloop.cli.evaluate_lists import by_examination, evaluate_lists
+from rankloop.cli.logs.evaluate_lists import by_examination, evaluate_lists
 from rankloop.cli.output import print_json
 from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput
@@ -76,6 +76,7 @@ def evaluate_log(log: str, asked: LogOptions, plot: Path | None, as_json: bool) 
         raise InvalidInput(f"--plot {plot}: the name must end with .png, .svg or .pdf")
     name = Path(log).name
     if by_examination(log, asked):
+        _note_engine(asked, "which positions people examine is fitted to all lists together")
         evaluate_lists(log, asked, plot, as_json)
         return
     asked = asked._replace(method=asked.method or "snips")

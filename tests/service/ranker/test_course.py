@@ -9,7 +9,7 @@ from tests.service.shop import NAMED, products, visit
 
 from rankloop.service.log.events import Ranked, Snapshotted
 from rankloop.service.log.replay import replayed
-from rankloop.service.ranker.runtime import LOG_PER_SNAPSHOT
+from rankloop.service.ranker.course import LOG_PER_SNAPSHOT
 
 
 def test_a_large_state_is_written_now_and_then(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_a_large_state_is_written_now_and_then(tmp_path: Path) -> None:
         client.put("/rankers/shop", json=NAMED | {"snapshot_every": 1}).raise_for_status()
         for turn in range(60):
             visit(client, items=products(20, shift=turn))
-        assert inside(client).rankers["shop"].snapshot_size > 0
+        assert inside(client).learner.courses["ranker/shop"].snapshot_size > 0
     records = location.records()
     seen = [record.event for record in records if isinstance(record.event, Snapshotted)]
     assert 2 <= len(seen) < 30  # one at the first lesson, one at the end, few between

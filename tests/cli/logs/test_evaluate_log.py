@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from rankloop.bandits import load_policy
 from rankloop.cli import main
-from rankloop.cli.evaluate_log import _text
+from rankloop.cli.logs.evaluate_log import _text
 from rankloop.evaluation.off_policy.estimators import Options
 from rankloop.evaluation.off_policy.evaluate import evaluate_target
 from rankloop.evaluation.report import PER_PAGE, PER_ROW

@@ -1,0 +1,67 @@
+"""How many lessons a learner takes per second of processor time, reading and decoding the log included.
+
+`python -m benchmarks.learner_rate` writes a log of rankings and clicks to SQLite, and learns it as a service does
+after a crash: no snapshot, everything from the first event on.
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from rankloop.service.log.events import Created, FeedbackReceived
+from rankloop.service.log.recovery import restored_course
+from rankloop.service.log.stores.sqlite import SqliteStore
+from rankloop.service.log.writer import Batch, entry_of
+from rankloop.service.ranker.config import config_of
+from rankloop.service.ranker.runtime import RankerRuntime
+from rankloop.service.requests import CreateBody, Item, ProblemBody, RankBody
+from rankloop.service.service import query_request
+
+N_ITEMS, N_FEATURES = 50, 20
+LESSONS = 10_000
+AT_ONCE = 250
+
+
+def write_log(store: SqliteStore, learner: str, lessons: int) -> None:
+    """Rankings of so many lists, each with a click on the item at the second position."""
+    body = CreateBody(learner, ProblemBody(n_features=N_FEATURES), snapshot_every=10**9)
+    runtime = RankerRuntime("ranker/shop", config_of(body), b"", store)
+    rng = np.random.default_rng(0)
+    store.append(Batch([entry_of("ranker/shop", Created(runtime.body))]))
+    for begin in range(0, lessons, AT_ONCE):
+        entries = []
+        for number in range(begin, begin + AT_ONCE):
+            items = [Item(f"item {i}", row) for i, row in enumerate(rng.random((N_ITEMS, N_FEATURES)).tolist())]
+            ranked = runtime.rank(query_request(RankBody(items), runtime.config, N_ITEMS), f"{number:016x}")
+            click = FeedbackReceived(ranked.impression, "clicks", [ranked.order[1]], [1.0], final=True)
+            entries += [entry_of("ranker/shop", ranked), entry_of("ranker/shop", click)]
+        store.append(Batch(entries))
+
+
+def rate(learner: str, lessons: int = LESSONS) -> float:
+    """Lessons per second of processor time."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "rankloop.db")
+        try:
+            write_log(store, learner, lessons)
+            restored_course("ranker/shop", store, 3, lambda name: None)  # compiles
+            begun = time.process_time()
+            course = restored_course("ranker/shop", store, store.last(), lambda name: None)
+            seconds = time.process_time() - begun
+        finally:
+            store.close()
+    if course.published().learned != lessons:
+        raise RuntimeError(f"{course.published().learned} of {lessons} lessons were learned")
+    return lessons / seconds
+
+
+def main() -> None:
+    for learner in sys.argv[1:] or ("3pr", "newton_pairs", "pdgd"):
+        print(f"{learner}: {rate(learner):,.0f} lessons per second, {N_ITEMS} items x {N_FEATURES} features")
+
+
+if __name__ == "__main__":
+    main()

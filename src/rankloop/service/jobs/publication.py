@@ -1,0 +1,113 @@
+"""Publishing: the newest states for workers that do not learn them, as often as their size allows."""
+
+import logging
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from rankloop.core.saved_session import dumps
+from rankloop.core.session import Session
+from rankloop.service.errors import Superseded, Unavailable
+from rankloop.service.log.events import partition_of
+from rankloop.service.log.stores.base import Lease, Publication, SharedStore
+from rankloop.service.ranker.config import RankerConfig
+from rankloop.service.ranker.course import Course
+from rankloop.service.ranker.trainer import PublishedState
+
+EVERY = 0.05  # seconds between two publications
+COUNTS_EVERY = 0.5  # seconds, where only counts have changed
+PAUSE = 4.0  # times as long as it took to publish a state, before it is published again: large ones come less often
+logger = logging.getLogger("rankloop.service")
+
+
+Waiting = tuple[PublishedState, RankerConfig | None]
+
+
+class Publisher:
+    """Writes states beside the log, on a thread; of a state that changes quickly only the newest."""
+
+    def __init__(self, store: SharedStore) -> None:
+        self.store = store
+        self._waiting: dict[str, Waiting] = {}
+        self._last: dict[str, tuple[int, ...]] = {}  # of the states that were published last
+        self._not_before: dict[str, float] = {}
+        self._next = 0.0
+        self._busy: Future[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="publish")
+
+    def publish(
+        self,
+        published: list[tuple[str, PublishedState]],
+        courses: Mapping[str, Course],
+        leases: Mapping[int, Lease],
+        at_once: bool = False,
+    ) -> None:
+        """Take these into account; `at_once` waits until all is published."""
+        for entity in [entity for entity in self._waiting if entity not in courses]:
+            del self._waiting[entity]  # it was deleted
+        for entity, state in published:
+            trainer = courses[entity].trainer
+            self._waiting[entity] = state, None if trainer is None else trainer.config
+        if at_once:
+            if self._busy is not None:
+                self._busy.result()
+            self._not_before.clear()
+            self._write(self._due(), dict(leases))
+            return
+        now = time.monotonic()
+        if self._waiting and now >= self._next and (self._busy is None or self._busy.done()):
+            self._next = now + EVERY
+            due = self._due()
+            if due:
+                self._busy = self._thread.submit(self._write, due, dict(leases))
+
+    def stop(self) -> None:
+        self._thread.shutdown(wait=True)
+
+    def _due(self) -> dict[str, Waiting]:
+        now = time.monotonic()
+        due = {entity: each for entity, each in self._waiting.items() if now >= self._not_before.get(entity, 0.0)}
+        for entity in due:
+            del self._waiting[entity]
+        return due
+
+    def _write(self, due: dict[str, Waiting], leases: dict[int, Lease]) -> None:
+        by_partition: dict[int, list[str]] = {}
+        for entity in due:
+            by_partition.setdefault(partition_of(entity, self.store.partitions), []).append(entity)
+        for partition, entities in by_partition.items():
+            lease = leases.get(partition)
+            if lease is None:
+                continue
+            try:
+                self._write_partition(lease, {entity: due[entity] for entity in entities})
+            except Superseded:
+                pass  # another learns them now, and publishes
+            except Unavailable as error:
+                logger.warning(str(error))
+                for entity in entities:
+                    self._waiting.setdefault(entity, due[entity])
+            except Exception as error:
+                logger.error("publish", exc_info=error)
+
+    def _write_partition(self, lease: Lease, due: dict[str, Waiting]) -> None:
+        for entity, (state, config) in due.items():
+            begun = time.monotonic()
+            counts = state.number, state.learned, state.refused, state.rejected
+            is_new = self._last.get(entity) != counts
+            session = _session(state, config) if is_new else None
+            publication = Publication(entity, state.number, state.seq, state.rejected, session, state.projection)
+            self.store.publish([publication], lease)
+            self._last[entity] = counts
+            now = time.monotonic()
+            self._not_before[entity] = now + max(PAUSE * (now - begun), 0.0 if is_new else COUNTS_EVERY)
+
+
+def _session(published: PublishedState, config: RankerConfig | None) -> bytes:
+    """The state as a saved session, with the versions of its schema."""
+    if config is None:
+        return b""
+    session = Session(config.learner, config.problem, config.body.seed)
+    _, generator, _, _ = session.snapshot()
+    session.restore(published.state, generator, published.learned, published.refused)
+    return dumps(session, config.schema_notes())

@@ -1,0 +1,112 @@
+"""Would it help? Answers in worlds where they are known: one to win, one that is best already, one of noise."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.experiments.rehearsal.worlds import EXAMINED, shop
+
+from rankloop.cli import main
+from rankloop.core.errors import InvalidInput
+from rankloop.experiments.rehearsal.answer import Gain, rehearsals, rehearse
+from rankloop.experiments.rehearsal.attraction import attraction_of
+from rankloop.experiments.rehearsal.shown_log import read_shown_log
+
+LEARNER = ["click_regression"]
+
+
+def true_gain(table: pa.Table) -> float:
+    """Clicks per 1,000 pages that the true best order of each page has more than that of today."""
+    pages = np.array(table["true_attraction"]).reshape(-1, 6)
+    best = -np.sort(-pages, axis=1)
+    return float(1000 * ((best - pages) @ EXAMINED).mean())
+
+
+def asked(table: pa.Table, **more):
+    return rehearse(read_shown_log(table.drop_columns("true_attraction")), "pbm", pages=500, seeds=3, **more)
+
+
+def test_where_learning_helps_it_says_how_much():
+    table = shop("helps")
+    answer, most = asked(table, learners=LEARNER), true_gain(table)
+    assert (answer.word, answer.take) == ("take", "click_regression on fields")
+    assert answer.fields_matter
+    gain = answer.arms[0].late["clicks"]
+    assert most == pytest.approx(183, abs=15)
+    assert 0.4 * most < gain.low < gain.high < 1.2 * most
+    assert answer.measures == ("clicks", "purchases", "money")
+    assert answer.arms[0].late["purchases"].mean == pytest.approx(0.2 * gain.mean, rel=0.3)
+    assert answer.arms[0].learner["kind"] == "click_regression"
+    assert answer.today["clicks"] == pytest.approx(1188, rel=0.1)
+    assert "Take click_regression on fields: +" in answer.sentence
+
+
+def test_where_today_is_best_there_is_no_gain():
+    answer = asked(shop("best", n_pages=1500), learners=LEARNER)
+    assert (answer.word, answer.take) == ("no gain", "")
+    assert answer.fields_matter
+    assert "No gain: keep today's order" in answer.sentence
+
+
+def test_where_clicks_are_noise_there_is_no_gain():
+    answer = asked(shop("noise"), learners=LEARNER)
+    assert (answer.word, answer.fields_matter, answer.pairs_matter) == ("no gain", False, False)
+    for arm in answer.arms:
+        assert abs(arm.late["clicks"].mean) < 0.01
+
+
+def test_where_nothing_ever_moved_it_cannot_tell():
+    rows = shop("helps", n_pages=30).to_pylist()
+    table = pa.Table.from_pylist(
+        [
+            row | {"session": f"{number // 6}, {again}", "query": f"query {number // 6}"}
+            for again in range(5)
+            for number, row in enumerate(rows)
+        ]
+    )
+    answer = asked(table, learners=LEARNER)
+    assert answer.word == "cannot tell"
+    assert "cannot be told apart" in answer.sentence
+
+
+def test_fields_and_clicks_of_items_make_the_world():
+    table = shop("helps", n_pages=500)
+    log = read_shown_log(table.drop_columns("true_attraction"))
+    believed = attraction_of(log, "pbm")
+    truth = np.array(table["true_attraction"])
+    assert np.corrcoef(believed.mean(), truth)[0, 1] > 0.85
+    drawn = believed.drawn(np.random.default_rng(0))
+    assert ((drawn >= 0) & (drawn <= 1)).all()
+    arms = rehearsals(log, believed, 100, 2, 0)
+    assert [arm.name for arm in arms] == [
+        "today's order",
+        "click_regression on fields",
+        "fair_pairs on fields",
+        "newton_pairs on numbers",
+        "fair_pairs on numbers",
+        "pdgd on numbers",
+    ]
+
+
+def test_a_gain_is_written_with_its_sign():
+    assert str(Gain(1234.56, -0.01, 2000)) == "+1,234.6 (+0.0 to +2,000.0)"
+    with pytest.raises(InvalidInput, match="at least 2 seeds"):
+        rehearse(read_shown_log(shop("noise", n_pages=20)), seeds=1)
+
+
+def test_the_command_writes_a_report(tmp_path, capsys):
+    path, out = tmp_path / "shop.parquet", tmp_path / "report"
+    pq.write_table(shop("helps", n_pages=300).drop_columns("true_attraction"), path)
+    options = ["--log", path, "--model", "pbm", "--pages", 200, "--seeds", 2, "--engine", "here", "--out", out]
+    with pytest.raises(SystemExit) as leaving:
+        main(["rehearse", *map(str, options), "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert not leaving.value.code
+    assert answer["answer"] in ("take", "no gain")
+    assert len(answer["arms"]) == 5
+    assert answer["schema"]["features"]["brand"] == "category"
+    page = (out / "report.html").read_text()
+    assert "Clicks per 1,000 pages" in page
+    assert "purchased" in page
