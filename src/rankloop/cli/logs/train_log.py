@@ -17,7 +17,7 @@ from rankloop.click_logs.reader import read_click_log
 from rankloop.click_logs.train import GAIN, train_on_clicks
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
-from rankloop.data.parts.source import SCHEME
+from rankloop.data.parts.source import SCHEME, sources_in
 from rankloop.engine import SummingEngine
 from rankloop.evaluation import LogTable
 from rankloop.evaluation.report import plot_report
@@ -48,9 +48,9 @@ def is_in_parts(log: str) -> bool:
         return True
     try:
         path = given_path(log)
+        return path.is_dir() and not (path / FILE).exists() and bool(sources_in(str(path)))
     except NotFound:
         return False
-    return path.is_dir() and not (path / FILE).exists()
 
 
 def train_on_parts(address: str, how: LogTraining, engine: SummingEngine, out: Path, as_json: bool) -> None:
