@@ -35,7 +35,16 @@ PACKAGES = (
     "engine",
     "contracts",
 )
-BOUNDS = ("fixed_items", "perceptrons", "topk_regret", "coactive", "generalisation", "generalisation_table")
+BOUNDS = (
+    "fixed_items",
+    "perceptrons",
+    "kernel_budget",
+    "topk_regret",
+    "coactive",
+    "permutation_invariance",
+    "generalisation",
+    "generalisation_table",
+)
 
 
 def on_files(files: Files, config: Any) -> Files:

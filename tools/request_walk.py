@@ -18,6 +18,7 @@ import httpx
 
 import rankloop
 from rankloop.service.http.app import make_app
+from rankloop.service.jobs import learner
 from rankloop.service.settings import Settings
 
 PACKAGE = Path(rankloop.__file__).parent
@@ -64,9 +65,10 @@ def _walk(call: str, entered: list[str]) -> Walk:
     return Walk(call, list(dict.fromkeys(entered)), changes)
 
 
-async def walks(learner: str = "fair_pairs") -> list[Walk]:
+async def walks(kind: str = "fair_pairs") -> list[Walk]:
     """The walks of a ranking, of the click that comes back for it, and of what the learner makes of both."""
-    recorder = Recorder()
+    recorder, before = Recorder(), (learner.BUSY, learner.IDLE)
+    learner.BUSY = learner.IDLE = 60.0  # it looks at the log when it is told to, and not in the middle of a ranking
     threading.setprofile(recorder)  # before the service starts its threads
     sys.setprofile(recorder)
     found = []
@@ -77,7 +79,7 @@ async def walks(learner: str = "fair_pairs") -> list[Walk]:
                 app.router.lifespan_context(app),
                 httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client,
             ):
-                await client.put("/rankers/shop", json={"learner": learner, "problem": PROBLEM})
+                await client.put("/rankers/shop", json={"learner": kind, "problem": PROBLEM})
                 for counted in (False, True):  # once to compile
                     recorder.on = counted
                     answer = (await client.post("/rankers/shop/rank", json={"items": ITEMS})).json()
@@ -90,6 +92,7 @@ async def walks(learner: str = "fair_pairs") -> list[Walk]:
                     recorder.on = False
                     found += [recorder.walk("feedback"), recorder.lesson()]
     finally:
+        learner.BUSY, learner.IDLE = before
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
     return found[3:]

@@ -135,10 +135,11 @@ def test_what_is_no_log_in_parts_is_refused(tmp_path: Path, capsys: pytest.Captu
         train_on_click_parts(str(tmp_path / "letor"), Here(), path=[1e-2])
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], scheme: str) -> None:
     folder = write_log(tmp_path / "log")
     with pytest.raises(SystemExit) as ended:
-        main(["train", "--log", f"file://{folder}", "--regularisation", "0.01", "--out", str(tmp_path / "out")])
+        main(["train", "--log", f"{scheme}{folder}", "--regularisation", "0.01", "--out", str(tmp_path / "out")])
     assert not ended.value.code, capsys.readouterr().err
     assert "features: f0, f1, f2" in capsys.readouterr().out
     assert load_session(tmp_path / "out" / "model.rankloop").problem.n_features == 3

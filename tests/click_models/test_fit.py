@@ -10,6 +10,7 @@ from rankloop.click_models.likelihood import prior_of_log
 from rankloop.click_models.page_log import page_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, spec_of
+from rankloop.engine import Here, Threads
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +131,18 @@ def test_what_cannot_be_fitted(clicked, sessions, model, message):
     log = page_log(np.array([0, 1, 2]), np.array([0, 0]), np.array(clicked), ["q", "q"], ["a", "b"], sessions)
     with pytest.raises(InvalidInput, match=message):
         fit_users(log, model)
+
+
+def test_folds_are_fitted_wherever_an_engine_says(logs):
+    """The same answer to the last bit; progress counts every fold of every model, and the fit to the whole log."""
+    log, seen = logs["pbm"][0], []
+    small = log.pages(np.arange(300))
+    here, there = (
+        fit_users(small, engine=engine, folds=3, progress=lambda done, of: seen.append((done, of)))
+        for engine in (Here(), Threads(workers=2))
+    )
+    assert seen == [(done, 19) for done in range(1, 20)] * 2
+    for name, one in here.held_out.items():
+        for mine, other in zip(one, there.held_out[name]):
+            np.testing.assert_array_equal(mine, other)
+    np.testing.assert_array_equal(here.fitted.attraction, there.fitted.attraction)

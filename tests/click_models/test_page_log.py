@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from tests.service.cases import SHOP as SERVED
+from tests.service.cases import Location, feed, rank, running
 
 from rankloop.cli import main
 from rankloop.click_models.page_log import read_page_log
@@ -102,3 +104,18 @@ learner = "fair_pairs"
     assert plot.stat().st_size > 1000
     assert command(capsys, "fit-users", "--log", path, "--plot", "users.txt")[0] == 2
     assert "one of cascade, pbm" in command(capsys, "fit-users", "--log", path, "--model", "mine")[2]
+
+
+def test_the_folder_of_a_service_is_read_too(tmp_path, capsys):
+    with running(Location(tmp_path)) as client:
+        client.put("/rankers/shop", json=SERVED)
+        for turn in range(12):
+            shown = rank(client, query_id=f"q{turn % 2}", session=f"s{turn}")
+            feed(client, shown["impression"], clicks=[shown["ranking"][turn % 3]], final=True)
+    code, told, err = command(capsys, "fit-users", "--log", tmp_path, "--model", "cascade", "--json")
+    assert not code, err
+    assert json.loads(told)["pages"] == 12
+    assert (
+        "--ranker is for the log of a service"
+        in command(capsys, "fit-users", "--log", written(tmp_path, SHOP), "--ranker", "shop")[2]
+    )

@@ -101,7 +101,7 @@ def test_what_the_dashboard_draws_is_measured(address: str) -> None:
         assert client.put("/rankers/shop", json=body).is_success
         assert client.post("/rankers/shop/rank", json={"items": items}).is_success
         text = client.get(scraped["metrics_path"]).text
-    measured = set(re.findall(r"^(rankloop_\w+)(?:\{| )", text, re.MULTILINE))
+    measured = set(re.findall(r"^(?:# TYPE )?(rankloop_\w+)(?:\{| )", text, re.MULTILINE))
     panels = json.loads((DEPLOY / "grafana/dashboards/rankloop.json").read_text())["panels"]
     drawn = {name for panel in panels for target in panel["targets"] for name in metrics_in(target["expr"])}
     assert drawn - measured == set()

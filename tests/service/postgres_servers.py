@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.hosts import NETWORK, Host
 
 
 class PostgresServer:
@@ -20,6 +21,10 @@ class PostgresServer:
     def __init__(self, server: Any) -> None:
         self._server = server
         self._made = 0
+
+    @property
+    def folder(self) -> str:
+        return str(self._server.pgdata)
 
     def database(self, tablespace: str = "") -> str:
         """The address of an empty database."""
@@ -62,3 +67,14 @@ def postgres_server(data: Path | None = None) -> Iterator[PostgresServer]:
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def served_by(server: PostgresServer, host: Host, database: str) -> str:
+    """Let a host run the server; the address of a database for the others (here the one before goes on working)."""
+    data, (_, socket) = Path(server.folder), database.split("?host=")
+    with open(data / "pg_hba.conf", "a", encoding="utf-8") as rules:
+        rules.write(f"host all all {NETWORK}.0/24 trust\n")
+    with host.entered():  # what a thread starts runs where it is
+        server.control("-l", str(data / "log"), "-o", f"-h {host.address} -k {socket}", "-m", "fast", "restart")
+    name = database.split("?")[0].rsplit("/", 1)[1]
+    return f"postgresql://postgres@{host.address}:5432/{name}"

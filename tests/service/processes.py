@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from threading import Event as Flag
 from threading import Thread
 from typing import Any
 
 import httpx
+from tests.hosts import Host
 from tests.service.cases import SHOP, Location, items
 
 Told = list[tuple[str, str]]
@@ -47,8 +49,12 @@ def only_line(done: subprocess.CompletedProcess[str]) -> str:
 class Visitors:
     """People who rank and click until the service is gone, or until they are told to stop."""
 
-    def __init__(self, port: int, told: Told, n: int = 4, persistent: bool = False) -> None:
-        self.port, self.told, self.persistent = port, told, persistent
+    def __init__(
+        self, port: int, told: Told, n: int = 4, persistent: bool = False, host: Host | None = None, key: str = ""
+    ) -> None:
+        self.port, self.told, self.persistent, self.host = port, told, persistent, host
+        self.patience = 30.0
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self.refused: list[int] = []  # statuses of what the service said it could not do
         self._stopping = Flag()
         self._threads = [Thread(target=self._visit, args=(shift,)) for shift in range(n)]
@@ -68,8 +74,13 @@ class Visitors:
             thread.join()
 
     def _visit(self, shift: int) -> None:
+        with self.host.entered() if self.host else nullcontext():
+            self._go_on(shift)
+
+    def _go_on(self, shift: int) -> None:
+        at = f"http://{self.host.address if self.host else '127.0.0.1'}:{self.port}/rankers/shop"
         while not self._stopping.is_set():
-            with httpx.Client(base_url=f"http://127.0.0.1:{self.port}/rankers/shop", timeout=30) as client:
+            with httpx.Client(base_url=at, timeout=self.patience, headers=self._headers) as client:
                 try:
                     while not self._stopping.is_set():
                         self._turn(client, shift)

@@ -57,7 +57,7 @@ class RefittedSVM(GreedyLearner):
     `memory` examples; between fits the list is sorted by the last w, without exploration.
 
     Use it to compare: it is what retraining in batches gives. Its examples come from the lists that it showed itself,
-    so it often stays behind learners that explore.
+    so it often stays behind learners that explore, and how far depends on `regularisation`: try 1e-4 to 1e3.
     Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, figure 4.
     """
 

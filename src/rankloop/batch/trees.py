@@ -1,4 +1,4 @@
-"""Gradient-boosted trees as a base score: a LightGBM ranker, cross-fitted, with the hash by which a log knows it.
+"""Gradient-boosted trees as a base score: a LightGBM or XGBoost ranker, cross-fitted, with the hash that names it.
 
 A score that has seen the grades of a query is better on it than it will be on any other, and a learner that goes on
 from it would trust it too much. So the queries are cut into folds, a booster is fitted without each of them, and a
@@ -20,29 +20,40 @@ from numpy.typing import ArrayLike
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import atomic_write
-from rankloop.core.types import Floats, finite_floats, whole_number
+from rankloop.core.types import Floats, Ints, finite_floats, whole_number
 from rankloop.data.dataset import Dataset
 
 MAX_GRADE = 31  # LightGBM's table of gains ends there
 N_FOLDS, FORMAT = 5, 1
 NO_OPTIONS: Mapping[str, Any] = {}
 LIGHTGBM_MISSING = "trees need LightGBM, which is not installed: pip install 'rankloop[trees]'"
+XGBOOST_MISSING = "these trees need XGBoost, which is not installed: pip install xgboost-cpu"
+LIGHTGBM, XGBOOST = "lightgbm", "xgboost"
+KINDS = (LIGHTGBM, XGBOOST)
+Training = tuple[Floats, Floats, Floats, Ints]  # features, grades and weights of rows, and the sizes of the queries
 
 
 class TreeSettings(NamedTuple):
-    """How the boosters are grown; `options` are further parameters of LightGBM."""
+    """How the boosters are grown; `options` are further parameters of LightGBM or XGBoost, whichever `kind` is."""
 
     n_trees: int = 200
     n_leaves: int = 15
     learning_rate: float = 0.05
     threads: int = 1
     options: Mapping[str, Any] = NO_OPTIONS
+    kind: str = LIGHTGBM
 
     def parameters(self) -> dict[str, Any]:
-        """As LightGBM has them: the same data give the same trees."""
+        """As LightGBM or XGBoost has them: the same data give the same trees."""
+        if self.kind not in KINDS:
+            raise InvalidInput(f"trees are grown by {' or '.join(KINDS)}, not by {self.kind!r}")
         for name, least in (("n_trees", 1), ("threads", 1), ("n_leaves", 2)):
             whole_number(getattr(self, name), name, least)
         check_positive("learning_rate", self.learning_rate)
+        if self.kind == XGBOOST:
+            fixed = {"objective": "rank:ndcg", "tree_method": "hist", "grow_policy": "lossguide", "seed": 0}
+            grown = {"max_leaves": self.n_leaves, "max_depth": 0, "eta": self.learning_rate, "nthread": self.threads}
+            return {**fixed, **grown, "verbosity": 0, "ndcg_exp_gain": True, **self.options}
         grown = {"num_leaves": self.n_leaves, "learning_rate": self.learning_rate, "num_threads": self.threads}
         fixed = {"objective": "lambdarank", "deterministic": True, "force_row_wise": True, "verbosity": -1, "seed": 0}
         return {**fixed, **grown, **self.options}
@@ -51,8 +62,11 @@ class TreeSettings(NamedTuple):
 class TreeRanker:
     """The boosters of all folds as one score: `boosters[k]` has seen no query of fold k."""
 
-    def __init__(self, texts: Sequence[str], query_ids: Sequence[str], scale: float = 1.0) -> None:
-        self.texts = tuple(texts)  # of the boosters, as LightGBM writes them
+    def __init__(
+        self, texts: Sequence[str], query_ids: Sequence[str], scale: float = 1.0, kind: str = LIGHTGBM
+    ) -> None:
+        self.texts = tuple(texts)  # of the boosters, as LightGBM or XGBoost (JSON) writes them
+        self.kind = kind
         self.query_ids = frozenset(query_ids)  # that took part
         self.scale = scale  # a score of LightGBM's own counts as this much less
 
@@ -63,6 +77,8 @@ class TreeRanker:
 
     @cached_property
     def boosters(self) -> list[Any]:
+        if self.kind == XGBOOST:
+            return [_xgboost_booster(text) for text in self.texts]
         lightgbm = imported()
         try:
             return [lightgbm.Booster(model_str=text) for text in self.texts]
@@ -72,13 +88,18 @@ class TreeRanker:
     def scores(self, features: ArrayLike, query_id: str = "") -> Floats:
         """The base score of each row: of a query that took part by the booster that has not seen it."""
         rows = finite_floats(features, 2, "features")
-        width = self.boosters[0].num_feature()
+        width = self.boosters[0].num_features() if self.kind == XGBOOST else self.boosters[0].num_feature()
         if rows.shape[1] != width:
             raise InvalidInput(f"the trees were grown on {width} features, got {rows.shape[1]}")
         asked = self.boosters
         if query_id in self.query_ids:
             asked = [self.boosters[fold_of(query_id, len(self.boosters))]]
-        return np.asarray(np.mean([one.predict(rows, num_threads=1) for one in asked], axis=0) / self.scale)
+        return np.asarray(np.mean([self._predicted(one, rows) for one in asked], axis=0) / self.scale)
+
+    def _predicted(self, booster: Any, rows: Floats) -> Floats:
+        if self.kind == XGBOOST:
+            return np.asarray(booster.inplace_predict(rows, predict_type="margin"), dtype=np.float64)
+        return np.asarray(booster.predict(rows, num_threads=1))
 
     def scores_of(self, dataset: Dataset) -> Floats:
         """The base score of every item of a data set."""
@@ -102,7 +123,10 @@ class TreeRanker:
             if table["format"] != FORMAT:
                 raise InvalidInput(f"{path} has format {table['format']!r:.40}; this version reads {FORMAT}")
             texts, query_ids, scale = map(str, table["boosters"]), map(str, table["query_ids"]), float(table["scale"])
-            loaded = cls(tuple(texts), tuple(query_ids), scale)
+            kind = table.get("kind", LIGHTGBM)
+            if kind not in KINDS:
+                raise InvalidInput(f"{path} holds trees of {kind!r:.40}, which are not known here")
+            loaded = cls(tuple(texts), tuple(query_ids), scale, kind)
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidInput(f"{path} holds no trees: {type(error).__name__}: {error}") from None
         if not loaded.texts or not np.isfinite(scale) or scale <= 0.0:
@@ -111,6 +135,8 @@ class TreeRanker:
 
     def _content(self) -> bytes:
         table = {"format": FORMAT, "scale": self.scale, "query_ids": sorted(self.query_ids), "boosters": self.texts}
+        if self.kind != LIGHTGBM:
+            table["kind"] = self.kind
         return json.dumps(table, ensure_ascii=False).encode()
 
 
@@ -121,13 +147,14 @@ def fit_trees(
     n_folds: int = N_FOLDS,
     settings: TreeSettings = TreeSettings(),  # noqa: B008 - a value
 ) -> TreeRanker:
-    """Cross-fit a LambdaMART ranker to the grades of a data set; `weights` has one number per item.
+    """Cross-fit a LambdaMART ranker, by LightGBM or XGBoost, to the grades of a data set.
 
+    `weights` has one number per item.
     Lists with the same query id are in the same fold, whichever data set they come from, so that the folds of a refit
     with more queries are those of before. The score is scaled to a standard deviation of 1 inside a query.
     """
     n_folds = whole_number(n_folds, "n_folds", 2)
-    lightgbm, parameters = imported(), settings.parameters()
+    parameters = settings.parameters()
     grades = dataset.relevance
     if len(grades) and not (np.all(grades == np.floor(grades)) and 0.0 <= grades.min() <= grades.max() <= MAX_GRADE):
         raise InvalidInput(f"trees learn from whole grades from 0 to {MAX_GRADE}")
@@ -143,13 +170,43 @@ def fit_trees(
             raise InvalidInput(f"{len(set(dataset.query_ids))} queries are too few for {n_folds} folds")
         rows = fold_of_row != fold
         group = dataset.sizes[folds != fold]
-        table = lightgbm.Dataset(dataset.features[rows], grades[rows], weight=item_weights[rows], group=group)
-        try:
-            texts.append(lightgbm.train(parameters, table, settings.n_trees).model_to_string())
-        except lightgbm.basic.LightGBMError as error:
-            raise InvalidInput(f"LightGBM cannot fit this: {error}") from None
-    plain = TreeRanker(texts, dataset.query_ids)
-    return TreeRanker(texts, dataset.query_ids, _spread(plain.scores_of(dataset), dataset))
+        grow = _xgboost_text if settings.kind == XGBOOST else _lightgbm_text
+        own = dataset.features[rows], grades[rows], item_weights[rows], group
+        texts.append(grow(parameters, own, settings.n_trees))
+    plain = TreeRanker(texts, dataset.query_ids, kind=settings.kind)
+    return TreeRanker(texts, dataset.query_ids, _spread(plain.scores_of(dataset), dataset), settings.kind)
+
+
+def _lightgbm_text(parameters: dict[str, Any], table_of: Training, n: int) -> str:
+    (rows, grades, weights, group), lightgbm = table_of, imported()
+    table = lightgbm.Dataset(rows, grades, weight=weights, group=group)
+    try:
+        return str(lightgbm.train(parameters, table, n).model_to_string())
+    except lightgbm.basic.LightGBMError as error:
+        raise InvalidInput(f"LightGBM cannot fit this: {error}") from None
+
+
+def _xgboost_text(parameters: dict[str, Any], table_of: Training, n: int) -> str:
+    """XGBoost weighs queries, not items: a query counts as its items do on average."""
+    (rows, grades, weights, group), xgboost = table_of, imported_xgboost()
+    table = xgboost.DMatrix(rows, grades)
+    table.set_group(group)
+    starts = np.concatenate([[0], np.cumsum(group)[:-1]])
+    table.set_weight(np.add.reduceat(weights, starts) / np.maximum(group, 1))
+    try:
+        return bytes(xgboost.train(parameters, table, n).save_raw("json")).decode()
+    except xgboost.core.XGBoostError as error:
+        raise InvalidInput(f"XGBoost cannot fit this: {error}") from None
+
+
+def _xgboost_booster(text: str) -> Any:
+    xgboost = imported_xgboost()
+    booster = xgboost.Booster({"nthread": 1})
+    try:
+        booster.load_model(bytearray(text.encode()))
+    except xgboost.core.XGBoostError as error:
+        raise InvalidInput(f"these are no trees of XGBoost: {error}") from None
+    return booster
 
 
 def fold_of(query_id: str, n_folds: int) -> int:
@@ -164,6 +221,15 @@ def imported() -> Any:
     except ImportError:
         raise InvalidInput(LIGHTGBM_MISSING) from None
     return lightgbm
+
+
+def imported_xgboost() -> Any:
+    """XGBoost, or what to do about it."""
+    try:
+        import xgboost
+    except ImportError:
+        raise InvalidInput(XGBOOST_MISSING) from None
+    return xgboost
 
 
 def _spread(scores: Floats, dataset: Dataset) -> float:

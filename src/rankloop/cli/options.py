@@ -67,6 +67,26 @@ def engine_of(name: EngineName, workers: int | None, threads: bool = False) -> A
     return LocalProcesses(workers=workers) if name is EngineName.local else Cluster(workers=workers)
 
 
+@contextmanager
+def log_file(log: str, ranker: str = "") -> Iterator[Path]:
+    """A table or an export by its path; of the folder or database of a service, one ranker's export while open."""
+    from tempfile import TemporaryDirectory
+
+    from rankloop.core.errors import InvalidInput
+    from rankloop.data.folder import given_path
+    from rankloop.service.log.rankings import is_service_log, write_export
+
+    if not is_service_log(log):
+        if ranker:
+            raise InvalidInput("--ranker is for the log of a service")
+        yield given_path(log)
+        return
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"{ranker or 'log'}.parquet"
+        write_export(log, path, ranker)
+        yield path
+
+
 RESUMABLE = "finished runs are kept, the same command goes on from here"
 
 

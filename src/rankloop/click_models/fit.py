@@ -1,7 +1,7 @@
 """Fitting click models to a log, and choosing one by visits that it has not seen."""
 
 from collections.abc import Callable
-from functools import partial
+from itertools import count
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -17,6 +17,7 @@ from rankloop.click_models.sdbn import fit_sdbn
 from rankloop.click_models.ubm import fit_ubm
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
+from rankloop.engine import Engine, Here
 from rankloop.feedback.fitted_users import ModelName
 
 MODELS: dict[str, Callable[[PageLog, Prior], Fitted]] = {  # the simplest first
@@ -29,6 +30,7 @@ MODELS: dict[str, Callable[[PageLog, Prior], Fitted]] = {  # the simplest first
 }
 BEST = "best"
 FOLDS = 5
+HERE = Here()
 MIN_MOVED = 0.01  # a smaller share of rows whose pairs stand elsewhere too tells nothing of positions
 FIXED_ORDER = (
     "hardly any item stands at two positions for the same query, so a position that is not looked at and an item that "
@@ -60,11 +62,13 @@ def fit_users(
     *,
     folds: int = FOLDS,
     seed: int = 0,
+    engine: Engine = HERE,
     progress: Progress = lambda done, of: None,
 ) -> UserFit:
     """Fit one model, or all of them and take the one that finds held-out pages most probable; folds go by visit.
 
-    A simpler model is preferred where it is less than one standard error behind.
+    A simpler model is preferred where it is less than one standard error behind. The `engine` says where the folds are
+    fitted, which does not change the answer.
     """
     names = list(MODELS) if model == BEST else [model]
     if model != BEST and model not in get_args(ModelName):
@@ -72,17 +76,14 @@ def fit_users(
     if not log.clicked.any():
         raise InvalidInput("the log has no click, so it tells nothing of who clicked it")
     parts = _folds(log, folds, seed)
-    steps, held_out = len(names) * len(parts) + 1, dict[str, HeldOut]()
-    for number, name in enumerate(names):
-        before = number * len(parts)
-        held_out[name] = _judged(log, name, parts, partial(_advance, progress, before, steps))
+    tasks = [FoldTask(log, name, out) for name in names for out in parts]
+    steps, finished = len(tasks) + 1, count(1)
+    judged = engine.map(tasks, judged_fold, lambda index, result: progress(next(finished), steps))
+    folded = [judged[first : first + len(parts)] for first in range(0, len(tasks), len(parts))]
+    held_out = {name: _held_out(log, parts, own) for name, own in zip(names, folded)}
     fitted = fit(log, _simplest_of_the_best(held_out))
     progress(steps, steps)
     return UserFit(fitted, held_out, tuple(_notes(log, fitted)))
-
-
-def _advance(progress: Progress, before: int, of: int, done: int) -> None:
-    progress(before + done, of)
 
 
 def _simplest_of_the_best(held_out: dict[str, HeldOut]) -> str:
@@ -120,18 +121,34 @@ def _folds(log: PageLog, folds: int, seed: int) -> list[np.ndarray[tuple[int], n
     return [number[log.session] == fold for fold in range(min(folds, n_visits))]
 
 
-def _judged(
-    log: PageLog, name: str, parts: list[np.ndarray[tuple[int], np.dtype[np.bool_]]], done: Callable[[int], None]
+class FoldTask(NamedTuple):
+    """A model to fit to some pages, and to judge by the others."""
+
+    log: PageLog
+    model: str
+    out: np.ndarray[tuple[int], np.dtype[np.bool_]]  # by page: whether it is held out
+
+
+def judged_fold(task: FoldTask) -> tuple[Floats, Floats, Floats]:
+    """The log-likelihood of each page that was held out; the surprise at each position, and how often it was seen."""
+    log, out = task.log, task.out
+    fitted = _as_wide(fit(log.pages(np.flatnonzero(~out)), task.model), log.n_positions)
+    judges = log.pages(np.flatnonzero(out))
+    own, n_positions = judges.position, log.n_positions
+    bits: Floats = np.bincount(own, surprises(judges, fitted), n_positions).astype(np.float64)
+    return log_likelihood(judges, fitted), bits, np.bincount(own, minlength=n_positions).astype(np.float64)
+
+
+def _held_out(
+    log: PageLog,
+    parts: list[np.ndarray[tuple[int], np.dtype[np.bool_]]],
+    judged: list[tuple[Floats, Floats, Floats]],
 ) -> HeldOut:
     by_page, surprise, counts = np.zeros(log.n_pages), np.zeros(log.n_positions), np.zeros(log.n_positions)
-    for number, out in enumerate(parts, start=1):
-        fitted = _as_wide(fit(log.pages(np.flatnonzero(~out)), name), log.n_positions)
-        judges = log.pages(np.flatnonzero(out))
-        by_page[out] = log_likelihood(judges, fitted)
-        bits, own = surprises(judges, fitted), judges.position
-        surprise += np.bincount(own, bits, log.n_positions)
-        counts += np.bincount(own, minlength=log.n_positions)
-        done(number)
+    for out, (own, bits, seen) in zip(parts, judged):
+        by_page[out] = own
+        surprise += bits
+        counts += seen
     by_position = 2.0 ** (surprise / np.maximum(counts, 1.0))
     return HeldOut(float(by_page.mean()), float(by_position[counts > 0].mean()), by_position, by_page)
 

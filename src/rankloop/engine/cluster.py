@@ -167,8 +167,7 @@ class _Summation:
                 raise
             except Exception as error:
                 if isinstance(error, self.ray.exceptions.RayTaskError) or attempt == ATTEMPTS - 1:
-                    names = ", ".join(dict.fromkeys(str(part) for part in self.shares[number] if is_stored(part)))
-                    raise _cause_of(error, f"share {number} of the partitions{names and f' ({names})'}") from None
+                    raise _cause_of(error, self._name_of(number)) from None
                 self._replace(number, attempt)
                 pending = self.actors[number].ask(sent)
         raise AssertionError("unreachable")

@@ -127,8 +127,8 @@ def _lowest(sizes: Sizes, targets: list[int]) -> Ceiling:
 def check_ceiling(measure: Measure | str, n_items: int, depth: int, found: Ceiling, max_grade: int = 1) -> None:
     """Raise `InvalidInput` unless the worlds look alike and no ranking earns more than `factor` of what is best."""
     sizes = sizes_of(measure, n_items, depth, max_grade)  # type: ignore[arg-type]  # hashable
-    looks = found.worlds @ sizes.seen.T
-    if found.worlds.min() < 0.0 or np.abs(looks - looks[0]).max() > 1e-9:
+    shown = found.worlds @ sizes.seen.T
+    if found.worlds.min() < 0.0 or np.abs(shown - shown[0]).max() > 1e-9:
         raise InvalidInput("feedback tells these people apart")
     best = (found.worlds @ sizes.worth.T).max(axis=1).sum()
     if (sizes.worth @ found.worlds.sum(axis=0)).max() > (found.factor + 1e-7) * best:

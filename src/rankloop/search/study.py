@@ -14,8 +14,8 @@ from rankloop.core.plain import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
 from rankloop.service.log.events import Record
-from rankloop.service.log.impressions import Impression
 from rankloop.service.log.projection import TEAM_DRAFT, closed_impressions
+from rankloop.service.ranker.impressions import Impression
 
 SURE = 0.05  # a p-value below it, whenever it is looked at, ends the study
 COLUMNS = pa.schema(

@@ -17,12 +17,12 @@ from rankloop.service.directory import Runtime
 from rankloop.service.errors import Late, TooLarge
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import FeedbackReceived, Ranked
-from rankloop.service.log.impressions import Impression
 from rankloop.service.log.writer import settled_entry
 from rankloop.service.operations import Operations
 from rankloop.service.ranker.comparison import ComparisonRuntime
 from rankloop.service.ranker.config import RankerConfig, named_model
 from rankloop.service.ranker.feedback import check_complete, fingerprint, merged, received_feedback
+from rankloop.service.ranker.impressions import Impression
 from rankloop.service.ranker.named_requests import named_request, same_values
 from rankloop.service.ranker.runtime import RankerRuntime
 from rankloop.service.requests import (

@@ -187,8 +187,11 @@ def test_the_batch_solver_reaches_the_optimum_of_a_loss(shop: Path, capsys: pyte
     assert "chosen: 0." in text
     assert notes == ""
     later = write_log(shop / "later.csv", 100, seed=1)
-    judged = ran(capsys, "evaluate", answer["model"], "--log", later, "--json")[0]
+    judged, notes = ran(capsys, "evaluate", answer["model"], "--log", later, "--json", "--engine", "local")
     assert json.loads(judged)["n_rows"] == 100
+    assert "fitted to all lists together, which one process does: --engine changes nothing here" in notes
+    weighted = "evaluate", answer["model"], "--log", later, "--json", "--method", "ips"
+    assert ran(capsys, *weighted, "--engine", "local", "--workers", "1") == ran(capsys, *weighted)
     for arguments, message in (
         (["--passes", "2"], "--passes is for --solver online"),
         (["--loss", "ordinary"], "no loss 'ordinary'; did you mean 'ordinal'?"),
@@ -220,4 +223,4 @@ def test_the_folder_of_a_service_teaches_as_its_export(tmp_path: Path, capsys: p
         ]
         assert answers[0] == answers[1]
     assert "the rankers plain, shop: say which one" in refused(capsys, "train", "--log", location.data)
-    assert "there is no log" in refused(capsys, "train", "--log", tmp_path / "out")
+    assert "holds no parts" in refused(capsys, "train", "--log", tmp_path / "out")

@@ -56,8 +56,7 @@ def test_vectors_are_rows_of_terms(tmp_path: Path) -> None:
 
 def test_the_click_worlds_know_what_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn turns texts into numbers")
-    (tmp_path / "text").mkdir()
-    write(tmp_path / "text" / "rcv1")
+    write(tmp_path / "rcv1")
     (tmp_path / "yahoo").mkdir()
     (tmp_path / "yahoo" / "set1.train.txt").write_text("1 qid:1 1:0.5\n")
     monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
@@ -66,7 +65,7 @@ def test_the_click_worlds_know_what_is_here(tmp_path: Path, monkeypatch: pytest.
     stream = build(found[2].stream | {"candidates": 4, "n_words": 6}, "stream")
     query, relevance = next(stream.rounds(np.random.default_rng(0)))
     assert query.features.shape == (4, 6)
-    assert relevance.sum() == sum(query.id in topics for topics in read_rcv1_tokens(tmp_path / "text" / "rcv1").topics)
+    assert relevance.sum() == sum(query.id in topics for topics in read_rcv1_tokens(tmp_path / "rcv1").topics)
     assert len(list(islice(stream.rounds(np.random.default_rng(1)), 3))) == 3
     monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path / "yahoo"))
     assert len(available_streams(THEIRS)[0]) == 1

@@ -51,6 +51,7 @@ def setting(tmp_path, monkeypatch):
     monkeypatch.setattr(rankers, "available_streams", lambda wanted: ([SMALL], ""))
     monkeypatch.setattr(click_streams, "QUICK_SHARE", 100)
     monkeypatch.setattr(rankers, "QUICK_HORIZON", 150)
+    monkeypatch.setattr(figures, "SVMS", dict(list(figures.SVMS.items())[3:5]))
     return Setting(tmp_path, Here(), lambda finished, of: None, quick=True)
 
 

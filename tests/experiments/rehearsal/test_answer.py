@@ -53,6 +53,7 @@ def test_where_today_is_best_there_is_no_gain():
 def test_where_clicks_are_noise_there_is_no_gain():
     answer = asked(shop("noise"), learners=LEARNER)
     assert (answer.word, answer.fields_matter, answer.pairs_matter) == ("no gain", False, False)
+    assert "No gain to be seen" in answer.sentence
     for arm in answer.arms:
         assert abs(arm.late["clicks"].mean) < 0.01
 
@@ -88,6 +89,19 @@ def test_fields_and_clicks_of_items_make_the_world():
         "fair_pairs on numbers",
         "pdgd on numbers",
     ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("s1", "q", 1, "a", 0), ("s2", "q", 1, "b", 0)], "the log has no click"),
+        ([("s1", "q", 1, "a", 1)], "the log is of one visit"),
+    ],
+)
+def test_a_log_that_tells_nothing_is_refused(rows, message):
+    names = ("session", "query", "position", "product", "clicked")
+    with pytest.raises(InvalidInput, match=message):
+        rehearse(read_shown_log({name: list(column) for name, column in zip(names, zip(*rows))}))
 
 
 def test_a_gain_is_written_with_its_sign():

@@ -32,7 +32,6 @@ from rankloop.service.log.events import (
     Snapshotted,
     decode,
 )
-from rankloop.service.log.impressions import Impression, impression_of
 from rankloop.service.log.projection import TEAM_DRAFT, Outcome, Projection
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores.sqlite import SqliteStore
@@ -40,6 +39,7 @@ from rankloop.service.log.writer import entry_of
 from rankloop.service.ranker.comparison import ComparisonRuntime
 from rankloop.service.ranker.config import config_of
 from rankloop.service.ranker.feedback import fingerprint, merged, received_feedback
+from rankloop.service.ranker.impressions import Impression, impression_of
 from rankloop.service.ranker.runtime import RankerRuntime
 from rankloop.service.ranker.trainer import Trainer
 from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, Id, Item, RankBody, SideBody

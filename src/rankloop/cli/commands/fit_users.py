@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson
+from rankloop.cli.options import AsJson, EngineChoice, EngineName, Workers, engine_of, interruptible, log_file
 
 if TYPE_CHECKING:
     from rankloop.click_models.fit import UserFit
@@ -24,7 +24,8 @@ COLUMN = "Which column is what: list=NAME, query=, item=, position=, click=. May
 )
 def fit_users(
     log: Annotated[
-        Path, typer.Option("--log", metavar="LOG", help="A table of shown lists and their clicks, or an export.")
+        str,
+        typer.Option("--log", metavar="LOG", help="A table of shown lists and their clicks, or a service's log."),
     ],
     model: Annotated[
         str, typer.Option("--model", metavar="NAME", help="pbm, cascade, dcm, sdbn, dbn, ubm, or the best of them.")
@@ -43,6 +44,11 @@ def fit_users(
         int, typer.Option("--folds", min=2, metavar="N", help="Parts of the visits, each held out once.")
     ] = 5,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Which visits are in which part.")] = 0,
+    ranker: Annotated[
+        str, typer.Option("--ranker", metavar="NAME", help="Which ranker of a service, where it has several.")
+    ] = "",
+    engine: EngineChoice = EngineName.here,
+    workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit click models to a log: how positions are examined, what attracts, when people stop.
@@ -56,15 +62,15 @@ def fit_users(
     from rankloop.click_models.fit import fit_users as fitted_users
     from rankloop.click_models.page_log import read_page_log
     from rankloop.core.files import atomic_write
-    from rankloop.data.folder import given_path
     from rankloop.logs.columns import RAW_GUESSES, named_columns
 
     if plot is not None:
         check_picture(plot)
-    pages = read_page_log(given_path(str(log)), named_columns(column or [], tuple(RAW_GUESSES)))
+    with log_file(log, ranker) as path:
+        pages = read_page_log(path, named_columns(column or [], tuple(RAW_GUESSES)))
     pages = pages.by_item() if by_item else pages
-    with progress_bar("fitting", unit="fits") as progress:
-        found = fitted_users(pages, model, folds=folds, seed=seed, progress=progress)
+    with interruptible("nothing was saved"), progress_bar("fitting", unit="fits") as progress:
+        found = fitted_users(pages, model, folds=folds, seed=seed, engine=engine_of(engine, workers), progress=progress)
     text = users_toml(found.fitted.spec())
     if out is not None:
         atomic_write(out, text)

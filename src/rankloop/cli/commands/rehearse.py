@@ -16,6 +16,7 @@ from rankloop.cli.options import (
     Workers,
     engine_of,
     interruptible,
+    log_file,
 )
 
 
@@ -27,7 +28,8 @@ from rankloop.cli.options import (
 )
 def rehearse(
     log: Annotated[
-        Path, typer.Option("--log", metavar="LOG", help="A table of shown lists and their clicks, or an export.")
+        str,
+        typer.Option("--log", metavar="LOG", help="A table of shown lists and their clicks, or a service's log."),
     ],
     schema: Annotated[
         Path | None, typer.Option("--schema", metavar="FILE", help="What the columns are, instead of a guess.")
@@ -54,6 +56,9 @@ def rehearse(
     workers: Workers = None,
     quick: Quick = False,
     imports: Imports = None,
+    ranker: Annotated[
+        str, typer.Option("--ranker", metavar="NAME", help="Which ranker of a service, where it has several.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Play learners against the people of a log, and say what they would win beside today's order.
@@ -65,19 +70,19 @@ def rehearse(
     """
     from rankloop.cli.output import print_json, show_table
     from rankloop.cli.progress import progress_bar
-    from rankloop.data.folder import given_path
     from rankloop.experiments.rehearsal.answer import rehearse as rehearsed
     from rankloop.experiments.rehearsal.report import plain_answer, tables_of, write_rehearsal
     from rankloop.experiments.rehearsal.shown_log import read_shown_log
     from rankloop.features.schema import Schema
     from rankloop.logs.columns import RAW_GUESSES, named_columns
 
-    path = given_path(str(log))
+    name = Path(log).name
     given = None if schema is None else Schema.from_toml(schema)
-    shown = read_shown_log(path, given, named_columns(column or [], tuple(RAW_GUESSES)), without or [])
+    with log_file(log, ranker) as path:
+        shown = read_shown_log(path, given, named_columns(column or [], tuple(RAW_GUESSES)), without or [])
     if quick:
         pages, seeds = max(20, pages // 10), 2
-    with interruptible("nothing was kept"), progress_bar(f"rehearsing {path.name}", unit="learners") as progress:
+    with interruptible("nothing was kept"), progress_bar(f"rehearsing {name}", unit="learners") as progress:
         answer = rehearsed(
             shown,
             model,
@@ -87,7 +92,7 @@ def rehearse(
             engine=engine_of(engine, workers),
             progress=progress,
         )
-    report = write_rehearsal(answer, out or Path("results") / f"rehearsal-{path.stem}", path.name)
+    report = write_rehearsal(answer, out or Path("results") / f"rehearsal-{Path(name).stem}", name)
     if as_json:
         print_json(plain_answer(answer) | {"report": str(report)})
         return

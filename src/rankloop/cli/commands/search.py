@@ -70,9 +70,7 @@ def search(
     folder and nowhere else: --forget takes them out again.
     """
     if os.fspath(source) == STUDY and simulate:
-        from rankloop.cli.search_study import simulate_study
-
-        simulate_study(visits, seed, as_json)
+        _simulate_study(visits, seed, as_json)
         return
     if simulate:
         raise InvalidInput("visitors are simulated by `rankloop search study --simulate`, over documents of its own")
@@ -146,3 +144,24 @@ def _tell(found: Any, as_json: bool) -> None:
         typer.echo(f"  left out: {what}: {reason}", err=True)
     if len(found.skipped) > NAMED:
         typer.echo(f"  and {len(found.skipped) - NAMED:,} more", err=True)
+
+
+def _simulate_study(visits: int, seed: int, as_json: bool) -> None:
+    """The study over Cranfield, or over made-up documents where that is not on this machine, and how it ends."""
+    from rankloop.cli.output import print_json
+    from rankloop.cli.progress import progress_bar
+    from rankloop.experiments.papers.search.collection import collection
+    from rankloop.experiments.papers.search.visitor_study import simulated
+
+    name, found, notice = collection()
+    if notice:
+        typer.echo(f"rankloop: {notice.strip()}", err=True)
+    with progress_bar(f"visitors search {name}", "visits") as progress:
+        *_, end = simulated(name, found, visits, seed, progress)
+    if as_json:
+        print_json({"data": name} | end._asdict())
+        return
+    better = "better" if end.wins > end.losses else "worse"
+    verdict = f"the learned order is {better}" if end.p_value < 0.05 else "this can be chance"
+    typer.echo(f"{end.visits:,} visits to a search box over {name}: half taught, half compared with the engine's order")
+    typer.echo(f"wins {end.wins}, losses {end.losses}, ties {end.ties}: p = {end.p_value:.2g} at any time, {verdict}")

@@ -27,6 +27,7 @@ REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
     "rankloop train --log shop.csv --schema shop.toml --out results/shop",
     "rankloop train --log shop-data --solver batch --loss click_regression --out results/shop",
     "rankloop train --log ads.csv --epsilon 0.1 --out results/ads",
+    "rankloop train web.txt --trees --out results/trees",
 )
 def train(
     data: Annotated[
@@ -147,6 +148,12 @@ def train(
         list[str] | None,
         log_option("--feature", "COLUMN", "Learn from this column even if it looks like an outcome; may be repeated."),
     ] = None,
+    trees: Annotated[
+        bool, typer.Option("--trees", help="Trees instead, cross-fitted: a base score for a learner.")
+    ] = False,
+    booster: Annotated[
+        str, typer.Option("--booster", metavar="NAME", help="What grows the trees: lightgbm or xgboost.")
+    ] = "lightgbm",
     as_json: AsJson = False,
 ) -> None:
     """Train a linear ranker from grades or clicks, and save it for evaluate and serve.
@@ -168,16 +175,26 @@ def train(
     has its schema in it. Columns that are known only after the click, such as a purchase
     or a second name of the click, are never features unless --feature or the schema asks for them.
 
+    With --trees the result is a file of cross-fitted boosters of LightGBM or XGBoost, from grades or from clicks: its
+    score is the base from which an online learner goes on (docs/guides/trees-in-the-loop.md).
+
     A log of single ads (context, ad, click, propensity) trains a policy of AUC-optimised rankers on half of the rows;
     the other half says what it would earn, beside the policy that made the log.
     """
     if (data is None) == (log is None):
         raise InvalidInput("give either DATA with grades, or --log with a log of clicks")
+    if trees:
+        from rankloop.cli.logs.train_schema import LogTraining
+        from rankloop.cli.logs.train_trees import train_trees
+
+        columns = column or [], context or [], without or [], feature or []
+        asked = LogTraining(loss, tight, (), position_bias, clip, epsilon, seed, *columns)
+        train_trees(data, log, booster, asked, out, as_json)
+        return
     if log is not None:
         from rankloop.batch.solution_path import Settings
-        from rankloop.cli.logs.train_log import train_on_log
+        from rankloop.cli.logs.train_log import is_in_parts, train_on_log, train_on_parts
         from rankloop.cli.logs.train_schema import LogTraining
-        from rankloop.cli.parts import is_in_parts, train_on_parts
         from rankloop.engine import kept
 
         columns = column or [], context or [], without or [], feature or []
@@ -231,11 +248,12 @@ def _folds(
     """In memory, or on the disks where the data are parts, too large, or only seen by the workers of a cluster."""
     from rankloop.batch.folds import Fold, read_folds
     from rankloop.batch.stored_folds import stored_folds
-    from rankloop.cli.parts import address_of
     from rankloop.data.dataset import normalise_queries
+    from rankloop.data.parts.location import address_of
     from rankloop.data.public_sets import public_path
+    from rankloop.engine import Cluster
 
-    address = address_of(data, engine, stream)
+    address = address_of(data, isinstance(engine, Cluster), stream)
     if address is not None:
         return stored_folds(address, n_folds, engine, normalise=normalise, progress=progress)
     parts = read_folds(public_path(data), n_folds, seed)

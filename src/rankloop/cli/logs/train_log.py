@@ -1,7 +1,6 @@
 """`rankloop train --log`: a ranker from a log of lists and their clicks, a policy from a log of shown ads."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import typer
 
@@ -10,34 +9,82 @@ from rankloop.bandits.saved_policy import save_policy
 from rankloop.bandits.train import train_policy
 from rankloop.cli.logs.evaluate_log import TRAINED, print_report, saved_lines
 from rankloop.cli.logs.train_schema import LogTraining, bias_of, guess_schema, train_by_schema
+from rankloop.cli.options import log_file
 from rankloop.cli.output import print_json, show_table
 from rankloop.cli.progress import progress_bar
+from rankloop.click_logs.parts import LogColumns, train_on_click_parts
 from rankloop.click_logs.reader import read_click_log
 from rankloop.click_logs.train import GAIN, train_on_clicks
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
+from rankloop.data.parts.source import SCHEME, sources_in
+from rankloop.engine import SummingEngine
 from rankloop.evaluation import LogTable
 from rankloop.evaluation.report import plot_report
 from rankloop.experiments.report.model import Table
 from rankloop.logs.columns import GUESSES, LIST_GUESSES, columns_said, holds_lists, list_columns_of, named_columns
 from rankloop.logs.impressions import exported_schemas, holds_impressions
 from rankloop.logs.table import column_names
-from rankloop.service.log.rankings import is_service_log, write_export
+from rankloop.service.log.stores.open import POSTGRES
+from rankloop.service.log.stores.sqlite import FILE
 
 
 def train_on_log(log: str, how: LogTraining, out: Path, as_json: bool) -> None:
     """A table, an export, or the folder of a service, whose log is exported first."""
     if how.solver not in (None, "online", "batch"):
         raise InvalidInput(f"--solver {how.solver!r} must be online or batch")
-    if not is_service_log(log):
-        if how.ranker:
-            raise InvalidInput("--ranker is for the log of a service")
-        _train_on_file(given_path(log), how, out, as_json)
-        return
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / f"{how.ranker or 'log'}.parquet"
-        write_export(log, path, how.ranker)
+    with log_file(log, how.ranker) as path:
         _train_on_file(path, how, out, as_json)
+
+
+def is_in_parts(log: str) -> bool:
+    """Whether a log is a folder or an address; what only the workers of a cluster see is given as file://…
+
+    The folder or the database of a service is a log of its own.
+    """
+    if log.startswith(POSTGRES):
+        return False
+    if SCHEME in log:
+        return True
+    try:
+        path = given_path(log)
+        return path.is_dir() and not (path / FILE).exists() and bool(sources_in(str(path)))
+    except NotFound:
+        return False
+
+
+def train_on_parts(address: str, how: LogTraining, engine: SummingEngine, out: Path, as_json: bool) -> None:
+    """A ranker from a log of lists and clicks in parts."""
+    for name in ("schema", "guess", "learner", "passes", "shown", "epsilon"):
+        if getattr(how, name) is not None:
+            raise InvalidInput(f"--{name} is for a log in one file; {address!r} holds parts")
+    roles = named_columns(how.column, tuple(LIST_GUESSES))
+    columns = LogColumns(tuple(how.without), tuple(roles.items()), tuple(how.features))
+    bias = None if how.position_bias is None else bias_of(how.position_bias).tolist()
+    where = address if SCHEME in address else str(given_path(address))
+    with progress_bar("training", unit="fits") as progress:
+        ranker = train_on_click_parts(
+            where,
+            engine,
+            how.loss,
+            columns=columns,
+            path=how.path,
+            position_bias=bias,
+            clip=how.clip,
+            progress=progress,
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    model = out / "model.rankloop"
+    ranker.save(model)
+    curve = {f"{regularisation:g}": gain for regularisation, gain in ranker.gains.items()}
+    if as_json:
+        answer = {"model": str(model), "regularisation": ranker.regularisation, "held_out": curve}
+        print_json(answer | {"looked_at": ranker.examined.tolist(), "features": ranker.feature_names})
+        return
+    typer.echo(f"features: {', '.join(ranker.feature_names)}")
+    rows = [(regularisation, f"{gain:.4f}") for regularisation, gain in curve.items()]
+    show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))
+    typer.echo(f"chosen: {ranker.regularisation:g}\nmodel: {model}")
 
 
 def _train_on_file(path: Path, how: LogTraining, out: Path, as_json: bool) -> None:

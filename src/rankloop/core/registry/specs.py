@@ -14,7 +14,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 
 ASTRONOMIC = 2**63
-LISTED = 20  # more names than this do not help in one line
+LISTED = 24  # more names than this do not help in one line
 NEAR, AS_NEAR, OFFERED = 0.6, 0.1, 3  # similarity, from 0 to 1; how far below the best one others are worth naming
 WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 PYTHON_WORDS = re.compile(r"\"[^\"]*\"|'[^']*'|\b(?:True|False)\b")  # texts are left as they are

@@ -75,6 +75,11 @@ class Answer(NamedTuple):
         found = {arm.name: arm for arm in self.arms}
         if self.word == "cannot tell":
             return f"This log cannot tell: {FIXED_ORDER}. Show some lists in another order, then ask again."
+        if self.word == "no gain" and not self.fields_matter and not self.pairs_matter:
+            return (
+                "No gain to be seen: keep today's order. Nothing tells the items of this log apart by more than "
+                "chance; a longer log, or other columns, may."
+            )
         if self.word == "no gain":
             best = max(self.arms, key=lambda arm: arm.late["clicks"].mean)
             return (

@@ -5,8 +5,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from rankloop.service.log.events import Closed
-from rankloop.service.log.impressions import Impression
 from rankloop.service.ranker.course import Course
+from rankloop.service.ranker.impressions import Impression
 
 AHEAD = 1_000  # impressions whose ends are known
 MAX_BATCH = 500
@@ -36,7 +36,7 @@ class Windows:
             course.projection.passed = self._read = course.seq
             self._ahead.clear()
             return []
-        if now < self.not_before:
+        if now < self.not_before <= now + 2 * LOOK_AGAIN:  # else the clock was set back
             return []
         if not self._ahead:
             self._ahead.extend(course.store.shown(course.entity, self._read, until, AHEAD))

@@ -1,4 +1,4 @@
-"""The event log for other tools: JSON lines as it happened, Parquet with one row per shown item."""
+"""The event log for other tools: JSON lines as it happened, Parquet with one row per impression, a bulk file of UBI."""
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 
 from rankloop.features.schema import Schema
 from rankloop.logs.typed_columns import arrow_fields, fields_of, notes_of, typed_row
+from rankloop.logs.ubi.bulk import Asked, event_lines, query_lines
 from rankloop.service.log.catalogue import Catalogue, merged_rows
-from rankloop.service.log.events import ComparisonCreated, Created, Ranked, Record
-from rankloop.service.log.impressions import Impression
+from rankloop.service.log.events import Closed, ComparisonCreated, Created, FeedbackReceived, Ranked, Record
 from rankloop.service.log.projection import closed_impressions
 from rankloop.service.log.values import Row, unpacked
 from rankloop.service.ranker.config import RankerConfig, config_of
+from rankloop.service.ranker.impressions import Impression
 
 ROWS = 2000
 SCHEMA = pa.schema(
@@ -193,3 +194,32 @@ def _values(
 
 def _names(ranked: Ranked, items: Iterable[int]) -> list[str]:
     return [str(ranked.ids[i]) for i in items]
+
+
+def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
+    """A query for each impression, and an event for each item that feedback named; `application` is the ranker."""
+    shown = dict[str, tuple[Ranked, Asked]]()
+    for record in records:
+        event = record.event
+        if isinstance(event, Ranked):
+            asked = Asked(
+                application, event.impression, event.query_id, event.user, event.session, _names(event, event.order)
+            )
+            shown.setdefault(event.impression, (event, asked))
+            attributes = {"state": event.state_number, "log_propensity": event.log_propensity}
+            yield query_lines(asked, event.at or record.at, attributes)
+        elif isinstance(event, FeedbackReceived) and event.impression in shown:
+            yield _ubi_events(event, *shown[event.impression], record.at)
+        if isinstance(event, Closed) or (isinstance(event, FeedbackReceived) and event.final):
+            shown.pop(event.impression, None)
+
+
+def _ubi_events(feedback: FeedbackReceived, ranked: Ranked, asked: Asked, at: float) -> bytes:
+    """A reward is that of the first item, and a click that weighs 0 is none."""
+    positions = {item: position for position, item in enumerate(ranked.order)}
+    items = ranked.order[:1] if feedback.kind == "reward" else feedback.items
+    named = zip(items, feedback.values or [1.0] * len(items))
+    counts = feedback.kind not in ("clicks", "reward")
+    return b"".join(
+        event_lines(asked, at, feedback.kind, positions[item], value) for item, value in named if counts or value != 0.0
+    )

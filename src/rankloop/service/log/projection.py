@@ -30,8 +30,8 @@ from rankloop.service.log.events import (
     Snapshotted,
     Windowed,
 )
-from rankloop.service.log.impressions import Impression
 from rankloop.service.ranker.config import RankerConfig
+from rankloop.service.ranker.impressions import Impression
 from rankloop.service.ranker.trainer import Evolution, Lesson, Rebase, Rollback, SnapshotMark, Step
 
 TEAM_DRAFT = "team_draft"

@@ -25,7 +25,7 @@ from rankloop.service.log.events import (
     Snapshot,
     encode,
 )
-from rankloop.service.log.impressions import IMPRESSION_SIZE, Impression, impression_of
+from rankloop.service.ranker.impressions import IMPRESSION_SIZE, Impression, impression_of
 
 logger = logging.getLogger("rankloop.service")
 MAX_BATCH = 512  # entries in one transaction

@@ -20,10 +20,10 @@ from rankloop.service.log.events import (
     Snapshot,
     Snapshotted,
 )
-from rankloop.service.log.impressions import Impression, impression_of
 from rankloop.service.log.projection import Projection
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.writer import entry_of
+from rankloop.service.ranker.impressions import Impression, impression_of
 from rankloop.service.ranker.trainer import Lesson, PublishedState, Step, Trainer, digest
 
 logger = logging.getLogger("rankloop.service")

@@ -68,8 +68,11 @@ def test_the_pages_of_a_csv_are_what_stands_in_it(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="lacks the column 'stars'"):
         list(table_pages(read_raw_table(log), ("stars",)))
     log.write_text(log.read_text().replace("1,b,0,0,3", "2,b,0,0,3"))
+    apart = list(table_pages(read_raw_table(log), ("rating",)))  # where a position comes again another page begins
+    assert [page.session for page in apart] == ["s1", "s1", "s1", "s2"]
+    together = read_raw_table(log)._replace(offsets=np.array([0, 2, 3, 4]))
     with pytest.raises(InvalidInput, match="two items of one list stand at the same position"):
-        list(table_pages(read_raw_table(log), ("rating",)))
+        list(table_pages(together, ("rating",)))
 
 
 def test_a_shop_is_answered_in_clicks_purchases_and_money(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

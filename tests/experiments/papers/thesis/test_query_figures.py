@@ -67,7 +67,7 @@ def test_the_thesis_is_reproduced_with_the_estimator_that_it_prints():
 
 
 def test_rounds_seeds_and_data_are_options(setting):
-    plan = Plan("figure", PERCEPTRONS[:1], [], 200, 200, 2)
+    plan = Plan("figure", untuned(PERCEPTRONS[:1]), [], 200, 200, 2)
     asked = setting._replace(options=Options(rounds=60, seeds=3))
     [(_, curves)] = _compared(plan, {"figure": QuerySet("small", SMALL, SMALL)}, asked)
     assert (curves.experiment.horizon, curves.seeds) == (60, [0, 1, 2])
@@ -77,7 +77,8 @@ def test_rounds_seeds_and_data_are_options(setting):
 
 
 def test_step_sizes_are_chosen_on_other_draws_than_the_comparison(setting):
-    plan = Plan("figure", PERCEPTRONS, [claim("above", "learns", "figure 0", SLAM, right="random order")], 200, 200, 2)
+    two = tuple(who._replace(rates=(0.1, 1.0)) for who in PERCEPTRONS)
+    plan = Plan("figure", two, [claim("above", "learns", "figure 0", SLAM, right="random order")], 200, 200, 2)
     [(finding, curves)] = _compared(plan, {"figure": QuerySet("small", SMALL, SMALL)}, setting)
     assert not set(curves.seeds) & set(TUNING_SEEDS)
     assert finding.claims[0].word in ("holds", "partly")
@@ -85,16 +86,20 @@ def test_step_sizes_are_chosen_on_other_draws_than_the_comparison(setting):
     assert [arm.name for arm in curves.experiment.arms] == [who.name for who in PERCEPTRONS]
 
 
+def untuned(contenders):
+    """One rate and one radius each: choosing is tested elsewhere."""
+    return tuple(who._replace(rates=(0.1,), radii=who.radii[:1]) for who in contenders)
+
+
 def test_every_top_k_arm_runs(setting):
-    plan = Plan("figure", TOP_K, [], 120, 120, 2)
+    plan = Plan("figure", untuned(TOP_K), [], 120, 120, 2)
     [(_, curves)] = _compared(plan, {"figure": QuerySet("small", SMALL, SMALL)}, setting)
     assert curves.arms == [*(who.name for who in TOP_K), "random order"]
     assert curves.seeds == [0, 1]
 
 
 def test_annealing_is_compared_with_a_smoothing_that_stays(setting):
-    untuned = tuple(who._replace(rates=(0.1,), radii=(1.0,)) for who in annealing.CONTENDERS)
-    small = Plan("annealing", untuned, [], 60, 60, 2)
+    small = Plan("annealing", untuned(annealing.CONTENDERS), [], 60, 60, 2)
     [(_, curves)] = _compared(small, {"annealing": QuerySet("small", SMALL, SMALL)}, setting)
     decays = {arm.name: arm.learner["smoothing_decay"] for arm in curves.experiment.arms}
     assert decays == {annealing.FIXED: 0.0, annealing.SHARP: 0.0, annealing.SLOW: 0.1, annealing.FAST: 0.2}
@@ -151,7 +156,7 @@ def test_the_bounds_are_drawn_above_what_is_lost(setting, monkeypatch):
     queries = SEPARABLE._replace(
         stream={"kind": "separable", "n_queries": 50}, tuning={"kind": "separable", "n_queries": 50}
     )
-    plan = Plan("figure", PERCEPTRONS, [], 200, 200, 2)
+    plan = Plan("figure", untuned(PERCEPTRONS), [], 200, 200, 2)
     [(_, curves)] = _compared(plan, {"figure": queries}, setting)
     query_figures.bounds_chart(curves)
     lost, bounds = drawn[:2], drawn[2:]

@@ -28,7 +28,11 @@ def watched(seconds: float, made: Counter[str], gone: str = "") -> tuple[Any, An
         time.sleep(seconds)
         return {"name": name}
 
-    service = SimpleNamespace(ready=True, rankers=dict.fromkeys(NAMES), comparisons={})
+    async def catch_up() -> None:
+        """There is nothing new."""
+
+    known = {"rankers": dict.fromkeys(NAMES), "comparisons": {}}
+    service = SimpleNamespace(ready=True, catch_up_with_all=catch_up, **known)
     return SimpleNamespace(state=SimpleNamespace(service=service, stopping=False)), report
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.service.cases import append
 
 from rankloop.service.log.events import Ranked
 from rankloop.service.log.stores import sqlite
@@ -27,7 +28,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteStore:
 
 def _appended(store: SqliteStore, n: int) -> None:
     for _ in range(n):
-        store.append([entry_of("ranker/a", SHOWN)] * 8, store.last())
+        append(store, *[entry_of("ranker/a", SHOWN)] * 8)
 
 
 def test_the_file_stays_short_while_the_load_lasts(store: SqliteStore) -> None:

@@ -21,8 +21,7 @@ from rankloop.service.http.problems import problem, response_of
 from rankloop.service.log.archive import whole
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import comparison_entity, ranker_entity
-from rankloop.service.log.export import json_lines, parquet
-from rankloop.service.log.ubi import ubi_bulk
+from rankloop.service.log.export import json_lines, parquet, ubi_bulk
 from rankloop.service.reports import comparison_report, ranker_report
 from rankloop.service.service import Service
 

@@ -183,7 +183,7 @@ LEASE = f"""INSERT INTO {PREFIX}leases AS l (part, holder, fence, until)
             WHERE l.holder = excluded.holder OR l.until < clock_timestamp() RETURNING part, fence"""
 
 
-def migrate(connection: psycopg.Connection[Any], partitions: int | None) -> int:
+def migrate(connection: psycopg.Connection[Any], partitions: int | None = None) -> int:
     """Bring a database of an earlier version up to date, one numbered step after the other; how many partitions."""
     with connection.transaction():
         connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")  # an index takes its time

@@ -1,0 +1,67 @@
+"""Rankings and what was done with them as documents of User Behavior Insights 1.3, in a bulk file."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+QUERIES, EVENTS = "ubi_queries", "ubi_events"  # the usual names of the indices
+MAX_ID, MAX_OBJECT = 100, 256  # characters, as the schemas have it
+ACTIONS = {"clicks": "click", "reward": "click", "relevances": "rating", "preferred": "reorder"}
+
+
+class Asked(NamedTuple):
+    """A ranking: who asked for what, and what was shown, best first."""
+
+    application: str
+    query_id: str
+    user_query: str
+    user: str
+    session: str
+    shown: Sequence[str]
+
+    @property
+    def client(self) -> str:
+        return (self.user or self.session or self.application)[:MAX_ID]
+
+
+def query_lines(asked: Asked, at: float, attributes: dict[str, Any]) -> bytes:
+    """A ranking as a query; what was typed is the query's id, which is all that a ranker was told."""
+    document = {
+        "application": asked.application[:MAX_ID],
+        "query_id": asked.query_id[:MAX_ID],
+        "client_id": asked.client,
+        "user_query": asked.user_query,
+        "query_response_hit_ids": list(asked.shown),
+        "timestamp": _time(at),
+        "query_attributes": {name: value for name, value in attributes.items() if value is not None},
+    }
+    return _lines(QUERIES, document)
+
+
+def event_lines(asked: Asked, at: float, kind: str, position: int, value: float) -> bytes:
+    """What was done with the item at a position, counted from 0; feedback of which `kind`, and what it weighs."""
+    who = {"session_id": asked.session, "user_id": asked.user}
+    document = {
+        "application": asked.application[:MAX_ID],
+        "action_name": ACTIONS.get(kind, kind)[:MAX_ID],
+        "query_id": asked.query_id[:MAX_ID],
+        "client_id": asked.client,
+        **{name: text[:MAX_ID] for name, text in who.items() if text},
+        "timestamp": _time(at),
+        "user_query": asked.user_query,
+        "event_attributes": {
+            "object": {"object_id": asked.shown[position][:MAX_OBJECT]},
+            "position": {"ordinal": position + 1},
+            "weight": value,
+        },
+    }
+    return _lines(EVENTS, document)
+
+
+def _lines(index: str, document: dict[str, Any]) -> bytes:
+    return "".join(json.dumps(line) + "\n" for line in ({"create": {"_index": index}}, document)).encode()
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
