@@ -47,6 +47,7 @@ from rankloop.service.worker import Worker
 
 MAX_TRIES = 10  # to be the next to change something
 MAX_WAIT = 60.0  # seconds until a change is served, where it is learned here
+SERVED = 5.0  # seconds until an answer does not wait any longer for what another process learns
 LOOK_AGAIN = 0.02  # seconds
 NOTICED = 10.0  # seconds after which every worker knows that something was deleted
 RECENT = 20  # impressions whose names the weights are told of
@@ -264,8 +265,8 @@ class Operations(Worker):
         return count
 
     async def _published(self, entity: str, seq: int) -> None:
-        """Wait until an event is in what is served here, whoever learns it."""
-        deadline = time.monotonic() + MAX_WAIT
+        """Wait a while until an event is in what is served here, whoever learns it; it is durable already."""
+        deadline = time.monotonic() + SERVED
         while time.monotonic() < deadline:
             runtime = self.directory.runtime(entity)
             if runtime is None or runtime.published.seq >= seq:
