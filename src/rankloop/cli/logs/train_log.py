@@ -17,7 +17,7 @@ from rankloop.click_logs.reader import read_click_log
 from rankloop.click_logs.train import GAIN, train_on_clicks
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
-from rankloop.data.parts.source import SCHEME, sources_in
+from rankloop.data.parts.source import SCHEME
 from rankloop.engine import SummingEngine
 from rankloop.evaluation import LogTable
 from rankloop.evaluation.report import plot_report
@@ -48,7 +48,7 @@ def is_in_parts(log: str) -> bool:
         return True
     try:
         path = given_path(log)
-        return path.is_dir() and not (path / FILE).exists() and bool(sources_in(str(path)))
+        return path.is_dir() and not (path / FILE).exists()
     except NotFound:
         return False
 
