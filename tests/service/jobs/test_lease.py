@@ -100,8 +100,8 @@ def test_a_learner_that_is_stopped_is_replaced_within_seconds_and_wakes_up_harml
 
     until(lambda: leader() == sleeper.pid)
     other, other_port = serving(Location(tmp_path / "other", location.store))
+    clients = [httpx.Client(base_url=f"http://127.0.0.1:{number}", timeout=30) for number in (port, other_port)]
     try:
-        clients = [httpx.Client(base_url=f"http://127.0.0.1:{number}", timeout=30) for number in (port, other_port)]
         _visit(clients[0], told, 10)
         os.kill(sleeper.pid, signal.SIGSTOP)
         stopped = time.monotonic()
@@ -116,6 +116,8 @@ def test_a_learner_that_is_stopped_is_replaced_within_seconds_and_wakes_up_harml
         assert leader() == other.pid
     finally:
         os.kill(sleeper.pid, signal.SIGCONT)
+        for client in clients:
+            client.close()
         for process in (sleeper, other):
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
