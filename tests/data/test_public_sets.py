@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rankloop.cli.parts import address_of
 from tests.data.small_sets import (
     HUGE,
     istella_lines,
@@ -26,7 +27,6 @@ from rankloop import build
 from rankloop.batch.folds import read_folds
 from rankloop.batch.stored_folds import stored_folds
 from rankloop.cli import main
-from rankloop.cli.parts import address_of
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data import read_letor, stream_letor
 from rankloop.data.public_sets import published_folds, unpacked
