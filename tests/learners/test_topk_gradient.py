@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.registry import build
+from rankloop.core.registry import build, spec_of
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Problem, Query, Relevances
 from rankloop.learners._shared.topk_estimate import Seen, compiled_step, estimated_gradient, inclusion
@@ -100,7 +100,11 @@ def test_what_is_divided_by_the_probability_of_seeing_it(divided, seen_item):
 
 
 def test_a_spec_of_before_divides_the_residual():
-    assert build({"kind": "topk_gradient", "surrogate": "squared"}).surrogate.divided == "residual"
+    scores, receipt = np.array([0.9, 0.5, 0.2]), Receipt(np.array([0]), 0.2)
+    seen = Relevances(np.array([2]), np.array([3.0]))
+    before, named = (TopKGradient(surrogate=spec) for spec in ("squared", "squared(divided='residual')"))
+    assert np.array_equal(estimate(before, scores, receipt, seen), estimate(named, scores, receipt, seen))
+    assert spec_of(before)["surrogate"] == {"kind": "squared"}
     with pytest.raises(InvalidInput, match="divided"):
         build({"kind": "squared", "divided": "both"}, "surrogate")
 

@@ -86,7 +86,12 @@ def hinged(s: Any, r: Any, weights: Any, margin: float = 1.0) -> float:
     return total
 
 
-TWINS = (squared, list_net, kl, smooth_dcg, rank_svm, calibrated_squared, max_pair, slam)
+def squared_gains(s: Any, r: Any) -> tuple[float, Any]:
+    gap = s - (2**r - 1)
+    return float(gap @ gap), 2 * gap
+
+
+TWINS = (squared, squared_gains, list_net, kl, smooth_dcg, rank_svm, calibrated_squared, max_pair, slam)
 BY_KIND = {twin.__name__: twin for twin in TWINS}
 
 whole = st.integers(0, 4).map(float)

@@ -40,13 +40,13 @@ class Squared:
 
     Σ_i (scores[i] − relevance[i])². Use it when scores should predict grades; one grade at a time is enough to learn
     from. Where only some are seen (`topk_gradient`), `divided` says what is divided by the probability p_i to see item
-    i. "residual": the slope of item i is 2·(scores[i] − relevance[i]) / p_i if seen, else 0. "grade": it is
+    i. "residual", the default: item i has the slope 2·(scores[i] − relevance[i]) / p_i if seen, else 0. "grade": it has
     2·(scores[i] − relevance[i] / p_i) if seen, else 2·scores[i], as Chaudhuri (2016) prints it: the scores are known
-    without looking. Both are unbiased; the first is steadier, as a small residual stays small.
+    without looking. Both are unbiased; the first is mostly steadier, as a small residual stays small.
     Reference: Cossock and Zhang (2006), Subset Ranking Using Regression.
     """
 
-    divided: Literal["residual", "grade"] = "residual"
+    divided: Literal["residual", "grade"] | None = None  # None, as in specs of 0.1: the residual
 
     span: ClassVar[int | None] = 1
     convex: ClassVar[bool] = True
