@@ -84,7 +84,7 @@ def _click_regression() -> Row:
         return np.asarray(model.fit(matrix, signs).coef_[0])
 
     def ours() -> Floats:
-        return fit(data, risk_of("click_regression"), strength, settings=settings, per=n).weights
+        return fit(data, risk_of("clicked_items"), strength, settings=settings, per=n).weights
 
     ahead = objective(ours()) - objective(theirs())
     if ahead > CLOSE:

@@ -37,7 +37,7 @@ def data(n_features: int = 40) -> Dataset:
     return Dataset.of(features, grades, np.arange(101) * 6)
 
 
-@pytest.mark.parametrize("loss", ["ordinal", "list_net", "click_regression", "clicked_pairs"])
+@pytest.mark.parametrize("loss", ["ordinal", "list_net", "clicked_items", "clicked_pairs"])
 def test_wide_cuts_lead_to_the_same_optimum(loss: str, monkeypatch: pytest.MonkeyPatch):
     dataset = data()
     with objective_on(dataset, risk_of(loss), Here()) as objective:
@@ -49,7 +49,7 @@ def test_wide_cuts_lead_to_the_same_optimum(loss: str, monkeypatch: pytest.Monke
     assert found[0].objective == pytest.approx(found[1].objective, abs=2e-9)
 
 
-@pytest.mark.parametrize(("loss", "tolerance"), [("list_net", 1e-7), ("click_regression", 1e-7), ("ordinal", 2e-3)])
+@pytest.mark.parametrize(("loss", "tolerance"), [("list_net", 1e-7), ("clicked_items", 1e-7), ("ordinal", 2e-3)])
 def test_merged_cuts_keep_the_bound(loss: str, tolerance: float):
     """With at most eight cuts the bound still only rises, and stays below the optimum."""
     with objective_on(data(), risk_of(loss), Here()) as objective:

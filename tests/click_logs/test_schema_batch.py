@@ -30,7 +30,7 @@ def shown(rows: Any, clicked: Any, **more: Any) -> ShownList:
     return ShownList("", ids, rows, {}, 0.0, np.arange(len(rows)), np.array(clicked, float))._replace(**more)
 
 
-@pytest.mark.parametrize("loss", ["ordinal", "list_net", "click_regression", "nDCG@3"])
+@pytest.mark.parametrize("loss", ["ordinal", "list_net", "clicked_items", "nDCG@3"])
 def test_the_optimum_is_that_of_the_dense_solver(loss: str) -> None:
     """The same lists as one array of all columns, most of them 0; and numbers that are taken as they are."""
     linear = {"kind": "number", "scale": "linear", "mean": 50, "deviation": 25}
@@ -69,7 +69,7 @@ def test_plain_numbers_become_what_the_dense_ranking_svm_makes_of_them() -> None
 
 @pytest.mark.parametrize(
     ("loss", "learner", "kind"),
-    [("ordinal", None, "fair_pairs"), ("click_regression", None, "click_regression"), ("list_net", "pdgd", "pdgd")],
+    [("ordinal", None, "fair_pairs"), ("clicked_items", None, "click_regression"), ("list_net", "pdgd", "pdgd")],
 )
 def test_it_learns_what_people_like_and_goes_on(loss: str, learner: str | None, kind: str, tmp_path: Path) -> None:
     trained = train_batch_with_schema(logged(), SCHEMA, loss, learner)
@@ -94,10 +94,10 @@ def test_it_learns_what_people_like_and_goes_on(loss: str, learner: str | None, 
 
 def test_click_regression_knows_its_positions() -> None:
     """Offsets are told, or fall with the position as clicks do."""
-    told = train_batch_with_schema(logged(50), SCHEMA, "click_regression", position_bias=EXAMINED, path=[0.1])
+    told = train_batch_with_schema(logged(50), SCHEMA, "clicked_items", position_bias=EXAMINED, path=[0.1])
     np.testing.assert_allclose(told.session.state.inner.offsets[:4], np.log(EXAMINED))
     assert told.session.learner.inner.examination == tuple(EXAMINED)
-    found = train_batch_with_schema(logged(600, fixed=True), SCHEMA, "click_regression", path=[0.01])
+    found = train_batch_with_schema(logged(600, fixed=True), SCHEMA, "clicked_items", path=[0.01])
     assert not found.told
     assert found.examined[0] == 1.0
     assert found.session.state.inner.offsets[0] > found.session.state.inner.offsets[3]
@@ -112,7 +112,7 @@ def test_grades_are_learned_from_as_they_are() -> None:
     found = fit(data, risk_of("ordinal"), 0.1, settings=CLOSE)
     assert trained.solution.objective == pytest.approx(found.solution.objective, abs=2e-9)
     with pytest.raises(InvalidInput, match="a loss of clicks"):
-        train_batch_with_schema(lists, SCHEMA, "click_regression", path=[0.1])
+        train_batch_with_schema(lists, SCHEMA, "clicked_items", path=[0.1])
 
 
 def test_lists_of_a_query_are_merged_item_by_item() -> None:

@@ -74,11 +74,11 @@ def train_batch_with_schema(
 ) -> BatchRanker:
     """Choose the regularisation of the `path` on held-out lists, and train on all of them.
 
-    Losses: `ordinal`, for clicks the weighted ranking SVM; `click_regression`, the logistic loss of every position that
+    Losses: `ordinal`, for clicks the weighted ranking SVM; `clicked_items`, the logistic loss of every position that
     was seen, with an offset for each unless `position_bias` tells them; and those of `RankBundle` (`list_net`,
     `nDCG@10`), for which all lists of a query are merged first. Lists with grades instead of clicks are learned from as
     they are. The weights are handed to `learner`, on hashed columns, which may go on learning from there:
-    `click_regression` for the loss of this name and `fair_pairs` for others, unless given.
+    `click_regression` for the loss `clicked_items` and `fair_pairs` for others, unless given.
     """
     if not any(one.clicked.any() for one in lists):
         raise InvalidInput("the log has no click, so there is nothing to learn from")
@@ -294,8 +294,8 @@ def _cut(one: ShownList, shown: int | None) -> ShownList:
 
 def _risk(loss: str, graded: bool) -> Risk:
     """What is minimised: of clicks in pairs the weighted ranking SVM."""
-    if graded and loss == "click_regression":
-        raise InvalidInput("click_regression is a loss of clicks, and this log holds grades: take --loss ordinal")
+    if graded and loss == "clicked_items":
+        raise InvalidInput("clicked_items is a loss of clicks, and this log holds grades: take --loss ordinal")
     return ClickedPairs() if loss in IN_PAIRS and not graded else risk_of(loss)
 
 

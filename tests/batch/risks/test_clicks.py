@@ -41,7 +41,7 @@ def test_click_regression_agrees_with_scikit_learn(regularisation: float):
     theirs = linear.LogisticRegression(
         C=1 / (regularisation * len(array)), fit_intercept=False, tol=1e-12, max_iter=10_000
     ).fit(array, data.relevance > 0, sample_weight=weights)
-    found = solved(data, "click_regression", regularisation, len(array))
+    found = solved(data, "clicked_items", regularisation, len(array))
     np.testing.assert_allclose(found.weights, theirs.coef_[0], atol=1e-4)
     w = theirs.coef_[0]
     signs = np.where(data.relevance > 0, 1.0, -1.0)

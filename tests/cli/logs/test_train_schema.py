@@ -176,11 +176,11 @@ def _ips(model: Path, log: Path) -> float:
 def test_the_batch_solver_reaches_the_optimum_of_a_loss(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = "train", "--log", shop / "shop.csv", "--schema", shop / "shop.toml", "--out", shop / "out"
     given = *given, "--solver", "batch", "--regularisation", "0.1,0.01"
-    answer = json.loads(ran(capsys, *given, "--loss", "click_regression", "--json")[0])
+    answer = json.loads(ran(capsys, *given, "--loss", "clicked_items", "--json")[0])
     assert set(answer["held_out"]) == {"0", "0.1", "0.01"}
     assert answer["held_out"][f"{answer['regularisation']:g}"] > answer["held_out"]["0"]
     assert 0 <= answer["gap"] <= 1e-4
-    assert (answer["lists"], answer["loss"]) == (150, "click_regression")
+    assert (answer["lists"], answer["loss"]) == (150, "clicked_items")
     assert Ranker.load(answer["model"]).schema.to_plain() == answer["schema"]
     text, notes = ran(capsys, *given)
     assert "150 lists; features: sku, price, brand, title; context: query, segment; " in text

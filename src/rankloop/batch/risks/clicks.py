@@ -57,7 +57,7 @@ class ClickedPairs:
         return int(((before[offsets[1:]] - before[offsets[:-1]]) * (np.diff(offsets) - 1)).sum())
 
 
-@register("click_regression", category="risk")
+@register("clicked_items", category="risk")
 class ClickRegressionRisk:
     """Click regression: the logistic loss of P(click) = σ(score), item by item; a click of weight v counts v times.
 

@@ -25,7 +25,7 @@ REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
     "rankloop train --log clicks.csv --out results/from-clicks",
     "rankloop train --log shop.csv --guess-schema shop.toml",
     "rankloop train --log shop.csv --schema shop.toml --out results/shop",
-    "rankloop train --log shop-data --solver batch --loss click_regression --out results/shop",
+    "rankloop train --log shop-data --solver batch --loss clicked_items --out results/shop",
     "rankloop train --log ads.csv --epsilon 0.1 --out results/ads",
     "rankloop train web.txt --trees --out results/trees",
 )
@@ -170,7 +170,7 @@ def train(
 
     With --schema, columns are numbers, categories, texts, ids, flags and dates as people have them, crossed as the
     file says; a learner goes over the logged lists, and held-out lists say how often. With --solver batch the loss
-    (ordinal, list_net, click_regression …) is minimised over all lists at once instead, and held-out lists choose the
+    (ordinal, list_net, clicked_items …) is minimised over all lists at once instead, and held-out lists choose the
     regularisation; the saved ranker goes on learning from there. --guess-schema writes a schema. The log of a service
     has its schema in it. Columns that are known only after the click, such as a purchase
     or a second name of the click, are never features unless --feature or the schema asks for them.
