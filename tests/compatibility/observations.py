@@ -68,7 +68,7 @@ def assert_same(found: Any, expected: Any, where: str = "it") -> None:
         assert len(found) == len(expected), f"{where}: {len(found)} entries instead of {len(expected)}"
         for i, (one, other) in enumerate(zip(found, expected)):
             assert_same(one, other, f"{where}[{i}]")
-    elif isinstance(expected, float) and not same_cpu():
+    elif isinstance(expected, float) and (not same_cpu() or where.endswith(".p_value")):  # by another function now
         assert isinstance(found, float), f"{where}: {found!r:.200} instead of {expected!r}"
         assert math.isclose(found, expected, rel_tol=RTOL, abs_tol=RTOL), f"{where}: {found!r} instead of {expected!r}"
     else:
@@ -284,7 +284,7 @@ def judged_logs(files: Path) -> dict[str, Any]:
     best, export, folder = (
         str(files / name) for name in ("commands/best.rankloop", "archive/pages.parquet", "archive/data")
     )
-    found = {"export": ran("evaluate", best, "--log", export)}
+    found = {"export": ran("evaluate", best, "--log", export, "--method", "snips")}  # the default of 0.1
     for method in ("ips", "cascade", "position_wise"):
         found[method] = ran("evaluate", best, "--log", folder, "--ranker", "pages", "--method", method)
     return found

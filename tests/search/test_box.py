@@ -319,7 +319,7 @@ def test_an_impression_runs_out(box: SearchBox) -> None:
     service = box._inside.service
     course = service.learner.courses["ranker/search"]
     assert course.window == DAY
-    course.window = 0.0
+    course._first_window = 0.0
     box._inside.call(service.catch_up("search"))
     until(lambda: service.rankers["search"].projection.counters.closed == 1)
     with pytest.raises(Late):
@@ -460,7 +460,7 @@ def test_a_visitor_is_forgotten(box: SearchBox) -> None:
     assert_replays(box)
 
 
-@pytest.mark.parametrize(("where", "left"), [("amendment.encode", 3), ("amendment.amend_archive", 0)])
+@pytest.mark.parametrize(("where", "left"), [("amendment._write", 3), ("amendment.drop_files", 0)])
 def test_a_kill_while_it_forgets_leaves_all_or_nothing(tmp_path: Path, where: str, left: int) -> None:
     write_notes(tmp_path / "notes")
     done = run(

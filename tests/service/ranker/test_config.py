@@ -25,7 +25,7 @@ from rankloop.core.errors import Rejected
 from rankloop.core.saved_session import HEADER, dumps, save
 from rankloop.core.types import Problem
 from rankloop.features.schema import Schema
-from rankloop.service.http import server as workers
+from rankloop.service.http import workers
 from rankloop.service.ranker.config import RankerConfig, config_of
 from rankloop.service.ranker.state_size import check_fits, size_of
 from rankloop.service.requests import CreateBody, ProblemBody
@@ -165,7 +165,7 @@ def test_every_worker_gets_the_limits(tmp_path: Path, monkeypatch: pytest.Monkey
     assert left.value.code == 0
     ((settings, arguments),) = begun
     assert (settings.max_items, settings.rate) == (5, 2.5)
-    assert arguments[-4:] == limits
+    assert arguments[-6:] == [*limits, "--limit", "rate=1.25"]  # together they allow what was asked
 
 
 @pytest.mark.parametrize("given", ["option", "variable"])

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 
 from rankloop.experiments.papers.registry import Setting
-from rankloop.experiments.run.tasks import VERSION
+from rankloop.experiments.run.tasks import READABLE, VERSION
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -63,7 +63,7 @@ def _finished(path: Path, kind: Any) -> dict[str, Any]:
     for text in path.read_bytes().splitlines() if path.exists() else ():
         try:
             line = msgspec.json.decode(text, type=Entry)
-            if line.version == VERSION:
+            if line.version in READABLE:
                 found[line.task] = msgspec.json.decode(line.result, type=kind)
         except msgspec.DecodeError:
             continue
