@@ -130,8 +130,11 @@ def rademacher(entropy: Callable[[Floats], Floats], n_queries: int, largest: flo
 
 
 @checked
-def smooth_online_rate(smoothness: float, radius: float, longest: float, best: float, n_queries: int) -> float:
-    """Equation 4.7: the step size of online gradient descent, W / (4HW + 2·√(4H²W² + 2·H·L*·n)), H·R² being H."""
+def smooth_online_rate(smoothness: float, radius: float, best: float, n_queries: int, longest: float = 1.0) -> float:
+    """Equation 4.7: the step size of online gradient descent, W / (4HW + 2·√(4H²W² + 2·H·L*·n)), H·R² being H.
+
+    R, `longest`, is 1 unless given, as in 0.1.
+    """
     curvature = smoothness * longest**2
     inside = 4.0 * curvature**2 * radius**2 + 2.0 * curvature * best * n_queries
     return radius / (4.0 * curvature * radius + 2.0 * math.sqrt(inside))
