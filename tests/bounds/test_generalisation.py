@@ -101,7 +101,9 @@ def test_smooth_online_is_above_what_its_step_size_gives():
     assert achieved - best <= bounds.smooth_online(H, W, R, best, n) + 1e-12
     nearby = [(1 - 4 * r * H * R**2, r) for r in (0.9 * rate, 1.1 * rate)]
     assert all(best / s + W**2 / (2 * r * s * n) >= achieved - 1e-12 for s, r in nearby)
-    assert bounds.smooth_online_rate(1.0, 1.0, 1.0, 100, longest=3.0) == pytest.approx(1 / (36 + 2 * math.sqrt(324 + 1800)))
+    assert bounds.smooth_online_rate(1.0, 1.0, 1.0, 100, longest=3.0) == pytest.approx(
+        1 / (36 + 2 * math.sqrt(324 + 1800))
+    )
 
 
 def test_the_integrals_are_those_of_their_covering_numbers():

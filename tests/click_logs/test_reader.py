@@ -159,7 +159,7 @@ def test_a_ranker_is_judged_on_an_export(export, tmp_path, capsys):
     learner = build("pdgd(start=[1.0, 0.0])", "learner")
     save(Session(learner, Problem(n_features=2, shown=3)), model)
     with pytest.raises(SystemExit) as leaving:
-        main(["evaluate", str(model), "--log", str(export)])
+        main(["evaluate", str(model), "--log", str(export), "--method", "snips"])
     out = capsys.readouterr().out
     assert not leaving.value.code
     assert "events.parquet: 799 pages" in out

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rankloop.cli.parts import address_of
 from tests.data.small_sets import (
     HUGE,
     istella_lines,
@@ -29,6 +28,7 @@ from rankloop.batch.stored_folds import stored_folds
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data import read_letor, stream_letor
+from rankloop.data.parts.location import address_of
 from rankloop.data.public_sets import published_folds, unpacked
 from rankloop.engine import Here
 
@@ -124,9 +124,9 @@ def test_sets_that_stay_on_disk_have_the_same_folds(tmp_path: Path) -> None:
         for mine, other in zip(stored, read):
             assert [part.n_queries for part in mine[1:]] == [part.n_queries for part in other[1:]]
             assert mine.train.n_features == other.train.n_features
-    assert address_of(str(tmp_path / "ltrc" / "set2"), Here(), stream=False) is None
+    assert address_of(str(tmp_path / "ltrc" / "set2"), on_cluster=False, stream=False) is None
     archive = zipped(tmp_path / "mslr", tmp_path / "mslr.zip")
-    assert address_of(str(archive), Here(), stream=True) == str(unpacked(archive))
+    assert address_of(str(archive), on_cluster=False, stream=True) == str(unpacked(archive))
 
 
 def test_passes_meet_every_query_once_each(tmp_path: Path) -> None:

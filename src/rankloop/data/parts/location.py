@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from rankloop.core.errors import NotFound
-from rankloop.data.folder import given_path
 from rankloop.data.parts.memory import fit_memory
 from rankloop.data.parts.source import SCHEME, Source, sources_in
+from rankloop.data.public_sets import is_archive, is_published, public_path, published_folds, unpacked
 
 
 def address_of(data: str, on_cluster: bool, stream: bool) -> str | None:
@@ -17,7 +17,8 @@ def address_of(data: str, on_cluster: bool, stream: bool) -> str | None:
     if SCHEME in data:
         return data
     try:
-        path = given_path(data)
+        path = public_path(data)
+        path = unpacked(path) if is_archive(path) else path
     except NotFound:
         if on_cluster:
             return data
@@ -28,12 +29,11 @@ def address_of(data: str, on_cluster: bool, stream: bool) -> str | None:
 
 
 def _has_folds(folder: Path) -> bool:
-    return (folder / "folds.json").is_file() or any(each.is_dir() for each in folder.glob("Fold*"))
+    return (folder / "folds.json").is_file() or is_published(folder)
 
 
 def _files(path: Path) -> list[Source]:
-    """What training would read; of folders Fold1 … those of the first, since one is in memory as often as another."""
-    try:
+    """What training would read; of several folds those of the first, since one is in memory as often as another."""
+    if path.is_file() or (path / "folds.json").is_file() or not is_published(path):
         return sources_in(str(path))
-    except NotFound:
-        return [source for folder in path.glob("Fold*") for source in sources_in(str(folder))]
+    return [source for file in published_folds(path)[0].files for source in sources_in(str(file))]

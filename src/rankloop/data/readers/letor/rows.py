@@ -18,7 +18,7 @@ SCRATCH_BYTES = 1 << 20  # stays in the processor's cache
 HARD_ROOM = 1 << 12
 MAX_QUOTE_LENGTH = 40
 GROWTH = 1.25  # of a table
-MISSING = re.compile(rb"1\.797693134862\d*e\+?308", re.IGNORECASE)  # the largest double: how Istella writes it
+MISSING = re.compile(rb"1\.79769313486232e\+?308|1\.7976931348623157E308")  # the largest double, as Istella writes it
 
 
 class Layout(NamedTuple):

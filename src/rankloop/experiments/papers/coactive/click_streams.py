@@ -72,7 +72,7 @@ TEXT = (
 )
 THEIRS = (  # the data of the paper that their owners may have
     _letor("Yahoo", "yahoo/set1.train.txt", 4, rounds=28_000),
-    _topics("RCV1", "text/rcv1", share=0.0, rounds=50_000, n_words=3000),
+    _topics("RCV1", "rcv1", share=0.0, rounds=50_000, n_words=3000),
 )
 STREAMS = (LETOR[0], *TEXT, *THEIRS)  # most like those of the paper, and those
 QUICK_SHARE, QUICK_SEEDS, QUICK_TOPICS = 10, 2, 2
