@@ -74,6 +74,7 @@ def test_who_sleeps_and_believes_that_it_leads_writes_nothing(
             for future in asleep._write(wanted):
                 assert isinstance(future.exception(10), Superseded)
             assert _log(location) == before
+            until(lambda: asleep.store.publication("ranker/shop").number == 6)
             state = asleep.store.publication("ranker/shop")
             ahead = Publication("ranker/shop", 99, 2**62, 0, b"", b"")
             with pytest.raises(Superseded):
