@@ -85,7 +85,7 @@ def test_a_shop_is_answered_in_clicks_purchases_and_money(tmp_path: Path, capsys
     assert answer["n_rows"] == 250
     assert answer["n_sessions"] == 125
     assert set(found["per_1000_pages"]) == {"clicks", "purchases", "money"}
-    table = pyarrow.csv.read_csv(log).to_pandas()
+    table = {name: np.array(values) for name, values in pyarrow.csv.read_csv(log).to_pydict().items()}
     assert current["per_1000_pages"]["clicks"]["value"] == pytest.approx(4 * table["clicked"].sum())
     assert current["per_1000_pages"]["money"]["value"] == pytest.approx(4 * (table["price"] * table["purchased"]).sum())
     # four of the same eight qualities, best first: (0.8 + 0.6/2 + 0.4/3 + 0.2/4) instead of 0.5 · (1 + … + 1/4)
