@@ -135,6 +135,17 @@ def test_a_header_without_an_end_is_refused(tmp_path: Path) -> None:
         assert client.get("/healthz").status_code == 200
 
 
+def test_the_rest_of_a_body_that_was_refused_is_no_header(tmp_path: Path) -> None:
+    begun = b"PUT /rankers/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2500000\r\n\r\n"
+    with running(Location(tmp_path)) as client, sending(client, begun + bytes(2_200_000)) as (caller,):
+        answer = caller.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 413")
+        with suppress(ConnectionError):  # it may be closed, but no other answer may come
+            caller.sendall(bytes(300_000))
+            caller.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 400 " not in caller.recv(65536)
+
+
 def test_a_connection_is_kept_for_the_next_request_longer_than_a_header_may_take(tmp_path: Path, quick: None) -> None:
     whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with running(Location(tmp_path)) as client, sending(client, whole, whole) as (patient, half):

@@ -44,7 +44,8 @@ class TimedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._header_bytes = self._header_bytes + len(data) if self.awaits_header else 0
+        is_body = self.cycle is not None and self.cycle.more_body  # perhaps of a request that was answered already
+        self._header_bytes = self._header_bytes + len(data) if self.awaits_header and not is_body else 0
         if self._header_bytes > MAX_HEADER and not self.transport.is_closing():
             self.send_400_response(f"The header has more than {MAX_HEADER} bytes.")
 
