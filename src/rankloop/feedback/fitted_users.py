@@ -81,8 +81,8 @@ class FittedUsers:
     """People as a click model describes those of a log; `rankloop fit-users` writes this spec.
 
     pbm and ubm: P(click at p) = examination(p, d) · attraction, d being the way back to the last click; the first
-    column is for no click above (pbm: the only one). cascade, dcm, sdbn and dbn read from the top; after a click they stop with
-    stop[p] (cascade: 1, dcm) or by `satisfaction` (sdbn, dbn), and go on otherwise with `persistence` (dbn).
+    column is for no click above (pbm: the only one). cascade, dcm, sdbn and dbn read from the top; after a click they
+    stop with stop[p] (cascade: 1, dcm) or by `satisfaction` (sdbn, dbn), and go on otherwise with `persistence` (dbn).
     `attraction` and `satisfaction` are by grade 0, 1, …; with `by_grade` = false the relevance of a stream is the
     attraction itself, and satisfaction is read off between the levels. Draws three doubles per position.
     References: Chuklin, Markov and de Rijke (2015), Click Models for Web Search.
