@@ -221,6 +221,7 @@ class Learner:
         results = [_applied(*work[0])] if len(work) == 1 else list(self._pool.map(lambda each: _applied(*each), work))
         self._write(entry for due, _ in results for entry in due)
         for course, _ in work:
+            self._write(course.overdue())
             self._watch(course)
         errors = [error for _, error in results if error is not None]
         if errors:
@@ -268,7 +269,7 @@ class Learner:
             lease = self._held.get(self._partition(entry.entity))
             if lease is None:
                 continue
-            fence = tuple(lease) if isinstance(self.store, SharedStore) else None
+            fence = tuple(lease) if self.store.shared else None
             future = self.log.submit(entry._replace(fence=fence))  # type: ignore[arg-type]
             future.add_done_callback(lambda done, entity=entry.entity: self._wrote(done, entity))  # type: ignore[misc]
             futures.append(future)

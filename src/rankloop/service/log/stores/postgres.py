@@ -22,6 +22,7 @@ from rankloop.service.log.stores.queries import Queries, is_full, records_of
 from rankloop.service.log.writer import Batch, Row, kind_of
 
 NOTIFY = "SELECT pg_notify(%s, %s)"
+NOTIFY_ALL = "SELECT pg_notify(%s, entity) FROM unnest(%s::text[]) AS entity"
 PATIENCE = 5  # seconds for a connection to be made
 PAUSE = 0.5  # seconds
 IDLE_SECONDS = 3  # for which a process may stand still within a transaction; less than a lease lives
@@ -168,7 +169,8 @@ KEEP = f"""INSERT INTO {PREFIX}snapshots VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
                unfit = excluded.unfit, oldest_open = excluded.oldest_open
            WHERE {PREFIX}snapshots.state_seq < excluded.state_seq"""
 PUBLISH = f"""INSERT INTO {PREFIX}published (stream, number, seq, unfit, session, view, fence)
-              VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (stream) DO UPDATE
+              SELECT *, %s FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[], %s::bytea[])
+              ON CONFLICT (stream) DO UPDATE
               SET number = excluded.number, seq = excluded.seq, unfit = excluded.unfit, session = excluded.session,
                   view = excluded.view, fence = excluded.fence
               WHERE {PREFIX}published.seq < excluded.seq AND {PREFIX}published.fence <= excluded.fence"""
@@ -428,9 +430,10 @@ class PostgresStore(Queries):
             for each in publications:
                 if each.session is None:
                     connection.execute(RECOUNT, [each.seq, each.projection, each.entity, each.seq, each.number])
-                else:
-                    connection.execute(PUBLISH, [*each, lease.fence])
-                    connection.execute(NOTIFY, [self.channel, each.entity])
+            new = [each for each in publications if each.session is not None]
+            if new:
+                connection.execute(PUBLISH, [lease.fence, *map(list, zip(*new))])
+                connection.execute(NOTIFY_ALL, [self.channel, [each.entity for each in new]])
 
     def publication(self, entity: str) -> Publication | None:
         query = f"SELECT stream, number, seq, unfit, session, view FROM {PREFIX}published WHERE stream = %s"
