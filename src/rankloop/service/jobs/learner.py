@@ -75,6 +75,8 @@ class Learner:
     def start(self) -> None:
         self.leases.start()
         if self.leases.wanted:
+            if isinstance(self.store, SharedStore):
+                self.store.watch(self.wake)
             self._thread.start()
 
     def wake(self) -> None:
@@ -145,6 +147,8 @@ class Learner:
             del self.courses[entity]
             self._windows.pop(entity, None)
         self._held = {part: leases[part] for part in kept}
+        if isinstance(self.store, SharedStore):
+            self.store.learned_here = frozenset(leases)
         if gone:
             self._tell(News([], self.position, given_up=gone, partitions=frozenset(kept)))
         if not self.courses and not kept:
