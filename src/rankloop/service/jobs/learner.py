@@ -133,9 +133,14 @@ class Learner:
                 self._stopping.wait(RETRY)
                 continue
             if not more and not self._stopping.is_set():
-                self._wake.wait(BUSY if time.monotonic() - self._active_at < ACTIVE else IDLE)
+                self._wake.wait(BUSY if self._is_busy() else IDLE)
             self._wake.clear()
         self._finish()
+
+    def _is_busy(self) -> bool:
+        """Whether more is likely to come, or a state is still to be published."""
+        is_active = time.monotonic() - self._active_at < ACTIVE
+        return is_active or (self.publisher is not None and self.publisher.is_waiting)
 
     def _hold(self, leases: dict[int, Lease]) -> None:
         """Take up what is new and give up what is gone."""

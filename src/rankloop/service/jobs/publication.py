@@ -63,6 +63,11 @@ class Publisher:
             if due:
                 self._busy = self._thread.submit(self._write, due, dict(leases))
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something is known that is not published yet."""
+        return bool(self._waiting)
+
     def stop(self) -> None:
         self._thread.shutdown(wait=True)
 
