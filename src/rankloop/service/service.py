@@ -168,7 +168,7 @@ def query_request(
     """What a request asks of the learner, or `Rejected` with the field that is wrong."""
     if len(body.items) + len(body.ids) > max_items:
         raise TooLarge(f"items: {len(body.items) + len(body.ids)} items, the limit is {max_items}")
-    values = (len(body.items) + len(body.ids)) * _n_values(config)
+    values = (len(body.items) + len(body.ids)) * config.adapter.n_features
     if values > (MAX_NAMED_VALUES if config.encoders else MAX_NUMBERS):
         raise TooLarge(_too_many(values, config))
     for field in ("query_id", "user", "session"):
@@ -210,12 +210,7 @@ def _too_many(values: int, config: RankerConfig) -> str:
 
 def _is_large(body: RankBody, config: RankerConfig) -> bool:
     """Whether there is so much of it that others should not wait until it is an array."""
-    return (len(body.items) + len(body.ids)) * _n_values(config) > MAX_STEP
-
-
-def _n_values(config: RankerConfig) -> int:
-    """How many values an item has, given or not."""
-    return len(config.schema.features) if config.schema is not None else config.adapter.n_features
+    return (len(body.items) + len(body.ids)) * config.adapter.n_features > MAX_STEP
 
 
 def check_numbers(ids: list[Id], rows: list[Any] | Floats) -> None:

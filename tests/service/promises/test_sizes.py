@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from threading import active_count
@@ -84,16 +85,20 @@ def wide_items() -> list[dict[str, Any]]:
 def test_many_items_with_many_sparse_fields(tmp_path: Path, wide_items: list[dict[str, Any]]) -> None:
     """Numbers by name, of which nearly all are not given: an array, but not many of its size."""
     names, location = [f"f{field}" for field in range(N_FIELDS)], Location(tmp_path)
-    array = 8 * N_ITEMS * N_FIELDS / 1e6
+    body = {"learner": "3pr", "problem": {"feature_names": names}}
+    asked, config = RankBody([Item(**item) for item in wide_items]), config_of(msgspec.convert(body, CreateBody))
+    tracemalloc.start()
+    query_request(asked, config, N_ITEMS)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2 * 8 * N_ITEMS * N_FIELDS
     with running(location) as client:
-        client.put("/rankers/wide", json={"learner": "3pr", "problem": {"feature_names": names}}).raise_for_status()
-        before = megabytes()
+        client.put("/rankers/wide", json=body).raise_for_status()
         for turn in range(2):
             shown = rank(client, "wide", items=wide_items)
             answer = feed(client, shown["impression"], "wide", clicks=shown["ranking"][1:3], final=True)
             assert answer.json()["verdict"] == "closed"
             until(lambda turn=turn: report(client, "wide")["counts"]["learned"] == turn + 1)  # type: ignore[misc]
-        assert megabytes() - before < 3 * array + 100
     (result,) = replayed(location.records())
     assert (result.learned, result.differing) == (2, ())
 
