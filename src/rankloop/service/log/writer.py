@@ -139,6 +139,11 @@ class Batch:
         changing = {entry.entity for entry in self.entries if entry.impression is None}
         return sorted({f"{entity} {name}" for entity, name in self.keys} | changing)
 
+    @property
+    def rows(self) -> list[Row]:
+        """What is written, once it is settled."""
+        return [row for _, row, _ in self._rows]
+
     def settle(self, records: Iterable[Record], changed: Mapping[str, int], fences: Mapping[int, int]) -> list[Row]:
         """What is to be written.
 
@@ -159,7 +164,7 @@ class Batch:
             except Exception as error:  # of this entry alone
                 logger.error("settle", exc_info=error)
                 self.results.append(InvalidInput(f"this cannot be written to the log: {error}"))
-        return [row for _, row, _ in self._rows]
+        return self.rows
 
     def number(self, first: int, at: float) -> None:
         """The rows were written under the numbers from `first` on."""
