@@ -17,7 +17,12 @@ PORT = 6379
 SOURCE = Path(__file__).parents[2] / "src"
 REPOSITORY = Path(__file__).parents[2]
 PARTS = "/tmp/rankloop-parts"  # where workers see the data; on the machine itself there is nothing
-QUICK_TO_NOTICE = {"RAY_health_check_period_ms": "1000", "RAY_health_check_failure_threshold": "5"}
+QUICK_TO_NOTICE = {  # of a machine that does not answer, and of a head that is gone: Ray would wait for a minute
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "5",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
+}
 
 
 class Machines:
