@@ -134,13 +134,18 @@ class RidgeModel:
             height += 0.5 * self.regularisation * float(weights @ weights)
             if abs(height - level) <= CLOSE * gap:
                 break
-            if height > level:
-                strong = self.pull
-                self.pull = np.sqrt(weak * strong) if weak > 0.0 else strong / 4.0
-            else:
-                weak = self.pull
-                self.pull = np.sqrt(weak * strong) if strong < np.inf else weak * 4.0
+            weak, strong = self._closer_pull(height > level, weak, strong)
         return weights
+
+    def _closer_pull(self, too_strong: bool, weak: float, strong: float) -> tuple[float, float]:
+        """Try a pull between the bounds, one of which is the last that was tried."""
+        if too_strong:
+            strong = self.pull
+            self.pull = np.sqrt(weak * strong) if weak > 0.0 else strong / 4.0
+        else:
+            weak = self.pull
+            self.pull = np.sqrt(weak * strong) if strong < np.inf else weak * 4.0
+        return weak, strong
 
     def _pulled(self, centre: Floats, tolerance: float) -> Floats:
         total = self.regularisation + self.pull
@@ -201,12 +206,7 @@ class WideModel(RidgeModel):
             height += 0.5 * self.regularisation * size / total**2
             if abs(height - level) <= CLOSE * gap:
                 break
-            if height > level:
-                strong = self.pull
-                self.pull = np.sqrt(weak * strong) if weak > 0.0 else strong / 4.0
-            else:
-                weak = self.pull
-                self.pull = np.sqrt(weak * strong) if strong < np.inf else weak * 4.0
+            weak, strong = self._closer_pull(height > level, weak, strong)
         weights: Floats = (pull * centre - self.near_alpha @ self.slopes) / total
         return weights
 
