@@ -50,6 +50,7 @@ notes = Path("notes")
 notes.mkdir()
 (notes / "boats.md").write_text("# Boats\\n\\nA boat to sail, a boat to row, a boat to paint.")
 (notes / "knots.md").write_text("# Knots\\n\\nThe bowline holds a boat to the pier.")
+(notes / "tides.txt").write_text("High water is an hour later each day.")
 with SearchBox(notes, data="learned") as box:
     shown = box.search("boat", visitor="ann")
     for _ in range(3):
