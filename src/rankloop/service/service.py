@@ -158,8 +158,6 @@ def query_request(
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
     if body.tags:
         check_tags(body.tags)
-    if body.tags:
-        check_tags(body.tags)
     base_model = config.base_model if body.base_model is None else named_model(body.base_model, config)
     packed = body if type(body) is PackedRankBody and body.features else None
     if config.encoders and packed is not None:
