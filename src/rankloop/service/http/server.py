@@ -185,7 +185,7 @@ def serve(
     `announce` gets the URL once calls are answered. `shared` is a socket that is open already, by its number.
     """
     with bound_socket(settings) if shared is None else Socket(fileno=shared) as opened:
-        _write_json_lines()
+        write_json_lines()
         sys.setswitchinterval(SWITCH)
         gc.set_threshold(*SELDOM)
         store = open_store(settings)
@@ -202,7 +202,8 @@ def serve(
             raise Unavailable("the service could not start; the lines above say why")
 
 
-def _write_json_lines() -> None:
+def write_json_lines() -> None:
+    """The log of the process: JSON lines on standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name in ("rankloop.service", "uvicorn.error"):
