@@ -188,7 +188,7 @@ def serve(
     `announce` gets the URL once calls are answered. `shared` is a socket that is open already, by its number.
     """
     with bound_socket(settings) if shared is None else Socket(fileno=shared) as opened:
-        _write_json_lines()
+        write_json_lines()
         sys.setswitchinterval(SWITCH)
         gc.set_threshold(*SELDOM)
         _give_memory_back()
@@ -217,7 +217,8 @@ def _give_memory_back() -> None:
         settings(MALLOC_ARENA_MAX, ARENAS)
 
 
-def _write_json_lines() -> None:
+def write_json_lines() -> None:
+    """The log of the process: JSON lines on standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name in ("rankloop.service", "uvicorn.error"):

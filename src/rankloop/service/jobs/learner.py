@@ -146,6 +146,8 @@ class Learner:
         """Take up what is new and give up what is gone."""
         if leases == self._held:
             return
+        if isinstance(self.store, SharedStore):
+            logger.info(f"learning {len(leases)} of {self.store.partitions} partitions")
         kept = {part for part, lease in leases.items() if self._held.get(part) == lease}
         gone = [entity for entity in self.courses if self._partition(entity) not in kept]
         for entity in gone:

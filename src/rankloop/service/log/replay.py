@@ -9,6 +9,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import loads
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import (
+    AliasSet,
     CatalogueChanged,
     ComparisonCreated,
     Created,
@@ -118,7 +119,7 @@ def replayed(records: Iterable[Record]) -> list[ReplayResult]:
         if isinstance(record.event, CatalogueChanged):
             catalogues.setdefault(record.entity.partition("/")[2], Catalogue()).put(record.seq, record.event.rows)
             continue
-        if isinstance(record.event, ComparisonCreated) or record.entity.startswith("experiment/"):
+        if isinstance(record.event, AliasSet | ComparisonCreated) or record.entity.startswith("experiment/"):
             continue
         if isinstance(record.event, Deleted):
             replays.pop(record.entity, None)

@@ -150,6 +150,9 @@ class SharedStore(Store, Protocol):
     def holders(self) -> dict[int, str]:
         """Who holds the partitions now."""
 
+    def lag(self) -> float:
+        """Seconds since the oldest event that is in no published state yet."""
+
     def publish(self, publications: Sequence[Publication], lease: Lease) -> None:
         """Newer states replace older ones, never the other way round, and only while the lease is held."""
 

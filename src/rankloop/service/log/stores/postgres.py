@@ -203,6 +203,8 @@ PUBLISH = f"""INSERT INTO {PREFIX}published (stream, number, seq, unfit, session
                   view = excluded.view, fence = excluded.fence
               WHERE {PREFIX}published.seq < excluded.seq AND {PREFIX}published.fence <= excluded.fence"""
 RECOUNT = f"UPDATE {PREFIX}published SET seq = %s, view = %s WHERE stream = %s AND seq < %s AND number = %s"
+LAG = f"""SELECT coalesce(max(extract(epoch FROM clock_timestamp()) - e.at), 0) FROM {PREFIX}published p
+    CROSS JOIN LATERAL (SELECT at FROM {PREFIX}events WHERE stream = p.stream AND seq > p.seq ORDER BY seq LIMIT 1) e"""
 LEASE = f"""INSERT INTO {PREFIX}leases AS l (part, holder, fence, until)
             SELECT part, %s, 1, clock_timestamp() + make_interval(secs => %s) FROM unnest(%s::int[]) AS part
             WHERE NOT EXISTS (SELECT 1 FROM {PREFIX}leases h WHERE h.part = part.part AND h.holder <> %s
@@ -482,6 +484,9 @@ class PostgresStore(Queries):
 
     def holders(self) -> dict[int, str]:
         return dict(self.rows(f"SELECT part, holder FROM {PREFIX}leases WHERE until >= clock_timestamp()"))
+
+    def lag(self) -> float:
+        return float(self.rows(LAG)[0][0])
 
     def publish(self, publications: Sequence[Publication], lease: Lease) -> None:
         with self._writing("publish", "the states cannot be published now") as connection, connection.transaction():
