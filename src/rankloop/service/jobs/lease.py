@@ -92,7 +92,7 @@ def given_away(holder: str, everybody: Sequence[Attendant]) -> list[int]:
     shares = {each.holder: _share(each, everybody) for each in everybody}
     mine = next((each.held for each in everybody if each.holder == holder), frozenset())
     given: list[int] = []
-    for part in sorted(mine, reverse=True):
+    for part in sorted(mine):
         steady = [each.holder for each in everybody if part in each.wanted and each.seconds >= STEADY]
         others = [other for other in steady if counts[other] < shares[other]]
         least = min(others, key=lambda other: counts[other], default=holder)
