@@ -5,7 +5,7 @@ import hashlib
 import secrets
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,17 @@ from rankloop.service.requests import (
 )
 
 MAX_NAME_LENGTH = 64
+MAX_NUMBERS = 16_000_000  # of the items of a ranking, given or not: 128 MB
+MAX_NAMED_VALUES = 2_000_000  # the same by a schema, whose encoder looks at each
 NUMBERS = {float, int}
+
+
+class About(NamedTuple):
+    """What the log says of a request beside what was ranked."""
+
+    user: str
+    session: str
+    tags: dict[str, str]
 
 
 class Service(Operations):
@@ -48,11 +58,17 @@ class Service(Operations):
         """
         if name not in self.rankers:
             name, *_ = await self.find_targets(name)
-        return await self._rank(await self.find_ranker(name), body, key, compared)
+        runtime = await self.find_ranker(name)
+        request, about = await self._request(runtime, body), About(body.user, body.session, body.tags)
+        del body  # it is large, and this may wait for the disk together with many others
+        return await self._rank(runtime, request, about, key, compared)
 
     async def rank_comparison(self, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
         """One list from both sides; a request with the same `key` gets the same answer."""
-        return await self._rank(await self.find_comparison(name), body, key)
+        runtime = await self.find_comparison(name)
+        request, about = await self._request(runtime, body), About(body.user, body.session, body.tags)
+        del body
+        return await self._rank(runtime, request, about, key)
 
     async def feedback(self, name: str, body: FeedbackBody) -> FeedbackAnswer:
         """What came back for a ranking."""
@@ -76,9 +92,8 @@ class Service(Operations):
         return FeedbackAnswer(body.impression, verdict, 0)
 
     async def _rank(
-        self, runtime: Runtime, body: RankBody, key: str | None, compared: bool | None = None
+        self, runtime: Runtime, request: QueryRequest, about: About, key: str | None, compared: bool | None = None
     ) -> RankAnswer:
-        request = await self._request(runtime, body)
         impression = _new_impression(key)
         if key is not None:
             before = await self._ranked_before(runtime, impression)
@@ -88,7 +103,7 @@ class Service(Operations):
             ranked = runtime.rank(request, impression, compared)
         else:
             ranked = runtime.rank(request, impression)
-        ranked.user, ranked.session, ranked.tags = body.user, body.session, body.tags
+        ranked.user, ranked.session, ranked.tags = about
         written = await self.append(runtime.entity, ranked, once=key is not None)
         if written.verdict == "repeated":  # the same request, twice at the same moment
             ranked = _same_request(await self._ranked_before(runtime, impression) or ranked, request)
@@ -98,7 +113,7 @@ class Service(Operations):
         """What is asked; a field or a row that is not known here may be a moment old, and known to another worker."""
         asked = body, runtime.config, self.settings.max_items, runtime.catalogue
         try:
-            if _is_large(body) and not runtime.config.encoders:
+            if _is_large(body, runtime.config):
                 return await asyncio.to_thread(query_request, *asked)
             return query_request(*asked)
         except Rejected:
@@ -153,6 +168,9 @@ def query_request(
     """What a request asks of the learner, or `Rejected` with the field that is wrong."""
     if len(body.items) + len(body.ids) > max_items:
         raise TooLarge(f"items: {len(body.items) + len(body.ids)} items, the limit is {max_items}")
+    values = (len(body.items) + len(body.ids)) * config.adapter.n_features
+    if values > (MAX_NAMED_VALUES if config.encoders else MAX_NUMBERS):
+        raise TooLarge(_too_many(values, config))
     for field in ("query_id", "user", "session"):
         if len(getattr(body, field)) > MAX_ID_LENGTH:
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
@@ -183,9 +201,16 @@ def query_request(
     return request._replace(query=query._replace(features=config.with_base_score(query.features)))
 
 
-def _is_large(body: RankBody) -> bool:
+def _too_many(values: int, config: RankerConfig) -> str:
+    what = f"items: they have {values:,} values with those that are not given"
+    if config.encoders:
+        return f"{what}; at most {MAX_NAMED_VALUES:,} are taken. Rank fewer, or put what is seldom there into one field"
+    return f"{what}; at most {MAX_NUMBERS:,} are taken. Rank fewer, or give a schema"
+
+
+def _is_large(body: RankBody, config: RankerConfig) -> bool:
     """Whether there is so much of it that others should not wait until it is an array."""
-    return bool(body.items) and len(body.items) * len(body.items[0].features) > MAX_STEP
+    return (len(body.items) + len(body.ids)) * config.adapter.n_features > MAX_STEP
 
 
 def check_numbers(ids: list[Id], rows: list[Any] | Floats) -> None:

@@ -281,8 +281,9 @@ class Worker:
         store: Any = self.store
         published, entities = await asyncio.to_thread(lambda: (store.published(), store.entities()))
         runtimes: list[Runtime] = [*self.rankers.values(), *self.comparisons.values()]
+        there = set(entities)
         for known in runtimes:
-            if known.entity not in entities:
+            if known.entity not in there:
                 self.directory.drop(known.entity)
         for entity in entities:
             runtime = self.directory.runtime(entity)

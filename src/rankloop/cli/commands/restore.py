@@ -62,7 +62,7 @@ def report_check(results: "Sequence[ReplayResult]", as_json: bool) -> None:
     """Exit code 1 where a snapshot differs."""
     checked, differing = sum(result.checked for result in results), [name for name in results if name.differing]
     if not as_json:
-        verdict = f"{', '.join(result.stream for result in differing)} DIFFER" if differing else "the same bit for bit"
+        verdict = "; ".join(f"{result.stream}: {result.verdict}" for result in differing) or "the same bit for bit"
         rankers = "1 ranker" if len(results) == 1 else f"{len(results)} rankers"
         typer.echo(f"replayed {rankers}: {checked} snapshots checked, {verdict}")
     if differing:

@@ -46,14 +46,15 @@ class _Counts:
             "refused": lambda runtime: runtime.published.refused,
             "unfit": lambda runtime: runtime.published.rejected,
         }
+        rankers = list(self.service.rankers.items())  # this may run on a thread, while some come and go
         for name, value in counters.items():
             family = CounterMetricFamily(f"rankloop_{name}", f"Per ranker: {name}", labels=["ranker"])
-            for ranker, runtime in self.service.rankers.items():
+            for ranker, runtime in rankers:
                 family.add_metric([ranker], value(runtime))  # type: ignore[no-untyped-call]
             yield family
         for name, received in (("late", self.service.late), ("unknown", self.service.unknown)):
             family = CounterMetricFamily(f"rankloop_{name}", f"Per ranker: {name}", labels=["ranker", "worker"])
-            for ranker, runtime in self.service.rankers.items():
+            for ranker, runtime in rankers:
                 found = [ranker, str(self.service.slot)]
                 family.add_metric(found, received.get(runtime.entity, 0))
             yield family
@@ -65,7 +66,7 @@ class _Counts:
         }
         for name, value in gauges.items():
             gauge = GaugeMetricFamily(f"rankloop_{name}", f"Per ranker: {name}", labels=["ranker"])
-            for ranker, runtime in self.service.rankers.items():
+            for ranker, runtime in rankers:
                 gauge.add_metric([ranker], float(value(runtime)))
             yield gauge
 
