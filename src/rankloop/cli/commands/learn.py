@@ -40,9 +40,8 @@ def learn(
 ) -> None:
     """Learn for workers that run with `serve --no-learn`.
 
-    Several may run: each partition is learned by the one that takes it first, and when that is gone another takes it
-    within five seconds. With `--partition` they share the work; then each part needs two, on different machines.
-    Ctrl-C finishes, snapshots and stops.
+    Several share the partitions: each is learned by one process at a time, and when that is gone another takes it
+    within five seconds. Ctrl-C finishes, snapshots and stops.
     """
     from rankloop.core.errors import InvalidInput
     from rankloop.service.http.server import write_json_lines
@@ -59,7 +58,7 @@ def learn(
     service = LocalService(settings)
     try:
         found = ", ".join(map(str, service.service.learner.leases.wanted))
-        typer.echo(f"rankloop: a learner, for those of the partitions {found} that no other has", err=True)
+        typer.echo(f"rankloop: a learner, for its share of the partitions {found}", err=True)
         stopping.wait()
     finally:
         service.close()
