@@ -35,6 +35,8 @@ from rankloop.service.requests import (
 )
 
 MAX_NAME_LENGTH = 64
+MAX_NUMBERS = 16_000_000  # of the items of a ranking, given or not: 128 MB
+MAX_NAMED_VALUES = 2_000_000  # the same by a schema, whose encoder looks at each
 NUMBERS = {float, int}
 
 
@@ -111,7 +113,7 @@ class Service(Operations):
         """What is asked; a field or a row that is not known here may be a moment old, and known to another worker."""
         asked = body, runtime.config, self.settings.max_items, runtime.catalogue
         try:
-            if _is_large(body) and not runtime.config.encoders:
+            if _is_large(body, runtime.config):
                 return await asyncio.to_thread(query_request, *asked)
             return query_request(*asked)
         except Rejected:
@@ -166,6 +168,9 @@ def query_request(
     """What a request asks of the learner, or `Rejected` with the field that is wrong."""
     if len(body.items) + len(body.ids) > max_items:
         raise TooLarge(f"items: {len(body.items) + len(body.ids)} items, the limit is {max_items}")
+    values = (len(body.items) + len(body.ids)) * config.adapter.n_features
+    if values > (MAX_NAMED_VALUES if config.encoders else MAX_NUMBERS):
+        raise TooLarge(_too_many(values, config))
     for field in ("query_id", "user", "session"):
         if len(getattr(body, field)) > MAX_ID_LENGTH:
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
@@ -196,9 +201,16 @@ def query_request(
     return request._replace(query=query._replace(features=config.with_base_score(query.features)))
 
 
-def _is_large(body: RankBody) -> bool:
+def _too_many(values: int, config: RankerConfig) -> str:
+    what = f"items: they have {values:,} values with those that are not given"
+    if config.encoders:
+        return f"{what}; at most {MAX_NAMED_VALUES:,} are taken. Rank fewer, or put what is seldom there into one field"
+    return f"{what}; at most {MAX_NUMBERS:,} are taken. Rank fewer, or give a schema"
+
+
+def _is_large(body: RankBody, config: RankerConfig) -> bool:
     """Whether there is so much of it that others should not wait until it is an array."""
-    return bool(body.items) and len(body.items) * len(body.items[0].features) > MAX_STEP
+    return (len(body.items) + len(body.ids)) * config.adapter.n_features > MAX_STEP
 
 
 def check_numbers(ids: list[Id], rows: list[Any] | Floats) -> None:

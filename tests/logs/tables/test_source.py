@@ -1,6 +1,7 @@
 """One reader for files of every format and for frames; what is wrong names the file, the row and the column."""
 
 import gzip
+import io
 import json
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from pyarrow import feather
 
 from rankloop.click_logs.reader import read_click_log
 from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.logs.raw_columns import read_raw_columns
 from rankloop.logs.shown_lists import read_raw_table
-from rankloop.logs.tables.source import Source, first_rows
+from rankloop.logs.tables.source import Source, decimal_in, first_rows
 
 ROWS = [
     {"session": "s1", "query": "red shoe", "position": 1, "product": "p1", "clicked": 1, "price": 19.5, "stock": 3},
@@ -43,6 +45,7 @@ def every_form(folder: Path) -> dict[str, object]:
     texts = {
         "shop.csv": csv_of(ROWS),
         "semicolons.csv": csv_of(ROWS, ";"),
+        "decimal-commas.csv": "\ufeff" + csv_of(ROWS, ";").replace(".", ","),
         "tabs.tsv": csv_of(ROWS, "\t"),
         "shop.jsonl": "\n".join(map(json.dumps, ROWS)),
         "shop.json": json.dumps(ROWS, indent=1),
@@ -147,3 +150,24 @@ def test_gigantic_and_mixed_ids_stay_apart(tmp_path):
 def test_texts_with_lines_in_them(tmp_path):
     (tmp_path / "shop.csv").write_text('session,position,clicked,price,title\n1,1,1,2,"a\nb"\n1,2,0,3,c\n')
     assert [row["title"] for row in first_rows(tmp_path / "shop.csv", 5)] == ["a\nb", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a;b\n1,5;x\n2;y\n", "comma"),
+        ("a;b\n1,5;2.5\n", "point"),  # who knows
+        ("a;b\n1.5;x,y\n", "point"),
+        ("a;b\n1,5,7;2026-09-01\n", "point"),
+        ("a,b\n1,5\n", "point"),
+    ],
+)
+def test_a_comma_is_a_decimal_mark_where_nothing_speaks_against_it(text, expected):
+    found = decimal_in(io.BytesIO(text.encode()), text[1])
+    assert found == {"comma": ",", "point": "."}[expected]
+
+
+def test_a_text_among_numbers_with_decimal_commas_is_named(tmp_path):
+    (tmp_path / "shop.csv").write_text("price;x\n1,5;1\n2,5;1\ncheap;1\n")
+    with pytest.raises(InvalidInput, match="row 3: price is 'cheap'; it must be a number"):
+        read_raw_columns(tmp_path / "shop.csv", {"price": "number"})

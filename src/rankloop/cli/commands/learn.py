@@ -40,10 +40,12 @@ def learn(
 ) -> None:
     """Learn for workers that run with `serve --no-learn`.
 
-    Several of these share the partitions: each is learned by one process at a time, and when that is gone another
-    takes it within five seconds. Ctrl-C finishes, snapshots and stops.
+    Several may run: each partition is learned by the one that takes it first, and when that is gone another takes it
+    within five seconds. With `--partition` they share the work; then each part needs two, on different machines.
+    Ctrl-C finishes, snapshots and stops.
     """
     from rankloop.core.errors import InvalidInput
+    from rankloop.service.http.server import write_json_lines
     from rankloop.service.local_service import LocalService
     from rankloop.service.settings import Settings, partitions_from
 
@@ -53,10 +55,11 @@ def learn(
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
+    write_json_lines()
     service = LocalService(settings)
     try:
         found = ", ".join(map(str, service.service.learner.leases.wanted))
-        typer.echo(f"rankloop: learning the partitions {found}", err=True)
+        typer.echo(f"rankloop: a learner, for those of the partitions {found} that no other has", err=True)
         stopping.wait()
     finally:
         service.close()

@@ -204,12 +204,12 @@ def train(
         columns = column or [], context or [], without or [], feature or []
         how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, epsilon, seed, *columns)
         how = how._replace(schema=schema, guess=guess_schema, learner=learner, passes=passes, shown=shown)
-        if is_in_parts(log):
-            with interruptible("nothing was saved"), kept(engine_of(engine, workers, threads=True)) as where:
-                train_on_parts(log, how, where, out, as_json)
-            return
         settings = Settings(tolerance=tolerance, engine=engine_of(engine, workers, threads=True))
         how = how._replace(solver=solver, settings=settings, ranker=ranker)
+        if is_in_parts(log):
+            with interruptible("nothing was saved"), kept(settings.engine) as where:
+                train_on_parts(log, how, where, out, as_json)
+            return
         train_on_log(log, how, out, as_json)
         return
     from rankloop.batch.risks.base import risk_of

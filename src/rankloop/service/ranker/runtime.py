@@ -10,7 +10,6 @@ from rankloop.core.adapter import QueryRequest
 from rankloop.core.errors import Rejected
 from rankloop.core.kernels import discounts, ranking_of
 from rankloop.core.plain import decision_to_plain, to_plain
-from rankloop.core.session import Session
 from rankloop.core.types import Ints, Rows
 from rankloop.interleaving import interleave
 from rankloop.service.jobs.history import Curve
@@ -49,9 +48,10 @@ class RankerRuntime:
         self.catalogue = catalogue
         self.changed_after = 0  # the last event that its configuration follows from
         self.curve = Curve()
-        self.serving = Session(config.learner, config.problem, config.body.seed)
+        first = Trainer(config, start)
+        self.serving = first.session
         self.is_line = False  # whether it draws one ranking after the other, as `play` does: where it is learned too
-        self.published = Trainer(config, start).published()
+        self.published = first.published()
         self._projection = new_projection()
         self._decoded = b""
         self.publish(self.published)

@@ -60,3 +60,19 @@ def test_somebody_who_reads_for_long_does_not_hold_up_the_writer(store: SqliteSt
     backup.close()
     assert slowest < 3.0  # of the 10 seconds for which it would wait
     store.close()
+
+
+def test_what_is_asked_of_a_few_impressions_does_not_walk_through_the_log(tmp_path: Path) -> None:
+    store, asked = SqliteStore(tmp_path / "rankloop.db"), list[tuple[str, tuple[object, ...]]]()
+    real = store.rows
+    store.rows = lambda query, values=(): asked.append((query, tuple(values))) or real(query, values)  # type: ignore[method-assign,func-returns-value]
+    store.of_impressions("ranker/a", ["x", "y"], 10)
+    store.closed("ranker/a", ["x", "y"])
+    store.of_impression("ranker/a", "x")
+    store.changes("ranker/a")
+    store.beginnings()
+    store.deletions()
+    plans = [line[3] for query, values in asked for line in real(f"EXPLAIN QUERY PLAN {query}", values)]
+    store.close()
+    assert sum("INDEX events_of_impression" in plan for plan in plans) == 3, plans
+    assert not [plan for plan in plans if plan == "SCAN events" or "events_of_stream" in plan], plans
