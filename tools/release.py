@@ -53,7 +53,7 @@ notes.mkdir()
 (notes / "tides.txt").write_text("High water is an hour later each day.")
 with SearchBox(notes, data="learned") as box:
     shown = box.search("boat", visitor="ann")
-    for _ in range(3):
+    for _ in range(4):
         box.learn(shown, clicks=["knots.md"])
         shown = box.search("boat", visitor="ann")
     assert list(box.predict("boat").ids) == ["knots.md", "boats.md"]
