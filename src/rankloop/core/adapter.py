@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -235,6 +236,8 @@ class Adapter(NamedTuple):
 
     def _context(self, given: Any) -> tuple[Floats, int]:
         """The numbers of the asker, and how many columns were missing."""
+        if not self.n_context and self.encoding is None and isinstance(given, list | tuple | dict) and not given:
+            return NO_CONTEXT, 0
         by_name, missing = isinstance(given, Mapping), 0
         try:
             if by_name and self.encoding is not None:
@@ -348,7 +351,7 @@ def feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[st
 def _array(rows: Sequence[Any], width: int) -> Floats:
     """Lists of numbers as an array, in steps that leave other threads their turn."""
     if len(rows) * width <= MAX_STEP:
-        return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+        return np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * width).reshape(len(rows), width)
     features, step = np.empty((len(rows), width)), max(1, MAX_STEP // width)
     for begin in range(0, len(rows), step):
         features[begin : begin + step] = rows[begin : begin + step]

@@ -181,7 +181,7 @@ def _array(plain: Any, dtype: Any, where: str) -> Any:
 
 
 _ENTRIES: Mapping[str, frozenset[type]] = types.MappingProxyType(
-    {"f": frozenset((float, int)), "i": frozenset((int,)), "u": frozenset((int,)), "b": frozenset((bool,))}
+    {"f": frozenset([float, int]), "i": frozenset([int]), "u": frozenset([int]), "b": frozenset([bool])}
 )
 
 

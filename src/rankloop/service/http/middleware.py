@@ -1,9 +1,9 @@
 """The middleware around every call: who may, how often, how much; and the headers, metrics and log after it."""
 
 import logging
-import os
 import re
 import time
+from random import getrandbits
 from types import SimpleNamespace
 from typing import Any
 
@@ -237,4 +237,4 @@ def _key(headers: dict[bytes, bytes]) -> str:
 def request_id(headers: dict[bytes, bytes]) -> str:
     """What the caller calls its request, where that is safe to repeat; else 16 random digits."""
     given = headers.get(b"x-request-id", b"")
-    return given.decode("ascii") if _REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
+    return given.decode("ascii") if given and _REQUEST_ID.fullmatch(given) else f"{getrandbits(64):016x}"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.service.cases import append
 
+from rankloop.service.errors import Unavailable
 from rankloop.service.log.events import Ranked
 from rankloop.service.log.stores import sqlite
 from rankloop.service.log.stores.sqlite import SqliteStore
@@ -76,3 +77,29 @@ def test_what_is_asked_of_a_few_impressions_does_not_walk_through_the_log(tmp_pa
     store.close()
     assert sum("INDEX events_of_impression" in plan for plan in plans) == 3, plans
     assert not [plan for plan in plans if plan == "SCAN events" or "events_of_stream" in plan], plans
+
+
+def test_what_is_learned_at_once_is_what_the_file_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "FRESH_BYTES", 5 * 9_000)
+    store, expected = SqliteStore(tmp_path / "rankloop.db"), []
+    for position in (0, 3, 4, 7):
+        append(store, *[entry_of("ranker/a", SHOWN)] * 4)
+        read = store.tail(position, [0])
+        assert read.records == list(store.read(after=position))
+        assert (read.until, read.more) == (store.last(), False)
+        expected.append(len(read.records))
+    assert expected == [4, 5, 8, 9]  # the third and the fourth are no longer in memory
+    monkeypatch.setattr(store, "_passing", _fail_after_commit)
+    with pytest.raises(Unavailable):
+        append(store, entry_of("ranker/a", SHOWN))
+    monkeypatch.setattr(store, "_passing", lambda point: None)
+    append(store, entry_of("ranker/a", SHOWN))
+    assert [record.seq for record in store.tail(15, [0]).records] == [16, 17, 18]
+    store.close()
+
+
+def _fail_after_commit(point: str) -> None:
+    if point == "committed":
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
