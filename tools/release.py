@@ -35,7 +35,7 @@ serving = [sys.executable, "-m", "rankloop", "serve", "--port", "0", "--data", "
 with subprocess.Popen(serving, stderr=subprocess.PIPE, text=True) as server:
     try:
         address = next(word for line in server.stderr for word in line.split() if word.startswith("http://"))
-        with Client(address.rstrip("/.,"), patience=30.0) as client:
+        with Client(address.rstrip("/.,"), patience=120.0) as client:
             client.create("shop", learner="3pr", problem={"feature_names": ["price", "rating"]})
             shown = client.rank("shop", {"a": {"price": 0.3}, "b": {"rating": 4.5}})
             client.feedback("shop", shown, clicks=["b"], final=True)
@@ -53,7 +53,7 @@ notes.mkdir()
 (notes / "tides.txt").write_text("High water is an hour later each day.")
 with SearchBox(notes, data="learned") as box:
     shown = box.search("boat", visitor="ann")
-    for _ in range(3):
+    for _ in range(4):
         box.learn(shown, clicks=["knots.md"])
         shown = box.search("boat", visitor="ann")
     assert list(box.predict("boat").ids) == ["knots.md", "boats.md"]
