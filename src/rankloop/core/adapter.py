@@ -94,6 +94,7 @@ class QueryRequest(NamedTuple):
     values: RawValues | None = None  # where there is a schema
     catalogue: int = 0  # the event after which the rest of the values was read from a catalogue
     base_model: str = ""  # whose score the base score of the items is
+    absent: tuple[tuple[int, int], ...] = ()  # rows and columns of the features that were not given
 
     def shown_order(self, ranking: Ints) -> list[int]:
         """What people see: the pinned, then the ranked, without the hidden."""
@@ -153,7 +154,7 @@ class Adapter(NamedTuple):
         features, fixed = table.features, bool(self.items)
         asked = features if candidates is None else np.ascontiguousarray(features[candidates])
         query, missing = Query(query_id, asked, row), missing + len(table.absent)
-        return QueryRequest(table.ids, features, query, candidates, first, hidden, fixed, missing)
+        return QueryRequest(table.ids, features, query, candidates, first, hidden, fixed, missing, absent=table.absent)
 
     def _chosen(
         self, ids: list[Id], pinned: Sequence[Id], excluded: Sequence[Id]

@@ -158,8 +158,6 @@ def query_request(
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
     if body.tags:
         check_tags(body.tags)
-    if body.tags:
-        check_tags(body.tags)
     base_model = config.base_model if body.base_model is None else named_model(body.base_model, config)
     packed = body if type(body) is PackedRankBody and body.features else None
     if config.encoders and packed is not None:
@@ -179,6 +177,8 @@ def query_request(
         request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded)
     except OverflowError:
         raise Rejected("items", "a number is beyond 1e308") from None
+    if config.booster is not None:
+        return config.with_booster_score(request)._replace(base_model=base_model)
     if config.base_weights is None:
         return request._replace(base_model=base_model) if base_model else request
     query = request.query
