@@ -93,6 +93,7 @@ class RankBody(Strict):
     session: str = ""
     tags: dict[str, str] = {}  # whatever else the log should say of it, as in {"page": "home", "variant": "b"}
     base_model: str | None = None  # what computed the base score of the items; that of the ranker's base unless given
+    order: list[Id] = []  # of a page that others have shown: all its items as they stood; it is taken in, not ranked
 
 
 def check_tags(tags: dict[str, str]) -> None:

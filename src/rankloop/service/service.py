@@ -84,8 +84,12 @@ class Service(Operations):
             before = await self._ranked_before(runtime, impression)
             if before is not None:
                 return _answer(_same_request(before, request))
-        if isinstance(runtime, RankerRuntime):
+        if isinstance(runtime, RankerRuntime) and body.order:
+            ranked = runtime.take_in(request, impression, body.order)
+        elif isinstance(runtime, RankerRuntime):
             ranked = runtime.rank(request, impression, compared)
+        elif body.order:
+            raise Rejected("order", "a comparison shows its own list: give the pages of others to a ranker")
         else:
             ranked = runtime.rank(request, impression)
         ranked.user, ranked.session, ranked.tags = body.user, body.session, body.tags
