@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,8 @@ from rankloop.data.folder import given_path
 BLOCK_BYTES = 8 << 20
 PIECE_ROWS = 1 << 16
 SEPARATORS = ",;\t|"
+SNIFFED = 200  # lines by which a decimal comma is known
+COMMA, POINT = re.compile(r"-?\d+,\d+"), re.compile(r"-?\d+\.\d+")
 MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 WIDE = (b"\xff\xfe", b"\xfe\xff")  # how files in UTF-16 begin
 MARK = b"\xef\xbb\xbf"
@@ -34,7 +37,7 @@ class Source:
     """A table that can be read again and again; what is wrong with it is said with its name, the row and the column.
 
     The first bytes of a file tell its format, whatever it is called. Columns of a CSV file are separated by commas, or
-    by semicolons, tabs or bars where its first line has no comma.
+    by semicolons, tabs or bars where its first line has no comma; then numbers may have a decimal comma, as in 3,50.
     """
 
     def __init__(self, given: Given) -> None:
@@ -110,9 +113,10 @@ class Source:
         self._refuse_twice(self.names)
         with opened(self._file) as file:
             separator = separator_in(file)
+            point = decimal_in(file, separator)
         with opened(self._file) as file:
             parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-            convert = arrow_csv.ConvertOptions(column_types=_types(numbers, texts))
+            convert = arrow_csv.ConvertOptions(column_types=_types(numbers, texts), decimal_point=point)
             table = arrow_csv.read_csv(file, parse_options=parse, convert_options=convert)
         self._refuse_bytes(table)
         return table
@@ -127,8 +131,9 @@ class Source:
         self._refuse_twice(wanted)
         with opened(self._file) as file:
             separator = separator_in(file)
+            point = decimal_in(file, separator)
         with opened(self._file) as file:
-            for batch in csv_tables(file, wanted, numbers, texts, separator):
+            for batch in csv_tables(file, wanted, numbers, texts, separator, point):
                 self._refuse_bytes(batch)
                 yield batch
 
@@ -206,6 +211,16 @@ def separator_in(file: Any) -> str:
     return "," if "," in line else max(SEPARATORS, key=line.count)
 
 
+def decimal_in(file: Any, separator: str) -> str:
+    """What numbers have before their fractions, by the lines that come next; a comma where it separates no columns."""
+    if separator == ",":
+        return "."
+    lines = [line.decode("utf-8", "replace") for line in islice(iter(file.readline, b""), SNIFFED)]
+    cells = [cell.strip().strip('"') for line in lines for cell in line.split(separator)]
+    german, english = (any(map(form.fullmatch, cells)) for form in (COMMA, POINT))
+    return "," if german and not english else "."
+
+
 def csv_header(file: Any, where: str) -> list[str]:
     """The names in the first line, as the reader of the tables takes them."""
     first = file.readline()
@@ -227,13 +242,20 @@ def _first_then(first: str, rest: Iterable[str]) -> Iterator[str]:
 
 
 def csv_tables(
-    file: Any, wanted: Sequence[str], numbers: Sequence[str], texts: Sequence[str], separator: str = ","
+    file: Any,
+    wanted: Sequence[str],
+    numbers: Sequence[str],
+    texts: Sequence[str],
+    separator: str = ",",
+    point: str = ".",
 ) -> Iterator[Any]:
     """The wanted columns; `numbers` and `texts` are read as such, the others as they look."""
     from pyarrow import csv as arrow_csv
 
     known = {name: kind for name, kind in _types(numbers, texts).items() if name in wanted}
-    convert = arrow_csv.ConvertOptions(column_types=known, include_columns=wanted, strings_can_be_null=True)
+    convert = arrow_csv.ConvertOptions(
+        column_types=known, include_columns=wanted, strings_can_be_null=True, decimal_point=point
+    )
     parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
     read = arrow_csv.ReadOptions(block_size=BLOCK_BYTES)
     yield from arrow_csv.open_csv(file, read, parse, convert)
