@@ -30,18 +30,7 @@ __all__ = [
 ]
 
 CLICK = "a number (0 or 1)"  # what a column of clicks should hold
-FLAGS = {
-    "yes": 1.0,
-    "y": 1.0,
-    "true": 1.0,
-    "t": 1.0,
-    "ja": 1.0,
-    "no": 0.0,
-    "n": 0.0,
-    "false": 0.0,
-    "f": 0.0,
-    "nein": 0.0,
-}
+FLAGS = dict.fromkeys(("yes", "y", "true", "t", "ja"), 1.0) | dict.fromkeys(("no", "n", "false", "f", "nein"), 0.0)
 CLOCK = r"\d{2}:\d{2}(:\d{2}([.,]\d+)?)?"
 ISO = re.compile(rf"\s*(\d{{4}}-\d{{2}}-\d{{2}}([T ]{CLOCK})?|{CLOCK})\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*")
 KINDS = (datetime.date, datetime.time)  # a datetime is a date too
