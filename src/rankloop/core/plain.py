@@ -3,7 +3,7 @@
 import functools
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -12,6 +12,7 @@ from rankloop.core.cells import Cells
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Decision
 
+INTEGER = np.dtype(np.int64)
 NOT_FINITE = "{} holds a number that is not finite"
 UNBOUNDED = (
     "the scores of these items are not finite: a feature is too large for the weights; scale it, or wrap the "
@@ -44,19 +45,31 @@ def to_plain(value: Any) -> Any:
 
 def from_plain(plain: Any, annotation: Any, where: str = "value") -> Any:
     """The value of the annotated type that `to_plain` wrote."""
+    return _reader(annotation)(plain, where)
+
+
+@functools.cache
+def _reader(annotation: Any) -> Callable[[Any, str], Any]:
+    """What reads values of a type: found out once, since every event of a log holds some."""
     origin = get_origin(annotation) or annotation
     if origin is np.ndarray:
-        return _array(plain, get_args(get_args(annotation)[1])[0], where)
+        dtype = np.dtype(get_args(get_args(annotation)[1])[0])
+        return lambda plain, where: _array(plain, dtype, where)
     if hasattr(origin, "_fields"):
-        return _named_tuple(plain, annotation, where)
+        return _named_tuple(annotation)
     if origin is tuple:
-        return _tuple(plain, get_args(annotation), where)
+        arguments = get_args(annotation)
+        return lambda plain, where: _tuple(plain, arguments, where)
+    return lambda plain, where: _scalar(plain, annotation, where)
+
+
+def _scalar(plain: Any, annotation: Any, where: str) -> Any:
     if annotation is float and type(plain) is int:
         plain = float(plain)
     if type(plain) is not annotation:
         raise InvalidInput(f"{where} must be of type {getattr(annotation, '__name__', annotation)}, got {plain!r:.60}")
-    if annotation is float:
-        _require_finite(np.array(plain), where)
+    if annotation is float and not math.isfinite(plain):
+        raise InvalidInput(NOT_FINITE.format(where))
     return plain
 
 
@@ -93,7 +106,7 @@ def decision_from_plain(plain: Mapping[str, Any], learner: Any = None) -> Decisi
     except (KeyError, TypeError):
         raise InvalidInput("a decision is a table with ranking, log_propensity and receipt") from None
     decision = Decision(
-        _array(ranking, np.int64, "ranking"),
+        _array(ranking, INTEGER, "ranking"),
         float("nan") if log_propensity is None else from_plain(log_propensity, float, "log_propensity"),
         receipt,
     )
@@ -128,18 +141,18 @@ def _hints_of(annotated: Any) -> dict[str, Any]:
     return get_type_hints(annotated)
 
 
-def _named_tuple(plain: Any, annotation: Any, where: str) -> Any:
+def _named_tuple(annotation: Any) -> Callable[[Any, str], Any]:
     cls = get_origin(annotation) or annotation
     parameters = dict(zip(getattr(cls, "__parameters__", ()), get_args(annotation)))
     hints = _hints_of(cls)
-    if not isinstance(plain, Mapping) or set(plain) != set(cls._fields):
-        raise InvalidInput(f"{where} must be a table with {', '.join(cls._fields)}")
-    return cls(
-        **{
-            name: from_plain(plain[name], parameters.get(hints[name], hints[name]), f"{where}.{name}")
-            for name in cls._fields
-        }
-    )
+    parts = [(name, f".{name}", _reader(parameters.get(hints[name], hints[name]))) for name in cls._fields]
+
+    def read(plain: Any, where: str) -> Any:
+        if not isinstance(plain, Mapping) or plain.keys() != hints.keys():
+            raise InvalidInput(f"{where} must be a table with {', '.join(cls._fields)}")
+        return cls(*[read_part(plain[name], where + part) for name, part, read_part in parts])
+
+    return read
 
 
 def _tuple(plain: Any, arguments: tuple[Any, ...], where: str) -> tuple[Any, ...]:
@@ -156,8 +169,8 @@ def _array(plain: Any, dtype: Any, where: str) -> Any:
     shape, values = None, plain
     if isinstance(plain, Mapping):
         shape, values = plain.get("shape"), plain.get("values")
-    if not isinstance(values, list) or not all(type(value) in _ENTRIES[np.dtype(dtype).kind] for value in values):
-        raise InvalidInput(f"{where} must be a list of {np.dtype(dtype).name} numbers")
+    if not isinstance(values, list) or not _ENTRIES[dtype.kind].issuperset(map(type, values)):
+        raise InvalidInput(f"{where} must be a list of {dtype.name} numbers")
     try:
         array = np.array(values, dtype=dtype)
         array = array if shape is None else array.reshape(shape)
@@ -167,11 +180,11 @@ def _array(plain: Any, dtype: Any, where: str) -> Any:
     return array
 
 
-_ENTRIES: Mapping[str, tuple[type, ...]] = types.MappingProxyType(
-    {"f": (float, int), "i": (int,), "u": (int,), "b": (bool,)}
+_ENTRIES: Mapping[str, frozenset[type]] = types.MappingProxyType(
+    {kind: frozenset(allowed) for kind, allowed in {"f": {float, int}, "i": {int}, "u": {int}, "b": {bool}}.items()}
 )
 
 
 def _require_finite(array: Any, where: str = "value") -> None:
-    if not np.isfinite(array).all():
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise InvalidInput(NOT_FINITE.format(where))

@@ -5,7 +5,7 @@ import hashlib
 import secrets
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,14 @@ MAX_NAME_LENGTH = 64
 NUMBERS = {float, int}
 
 
+class About(NamedTuple):
+    """What the log says of a request beside what was ranked."""
+
+    user: str
+    session: str
+    tags: dict[str, str]
+
+
 class Service(Operations):
     """Everything behind the HTTP calls; what visitors ask for is here."""
 
@@ -48,11 +56,17 @@ class Service(Operations):
         """
         if name not in self.rankers:
             name, *_ = await self.find_targets(name)
-        return await self._rank(await self.find_ranker(name), body, key, compared)
+        runtime = await self.find_ranker(name)
+        request, about = await self._request(runtime, body), About(body.user, body.session, body.tags)
+        del body  # it is large, and this may wait for the disk together with many others
+        return await self._rank(runtime, request, about, key, compared)
 
     async def rank_comparison(self, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
         """One list from both sides; a request with the same `key` gets the same answer."""
-        return await self._rank(await self.find_comparison(name), body, key)
+        runtime = await self.find_comparison(name)
+        request, about = await self._request(runtime, body), About(body.user, body.session, body.tags)
+        del body
+        return await self._rank(runtime, request, about, key)
 
     async def feedback(self, name: str, body: FeedbackBody) -> FeedbackAnswer:
         """What came back for a ranking."""
@@ -76,9 +90,8 @@ class Service(Operations):
         return FeedbackAnswer(body.impression, verdict, 0)
 
     async def _rank(
-        self, runtime: Runtime, body: RankBody, key: str | None, compared: bool | None = None
+        self, runtime: Runtime, request: QueryRequest, about: About, key: str | None, compared: bool | None = None
     ) -> RankAnswer:
-        request = await self._request(runtime, body)
         impression = _new_impression(key)
         if key is not None:
             before = await self._ranked_before(runtime, impression)
@@ -92,7 +105,7 @@ class Service(Operations):
             raise Rejected("order", "a comparison shows its own list: give the pages of others to a ranker")
         else:
             ranked = runtime.rank(request, impression)
-        ranked.user, ranked.session, ranked.tags = body.user, body.session, body.tags
+        ranked.user, ranked.session, ranked.tags = about
         written = await self.append(runtime.entity, ranked, once=key is not None)
         if written.verdict == "repeated":  # the same request, twice at the same moment
             ranked = _same_request(await self._ranked_before(runtime, impression) or ranked, request)

@@ -221,6 +221,7 @@ class LogWriter:
         self._pending: list[tuple[Entry | None, Any]] = []
         self._pending_bytes = 0
         self._wake = Condition()
+        self._is_waking = False
         self._stopped = False
         self._cleared = False
         self._failed_at = -math.inf
@@ -231,12 +232,16 @@ class LogWriter:
         """Wait until the entry is durable; without one, until the store has answered."""
         future: asyncio.Future[Written] = self._loop.create_future()
         self._put(entry, future)
+        if not self._is_waking:  # once for all that is asked in this turn of the loop: they go into one transaction
+            self._is_waking = True
+            self._loop.call_soon(self._wake_up)
         return await future
 
     def submit(self, entry: Entry) -> Future[Written]:
         """The same from another thread."""
         future: Future[Written] = Future()
         self._put(entry, future)
+        self._wake_up()
         return future
 
     @property
@@ -265,6 +270,10 @@ class LogWriter:
                 raise Unavailable(f"{self._pending_bytes} bytes wait for the log, near the limit; try again later")
             self._pending_bytes += size
             self._pending.append((entry, future))
+
+    def _wake_up(self) -> None:
+        self._is_waking = False
+        with self._wake:
             self._wake.notify()
 
     def _write(self) -> None:

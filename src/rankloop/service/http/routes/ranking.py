@@ -76,8 +76,8 @@ def add_ranking(app: FastAPI) -> Calls:
     @app.post("/rankers/{name}/rank", openapi_extra=takes(RankBody, RankAnswer, PackedRankBody), tags=["use"])
     async def rank(name: str, request: Request) -> Response:
         """The order to show. The header Idempotency-Key makes a repeated request give the same impression."""
-        body = await _asked(request, max_body, service().rankers.get(name))
-        return json(await service().rank(name, body, request.headers.get("idempotency-key") or None))
+        key = request.headers.get("idempotency-key") or None
+        return json(await service().rank(name, await _asked(request, max_body, service().rankers.get(name)), key))
 
     @app.post("/rankers/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["use"])
     async def feedback(name: str, request: Request) -> Response:
@@ -101,8 +101,8 @@ def add_ranking(app: FastAPI) -> Calls:
     )
     async def experiment_rank(name: str, request: Request) -> Response:
         """One list from both sides of the experiment. Idempotency-Key as for rankers."""
-        body = await _asked(request, max_body, service().comparisons.get(name))
-        return json(await service().rank_comparison(name, body, request.headers.get("idempotency-key") or None))
+        key, runtime = request.headers.get("idempotency-key") or None, service().comparisons.get(name)
+        return json(await service().rank_comparison(name, await _asked(request, max_body, runtime), key))
 
     @app.post("/experiments/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["experiments"])
     async def experiment_feedback(name: str, request: Request) -> Response:

@@ -84,8 +84,9 @@ CHECKPOINT_EVERY = 0.5  # seconds
 MAX_WAL_PAGES = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
 ATTEMPTS = 200  # to empty the write-ahead file at once
 PATIENCE = 100  # milliseconds for which those who read may hold that up
-INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)"
-KNOWN = "SELECT seq, stream, at, body FROM events WHERE impression = ? AND stream = ? AND seq > ? ORDER BY seq"
+INSERT, ROW = "INSERT INTO events VALUES", "(?, ?, ?, ?, ?, ?)"
+ROWS = 64  # in one statement: each gives the processor away to other threads, and asks for it again
+KNOWN = "SELECT seq, stream, at, body FROM events WHERE impression = ? AND stream = ? ORDER BY seq"
 CHANGED = "SELECT max(seq) FROM events WHERE stream = ? AND impression IS NULL AND kind IS NOT 'snapshotted'"
 CHANGE = "UPDATE events SET body = ?, impression = ?, kind = ? WHERE stream = ? AND seq = ?"
 LIST = "INSERT OR REPLACE INTO archive VALUES (?, ?, ?, ?, ?, ?)"
@@ -218,9 +219,11 @@ class SqliteStore(Queries):
         os.close(self._lock)
 
     def _known(self, batch: Batch) -> Iterator[Record]:
-        """What the log has of the impressions that the batch asks for."""
+        """What the log has of the impressions that the batch asks for, and does not know: nobody else writes here."""
         for (entity, name), seen in batch.keys.items():
-            rows = self._writer.execute(KNOWN, (name, entity, seen)).fetchall()
+            if seen:
+                continue
+            rows = self._writer.execute(KNOWN, (name, entity)).fetchall()
             if rows:
                 yield from records_of(rows)
 
@@ -229,11 +232,14 @@ class SqliteStore(Queries):
         return {entity: self._writer.execute(CHANGED, (entity,)).fetchone()[0] or 0 for entity in batch.watched}
 
     def _insert(self, rows: Sequence[Row], now: float) -> None:
-        numbered = enumerate(rows, self._last + 1)
-        values = [(number, row.entity, now, row.impression, row.body, row.kind) for number, row in numbered]
         self._passing("begin")
         self._writer.execute("BEGIN IMMEDIATE")
-        self._writer.executemany(INSERT, values)
+        for begin in range(0, len(rows), ROWS):
+            part = rows[begin : begin + ROWS]
+            values: list[Any] = []
+            for number, row in enumerate(part, self._last + 1 + begin):
+                values += (number, row.entity, now, row.impression, row.body, row.kind)
+            self._writer.execute(f"{INSERT} {', '.join([ROW] * len(part))}", values)
         self._passing("inserted")
         for kept in (row.snapshot for row in rows if row.snapshot is not None):
             self._writer.execute(KEEP, (kept.entity, kept.number, now, *kept[2:]))
