@@ -9,6 +9,7 @@ import numpy as np
 
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, Rejected
 from rankloop.core.types import (
+    Bools,
     Clicks,
     Feedback,
     Floats,
@@ -23,7 +24,6 @@ from rankloop.core.types import (
     real_numbers,
 )
 
-Bools = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
 Id = str | int
 PLAIN = {str, int}
 NO_FEATURES, NO_CONTEXT = np.empty((0, 0)), np.empty(0)
@@ -101,6 +101,7 @@ class QueryRequest(NamedTuple):
     values: RawValues | None = None  # where there is a schema
     catalogue: int = 0  # the event after which the rest of the values was read from a catalogue
     base_model: str = ""  # whose score the base score of the items is
+    given: Bools | None = None  # which of the features were given; None: all
 
     def shown_order(self, ranking: Ints) -> list[int]:
         """What people see: the pinned, then the ranked, without the hidden."""
@@ -160,7 +161,7 @@ class Adapter(NamedTuple):
         features, fixed = table.features, bool(self.items)
         asked = features if candidates is None else np.ascontiguousarray(features[candidates])
         query, missing = Query(query_id, asked, row), missing + table.n_absent
-        return QueryRequest(table.ids, features, query, candidates, first, hidden, fixed, missing)
+        return QueryRequest(table.ids, features, query, candidates, first, hidden, fixed, missing, given=table.given)
 
     def _chosen(
         self, ids: list[Id], pinned: Sequence[Id], excluded: Sequence[Id]

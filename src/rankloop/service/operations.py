@@ -36,7 +36,14 @@ from rankloop.service.log.recovery import first_record
 from rankloop.service.log.stores.base import SharedStore
 from rankloop.service.log.writer import entry_of
 from rankloop.service.ranker.comparison import ComparisonRuntime, check_comparison
-from rankloop.service.ranker.config import RankerConfig, check_new, check_seed_and_window, config_of, config_of_session
+from rankloop.service.ranker.config import (
+    RankerConfig,
+    check_booster_file,
+    check_new,
+    check_seed_and_window,
+    config_of,
+    config_of_session,
+)
 from rankloop.service.ranker.explanation import explanation_of, recent_weights
 from rankloop.service.ranker.named_requests import catalogue_changes
 from rankloop.service.ranker.schema_changes import next_schema
@@ -58,6 +65,8 @@ class Operations(Worker):
 
     async def create(self, name: str, body: CreateBody, start: bytes = b"", source: str = "") -> bool:
         """Whether the ranker is new; the same again changes nothing, another under the same name is a `Conflict`."""
+        if body.base is not None and body.base.booster is not None:
+            await asyncio.to_thread(check_booster_file, body)
         config = config_of(body)
         if config.body.problem.catalogue is not None:
             await self.find_catalogue(config.body.problem.catalogue, "problem.catalogue")

@@ -46,6 +46,7 @@ class About(NamedTuple):
     user: str
     session: str
     tags: dict[str, str]
+    order: list[Id]  # of a page that others have shown
 
 
 class Service(Operations):
@@ -59,14 +60,14 @@ class Service(Operations):
         if name not in self.rankers:
             name, *_ = await self.find_targets(name)
         runtime = await self.find_ranker(name)
-        request, about = await self._request(runtime, body), About(body.user, body.session, body.tags)
+        request, about = await self._request(runtime, body), About(body.user, body.session, body.tags, body.order)
         del body  # it is large, and this may wait for the disk together with many others
         return await self._rank(runtime, request, about, key, compared)
 
     async def rank_comparison(self, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
         """One list from both sides; a request with the same `key` gets the same answer."""
         runtime = await self.find_comparison(name)
-        request, about = await self._request(runtime, body), About(body.user, body.session, body.tags)
+        request, about = await self._request(runtime, body), About(body.user, body.session, body.tags, body.order)
         del body
         return await self._rank(runtime, request, about, key)
 
@@ -99,11 +100,15 @@ class Service(Operations):
             before = await self._ranked_before(runtime, impression)
             if before is not None:
                 return _answer(_same_request(before, request))
-        if isinstance(runtime, RankerRuntime):
+        if isinstance(runtime, RankerRuntime) and about.order:
+            ranked = runtime.take_in(request, impression, about.order)
+        elif isinstance(runtime, RankerRuntime):
             ranked = runtime.rank(request, impression, compared)
+        elif about.order:
+            raise Rejected("order", "a comparison shows its own list: give the pages of others to a ranker")
         else:
             ranked = runtime.rank(request, impression)
-        ranked.user, ranked.session, ranked.tags = about
+        ranked.user, ranked.session, ranked.tags = about[:3]
         written = await self.append(runtime.entity, ranked, once=key is not None)
         if written.verdict == "repeated":  # the same request, twice at the same moment
             ranked = _same_request(await self._ranked_before(runtime, impression) or ranked, request)
@@ -195,6 +200,8 @@ def query_request(
         request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded)
     except OverflowError:
         raise Rejected("items", "a number is beyond 1e308") from None
+    if config.booster is not None:
+        return config.with_booster_score(request)._replace(base_model=base_model)
     if config.base_weights is None:
         return request._replace(base_model=base_model) if base_model else request
     query = request.query

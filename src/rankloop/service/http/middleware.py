@@ -24,7 +24,7 @@ READING = re.compile(r"^/search/(status|history|why|document)$")
 SEARCH_PAGE = "/search"
 NAMED = re.compile(r"^/(?:(?:rankers|experiments|catalogues|aliases)/([^/]+)|(search))(?:/|$)")
 LOG = re.compile(r"^/log/([^/]+)$")
-STATE = re.compile(r"^/rankers/[^/]+/state$")
+FILES = re.compile(r"^/rankers/[^/]+(/state)?$")  # a saved ranker, or one with the booster that is its base
 SECURITY = (
     (b"content-security-policy", b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
      b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
@@ -141,7 +141,7 @@ class AccessMiddleware:
         self._check_rates(scope, client, grant)
         if self._is_closed and not _is_open(scope):
             _check_grant(grant, bool(key), scope)
-        file = scope["method"] == "PUT" and STATE.match(scope["path"])
+        file = scope["method"] == "PUT" and FILES.match(scope["path"])
         max_bytes = self.settings.max_file if file else self.settings.max_body
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > max_bytes:

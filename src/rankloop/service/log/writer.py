@@ -31,7 +31,9 @@ logger = logging.getLogger("rankloop.service")
 MAX_BATCH = 512  # entries in one transaction
 MAX_LOCKS = 128  # of entries that nobody else may write at the same moment
 MAX_BYTES = 32_000_000  # of impressions that are kept in memory, so that they need not be read again
-GATHERING = 0.002  # seconds for which a transaction waits at most, as long as there is more in every turn of the loop
+WAIT_FOR_MORE = (
+    0.002  # seconds for which a transaction waits at most, as long as there is more in every turn of the loop
+)
 FAILING_SECONDS = 5.0  # since the last failure
 Key = tuple[str, str]  # an entity and the name of an impression
 
@@ -227,8 +229,8 @@ class LogWriter:
         self._pending: list[tuple[Entry | None, Any]] = []
         self._pending_bytes = 0
         self._wake = Condition()
-        self._gathered = 0  # entries of the turns of the loop that go into the next transaction
-        self._gathering_since = 0.0
+        self._waiting = 0  # entries of the turns of the loop that go into the next transaction
+        self._waiting_since = 0.0
         self._stopped = False
         self._cleared = False
         self._failed_at = -math.inf
@@ -239,18 +241,18 @@ class LogWriter:
         """Wait until the entry is durable; without one, until the store has answered."""
         future: asyncio.Future[Written] = self._loop.create_future()
         self._put(entry, future)
-        if not self._gathered:
-            self._gathering_since = time.monotonic()
-            self._loop.call_soon(self._gather, 0)
-        self._gathered += 1
+        if not self._waiting:
+            self._waiting_since = time.monotonic()
+            self._loop.call_soon(self._wait_for_more, 0)
+        self._waiting += 1
         return await future
 
-    def _gather(self, before: int) -> None:
+    def _wait_for_more(self, before: int) -> None:
         """Go on with the transaction once a turn of the loop has brought nothing more, or others wait for long."""
-        if self._gathered > before and time.monotonic() - self._gathering_since < GATHERING:
-            self._loop.call_soon(self._gather, self._gathered)
+        if self._waiting > before and time.monotonic() - self._waiting_since < WAIT_FOR_MORE:
+            self._loop.call_soon(self._wait_for_more, self._waiting)
         else:
-            self._gathered = 0
+            self._waiting = 0
             self._wake_up()
 
     def submit(self, entry: Entry) -> Future[Written]:

@@ -36,7 +36,7 @@ def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
     @app.put("/rankers/{name}", openapi_extra=takes(CreateBody), tags=["rankers"])
     async def create(name: str, request: Request) -> Response:
         """Create a ranker; the same again changes nothing, another under the same name is refused."""
-        body = _create(await content(request, max_body))
+        body = await asyncio.to_thread(_create, await content(request, app.state.settings.max_file))
         check_reach(request.scope, body.problem.catalogue)
         new = await service().create(checked_name(name), body)
         return json(ranker_report(service(), name), 201 if new else 200)
