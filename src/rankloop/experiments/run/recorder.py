@@ -12,6 +12,7 @@ from rankloop.data.dataset import NO_CONTEXT, Dataset
 from rankloop.experiments.run.regret import best_fixed
 from rankloop.experiments.run.tasks import checkpoint_rounds, measure_name, window_of
 from rankloop.experiments.spec.model import Experiment
+from rankloop.measures.base import RankedMeasure
 from rankloop.simulate.compiled.rounds import Played
 from rankloop.simulate.play import Round
 
@@ -175,12 +176,16 @@ class _Rounds:
         self.relevance.clear()
 
     def judge_all(self, rankings: Ints, relevance: Floats, offsets: Ints) -> None:
-        """Rankings one after another; each becomes scores that fall with the position."""
-        starts = np.repeat(offsets[:-1], np.diff(offsets))
-        scores = np.empty(offsets[-1])
-        scores[starts + rankings] = starts - np.arange(offsets[-1])
+        """Rankings one after another; for a measure of scores each becomes some that fall with the position."""
         for judge in self.judges:
-            judge.add(judge.measure.of_scores(scores, relevance, offsets))
+            measure = judge.measure
+            if isinstance(measure, RankedMeasure):
+                judge.add(measure.of_rankings(rankings, relevance, offsets))
+            else:
+                starts = np.repeat(offsets[:-1], np.diff(offsets))
+                scores = np.empty(offsets[-1])
+                scores[starts + rankings] = starts - np.arange(offsets[-1])
+                judge.add(measure.of_scores(scores, relevance, offsets))
 
 
 class _Regret:
