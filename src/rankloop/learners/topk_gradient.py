@@ -39,7 +39,6 @@ from rankloop.learners._shared.topk_estimate import (
     draw_ranking,
     estimated_gradient,
     prefix_log_prob,
-    sharpened,
     step_on_all,
 )
 from rankloop.surrogates.squared_loss import Squared
@@ -70,6 +69,8 @@ class Schedule(NamedTuple):
     learning_rate_decay: float
     floor: float
     radius: float
+    smoothing: float
+    smoothing_decay: float
 
 
 @kernel
@@ -87,7 +88,7 @@ def _many_rounds(
     weights: Floats, steps: int, shown: int, rounds: QueryRounds, surrogate: int, schedule: Schedule
 ) -> tuple[Floats, int]:
     """Rounds over queries until the draws are used up, exactly as `play` would go through them."""
-    exploration, exploration_decay, learning_rate, learning_rate_decay, floor, radius = schedule
+    exploration, exploration_decay, learning_rate, learning_rate_decay, floor, radius, smoothing, decay = schedule
     refused, with_history = 0, len(rounds.history) > 0
     while more_rounds(rounds, True):
         start, end, first = next_query(rounds)
@@ -102,8 +103,9 @@ def _many_rounds(
         if with_history:
             rounds.familiar[first : first + n_graded] = seen.familiar
             write_history(rounds, (start, steps, refused, prefix_log_prob(best, ranking, gamma, shown), gamma), weights)
-        rate = learning_rate * math.pow(steps + 1, -learning_rate_decay)
-        after = compiled_step(weights, features, order, scores, seen, surrogate, rate, radius)
+        sharpness = math.pow(steps + 1, decay)
+        rate = learning_rate * sharpness * math.pow(steps + 1, -learning_rate_decay)
+        after = compiled_step(weights, features, order, scores * sharpness, seen, surrogate, smoothing, rate, radius)
         if all_finite(after):
             weights, steps = after, steps + 1
         else:
@@ -185,15 +187,17 @@ class TopKGradient(SparseLearner):
         rate = self.learning_rate * sharpness * math.pow(steps, -self.learning_rate_decay)
         radius = math.inf if self.radius is None else self.radius
         if code >= 0:
-            weights = compiled_learn(state.weights, query.features, *seen, code, rate, radius)
+            how = code, self._smoothing, sharpness, rate, radius
+            weights = compiled_learn(state.weights, query.features, *seen, *how)
         else:
-            slope = estimated_gradient(self.surrogate, sharpened(query.features, state.weights, sharpness), Seen(*seen))
+            scores = scores_of(query.features, state.weights) * sharpness
+            slope = estimated_gradient(self.surrogate, scores, Seen(*seen))
             weights = step_on_all(state.weights, query.features, slope, rate, radius)
         return State(require_finite(weights), steps, state.depth, state.shown)
 
     @property
     def compiled(self) -> type | None:
-        """The kernel knows squared, kl and rank_svm."""
+        """The kernel knows squared, kl, rank_svm and smooth_dcg."""
         return QueryRounds if compiled_code(self.surrogate) >= 0 else None
 
     def doubles(self, n_items: int) -> int:
@@ -205,12 +209,17 @@ class TopKGradient(SparseLearner):
 
     def many_rounds(self, state: State, rounds: QueryRounds) -> State:
         rates = self.exploration, self.exploration_decay, self.learning_rate, self.learning_rate_decay
-        schedule = Schedule(*rates, self.floor, math.inf if self.radius is None else self.radius)
+        radius = math.inf if self.radius is None else self.radius
+        schedule = Schedule(*rates, self.floor, radius, self._smoothing, self.smoothing_decay)
         weights, steps = _many_rounds(*state[:2], state.shown, rounds, compiled_code(self.surrogate), schedule)
         return state if steps == state.steps else State(weights, steps, state.depth, state.shown)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return prefix_log_prob(best_ranking(query.features, state.weights), ranking, self._gamma(state), state.shown)
+
+    @property
+    def _smoothing(self) -> float:
+        return float(getattr(self.surrogate, "smoothing", 1.0))
 
     def _gamma(self, state: State) -> float:
         return min(0.5, self.exploration * math.pow(state.steps + 1, -self.exploration_decay))

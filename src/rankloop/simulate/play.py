@@ -7,7 +7,7 @@ from rankloop.core.errors import UnstableUpdate
 from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
 from rankloop.core.session import Session, generators
 from rankloop.core.types import Arrival, whole_number
-from rankloop.simulate.compiled.rounds import can_be_compiled, compiled_rounds
+from rankloop.simulate.compiled.rounds import Played, can_be_compiled, compiled_rounds, played_chunks
 from rankloop.simulate.delivery import Delivery
 from rankloop.simulate.round import Round
 
@@ -35,6 +35,15 @@ def play(
     if delivery is None and can_be_compiled(learner, stream, people):
         return compiled_rounds(learner, stream, people, session.state, horizon, seed)
     return _rounds(session, stream, people, horizon, delivery)
+
+
+def play_chunks(
+    learner: AnyLearner, stream: Stream, people: FeedbackModel, *, horizon: int, seed: int
+) -> Iterator[Played]:
+    """What `play` shows, many rounds at a time, where `can_be_compiled` says that this is possible."""
+    problem = stream.problem._replace(shown=people.shown, depth=people.depth)
+    state = Session(learner, problem, seed).state
+    return played_chunks(learner, stream, people, state, whole_number(horizon, "horizon", 0), seed)
 
 
 def _rounds(

@@ -20,7 +20,7 @@ def _softmax(scores: Floats, smoothing: float) -> Floats:
 
 
 @kernel
-def _terms(scores: Floats, items: Ints, grades: Floats, smoothing: float) -> tuple[float, Floats]:
+def smooth_terms(scores: Floats, items: Ints, grades: Floats, smoothing: float) -> tuple[float, Floats]:
     """Minus the expected gain of the first position over these items, and its gradient over all scores."""
     probabilities = _softmax(scores, smoothing)
     expected = 0.0
@@ -51,7 +51,7 @@ class SmoothDCG:
         check_positive("smoothing", self.smoothing)
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        return _terms(scores, np.arange(len(scores)), relevance, self.smoothing)
+        return smooth_terms(scores, np.arange(len(scores)), relevance, self.smoothing)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        return _terms(scores, items, grades, self.smoothing)[1]
+        return smooth_terms(scores, items, grades, self.smoothing)[1]

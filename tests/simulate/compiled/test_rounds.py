@@ -19,6 +19,10 @@ CASES = [
     ("topk_gradient(surrogate='kl', radius=0.5)", "full"),
     ("topk_gradient(surrogate='rank_svm', floor=0.0, exploration=1.0)", "top_k(depth=3)"),
     ("topk_gradient(surrogate='squared', floor=0.0, learning_rate=1e160)", "top_k(depth=2)"),
+    ("topk_gradient(surrogate='smooth_dcg', smoothing_decay=0.1, exploration=1.0, radius=2.0)", "top_k(depth=2)"),
+    ("online_gradient(schedule='root', radius=0.5)", "full"),
+    ("online_gradient(learning_rate=1e308)", "top_k(depth=3)"),
+    ("random_order", "top_k"),
 ]
 PARTS = ("t", "query", "relevance", "state", "decision", "arrived", "learned", "feedback", "refused")
 
@@ -97,7 +101,8 @@ def test_what_may_differ_goes_round_by_round(streams):
 
     assert can_be_compiled(build("ranking_perceptron"), gaussian, full)
     assert not can_be_compiled(OtherRank(), gaussian, full)
-    assert not can_be_compiled(build("random_order"), gaussian, full)
+    assert not can_be_compiled(build("max_pair_perceptron"), gaussian, full)
+    assert not can_be_compiled(build("online_gradient(schedule='adaptive')"), gaussian, full)
     assert not can_be_compiled(build("topk_gradient(surrogate='list_net')"), gaussian, full)
     assert not can_be_compiled(build("ranking_perceptron"), gaussian, build("noisy_reader"))
     assert not can_be_compiled(build("ranking_perceptron"), OneByOne(gaussian), full)

@@ -200,7 +200,7 @@ def test_people_who_click_in_their_own_way_are_refused():
 
 def test_what_has_no_compiled_form_is_refused():
     stream, full = build(STREAMS[0], "stream"), build("full", "feedback")
-    for learner in ("random_order", "topk_gradient(surrogate='list_net')"):
+    for learner in ("max_pair_perceptron", "topk_gradient(surrogate='list_net')"):
         with pytest.raises(InvalidInput, match="use play"):
             whole_queries(build(learner, "learner"), stream, full, horizon=5, seed=0)
     people = type("Clicker", (), {"shown": None, "depth": None, "observe": None})()

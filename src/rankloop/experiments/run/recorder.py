@@ -12,6 +12,8 @@ from rankloop.data.dataset import NO_CONTEXT, Dataset
 from rankloop.experiments.run.regret import best_fixed
 from rankloop.experiments.run.tasks import checkpoint_rounds, measure_name, window_of
 from rankloop.experiments.spec.model import Experiment
+from rankloop.measures.base import RankedMeasure
+from rankloop.simulate.compiled.rounds import Played
 from rankloop.simulate.play import Round
 
 Series = list[float | None]  # one value per checkpoint; None: not a number
@@ -49,6 +51,21 @@ class Recorder:
                 self._judge_new_queries(round, self.held_out)
         elif len(self.shown.rankings) == CHUNK:
             self._judge()
+
+    @property
+    def takes_chunks(self) -> bool:
+        """Whether nothing but what was shown, and states at checkpoints, is written down."""
+        compares = any(regret.best is not None for regret in self.regrets)
+        return self.predicted is None and self.held_out is None and not compares
+
+    def add_chunk(self, played: Played) -> None:
+        """All rounds of a chunk, as `add` would one after another."""
+        self.shown.judge_all(*played.shown)
+        for checkpoint in self.checkpoints.tolist():
+            position = checkpoint - played.first
+            if 0 < position <= played.n_rounds:
+                for path, series in self.reports.items():
+                    series.append(_number_at(played.state_before(position), path))
 
     def values(self) -> dict[str, dict[str, Series]]:
         """Measure → quantity → series."""
@@ -147,22 +164,28 @@ class _Rounds:
         self.relevance.append(relevance)
 
     def judge(self, regrets: "list[_Regret] | tuple[()]" = ()) -> None:
-        """Every held round by every judge; a ranking becomes scores that fall with the position."""
+        """Every held round by every judge."""
         if not self.rankings:
             return
-        lengths = np.array([len(ranking) for ranking in self.rankings])
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        starts = np.repeat(offsets[:-1], lengths)
-        scores = np.empty(offsets[-1])
-        scores[starts + np.concatenate(self.rankings)] = starts - np.arange(offsets[-1])
-        relevance = np.concatenate(self.relevance)
-        for judge in self.judges:
-            judge.add(judge.measure.of_scores(scores, relevance, offsets))
+        offsets = np.concatenate([[0], np.cumsum([len(ranking) for ranking in self.rankings])])
+        self.judge_all(np.concatenate(self.rankings), np.concatenate(self.relevance), offsets)
         for regret in regrets:
             if regret.best is not None:
                 regret.best.add(np.array(self.rankings), np.array(self.relevance))
         self.rankings.clear()
         self.relevance.clear()
+
+    def judge_all(self, rankings: Ints, relevance: Floats, offsets: Ints) -> None:
+        """Rankings one after another; for a measure of scores each becomes some that fall with the position."""
+        for judge in self.judges:
+            measure = judge.measure
+            if isinstance(measure, RankedMeasure):
+                judge.add(measure.of_rankings(rankings, relevance, offsets))
+            else:
+                starts = np.repeat(offsets[:-1], np.diff(offsets))
+                scores = np.empty(offsets[-1])
+                scores[starts + rankings] = starts - np.arange(offsets[-1])
+                judge.add(measure.of_scores(scores, relevance, offsets))
 
 
 class _Regret:

@@ -15,10 +15,11 @@ from rankloop.core.types import Features, Floats, Ints
 from rankloop.learners._shared.perceptron_step import moved
 from rankloop.surrogates.kl import KL, kl_term
 from rankloop.surrogates.rank_svm import RankSVM, rank_svm_terms
+from rankloop.surrogates.smooth_dcg import SmoothDCG, smooth_terms
 from rankloop.surrogates.squared_loss import Squared, squared_term
 
-SQUARED, KULLBACK_LEIBLER, RANK_SVM, SQUARED_GRADES = range(4)
-COMPILED: dict[type, int] = {Squared: SQUARED, KL: KULLBACK_LEIBLER, RankSVM: RANK_SVM}
+SQUARED, KULLBACK_LEIBLER, RANK_SVM, SQUARED_GRADES, SMOOTH_DCG = range(5)
+COMPILED: dict[type, int] = {Squared: SQUARED, KL: KULLBACK_LEIBLER, RankSVM: RANK_SVM, SmoothDCG: SMOOTH_DCG}
 
 
 def compiled_code(surrogate: Surrogate) -> int:
@@ -139,11 +140,6 @@ def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: Seen) -> Floa
 
 
 @kernel
-def sharpened(features: Features, weights: Floats, sharpness: float) -> Floats:
-    return scores_of(features, weights) * sharpness
-
-
-@kernel
 def projected_step(
     weights: Floats, features: Features, rows: Ints, slope: Floats, rate: float, radius: float
 ) -> Floats:
@@ -178,6 +174,17 @@ def _from_pairs(scores: Floats, seen: Seen) -> Floats:
 
 
 @kernel
+def _from_smoothed(scores: Floats, seen: Seen, smoothing: float) -> Floats:
+    """`estimated_gradient` of smooth_dcg."""
+    likely, unlikely = probabilities(seen, len(scores), 1)
+    terms = smooth_terms(scores, seen.items, seen.grades, smoothing)[1]
+    if all_familiar(seen, len(scores)):
+        return divided(terms, likely)
+    familiar, familiar_grades = familiar_part(seen)
+    return weighed(terms, smooth_terms(scores, familiar, familiar_grades, smoothing)[1], likely, unlikely)
+
+
+@kernel
 def compiled_step(
     weights: Floats,
     features: Features,
@@ -185,12 +192,15 @@ def compiled_step(
     scores: Floats,
     seen: Seen,
     surrogate: int,
+    smoothing: float,
     rate: float,
     radius: float,
 ) -> Floats:
     """A step along `estimated_gradient`, for the surrogates in COMPILED; item i is the row rows[i] of the features."""
     if surrogate == RANK_SVM:
         return projected_step(weights, features, rows, _from_pairs(scores, seen), rate, radius)
+    if surrogate == SMOOTH_DCG:
+        return projected_step(weights, features, rows, _from_smoothed(scores, seen, smoothing), rate, radius)
     after, n_items, n_graded = weights.copy(), len(scores), len(seen.items)
     likely, unlikely = probabilities(seen, n_items, 1)
     if surrogate == SQUARED_GRADES:
@@ -216,10 +226,12 @@ def compiled_learn(
     exploration: float,
     floor: float,
     surrogate: int,
+    smoothing: float,
+    sharpness: float,
     rate: float,
     radius: float,
 ) -> Floats:
     """`compiled_step` on a query; a tuple would cost more to hand over than the step takes."""
     seen = Seen(items, grades, familiar, exploration, floor)
-    scores = scores_of(features, weights)
-    return compiled_step(weights, features, np.arange(len(scores)), scores, seen, surrogate, rate, radius)
+    scores = scores_of(features, weights) * sharpness
+    return compiled_step(weights, features, np.arange(len(scores)), scores, seen, surrogate, smoothing, rate, radius)

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
 from rankloop.core.session import generators
-from rankloop.core.types import Arrival, Decision, Feedback, Floats, Query
+from rankloop.core.types import Arrival, Decision, Feedback, Floats, Ints, Query
 from rankloop.data.dataset import NO_CONTEXT, Dataset
 from rankloop.data.streams.letor import Letor
 from rankloop.data.streams.linear_gaussian import LinearGaussian
@@ -45,13 +45,21 @@ def compiled_rounds(
     learner: Any, stream: Any, people: FeedbackModel, state: Any, horizon: int, seed: int
 ) -> Iterator[Round]:
     """The rounds of `play`, from the whole-run kernel of the learner."""
+    for played in played_chunks(learner, stream, people, state, horizon, seed):
+        yield from played.rounds()
+
+
+def played_chunks(
+    learner: Any, stream: Any, people: FeedbackModel, state: Any, horizon: int, seed: int
+) -> Iterator["Played"]:
+    """The same rounds, many together: who asks each for its parts pays more for that than for playing it."""
     of_stream, _, of_learner, _ = generators(seed)
     dataset = stream.dataset(of_stream)
     empty, done, refused = query_rounds(dataset, CHUNK, people.depth, history=True), 0, 0
     draw = partial(refill, empty, of_stream, of_learner)
     for before, after, rounds in chunks(learner, state, draw, horizon):
-        played = Played(learner, people, dataset, rounds, (before, after), refused)
-        yield from played.rounds(done)
+        played = Played(learner, people, dataset, rounds, (before, after), done, refused)
+        yield played
         done, refused = done + played.n_rounds, played.refused
 
 
@@ -87,9 +95,10 @@ class Played:
         dataset: Dataset,
         rounds: QueryRounds,
         states: tuple[Any, Any],
+        first: int,
         refused: int,
     ) -> None:
-        self.n_rounds, n_entries = rounds.n_rounds, int(rounds.counts[WRITTEN])
+        self.first, self.n_rounds, n_entries = first, rounds.n_rounds, int(rounds.counts[WRITTEN])
         self._learner, self._people, self._dataset, self._refused = learner, people, dataset, refused
         items = rounds.order, rounds.rankings, rounds.familiar
         self._order, self._rankings, self._familiar = (array[:n_entries].copy() for array in items)
@@ -98,15 +107,24 @@ class Played:
         self._ends = rounds.ends[: self.n_rounds + 1].tolist()
         self._numbers = rounds.history[: self.n_rounds + 1, :NUMBERS].tolist()
         self._weights = rounds.history[: self.n_rounds + 1, NUMBERS:].copy()
-        self._states: dict[int, Any] = {self._last_change(self.n_rounds): states[1], 0: states[0]}
+        counts, positions = rounds.history[: self.n_rounds + 1, COUNT], np.arange(self.n_rounds + 1)
+        changed = np.diff(counts, prepend=counts[0]) != 0.0
+        self._last_change = np.maximum.accumulate(np.where(changed, positions, 0)).tolist()
+        self._states: dict[int, Any] = {self._last_change[self.n_rounds]: states[1], 0: states[0]}
 
-    def rounds(self, t: int) -> Iterator[Round]:
-        """All of them, the first being round t."""
+    def rounds(self) -> Iterator[Round]:
+        """All of them; the number of the first one is `first`."""
         for position in range(self.n_rounds):
-            yield PlayedRound(t + position, self, position)
+            yield PlayedRound(self.first + position, self, position)
+
+    @property
+    def shown(self) -> tuple[Ints, Floats, Ints]:
+        """All rankings one after another, the grades in item order, and where each round begins and the last ends."""
+        return self._rankings, self._grades, np.array(self._ends)
 
     @property
     def refused(self) -> int:
+        """How many updates were, up to the last round."""
         return self._refused + int(self._numbers[-1][REFUSED])
 
     def query_of(self, round: Round, position: int) -> Query:
@@ -119,10 +137,10 @@ class Played:
         return self._grades[self._ends[position] : self._ends[position + 1]]
 
     def state_of(self, round: Round, position: int) -> Any:
-        return self._state(position)
+        return self.state_before(position)
 
     def learned_of(self, round: Round, position: int) -> Any:
-        return self._state(position + 1)
+        return self.state_before(position + 1)
 
     def decision_of(self, round: Round, position: int) -> Decision[Any]:
         start, end = self._ends[position], self._ends[position + 1]
@@ -139,18 +157,13 @@ class Played:
     def refused_of(self, round: Round, position: int) -> int:
         return self._refused + int(self._numbers[position + 1][REFUSED])
 
-    def _state(self, position: int) -> Any:
+    def state_before(self, position: int) -> Any:
         """The state before the round at `position`; rounds that change nothing share theirs."""
-        position = self._last_change(position)
+        position = self._last_change[position]
         if position not in self._states:
             count = int(self._numbers[position][COUNT])
             self._states[position] = type(self._states[0])(self._weights[position], count, *self._states[0][2:])
         return self._states[position]
-
-    def _last_change(self, position: int) -> int:
-        while position and self._numbers[position][COUNT] == self._numbers[position - 1][COUNT]:
-            position -= 1
-        return position
 
 
 for _name in ("query", "relevance", "state", "decision", "arrived", "learned", "feedback", "refused"):

@@ -130,8 +130,9 @@ def whole_queries(
     """Play `horizon` rounds and judge each shown ranking; the same rankings as `play`, many times faster.
 
     For streams over a drawn data set (separable, linear_gaussian, web_search, letor) and learners with `many_rounds`
-    over queries: ranking_perceptron, and topk_gradient with squared, kl or rank_svm, with people who grade what they
-    see (full, top_k); newton_pairs and fair_pairs with people who read from the top (cascade, dcm, sdbn).
+    over queries: ranking_perceptron, online_gradient with list_net, random_order, and topk_gradient with squared, kl,
+    rank_svm or smooth_dcg, with people who grade what they see (full, top_k); newton_pairs and fair_pairs with people
+    who read from the top (cascade, dcm, sdbn).
     """
     whole_number(horizon, "horizon", 0)
     whole_number(seed, "seed", 0)
@@ -140,7 +141,8 @@ def whole_queries(
     if not (of_clicks or _plays(learner, QueryRounds)) or not isinstance(stream, DatasetStream):
         raise InvalidInput(
             "a whole run needs a learner with many_rounds over queries (newton_pairs, fair_pairs; ranking_perceptron; "
-            "topk_gradient with squared, kl or rank_svm) and a stream with a data set: use play"
+            "topk_gradient with squared, kl, rank_svm or smooth_dcg; online_gradient with list_net; random_order) and "
+            "a stream with a data set: use play"
         )
     if isinstance(stream, Letor) and stream.candidates is not None:
         raise InvalidInput("a whole run shows all items of a query: leave out candidates, or use play")

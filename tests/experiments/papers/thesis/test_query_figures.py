@@ -40,7 +40,7 @@ def test_all_four_figures_can_be_reproduced():
 def test_the_step_size_with_the_best_average_is_chosen(setting):
     bad, good = 1e-9, 0.1  # after a start that points away, a tiny step learns nothing
     who = Contender("ListNet", {"kind": "online_gradient", "start": [5.0, 5.0, 5.0, 5.0]}, "full", (bad, good))
-    [(arms, table)] = with_chosen_rates((who,), {"choice": SMALL}, 300, setting)
+    [(arms, table)] = with_chosen_rates((who,), {"choice": (SMALL, 300)}, setting)
     assert arms[0].learner["learning_rate"] == good
     assert float(table.rows[0][2]) > float(table.rows[0][1])
     assert table.rows[0][-1] == "0.1"
@@ -50,7 +50,7 @@ def test_the_radius_is_chosen_with_the_step_size(setting):
     far = (3.0, 0.0, 0.0, 0.0)
     learner = {"kind": "topk_gradient", "surrogate": "squared", "start": far}
     who = Contender("squared", learner, {"kind": "top_k", "depth": 1}, (1e-9, 0.1), (0.5, 10.0))
-    [(arms, table)] = with_chosen_rates((who,), {"choice": SMALL}, 300, setting)
+    [(arms, table)] = with_chosen_rates((who,), {"choice": (SMALL, 300)}, setting)
     values = np.array([[float(cell) for cell in row[1:3]] for row in table.rows])
     row, column = np.unravel_index(values.argmax(), values.shape)
     assert arms[0].learner["radius"] == who.radii[row]
@@ -71,6 +71,8 @@ def test_rounds_seeds_and_data_are_options(setting):
     asked = setting._replace(options=Options(rounds=60, seeds=3))
     [(_, curves)] = _compared(plan, {"figure": QuerySet("small", SMALL, SMALL)}, asked)
     assert (curves.experiment.horizon, curves.seeds) == (60, [0, 1, 2])
+    [(_, curves)] = _compared(plan, {"short": QuerySet("small", SMALL, SMALL, enough=50)}, setting)
+    assert curves.experiment.horizon == 50
     assert [one.name for one in available_sets(("MQ2008",), ("Simulated",))[0]] == ["simulated"]
     with pytest.raises(InvalidInput, match="did you mean 'MQ2008'"):
         available_sets(("MQ2008",), ("MQ2009",))

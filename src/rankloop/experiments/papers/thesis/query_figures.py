@@ -181,24 +181,32 @@ def on_all(plan: Plan, names: tuple[str, ...], text: str, setting: Setting) -> F
     for one, (part, curves) in zip(found, parts):
         closer = tuple(_closer(curves, arm) for arm in (SVM, KL, SQUARED) if arm in curves.arms)
         whole = whole.joined(one.name, part._replace(claims=part.claims + closer, inside=()))
-    return whole._replace(facts=(*whole.facts, ("data", ", ".join(one.name for one in found))))
+    sizes = "; ".join(f"{one.name}: {curves.experiment.horizon:,}" for one, (_, curves) in zip(found, parts))
+    facts = dict(whole.facts) | {"rounds": sizes, "data": ", ".join(one.name for one in found)}
+    return whole._replace(facts=tuple(facts.items()))
 
 
 def _compared(plan: Plan, named: dict[str, QuerySet], setting: Setting) -> list[tuple[Finding, Curves]]:
     """On each set, first the step sizes, then the comparison; all sets together, so that no core waits for one."""
-    horizon, seeds = (plan.quick_horizon, 2) if setting.quick else (plan.horizon, plan.seeds)
-    horizon, seeds = setting.options.rounds or horizon, setting.options.seeds or seeds
-    tuning = {name: one.tuning for name, one in named.items()}
-    chosen = with_chosen_rates(plan.contenders, tuning, max(1000, horizon // 10), setting)
+    seeds = setting.options.seeds or (2 if setting.quick else plan.seeds)
+    horizons = [_horizon(plan, one, setting) for one in named.values()]
+    tuning = {name: (one.tuning, max(1000, rounds // 10)) for (name, one), rounds in zip(named.items(), horizons)}
+    chosen = with_chosen_rates(plan.contenders, tuning, setting)
     experiments = [
-        experiment_of(name, one.stream, msgspec.to_builtins(arms), MEASURE, horizon, seeds, claims=plan.claims)
-        for (name, one), (arms, _) in zip(named.items(), chosen)
+        experiment_of(name, one.stream, msgspec.to_builtins(arms), MEASURE, rounds, seeds, claims=plan.claims)
+        for (name, one), rounds, (arms, _) in zip(named.items(), horizons, chosen)
     ]
     found = [(summarise(curves), curves) for curves in play_all(experiments, setting)]
     return [
         (finding._replace(tables=(*finding.tables, steps)), curves)
         for (finding, curves), (_, steps) in zip(found, chosen)
     ]
+
+
+def _horizon(plan: Plan, one: QuerySet, setting: Setting) -> int:
+    """As many rounds as the thesis has, or as are enough, or as somebody asks for."""
+    rounds = plan.quick_horizon if setting.quick else plan.horizon
+    return setting.options.rounds or min(rounds, one.enough or rounds)
 
 
 def _closer(curves: Curves, arm: str) -> Verdict:

@@ -9,11 +9,12 @@ from rankloop.experiments.spec.model import Thing
 
 
 class Split(NamedTuple):
-    """Files for the comparison, files on which step sizes are chosen, and whether features need scaling."""
+    """Files for the comparison, files on which step sizes are chosen, whether features need scaling, and a limit."""
 
     files: list[str]
     tuning: list[str]
     scale: bool = False
+    enough: int | None = None  # rounds: few queries with long lists, of which more say little and take an hour
 
 
 def _folds(pattern: str) -> Split:
@@ -29,19 +30,20 @@ SPLITS = {  # the first three are the data of the thesis, which users fetch them
     "Yahoo": Split(["yahoo/set1.train.txt"], ["yahoo/set1.valid.txt"]),
     "Yandex": _whole("yandex/imat2009_learning.txt"),
     "MSLR-WEB10K": Split(["MSLR-WEB10K/Fold1/train.txt"], ["MSLR-WEB10K/Fold1/vali.txt"], scale=True),
-    "MSLR sample": _whole("letor/mslr_sample/mslr_sample.txt", scale=True),
-    "ClueWeb09": _folds("letor/clueweb09_webis/part{}.txt"),
+    "MSLR sample": _whole("letor/mslr_sample/mslr_sample.txt", scale=True)._replace(enough=50_000),
+    "ClueWeb09": _folds("letor/clueweb09_webis/part{}.txt")._replace(enough=50_000),
     "MQ2008": _folds("letor/mq2008/S{}.txt"),
     "MQ2007": _folds("letor/mq2007_partial/S{}.txt"),
 }
 
 
 class QuerySet(NamedTuple):
-    """A stream to compare learners on, and another part of it to choose step sizes on."""
+    """A stream to compare learners on, and another part of it to choose step sizes on; `enough` rounds at most."""
 
     name: str
     stream: Thing
     tuning: Thing
+    enough: int | None = None
 
 
 SIMULATED = QuerySet("simulated", {"kind": "linear_gaussian"}, {"kind": "linear_gaussian"})
@@ -59,7 +61,8 @@ def available_sets(names: tuple[str, ...], wanted: tuple[str, ...] = ()) -> tupl
     for name in (name for name in names if name != SIMULATED.name):
         split = SPLITS[name]
         try:
-            found.append(QuerySet(name, _letor(split.files, split.scale), _letor(split.tuning, split.scale)))
+            streams = _letor(split.files, split.scale), _letor(split.tuning, split.scale)
+            found.append(QuerySet(name, *streams, split.enough))
         except NotFound:
             missing.append(name)
     if not missing:

@@ -43,14 +43,17 @@ class Choice(NamedTuple):
 
 
 def with_chosen_rates(
-    contenders: tuple[Contender, ...], streams: dict[str, Thing], horizon: int, setting: Setting
+    contenders: tuple[Contender, ...], streams: dict[str, tuple[Thing, int]], setting: Setting
 ) -> list[tuple[tuple[Arm, ...], Table]]:
-    """For each stream, the contenders with the rates of highest mean nDCG@10 on it, and a table of what was tried."""
+    """For each stream, the contenders with the rates of highest mean nDCG@10 on so many rounds of it.
+
+    Beside them stands a table of what was tried.
+    """
     seeds = TUNING_SEEDS[:2] if setting.quick else TUNING_SEEDS
     arms = [_arm(who, choice, f"{who.name}, {choice}") for who in contenders for choice in who.choices]
     experiments = [
         experiment_of(f"{name}-steps", stream, arms, MEASURE, horizon, seeds, floor=False)
-        for name, stream in streams.items()
+        for name, (stream, horizon) in streams.items()
     ]
     return [_chosen(contenders, curves) for curves in play_all(experiments, setting)]
 
