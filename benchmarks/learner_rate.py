@@ -41,7 +41,7 @@ def write_log(store: SqliteStore, learner: str, lessons: int) -> None:
         store.append(Batch(entries))
 
 
-def rate(learner: str, lessons: int = LESSONS) -> float:
+def lessons_per_second(learner: str, lessons: int = LESSONS) -> float:
     """Lessons per second of processor time."""
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "rankloop.db")
@@ -60,7 +60,9 @@ def rate(learner: str, lessons: int = LESSONS) -> float:
 
 def main() -> None:
     for learner in sys.argv[1:] or ("3pr", "newton_pairs", "pdgd"):
-        print(f"{learner}: {rate(learner):,.0f} lessons per second, {N_ITEMS} items x {N_FEATURES} features")
+        print(
+            f"{learner}: {lessons_per_second(learner):,.0f} lessons per second, {N_ITEMS} items x {N_FEATURES} features"
+        )
 
 
 if __name__ == "__main__":

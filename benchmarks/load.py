@@ -25,8 +25,9 @@ from rich.table import Table
 
 from benchmarks.environment import machine
 from benchmarks.http_client import send_calls, simulate_visits
+from benchmarks.learner_rate import LESSONS, lessons_per_second
 from benchmarks.load_goals import BARE, POSTGRES, SEVERAL, SQLITE, Goal, goals_of
-from benchmarks.log_costs import disk_per_impression, lessons_per_second
+from benchmarks.log_costs import disk_per_impression
 from benchmarks.server_process import (
     Command,
     Running,
@@ -73,21 +74,18 @@ def measured(chosen: argparse.Namespace, console: Console) -> Row:
     console.print(", ".join(f"{name} {value}" for name, value in facts.items()), highlight=False)
     rows: list[Row] = []
     busy = [os.getloadavg()[0]]
-    costs: Row = {}
     for name, command, store in servers(chosen.only_sqlite):
-        with tempfile.TemporaryDirectory() as folder:
-            with ExitStack() as stack:
-                apart = name == SEVERAL and stack.enter_context(learning_apart(Path(folder), store))
-                server = stack.enter_context(served(command, Path(folder), WINDOW, RANKLOOP_STORE=store))
-                for row in calls_of(name, server, chosen.seconds, chosen.connections):
-                    rows.append(row | {"learner": "apart" if apart else "in a worker"})
-                    console.print(line(row), highlight=False)
-                if name != BARE:
-                    rows.append({"server": name, "calls": "memory", "megabytes": memory(server, chosen.impressions)})
-            if name == SQLITE:
-                costs["lessons"] = lessons_per_second(Path(folder))
+        with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+            apart = name == SEVERAL and stack.enter_context(learning_apart(Path(folder), store))
+            server = stack.enter_context(served(command, Path(folder), WINDOW, RANKLOOP_STORE=store))
+            for row in calls_of(name, server, chosen.seconds, chosen.connections):
+                rows.append(row | {"learner": "apart" if apart else "in a worker"})
+                console.print(line(row), highlight=False)
+            if name != BARE:
+                rows.append({"server": name, "calls": "memory", "megabytes": memory(server, chosen.impressions)})
         busy.append(os.getloadavg()[0])
-    costs |= disk_per_impression(20 if chosen.quick else 400)
+    costs: Row = disk_per_impression(20 if chosen.quick else 400)
+    costs["lessons"] = lessons_per_second("3pr", 500 if chosen.quick else LESSONS)
     goals = [goal._asdict() for goal in goals_of(rows, costs, chosen.impressions)]
     found = {"id": "load", "machine": facts, "busy": max(busy), "impressions": chosen.impressions, "rows": rows}
     return found | {"costs": costs, "goals": goals}

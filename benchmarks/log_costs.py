@@ -1,4 +1,4 @@
-"""What the log costs: lessons per second when it is learned again, bytes per impression before and after archiving."""
+"""What the log costs: bytes per impression before and after archiving."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import random
 import tempfile
 import time
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ import msgspec
 
 from benchmarks.http_client import Connection
 from benchmarks.server_process import serve_command, started
-from rankloop.service.log.replay import replayed
-from rankloop.service.log.stores.open import log_at
 
 WORDS = ("red", "running", "shoes", "blue", "light", "winter", "boots", "socks", "leather", "summer")
 FIELDS = {
@@ -31,15 +28,6 @@ SHOP = {
     },
 }
 PATIENCE = 60.0  # seconds for old events to be moved
-
-
-def lessons_per_second(folder: Path) -> float:
-    """Of one core, for the log of a load test that is over: read, decoded and learned."""
-    with log_at(str(folder)) as log:
-        replayed(islice(log.read(), 50))  # compiled before the clock runs
-        begun = time.process_time()
-        learned = sum(result.learned for result in replayed(log.read()))
-        return learned / (time.process_time() - begun)
 
 
 def disk_per_impression(impressions: int) -> dict[str, float]:

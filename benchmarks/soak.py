@@ -92,6 +92,11 @@ def attempts(kills: int, requests: int, impressions: int) -> Iterator[tuple[str,
             partial(checked, BAD_REQUESTS, store, **asked),
         )
     yield "requests generated from the OpenAPI document", partial(checked, "http/test_openapi.py", **asked)
+    sizes = {"RANKLOOP_RANKERS": "10000", "RANKLOOP_WIDE": "1000x10000", "RANKLOOP_OPEN": "500000"}
+    yield (
+        "10,000 rankers, 1,000 × 10,000 fields, 500,000 open impressions",
+        partial(checked, "promises/test_sizes.py", **(sizes if impressions >= 500_000 else {})),
+    )
     yield f"memory over {impressions:,} impressions", partial(memory_stays, impressions)
 
 

@@ -3,7 +3,7 @@
     python tools/release.py                       builds into dist/ and checks what is in the files
     python tools/release.py --try python3.12 …    also installs the wheel with each Python and extra
 
-Needs `pip install build twine`. Nothing is uploaded.
+Needs `pip install build twine uv`. Nothing is uploaded.
 """
 
 from __future__ import annotations
@@ -28,11 +28,48 @@ ranker.learn(shown, clicks=["b"])
 ranker.save("shop.rankloop")
 assert Ranker.load("shop.rankloop").rank(products).ids
 """
+SERVE = """
+import subprocess, sys
+from rankloop.client import Client
+serving = [sys.executable, "-m", "rankloop", "serve", "--port", "0", "--data", "shop-data"]
+with subprocess.Popen(serving, stderr=subprocess.PIPE, text=True) as server:
+    try:
+        address = next(word for line in server.stderr for word in line.split() if word.startswith("http://"))
+        with Client(address.rstrip("/.,"), patience=120.0) as client:
+            client.create("shop", learner="3pr", problem={"feature_names": ["price", "rating"]})
+            shown = client.rank("shop", {"a": {"price": 0.3}, "b": {"rating": 4.5}})
+            client.feedback("shop", shown, clicks=["b"], final=True)
+            assert set(shown.ranking) == {"a", "b"}
+    finally:
+        server.terminate()
+"""
+SEARCH = """
+from pathlib import Path
+from rankloop.search import SearchBox
+notes = Path("notes")
+notes.mkdir()
+(notes / "boats.md").write_text("# Boats\\n\\nA boat to sail, a boat to row, a boat to paint.")
+(notes / "knots.md").write_text("# Knots\\n\\nThe bowline holds a boat to the pier.")
+(notes / "tides.txt").write_text("High water is an hour later each day.")
+with SearchBox(notes, data="learned") as box:
+    shown = box.search("boat", visitor="ann")
+    for _ in range(4):
+        box.learn(shown, clicks=["knots.md"])
+        shown = box.search("boat", visitor="ann")
+    assert list(box.predict("boat").ids) == ["knots.md", "boats.md"]
+"""
+CLUSTER = """
+from pathlib import Path
+import numpy as np
+rng = np.random.default_rng(0)
+rows = [f"{int(x > 0.5)} qid:{q} 1:{x:.3f} 2:{rng.random():.3f}" for q in range(40) for x in rng.random(6)]
+Path("letor.txt").write_text("\\n".join(rows))
+"""
 STEPS = {
     "": [["-c", FIVE_LINES], ["-m", "rankloop", "list", "learners"], ["-m", "rankloop", "demo", "--rounds", "100"]],
-    "[serve]": [["-c", "import rankloop.client, rankloop.service.http.server"], ["-m", "rankloop", "serve", "--help"]],
-    "[search]": [["-c", "import rankloop.search, tantivy"], ["-m", "rankloop", "search", "--help"]],
-    "[cluster]": [["-c", "import ray, rankloop.engine"], ["-m", "rankloop", "run", "--help"]],
+    "[serve]": [["-c", SERVE]],
+    "[search]": [["-c", SEARCH]],
+    "[cluster]": [["-c", CLUSTER], ["-m", "rankloop", "train", "letor.txt", "--engine", "cluster"]],
 }
 
 
@@ -64,16 +101,20 @@ def version_of(wheel: Path) -> str:
 
 def try_out(python: str, wheel: Path) -> None:
     """Install into an empty environment for each extra, and run the documented first steps."""
+    uv = [sys.executable, "-m", "uv"]
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     for extras in EXTRAS:
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([python, "-m", "venv", folder], check=True)
-            own = str(Path(folder) / "bin" / "python")
-            subprocess.run([own, "-m", "pip", "install", "--quiet", f"{wheel}{extras}"], check=True)
-            parts = ["", *(f"[{part}]" for part in extras.strip("[]").split(",") if part)]
+            own = str(Path(folder) / "environment" / "bin" / "python")
+            subprocess.run([*uv, "venv", "--quiet", "--python", python, str(Path(own).parents[1])], check=True)
+            subprocess.run([*uv, "pip", "install", "--quiet", "--python", own, f"{wheel}{extras}"], check=True)
+            parts = [f"[{part}]" for part in extras.strip("[]").split(",") if part] or [""]
             for step in [step for part in parts for step in STEPS[part]]:
-                environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-                subprocess.run([own, *step], check=True, cwd=folder, capture_output=True, env=environment)
-        print(f"{python}: rankloop{extras} runs", flush=True)
+                done = subprocess.run([own, *step], cwd=folder, capture_output=True, text=True, env=environment)
+                if done.returncode:
+                    sys.exit(f"{python}: rankloop{extras} fails in {step}\n{done.stdout}{done.stderr}")
+            version = subprocess.run([own, "--version"], check=True, capture_output=True, text=True).stdout.strip()
+        print(f"{version}: rankloop{extras} runs", flush=True)
 
 
 def main() -> None:

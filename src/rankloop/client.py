@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,6 +143,10 @@ def create_request(
 ) -> Request:
     plain = schema.to_plain() if isinstance(schema, Schema) else schema
     problem = dict(problem) | ({} if plain is None else {"schema": dict(plain)})
+    if isinstance(more.get("base"), Mapping) and more["base"].get("booster") is not None:
+        booster = more["base"]["booster"]
+        content = booster if isinstance(booster, bytes) else Path(booster).read_bytes()
+        more = {**more, "base": {**more["base"], "booster": b64encode(content).decode()}}
     return Request("PUT", f"/rankers/{name}", {"learner": learner, "problem": problem, **more})
 
 
@@ -295,7 +300,10 @@ class Client:
         schema: Schema | Row | None = None,
         **more: Any,
     ) -> dict[str, Any]:
-        """Create a ranker, or see that it is there already; a `schema` says of what kinds its fields are."""
+        """Create a ranker, or see that it is there already; a `schema` says of what kinds its fields are.
+
+        `base={"booster": path}` sends the file of a booster, which is then the base.
+        """
         return dict(self.send(create_request(name, learner, problem, schema, more)))
 
     def upload(self, name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -435,7 +443,10 @@ class AsyncClient:
         schema: Schema | Row | None = None,
         **more: Any,
     ) -> dict[str, Any]:
-        """Create a ranker, or see that it is there already; a `schema` says of what kinds its fields are."""
+        """Create a ranker, or see that it is there already; a `schema` says of what kinds its fields are.
+
+        `base={"booster": path}` sends the file of a booster, which is then the base.
+        """
         return dict(await self.send(create_request(name, learner, problem, schema, more)))
 
     async def upload(self, name: str, path: str | os.PathLike[str]) -> dict[str, Any]:

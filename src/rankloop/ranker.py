@@ -173,8 +173,8 @@ class Ranker:
             return self._shown(self.adapter.query(ids, rows, context, query, at=time.time() if at is None else at))
         empty = Candidates([], np.empty((0, len(self.features))))
         table = empty if candidates is None else candidates_of(candidates, self.features, ids)
-        table = table.with_means() if self.adapter.fills and table.absent else table
-        return self._shown(self.adapter.query(table.ids, table.features, context, query), len(table.absent))
+        table = table.with_means() if self.adapter.fills else table
+        return self._shown(self.adapter.query(table.ids, table.features, context, query), table.n_absent)
 
     def _shown(self, request: QueryRequest, missing: int = 0) -> Impression:
         query = request.query

@@ -135,11 +135,34 @@ def test_what_is_no_log_in_parts_is_refused(tmp_path: Path, capsys: pytest.Captu
         train_on_click_parts(str(tmp_path / "letor"), Here(), path=[1e-2])
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--solver", "both"], "--solver 'both' must be online or batch"),
+        (["--solver", "online"], "--solver online is for a log in one file with a schema"),
+        (["--schema", "shop.toml"], "of which all lists are held in memory (here at most "),
+        (["--guess-schema", "shop.toml"], "--guess-schema is for a log in one file"),
+        (["--tight"], "--tight is for a log in one file"),
+        (["--context", "f0"], "--context is for a log in one file"),
+    ],
+)
+def test_what_only_one_file_can_have_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: list[str], message: str
+) -> None:
+    folder = write_log(tmp_path / "log")
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "--log", str(folder), "--out", str(tmp_path / "out"), *option])
+    assert ended.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], scheme: str) -> None:
     folder = write_log(tmp_path / "log")
+    given = ["--regularisation", "0.01", "--solver", "batch", "--out", str(tmp_path / "out")]
     with pytest.raises(SystemExit) as ended:
-        main(["train", "--log", f"{scheme}{folder}", "--regularisation", "0.01", "--out", str(tmp_path / "out")])
+        main(["train", "--log", f"{scheme}{folder}", *given])
     assert not ended.value.code, capsys.readouterr().err
     assert "features: f0, f1, f2" in capsys.readouterr().out
     assert load_session(tmp_path / "out" / "model.rankloop").problem.n_features == 3

@@ -92,7 +92,7 @@ def test_ids_and_times_are_no_features(tmp_path):
     path.write_text("impression,position,click,row,user_id,date,price\n" + "\n".join(lines))
     log = read_click_log(path)
     assert log.feature_names == ("price",)
-    assert log.described == "features: price; left out as ids: row, user_id; not features, by their names: date"
+    assert log.described == "features: price; left out as ids: row; not features, by their names: user_id, date"
     with pytest.raises(InvalidInput, match="no column of features"):
         read_click_log(path, without=["price"])
     with pytest.raises(InvalidInput, match=r"no column 'prise'; did you mean 'price'\?"):

@@ -7,6 +7,7 @@ import pytest
 
 import rankloop
 from rankloop import Conflict, InvalidInput, NotFound, build, register, spec_of
+from rankloop.core import registry
 from rankloop.core.protocols import FeedbackModel
 from rankloop.core.registry import catalogue, categories, entries, entry_of, unregister
 from rankloop.core.registry.specs import nearest, parse_spec
@@ -242,3 +243,28 @@ def test_the_words_of_python_are_understood_in_a_spec_but_not_in_its_texts() -> 
     assert parse_spec("x(a=[False, true], b=\"True\", c='False')") == {
         "kind": "x", "a": [False, True], "b": "True", "c": "False",
     }  # fmt: skip
+
+
+INSTALLED = """
+from rankloop import register
+
+@register("installed_people")
+class InstalledPeople:
+    shown = depth = None
+    def observe(self, ranking, relevance, rng):
+        return None
+"""
+
+
+def test_an_installed_package_registers_by_an_entry_point(tmp_path, monkeypatch):
+    (tmp_path / "installed_people.py").write_text(INSTALLED)
+    about = tmp_path / "installed_people-0.1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-people\nVersion: 0.1\n")
+    points = "people = installed_people\nbroken = no_such_module_at_all\n"
+    (about / "entry_points.txt").write_text(f"[rankloop]\n{points}")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_groups", ["rankloop"])
+    with pytest.warns(RuntimeWarning, match="of installed-people.*No module named 'no_such_module_at_all'"):
+        assert type(build("installed_people", "feedback")).__module__ == "installed_people"
+    unregister("installed_people", "feedback")

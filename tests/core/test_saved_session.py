@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from rankloop import InvalidInput, NotFound, Problem, Query, Relevances, Session, build, load, save
+from rankloop.core import registry
 from rankloop.core import saved_session as saving
-from rankloop.core.saved_session import MAX_COUNT, restored_state
+from rankloop.core.saved_session import MAX_COUNT, dumps, loads, restored_state
 
 PROBLEM = Problem(n_features=3, feature_names=("a", "b", "c"))
 
@@ -270,3 +271,10 @@ def test_what_is_empty_for_want_of_features_stays_empty(shape):
         again(bare, weights=np.zeros(0), examples=np.zeros(shape))
     with pytest.raises(InvalidInput, match="needs float64"):
         again(bare, weights=np.zeros(1), examples=np.zeros((0, 0)))
+
+
+def test_who_loads_a_learner_of_their_own_is_told_to_import_it(monkeypatch):
+    content = dumps(Session(build("random_order", "learner"), Problem(n_features=1)))
+    monkeypatch.delitem(registry._entries, ("learner", "random_order"))
+    with pytest.raises(InvalidInput, match=r"no learner .random_order.*has to be imported before"):
+        loads(content)

@@ -35,8 +35,8 @@ def container() -> Any:
     return read_yaml("kubernetes.yaml")[0]["spec"]["template"]["spec"]["containers"][0]
 
 
-def unit() -> list[str]:
-    (line,) = re.findall(r"^ExecStart=(.*)$", (DEPLOY / "rankloop.service").read_text(), re.MULTILINE)
+def unit(name: str = "rankloop.service") -> list[str]:
+    (line,) = re.findall(r"^ExecStart=(.*)$", (DEPLOY / name).read_text(), re.MULTILINE)
     return shlex.split(line)
 
 
@@ -82,6 +82,9 @@ def test_every_command_is_one_of_the_command_line(capsys: pytest.CaptureFixture[
         assert {part for part in command if part.startswith("--")} <= known, file
     assert from_dockerfile("ENTRYPOINT") == ["rankloop"]
     assert Path(unit()[0]).name == "rankloop"
+    with pytest.raises(SystemExit):
+        main([*unit("rankloop-learn.service")[1:], "--help"])
+    assert "Learn for workers" in capsys.readouterr().out
 
 
 def test_probes_answer_without_a_key(address: str) -> None:

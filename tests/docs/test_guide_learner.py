@@ -1,4 +1,4 @@
-"""The second learner of the guide and that of the example keep the contracts; `check-learner` tests the first."""
+"""The other learners of the guide and that of the example keep the contracts; `check-learner` tests the first."""
 
 import runpy
 from pathlib import Path
@@ -13,8 +13,14 @@ GUIDE = blocks_of(ROOT / "docs" / "guides" / "add-a-learner.md")
 
 
 def from_clicks(folder: Path) -> type:
-    """The second learner of the guide, with the imports of the first."""
+    """The last learner of the guide, with the imports of the first."""
     return _class(folder, GUIDE[0].split("class State")[0] + GUIDE[-1].split("\npeople = ")[0], "ClickRate")
+
+
+def on_features(folder: Path) -> type:
+    (code,) = (block for block in GUIDE if "class SkipAbove" in block)
+    code = code.split("\nfrom rankloop import Ranker")[0]
+    return _class(folder, GUIDE[0].split("class State")[0] + code, "SkipAbove")
 
 
 def _class(folder: Path, code: str, name: str) -> type:
@@ -27,7 +33,7 @@ def from_example(folder: Path) -> type:
     return runpy.run_path(str(ROOT / "examples" / "03_add_a_learner.py"))["MeanGrade"]
 
 
-@pytest.mark.parametrize("found", [from_clicks, from_example])
+@pytest.mark.parametrize("found", [from_clicks, on_features, from_example])
 def test_it_keeps_every_contract(found, tmp_path):
     entry = entry_of(found(tmp_path))
     try:

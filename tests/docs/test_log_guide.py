@@ -94,16 +94,17 @@ async def calls(commands: list[list[str]], folder: Path) -> list[str]:
             model = (folder / "trained" / "model.rankloop").read_bytes()
             (await service.put("/rankers/today/state", content=model)).raise_for_status()
             for command in commands:
-                method, address, body = curl(command)
-                (await service.request(method, address, content=body)).raise_for_status()
+                method, address, body, headers = curl(command)
+                (await service.request(method, address, content=body, headers=headers)).raise_for_status()
             items = [{"id": f"p{i}", "features": {"price": 5 + 10 * i}} for i in range(N_ITEMS)]
             answer = await service.post("/experiments/new-or-today/rank", json={"items": items})
             return list(answer.raise_for_status().json()["ranking"])
 
 
-def curl(command: list[str]) -> tuple[str, str, bytes]:
-    """The method, the address and the body of a call."""
+def curl(command: list[str]) -> tuple[str, str, bytes, dict[str, str]]:
+    """The method, the address, the body and the headers of a call, with what curl says unless it is told."""
     assert command[:2] == ["curl", "-X"]
     given = dict(pairwise(command))
     body = given.get("-d", "").encode() or Path(given["--data-binary"].removeprefix("@")).read_bytes()
-    return given["-X"], next(part for part in command if part.startswith("http")), body
+    name, _, value = given.get("-H", "Content-Type: application/x-www-form-urlencoded").partition(": ")
+    return given["-X"], next(part for part in command if part.startswith("http")), body, {name: value}

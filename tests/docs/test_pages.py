@@ -109,3 +109,12 @@ def test_a_promise_is_kept_or_found(comment, kept, broken):
 
 def test_prose_is_no_promise():
     assert broken_promise(Outcome(1, "near 1, 1/2: the positions, not the items", ("[0.9 0.5]",))) is None
+
+
+def test_curl_says_what_it_sends():
+    """Unless it is told, curl sends data as a form, which the service refuses."""
+    sent = re.compile(r"^\$ (curl .*?)(?=^\$ |^```|^\{)", re.MULTILINE | re.DOTALL)
+    commands = [command for page in PAGES for command in sent.findall(page.read_text(encoding="utf-8"))]
+    with_data = [command for command in commands if re.search(r" (-d|--data\S*) ", command)]
+    assert len(with_data) > 5
+    assert [command for command in with_data if "Content-Type: " not in command] == []

@@ -17,7 +17,12 @@ PORT = 6379
 SOURCE = Path(__file__).parents[2] / "src"
 REPOSITORY = Path(__file__).parents[2]
 PARTS = "/tmp/rankloop-parts"  # where workers see the data; on the machine itself there is nothing
-QUICK_TO_NOTICE = {"RAY_health_check_period_ms": "1000", "RAY_health_check_failure_threshold": "5"}
+QUICK_TO_NOTICE = {  # of a machine that does not answer, and of a head that is gone: Ray would wait for a minute
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "5",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
+}
 
 
 class Machines:
@@ -25,6 +30,7 @@ class Machines:
 
     def __init__(self, hosts: list[Host], folder: Path, parts: Path) -> None:
         self.hosts, self.folder = hosts, folder
+        self.nodes: dict[int, subprocess.Popen[str]] = {}  # `ray start` of each, which stays for as long as the node
         token = secrets.token_hex(32)  # this cluster's own; whatever else runs on the machine cannot join
         self.environment = {
             **os.environ,
@@ -66,13 +72,28 @@ class Machines:
 
     def _ray(self, number: int, *options: str, **folders: Path) -> None:
         with (self.folder / f"{number}.log").open("a") as log:
-            self.hosts[number].start(
+            self.nodes[number] = self.hosts[number].start(
                 [sys.executable, "-m", "ray.scripts.scripts", "start", *options, *COMMON],
                 env={**self.environment, "RANKLOOP_CACHE": str(self.cache(number))},
                 folders={str(SOURCE): folders["source"]} if "source" in folders else None,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+
+    def wait_until(self, reached: Callable[[], bool], running: subprocess.Popen[str], seconds: float = 180.0) -> None:
+        """Until it happened; whatever ends before says why."""
+        deadline = time.monotonic() + seconds
+        while not reached():
+            if running.poll() is not None:
+                raise AssertionError(f"it ended before: {running.communicate()[0]}")
+            for number, node in self.nodes.items():
+                if node.poll() is not None:
+                    running.kill()
+                    raise AssertionError(f"node {number} ended: {(self.folder / f'{number}.log').read_text()}")
+            if time.monotonic() > deadline:
+                running.kill()
+                raise AssertionError(f"it did not happen in time: {running.communicate()[0]}")
+            time.sleep(0.05)
 
 
 COMMON = ("--disable-usage-stats", "--object-store-memory=80000000", "--block")
@@ -99,15 +120,3 @@ while True:
     except OSError:
         time.sleep(0.1)
 """
-
-
-def wait_until(reached: Callable[[], bool], running: subprocess.Popen[str], seconds: float = 180.0) -> None:
-    """Until it happened; whatever ends before says why."""
-    deadline = time.monotonic() + seconds
-    while not reached():
-        if running.poll() is not None:
-            raise AssertionError(f"it ended before: {running.communicate()[0]}")
-        if time.monotonic() > deadline:
-            running.kill()
-            raise AssertionError(f"it did not happen in time: {running.communicate()[0]}")
-        time.sleep(0.05)

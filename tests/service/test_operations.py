@@ -131,6 +131,7 @@ def test_a_name_leads_to_another_ranker_and_feedback_finds_the_one_before(locati
         mine.set_alias("shop", None)
         assert client.post("/rankers/shop/rank", json={"items": []}).status_code == 404
         assert client.delete("/aliases/shop").status_code == 404
+    assert sorted(result.learned for result in check(address_of(location), location.data)) == [1, 3]
 
 
 def test_another_worker_follows_an_alias(postgres: Any, tmp_path: Path) -> None:
@@ -144,3 +145,14 @@ def test_another_worker_follows_an_alias(postgres: Any, tmp_path: Path) -> None:
         until(lambda: two.get("/aliases").json() == {"aliases": {"shop": "shop-2"}})
         learn(two, 1)
         until(lambda: report(one, "shop-2")["counts"]["learned"] == 1)
+
+
+def test_who_does_not_learn_answers_with_what_was_changed(postgres: Any, tmp_path: Path) -> None:
+    location = Location(tmp_path, postgres())
+    with running(location) as one, running(location, follower=True) as two:
+        one.put("/rankers/shop", json=SHOP).raise_for_status()
+        until(lambda: two.get("/rankers/shop").status_code == 200)
+        for window in (600.0, 601.0):
+            assert two.patch("/rankers/shop", json={"window": window}).json()["spec"]["window"] == window
+        two.post("/rankers/shop/freeze").raise_for_status()
+        assert report(two)["frozen"] is True

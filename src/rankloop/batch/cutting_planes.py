@@ -10,6 +10,7 @@ from rankloop.core.types import Floats, Ints
 FORGET_AFTER = 50  # minimisations during which a cut was of no use
 CLOSE = 0.1  # of the gap: how near the level has to be met
 MAX_STEPS = 10_000
+MAX_PULLS = 12  # that are tried for one level
 WIDE = 10_000  # columns from which on the cuts are large
 MAX_NUMBERS, MIN_CUTS = 64_000_000, 16  # of all wide cuts together; how many there are at least
 RIDGE = 1e-13  # relative to the largest diagonal entry: keeps cuts that depend on each other apart
@@ -127,27 +128,33 @@ class RidgeModel:
 
     def near(self, centre: Floats, level: float, gap: float, tolerance: float) -> Floats:
         """The minimiser of model + pull/2 ‖w − centre‖², with the pull at which the model there is the level."""
+        products = self.slopes @ centre
         weak, strong = 0.0, np.inf
-        for _ in range(12):
-            weights = self._pulled(centre, tolerance)
-            height = float(np.max(self.slopes @ weights + self.offsets))
-            height += 0.5 * self.regularisation * float(weights @ weights)
+        for _ in range(MAX_PULLS):
+            pull, total = self.pull, self.regularisation + self.pull
+            offsets = self.offsets + pull / total * products
+            self.near_alpha = minimise_on_simplex(self.gram / total, offsets, self.near_alpha, tolerance, MAX_STEPS)
+            height = self._height(centre, products, pull)
             if abs(height - level) <= CLOSE * gap:
                 break
             if height > level:
-                strong = self.pull
+                strong = pull
                 self.pull = np.sqrt(weak * strong) if weak > 0.0 else strong / 4.0
             else:
-                weak = self.pull
+                weak = pull
                 self.pull = np.sqrt(weak * strong) if strong < np.inf else weak * 4.0
+        return self._pulled(centre, pull)
+
+    def _pulled(self, centre: Floats, pull: float) -> Floats:
+        """The weights that `near_alpha` stands for."""
+        weights: Floats = (pull * centre - self.near_alpha @ self.slopes) / (self.regularisation + pull)
         return weights
 
-    def _pulled(self, centre: Floats, tolerance: float) -> Floats:
-        total = self.regularisation + self.pull
-        offsets = self.offsets + self.pull / total * (self.slopes @ centre)
-        self.near_alpha = minimise_on_simplex(self.gram / total, offsets, self.near_alpha, tolerance, MAX_STEPS)
-        weights: Floats = (self.pull * centre - self.near_alpha @ self.slopes) / total
-        return weights
+    def _height(self, centre: Floats, products: Floats, pull: float) -> float:
+        """The model at those weights; `products` are those of the cuts with the centre."""
+        weights = self._pulled(centre, pull)
+        height = float(np.max(self.slopes @ weights + self.offsets))
+        return height + 0.5 * self.regularisation * float(weights @ weights)
 
     def _forget(self) -> None:
         used = (self.alpha > 0.0) | (self.near_alpha > 0.0)
@@ -188,27 +195,12 @@ class WideModel(RidgeModel):
         square = self.alpha @ self.gram @ self.alpha
         return weights, float(self.offsets @ self.alpha - 0.5 * square / self.regularisation)
 
-    def near(self, centre: Floats, level: float, gap: float, tolerance: float) -> Floats:
-        products, square = self.slopes @ centre, float(centre @ centre)
-        weak, strong = 0.0, np.inf
-        for _ in range(12):
-            pull, total = self.pull, self.regularisation + self.pull
-            offsets = self.offsets + pull / total * products
-            self.near_alpha = minimise_on_simplex(self.gram / total, offsets, self.near_alpha, tolerance, MAX_STEPS)
-            steps = self.gram @ self.near_alpha
-            size = pull * (pull * square - 2.0 * float(self.near_alpha @ products)) + float(self.near_alpha @ steps)
-            height = float(np.max((pull * products - steps) / total + self.offsets))
-            height += 0.5 * self.regularisation * size / total**2
-            if abs(height - level) <= CLOSE * gap:
-                break
-            if height > level:
-                strong = self.pull
-                self.pull = np.sqrt(weak * strong) if weak > 0.0 else strong / 4.0
-            else:
-                weak = self.pull
-                self.pull = np.sqrt(weak * strong) if strong < np.inf else weak * 4.0
-        weights: Floats = (pull * centre - self.near_alpha @ self.slopes) / total
-        return weights
+    def _height(self, centre: Floats, products: Floats, pull: float) -> float:
+        total, steps = self.regularisation + pull, self.gram @ self.near_alpha
+        size = pull * (pull * float(centre @ centre) - 2.0 * float(self.near_alpha @ products))
+        size += float(self.near_alpha @ steps)
+        height = float(np.max((pull * products - steps) / total + self.offsets))
+        return height + 0.5 * self.regularisation * size / total**2
 
     def _merge(self) -> None:
         products, offset = self.gram @ self.alpha, float(self.offsets @ self.alpha)

@@ -15,6 +15,19 @@ FRAGMENTS = {
     r"Input should be greater than or equal to (\S+)": r"must be at least \1",
     r"Input should be less than or equal to (\S+)": r"must be at most \1",
 }
+EXTRAS = {  # by the module that is missed
+    "fastapi": "serve",
+    "httpx": "serve",
+    "lightgbm": "trees",
+    "onnx": "onnx",
+    "pooch": "data",
+    "prometheus_client": "serve",
+    "psycopg": "serve",
+    "ray": "cluster",
+    "sklearn": "data",
+    "tantivy": "search",
+    "uvicorn": "serve",
+}
 
 
 def one_line(error: BaseException) -> str | None:
@@ -25,6 +38,8 @@ def one_line(error: BaseException) -> str | None:
         return f"{error}; one of your own needs --import its_module"
     if isinstance(error, RankloopError | OSError | UnicodeDecodeError):
         return str(error)
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get(str(error.name).partition(".")[0])):
+        return f"this needs {error.name}: pip install 'rankloop[{extra}]'"
     if isinstance(error, MemoryError):
         return f"there is not enough memory for this {error}".strip()
     return parser_words(error) if hasattr(error, "format_message") else None

@@ -58,6 +58,19 @@ def log_option(name: str | tuple[str, ...], metavar: str, help: str, **limits: f
     return typer.Option(*names, metavar=metavar, help=help, rich_help_panel="From a log", **limits)  # type: ignore[arg-type]
 
 
+ContextColumns = Annotated[
+    list[str] | None, log_option("--context", "COLUMN", "Learn from this column of an ad log; may be repeated.")
+]
+WithoutColumns = Annotated[
+    list[str] | None, log_option("--without", "COLUMN", "Do not learn from this column; may be repeated.")
+]
+PositionBias = Annotated[
+    str | None,
+    log_option("--position-bias", "NUMBERS", "How likely each position is seen, 1,0.5,…; estimated unless given."),
+]
+RankerName = Annotated[str, log_option("--ranker", "NAME", "Which ranker of a service, where it has several.")]
+
+
 def engine_of(name: EngineName, workers: int | None, threads: bool = False) -> Any:
     """The engine of this name; `here` may use the threads of this process."""
     from rankloop.engine import Cluster, Here, LocalProcesses, Threads

@@ -17,7 +17,7 @@ from rankloop.logs.columns import CLICK_WEIGHTS, ListColumns, list_columns_of, n
 from rankloop.logs.context_columns import Numbers
 from rankloop.logs.impressions import exported_names, holds_impressions, read_impressions
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
-from rankloop.logs.table import CLICK, are_times, read_columns
+from rankloop.logs.table import CLICK, are_times, click_number, read_columns
 from rankloop.logs.tables.pages import pages_of
 from rankloop.logs.tables.source import Given, Source
 
@@ -232,7 +232,8 @@ def _numbers(table: Table, name: str, where: str, right: str, empty: str = "") -
         values: Floats = column.astype(np.float64)
         missing = np.isnan(values)
     else:
-        values = np.array([_number(cell) for cell in column.tolist()])
+        cells = column.tolist()
+        values = np.array([_number(click_number(cell) if right == CLICK else cell) for cell in cells])
         missing = np.array([cell is None or cell == "" for cell in column.tolist()])
     _refuse_missing(missing, name, where, empty)
     _refuse(~np.isfinite(values), table, name, where, f"; it must be {right}")

@@ -42,9 +42,11 @@ def trees_from_clicks(
     rows = np.arange(offsets[-1]) + np.repeat(log.offsets[lists] - offsets[:-1], sizes)
     names = log.query_ids or tuple(map(str, range(int(log.query.max()) + 1)))
     ids = tuple(names[number] for number in log.query[clicked])
-    features = log.features[:, _columns(log, without)]
+    columns = _columns(log, without)
+    features, known = log.features[:, columns], [log.feature_names[column] for column in columns if log.feature_names]
     copies = Dataset(features[rows], (rows == np.repeat(clicked, sizes)).astype(np.float64), offsets, ids)
-    return fit_trees(copies, weights=np.repeat(weights[clicked], sizes), n_folds=n_folds, settings=settings)
+    weights = np.repeat(weights[clicked], sizes)
+    return fit_trees(copies, weights=weights, n_folds=n_folds, settings=settings, names=known)
 
 
 def _columns(log: ClickLog, without: Sequence[str]) -> list[int]:

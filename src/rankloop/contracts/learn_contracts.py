@@ -104,7 +104,8 @@ def check_foreign_feedback(case: Case) -> None:
 
 
 @contract(
-    'end the step with `require_finite(weights)`, inside `with np.errstate(over="ignore")` where NumPy would warn'
+    "take scores from `scores_of`, and end the step with `require_finite(weights)`, inside "
+    '`with np.errstate(over="ignore")` where NumPy would warn'
 )
 def check_huge_numbers(case: Case) -> None:
     """Features, grades and rewards that overflow are refused with the old state standing, or learned finitely."""

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, Rejected
 from rankloop.core.types import (
+    Bools,
     Clicks,
     Feedback,
     Floats,
@@ -36,17 +38,22 @@ class Candidates(NamedTuple):
 
     ids: list[Id]
     features: Floats
-    absent: tuple[tuple[int, int], ...] = ()  # rows and columns of what was not given and counts as 0
+    given: Bools | None = None  # None: all; what was not given counts as 0
+
+    @property
+    def n_absent(self) -> int:
+        """How many numbers were not given."""
+        return 0 if self.given is None else int(self.given.size - np.count_nonzero(self.given))
 
     def with_means(self) -> "Candidates":
         """What was not given counts as the mean of what the other items have."""
+        if self.given is None:
+            return self
         features = self.features.copy()
-        given = np.ones(features.shape, dtype=bool)
-        for cell in self.absent:
-            given[cell] = False
-        for row, column in self.absent:
-            others = features[given[:, column], column]
-            features[row, column] = others.mean() if len(others) else 0.0
+        for column in np.flatnonzero(~self.given.all(axis=0)):
+            given = self.given[:, column]
+            others = features[given, column]
+            features[~given, column] = others.mean() if len(others) else 0.0
         return self._replace(features=features)
 
 
@@ -94,6 +101,7 @@ class QueryRequest(NamedTuple):
     values: RawValues | None = None  # where there is a schema
     catalogue: int = 0  # the event after which the rest of the values was read from a catalogue
     base_model: str = ""  # whose score the base score of the items is
+    given: Bools | None = None  # which of the features were given; None: all
 
     def shown_order(self, ranking: Ints) -> list[int]:
         """What people see: the pinned, then the ranked, without the hidden."""
@@ -152,8 +160,8 @@ class Adapter(NamedTuple):
         candidates, first, hidden = self._chosen(table.ids, pinned, excluded)
         features, fixed = table.features, bool(self.items)
         asked = features if candidates is None else np.ascontiguousarray(features[candidates])
-        query, missing = Query(query_id, asked, row), missing + len(table.absent)
-        return QueryRequest(table.ids, features, query, candidates, first, hidden, fixed, missing)
+        query, missing = Query(query_id, asked, row), missing + table.n_absent
+        return QueryRequest(table.ids, features, query, candidates, first, hidden, fixed, missing, given=table.given)
 
     def _chosen(
         self, ids: list[Id], pinned: Sequence[Id], excluded: Sequence[Id]
@@ -225,10 +233,12 @@ class Adapter(NamedTuple):
             table = feature_rows(ids, rows, self.feature_names, self.n_features)
         except InvalidInput as error:
             raise Rejected("items", str(error)) from None
-        return table.with_means() if self.fills and table.absent else table
+        return table.with_means() if self.fills else table
 
     def _context(self, given: Any) -> tuple[Floats, int]:
         """The numbers of the asker, and how many columns were missing."""
+        if not self.n_context and self.encoding is None and isinstance(given, list | tuple | dict) and not given:
+            return NO_CONTEXT, 0
         by_name, missing = isinstance(given, Mapping), 0
         try:
             if by_name and self.encoding is not None:
@@ -325,49 +335,49 @@ def _known(value: Any) -> Any:
 
 def feature_rows(ids: list[Id], rows: Sequence[Any] | Floats, names: Sequence[str], width: int) -> Candidates:
     """One row per item, given by position or by name; numbers are known to be numbers."""
-    absent: list[tuple[int, int]] = []
+    given: Bools | None = None
     if isinstance(rows, np.ndarray):
         features = rows
     elif {list} == set(map(type, rows)) and {width} == set(map(len, rows)):
         features = _array(rows, width)
     else:
-        features = _array(_listed(ids, rows, names, width, absent), width)
+        features, given = _named_array(ids, rows, names, width)
     if not np.isfinite(features).all():
         item, column = np.argwhere(~np.isfinite(features))[0]
         name = f"{names[column]} (feature {column})" if names else f"feature {column}"
         raise InvalidInput(f"item {ids[item]!r}: {name} must be a finite number")
-    return Candidates(ids, features, tuple(absent))
+    return Candidates(ids, features, given)
 
 
 def _array(rows: Sequence[Any], width: int) -> Floats:
     """Lists of numbers as an array, in steps that leave other threads their turn."""
     if len(rows) * width <= MAX_STEP:
-        return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+        return np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * width).reshape(len(rows), width)
     features, step = np.empty((len(rows), width)), max(1, MAX_STEP // width)
     for begin in range(0, len(rows), step):
         features[begin : begin + step] = rows[begin : begin + step]
     return features
 
 
-def _listed(
-    ids: list[Id], rows: Sequence[Any], names: Sequence[str], width: int, absent: list[tuple[int, int]]
-) -> list[Any]:
-    """Rows of which some are given by name as lists; what was not given is noted in `absent`."""
-    listed = []
+def _named_array(ids: list[Id], rows: Sequence[Any], names: Sequence[str], width: int) -> tuple[Floats, Bools | None]:
+    """Rows of which some are given by name, and which of their numbers were given (None: all)."""
+    features, given = np.zeros((len(rows), width)), None
+    positions = {name: position for position, name in enumerate(names)}
     for i, (id, row) in enumerate(zip(ids, rows)):
         if isinstance(row, Mapping):
-            _check_names(row, names, f"item {id!r}")
+            _check_names(row, positions, f"item {id!r}")
             if len(row) < width:
-                absent += _absent(i, row, names)
-            row = [row.get(name, 0.0) for name in names]
+                given = np.ones(features.shape, np.bool_) if given is None else given
+                columns = [positions[name] for name in row]
+                given[i] = False
+                given[i, columns] = True
+                features[i, columns] = list(row.values())
+                continue
+            row = [row[name] for name in names]
         if len(row) != width:
             raise InvalidInput(f"item {id!r} has {len(row)} features, this ranker has {width}")
-        listed.append(row)
-    return listed
-
-
-def _absent(number: int, row: Mapping[str, Any], names: Sequence[str]) -> list[tuple[int, int]]:
-    return [(number, column) for column, name in enumerate(names) if name not in row]
+        features[i] = row
+    return features, given
 
 
 def named_row(values: Any, names: Sequence[str], where: str) -> tuple[list[float], int]:
@@ -442,7 +452,7 @@ def feedback_of(kind: str, items: Sequence[int], values: Sequence[float], rankin
     return Relevances(numbers, amounts) if kind == "relevances" else Clicks(numbers, amounts)
 
 
-def _check_names(values: Mapping[Any, Any], names: Sequence[str], where: str) -> None:
+def _check_names(values: Mapping[Any, Any], names: Collection[str], where: str) -> None:
     unknown = [name for name in values if name not in names]
     if unknown:
         known = ", ".join(map(str, names)) or "none"
@@ -468,9 +478,11 @@ def _from_rows(given_ids: Iterable[Any], rows: Sequence[Any], names: Sequence[st
     if not ids:
         raise InvalidInput("there are no items to rank; give at least one")
     named = [named_row(row, names, f"item {id!r}") for id, row in zip(ids, rows)]
-    short = [(i, row) for i, (row, (_, missing)) in enumerate(zip(rows, named)) if missing]
-    absent = tuple(cell for i, row in short for cell in _absent(i, row, names))
-    return feature_rows(ids, [row for row, _ in named], names, len(names))._replace(absent=absent)
+    table = feature_rows(ids, [row for row, _ in named], names, len(names))
+    if not any(missing for _, missing in named):
+        return table
+    given = [[not missing or name in row for name in names] for row, (_, missing) in zip(rows, named)]
+    return table._replace(given=np.array(given, np.bool_))
 
 
 def _from_records(records: Sequence[Any], names: Sequence[str]) -> Candidates:

@@ -181,7 +181,7 @@ def _array(plain: Any, dtype: Any, where: str) -> Any:
 
 
 _ENTRIES: Mapping[str, frozenset[type]] = types.MappingProxyType(
-    {kind: frozenset(allowed) for kind, allowed in {"f": {float, int}, "i": {int}, "u": {int}, "b": {bool}}.items()}
+    {"f": frozenset([float, int]), "i": frozenset([int]), "u": frozenset([int]), "b": frozenset([bool])}
 )
 
 

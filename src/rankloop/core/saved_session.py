@@ -19,7 +19,7 @@ from rankloop.core.cells import Cells, restored_cells
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import atomic_write
 from rankloop.core.protocols import CheckedState
-from rankloop.core.registry import build, spec_of
+from rankloop.core.registry import UnknownKind, build, spec_of
 from rankloop.core.session import Session
 from rankloop.core.types import Problem
 
@@ -106,6 +106,8 @@ def _loaded(content: bytes, where: str) -> tuple[Session, dict[str, Any]]:
             _check_header(header, where)
             return _restored(header, archive), dict(header["notes"])
     except UNREADABLE as error:
+        if isinstance(error, UnknownKind):
+            raise InvalidInput(f"{where}: {error}; one of your own has to be imported before") from None
         if isinstance(error, InvalidInput):
             raise InvalidInput(f"{where}: {error}") from None
         raise InvalidInput(f"{where} is not a whole rankloop file: {error}") from None

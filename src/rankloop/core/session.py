@@ -1,6 +1,7 @@
 """A learner in use: the one mutable object, and the checks of queries and feedback at its border."""
 
 from collections.abc import Iterator
+from functools import cache
 from threading import Lock
 from typing import Any, get_origin, get_type_hints
 
@@ -45,6 +46,11 @@ def generators(seed: int) -> tuple[Generator, Generator, Generator, Generator]:
     return stream, people, learner, delivery
 
 
+def _learner_generator(seed: int) -> Generator:
+    """The third of `generators`, without the others: a service begins with many sessions."""
+    return Generator(PCG64(SeedSequence(seed, spawn_key=(2,))))
+
+
 class Session:
     """Ranks and learns, from many threads at once: many readers, one writer, no update lost.
 
@@ -65,7 +71,7 @@ class Session:
         self._accepts = frozenset(learner.accepts)
         self._receipt, self._arrays = _receipt_form(learner)
         self._state: Any = _start(learner, problem)
-        self._generator = generators(seed)[2]
+        self._generator = _learner_generator(seed)
         self._drawing = Lock()
         self._writing = Lock()
 
@@ -204,11 +210,16 @@ def _receipt_form(learner: AnyLearner) -> tuple[Any, tuple[int, ...]]:
     try:
         annotation = receipt_type(learner)
         cls: type = get_origin(annotation) or annotation
-        hints = get_type_hints(cls)
+        return cls, _arrays_in(cls)
     except (InvalidInput, AttributeError, NameError, TypeError):
         return object, ()
+
+
+@cache
+def _arrays_in(cls: type) -> tuple[int, ...]:
+    hints = get_type_hints(cls)
     fields = getattr(cls, "_fields", ())
-    return cls, tuple(i for i, name in enumerate(fields) if get_origin(hints[name]) is np.ndarray)
+    return tuple(i for i, name in enumerate(fields) if get_origin(hints[name]) is np.ndarray)
 
 
 def _start(learner: AnyLearner, problem: Problem) -> Any:

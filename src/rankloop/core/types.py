@@ -11,6 +11,7 @@ from rankloop.core.errors import InvalidInput
 # Spelt out: NDArray[…] no longer says that it is an ndarray from numpy 2.5 on, and receipts are read by annotation.
 Floats = np.ndarray[tuple[Any, ...], np.dtype[np.float64]]
 Ints = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
+Bools = np.ndarray[tuple[Any, ...], np.dtype[np.bool_]]
 R = TypeVar("R")
 
 

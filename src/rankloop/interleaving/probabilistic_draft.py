@@ -2,15 +2,13 @@
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
-from rankloop.core.types import Clicks, Floats, Ints
+from rankloop.core.types import Bools, Clicks, Floats, Ints
 from rankloop.interleaving.base import Mixed
 
-Bools = NDArray[np.bool_]
 TINY = 1e-280  # sums below this have lost their precision
 
 

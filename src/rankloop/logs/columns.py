@@ -12,6 +12,7 @@ POSITIONS = ("position", "place", "slot")
 ADS = ("action", "ad", "item", "offer", "arm", "shown_ad", "ad_shown", "ad_id", "item_id", "offer_id", "banner")
 QUERIES = ("query", "query_id", "qid", "user_query", "search_query", "search_term")
 SESSIONS = ("session", "session_id", "visit", "visit_id", "sid")
+USERS = ("user", "user_id", "client_id", "visitor", "visitor_id", "customer_id")  # no features of an item
 LISTS = ("impression", "list", "impression_id", "list_id", "search_id", "request_id", "serp", "serp_id")
 ITEMS = ("item", "item_id", "doc", "document", "doc_id", "document_id", "product_id", "product", "sku", "asin")
 MORE_ITEMS = ("article_id", "article", "object_id", "ean", "gtin", "isbn", "offer_id", "url", "id")
@@ -114,7 +115,7 @@ def columns_of(names: Sequence[str], named: Mapping[str, str], where: str) -> Co
 def list_columns_of(names: Sequence[str], without: Sequence[str], named: Mapping[str, str], where: str) -> ListColumns:
     """The columns of a log of lists as named, or as their names suggest, those in `without` left alone."""
     found, free = _list_roles(names, without, named, where, LIST_GUESSES)
-    features, left_out = _others(free, found.values(), {*TAKEN, *LIST_GUESSES["list"], *ITEMS, *CLICK_WEIGHTS})
+    features, left_out = _others(free, found.values(), {*TAKEN, *LIST_GUESSES["list"], *ITEMS, *CLICK_WEIGHTS, *USERS})
     return ListColumns(**found, features=features, left_out=left_out)
 
 

@@ -17,7 +17,7 @@ from rankloop.features.kinds import moment_of
 from rankloop.features.schema import Schema
 from rankloop.logs.columns import CLICK_WEIGHTS, RawColumns, named_like, raw_columns_of
 from rankloop.logs.raw_columns import Values, read_raw_columns
-from rankloop.logs.table import CLICK
+from rankloop.logs.table import CLICK, click_number
 from rankloop.logs.tables.pages import pages_of
 from rankloop.logs.tables.source import Given, Source
 
@@ -247,7 +247,7 @@ def _numbers(table: RawTable, name: str, right: str) -> Floats:
     """A column of finite numbers, or the first row that holds none."""
     column = table.values[name]
     _refuse_missing(table, name)
-    values = np.array([_number(value) for value in column])
+    values = np.array([_number(click_number(value) if right == CLICK else value) for value in column])
     _refuse(table, name, ~np.isfinite(values), f"; it must be {right}")
     return values
 

@@ -20,6 +20,7 @@ __all__ = [
     "LogPiece",
     "LogTable",
     "are_times",
+    "click_number",
     "column_names",
     "csv_header",
     "csv_tables",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 CLICK = "a number (0 or 1)"  # what a column of clicks should hold
+FLAGS = dict.fromkeys(("yes", "y", "true", "t", "ja"), 1.0) | dict.fromkeys(("no", "n", "false", "f", "nein"), 0.0)
 CLOCK = r"\d{2}:\d{2}(:\d{2}([.,]\d+)?)?"
 ISO = re.compile(rf"\s*(\d{{4}}-\d{{2}}-\d{{2}}([T ]{CLOCK})?|{CLOCK})\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*")
 KINDS = (datetime.date, datetime.time)  # a datetime is a date too
@@ -42,6 +44,11 @@ def are_times(values: Iterable[Any]) -> bool:
 
 def _is_time(value: Any) -> bool:
     return isinstance(value, KINDS) or (isinstance(value, str) and ISO.fullmatch(value) is not None)
+
+
+def click_number(value: Any) -> Any:
+    """What a cell of a column of clicks says, where it says yes or no; any other value as it is."""
+    return FLAGS.get(value.strip().lower(), value) if isinstance(value, str) else value
 
 
 def read_columns(given: Given, texts: Sequence[str] = ()) -> dict[str, Any]:

@@ -94,6 +94,7 @@ class SearchBox:
     ) -> None:
         """What was clicked of the results, once: the ids, none for a page without a click, or weights by id.
 
+        The next search goes by it.
         `used` is for programs that read results instead of people: what the program used counts as the click.
         """
         if (clicks is None) == (used is None):
@@ -105,6 +106,7 @@ class SearchBox:
                 raise InvalidInput(f"{not_shown[0]!r:.80} is not among the results")
         if name := _name_of(impression):
             self._inside.call(self._search.learn(name, given))
+            self._inside.call(self._search.learned())
 
     def undo(self, impression: Results | str, id: str) -> bool:
         """Take a click back; whether there was one."""

@@ -18,6 +18,8 @@ from rankloop.search.engine import MATCHES, Candidate, Engine, Snippet, TextQuer
 from rankloop.search.features import BASE, match_name, question_of, rows_of, search_schema
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.text_query import read_text, same_query
+from rankloop.service.log.events import ranker_entity
+from rankloop.service.operations import MAX_WAIT
 from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody, SchemaBody
 from rankloop.service.service import Service, query_request
 
@@ -135,6 +137,11 @@ class RankedSearch:
         """What became of the clicks: taken, closed (they are learned from) or repeated (they were there already)."""
         given: Any = dict(clicks) if isinstance(clicks, Mapping) else list(clicks)
         return (await self.service.feedback(RANKER, FeedbackBody(impression, clicks=given, final=final))).verdict
+
+    async def learned(self) -> None:
+        """Wait until all that was clicked is served, which takes long only where kernels have to be compiled first."""
+        last = await asyncio.to_thread(self.service.store.last)
+        await self.service.served(ranker_entity(RANKER), last, MAX_WAIT)
 
     async def undo(self, impression: str, id: str) -> bool:
         """Take a click back, learned from or not; whether there was one."""

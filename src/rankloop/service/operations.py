@@ -36,7 +36,14 @@ from rankloop.service.log.recovery import first_record
 from rankloop.service.log.stores.base import SharedStore
 from rankloop.service.log.writer import entry_of
 from rankloop.service.ranker.comparison import ComparisonRuntime, check_comparison
-from rankloop.service.ranker.config import RankerConfig, check_new, check_seed_and_window, config_of, config_of_session
+from rankloop.service.ranker.config import (
+    RankerConfig,
+    check_booster_file,
+    check_new,
+    check_seed_and_window,
+    config_of,
+    config_of_session,
+)
 from rankloop.service.ranker.explanation import explanation_of, recent_weights
 from rankloop.service.ranker.named_requests import catalogue_changes
 from rankloop.service.ranker.schema_changes import next_schema
@@ -58,6 +65,8 @@ class Operations(Worker):
 
     async def create(self, name: str, body: CreateBody, start: bytes = b"", source: str = "") -> bool:
         """Whether the ranker is new; the same again changes nothing, another under the same name is a `Conflict`."""
+        if body.base is not None and body.base.booster is not None:
+            await asyncio.to_thread(check_booster_file, body)
         config = config_of(body)
         if config.body.problem.catalogue is not None:
             await self.find_catalogue(config.body.problem.catalogue, "problem.catalogue")
@@ -136,7 +145,7 @@ class Operations(Worker):
         check_seed_and_window(0, window)
         runtime = await self.find_ranker(name)
         if (runtime.projection.window or runtime.body.window) != window:
-            await self._change(runtime.entity, Windowed(window))
+            await self._steer(runtime.entity, Windowed(window))
 
     async def set_alias(self, name: str, ranker: str) -> None:
         """Let a name lead to a ranker; an empty one takes the alias away."""
@@ -153,11 +162,11 @@ class Operations(Worker):
 
     async def freeze(self, name: str, reason: str) -> None:
         """Stop learning; ranking goes on."""
-        await self._change((await self.find_ranker(name)).entity, Frozen(reason))
+        await self._steer((await self.find_ranker(name)).entity, Frozen(reason))
 
     async def resume(self, name: str) -> None:
         """Learn again."""
-        await self._change((await self.find_ranker(name)).entity, Resumed())
+        await self._steer((await self.find_ranker(name)).entity, Resumed())
 
     async def rollback(self, name: str, number: int | None) -> int:
         """Go back to a snapshot (the newest, unless said); the generator goes on from where it is."""
@@ -166,7 +175,7 @@ class Operations(Worker):
         to = known[-1] if number is None else number
         if to not in known:
             raise NotFound(f"there is no snapshot of state {to}; there are those of {', '.join(map(str, known))}")
-        await self._change(runtime.entity, RolledBack(to, "asked for"))
+        await self._steer(runtime.entity, RolledBack(to, "asked for"))
         return to
 
     async def forget(
@@ -243,6 +252,13 @@ class Operations(Worker):
         await self.find(entity)
         await self.served(entity, written.seq, MAX_WAIT)
         return True
+
+    async def _steer(self, entity: str, event: AnyEvent) -> None:
+        """Log how learning is to go on; whoever looks here afterwards sees it, if a learner runs."""
+        written = await self.append(entity, event)
+        await self.find(entity)
+        await self.served(entity, written.seq, MAX_WAIT)
+        await self._published(entity, written.seq)
 
     async def change_past(self, entity: str, find: Callable[[], tuple[Changes, int]], how: Any = amend) -> int:
         """Change the past of an entity while nobody learns it, and go on from what it then amounts to."""

@@ -1,5 +1,6 @@
 """What `GET /rankers/{name}` and `GET /experiments/{name}` say; the page and the event stream say the same."""
 
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ from rankloop.service.log.projection import Counters
 from rankloop.service.ranker.health import finite, health_of, weights_of
 from rankloop.service.service import Service
 
-LATER = {"schema": None, "catalogue": None, "model": None, "weight": 1.0}  # with their defaults
+LATER = {"schema": None, "catalogue": None, "model": None, "weight": 1.0, "booster": None}  # with their defaults
 
 
 def ranker_report(service: Service, name: str) -> dict[str, Any]:
@@ -77,4 +78,11 @@ def whole(body: msgspec.Struct) -> dict[str, Any]:
     """A body with its defaults written out; what version 0.1 did not have is left out where it is not used."""
     fields = msgspec.structs.asdict(body)
     known = {name: value for name, value in fields.items() if name not in LATER or value != LATER[name]}
-    return {name: whole(value) if isinstance(value, msgspec.Struct) else value for name, value in known.items()}
+    return {name: _told(value) for name, value in known.items()}
+
+
+def _told(value: Any) -> Any:
+    """A part of a body; of a file, which one it is."""
+    if isinstance(value, bytes):
+        return {"bytes": len(value), "sha256": sha256(value).hexdigest()}
+    return whole(value) if isinstance(value, msgspec.Struct) else value

@@ -49,12 +49,13 @@ class ProblemBody(Strict):
 
 
 class BaseBody(Strict):
-    """Today's ranker: the feature that holds its score, or its weights (then its score is added as a last feature)."""
+    """Today's ranker: the feature that holds its score, its weights, or a booster that computes it here."""
 
     feature: str | int | None = None
     weights: list[float] | None = None
     weight: float = 1.0  # how much today's score counts at the beginning; a larger one is left more slowly
     model: str | None = None  # the name or hash of what computes that feature; a request may name a newer one
+    booster: bytes | None = None  # the file of LightGBM, XGBoost or `rankloop train --trees`, in base64
 
 
 class CreateBody(Strict):
@@ -92,6 +93,7 @@ class RankBody(Strict):
     session: str = ""
     tags: dict[str, str] = {}  # whatever else the log should say of it, as in {"page": "home", "variant": "b"}
     base_model: str | None = None  # what computed the base score of the items; that of the ranker's base unless given
+    order: list[Id] = []  # of a page that others have shown: all its items as they stood; it is taken in, not ranked
 
 
 def check_tags(tags: dict[str, str]) -> None:

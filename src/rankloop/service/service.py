@@ -35,6 +35,8 @@ from rankloop.service.requests import (
 )
 
 MAX_NAME_LENGTH = 64
+MAX_NUMBERS = 16_000_000  # of the items of a ranking, given or not: 128 MB
+MAX_NAMED_VALUES = 2_000_000  # the same by a schema, whose encoder looks at each
 NUMBERS = {float, int}
 
 
@@ -44,6 +46,7 @@ class About(NamedTuple):
     user: str
     session: str
     tags: dict[str, str]
+    order: list[Id]  # of a page that others have shown
 
 
 class Service(Operations):
@@ -57,14 +60,14 @@ class Service(Operations):
         if name not in self.rankers:
             name, *_ = await self.find_targets(name)
         runtime = await self.find_ranker(name)
-        request, about = await self._request(runtime, body), About(body.user, body.session, body.tags)
+        request, about = await self._request(runtime, body), About(body.user, body.session, body.tags, body.order)
         del body  # it is large, and this may wait for the disk together with many others
         return await self._rank(runtime, request, about, key, compared)
 
     async def rank_comparison(self, name: str, body: RankBody, key: str | None = None) -> RankAnswer:
         """One list from both sides; a request with the same `key` gets the same answer."""
         runtime = await self.find_comparison(name)
-        request, about = await self._request(runtime, body), About(body.user, body.session, body.tags)
+        request, about = await self._request(runtime, body), About(body.user, body.session, body.tags, body.order)
         del body
         return await self._rank(runtime, request, about, key)
 
@@ -97,11 +100,15 @@ class Service(Operations):
             before = await self._ranked_before(runtime, impression)
             if before is not None:
                 return _answer(_same_request(before, request))
-        if isinstance(runtime, RankerRuntime):
+        if isinstance(runtime, RankerRuntime) and about.order:
+            ranked = runtime.take_in(request, impression, about.order)
+        elif isinstance(runtime, RankerRuntime):
             ranked = runtime.rank(request, impression, compared)
+        elif about.order:
+            raise Rejected("order", "a comparison shows its own list: give the pages of others to a ranker")
         else:
             ranked = runtime.rank(request, impression)
-        ranked.user, ranked.session, ranked.tags = about
+        ranked.user, ranked.session, ranked.tags = about[:3]
         written = await self.append(runtime.entity, ranked, once=key is not None)
         if written.verdict == "repeated":  # the same request, twice at the same moment
             ranked = _same_request(await self._ranked_before(runtime, impression) or ranked, request)
@@ -111,7 +118,7 @@ class Service(Operations):
         """What is asked; a field or a row that is not known here may be a moment old, and known to another worker."""
         asked = body, runtime.config, self.settings.max_items, runtime.catalogue
         try:
-            if _is_large(body) and not runtime.config.encoders:
+            if _is_large(body, runtime.config):
                 return await asyncio.to_thread(query_request, *asked)
             return query_request(*asked)
         except Rejected:
@@ -166,6 +173,9 @@ def query_request(
     """What a request asks of the learner, or `Rejected` with the field that is wrong."""
     if len(body.items) + len(body.ids) > max_items:
         raise TooLarge(f"items: {len(body.items) + len(body.ids)} items, the limit is {max_items}")
+    values = (len(body.items) + len(body.ids)) * config.adapter.n_features
+    if values > (MAX_NAMED_VALUES if config.encoders else MAX_NUMBERS):
+        raise TooLarge(_too_many(values, config))
     for field in ("query_id", "user", "session"):
         if len(getattr(body, field)) > MAX_ID_LENGTH:
             raise Rejected(field, f"longer than {MAX_ID_LENGTH} characters")
@@ -190,15 +200,24 @@ def query_request(
         request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded)
     except OverflowError:
         raise Rejected("items", "a number is beyond 1e308") from None
+    if config.booster is not None:
+        return config.with_booster_score(request)._replace(base_model=base_model)
     if config.base_weights is None:
         return request._replace(base_model=base_model) if base_model else request
     query = request.query
     return request._replace(query=query._replace(features=config.with_base_score(query.features)))
 
 
-def _is_large(body: RankBody) -> bool:
+def _too_many(values: int, config: RankerConfig) -> str:
+    what = f"items: they have {values:,} values with those that are not given"
+    if config.encoders:
+        return f"{what}; at most {MAX_NAMED_VALUES:,} are taken. Rank fewer, or put what is seldom there into one field"
+    return f"{what}; at most {MAX_NUMBERS:,} are taken. Rank fewer, or give a schema"
+
+
+def _is_large(body: RankBody, config: RankerConfig) -> bool:
     """Whether there is so much of it that others should not wait until it is an array."""
-    return bool(body.items) and len(body.items) * len(body.items[0].features) > MAX_STEP
+    return (len(body.items) + len(body.ids)) * config.adapter.n_features > MAX_STEP
 
 
 def check_numbers(ids: list[Id], rows: list[Any] | Floats) -> None:

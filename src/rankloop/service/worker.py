@@ -52,6 +52,8 @@ class Worker:
         self.ready = False
         self.is_leader = False  # whether everything is learned in this process
         self.loop_lag = 0.0  # seconds by which the event loop was late last
+        self.holders: dict[int, str] = {}  # who learns the partitions, when somebody last watched
+        self.learner_lag = 0.0  # seconds by which what is served was behind the log then
         self.log: LogWriter
         self.learner: Learner
         self.directory: Directory
@@ -107,14 +109,12 @@ class Worker:
     async def close(self) -> None:
         """Finish what has begun, keep a snapshot of every ranker, and stop."""
         self.ready = False
-        for task in [*self._tasks, *self._spawned]:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await _cancelled([*self._tasks, *self._spawned])
         await asyncio.to_thread(self.learner.stop)
         await self.log.stop()
         self._release(2**63)
         await asyncio.to_thread(self.store.close)
+        await _cancelled([*self._spawned])  # for news that came meanwhile
 
     def ranker(self, name: str) -> RankerRuntime:
         """The ranker of this name, or `NotFound`."""
@@ -168,10 +168,15 @@ class Worker:
 
     async def catch_up_with_all(self) -> None:
         """The same of everything, for those who watch."""
-        if self.learner.leases.held:
-            await self.served("", await asyncio.to_thread(self.store.last))
-        if isinstance(self.store, SharedStore) and not self.is_leader:
-            for entity, (seq, projection) in (await asyncio.to_thread(self.store.projections)).items():
+        store, leases = self.store, self.learner.leases
+        if leases.held:
+            await self.served("", await asyncio.to_thread(store.last))
+        if not isinstance(store, SharedStore):
+            self.holders, self.learner_lag = dict.fromkeys(leases.held, leases.holder), self.learner.lag
+            return
+        self.holders, self.learner_lag = await asyncio.to_thread(lambda: (store.holders(), max(store.lag(), 0.0)))
+        if not self.is_leader:
+            for entity, (seq, projection) in (await asyncio.to_thread(store.projections)).items():
                 if not self.learner.learns(entity):
                     self.directory.recount(entity, seq, projection)
 
@@ -276,8 +281,9 @@ class Worker:
         store: Any = self.store
         published, entities = await asyncio.to_thread(lambda: (store.published(), store.entities()))
         runtimes: list[Runtime] = [*self.rankers.values(), *self.comparisons.values()]
+        there = set(entities)
         for known in runtimes:
-            if known.entity not in entities:
+            if known.entity not in there:
                 self.directory.drop(known.entity)
         for entity in entities:
             runtime = self.directory.runtime(entity)
@@ -291,3 +297,10 @@ class Worker:
         while True:
             await asyncio.sleep(LOOK_EVERY)
             self._take_news_of(MISSED)
+
+
+async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

@@ -9,7 +9,7 @@ import pytest
 from tests.data.parts.cases import write_parts
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.data.parts.memory import available_memory, fit_memory
+from rankloop.data.parts.memory import BY_NAME, available_memory, check_memory, fit_memory
 from rankloop.data.parts.source import Source, entries_in, sources_in
 
 
@@ -79,3 +79,16 @@ def test_data_beyond_memory_are_known_by_their_size() -> None:
     assert fit_memory([Source("a.txt", 1 << 10, 0)])
     assert not fit_memory([Source("a.txt", free // 2, 0)])
     assert not fit_memory([Source("a.txt.gz", free // 12, 0)])
+
+
+@pytest.mark.parametrize(("name", "n_bytes"), [("shop.csv", 101), ("shop.csv.gz", 17), ("shop.parquet", 17)])
+def test_a_log_by_name_beyond_memory_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, n_bytes: int
+) -> None:
+    monkeypatch.setattr("rankloop.data.parts.memory.available_memory", lambda: 100 * BY_NAME["batch"])
+    (tmp_path / name).write_bytes(b"x" * (n_bytes - 1))
+    check_memory(tmp_path / name, "batch")
+    (tmp_path / name).write_bytes(b"x" * n_bytes)
+    check_memory(tmp_path / name, "online")
+    with pytest.raises(InvalidInput, match=rf"{name} .* and there are 3,000\. At most 100 fit here: .*--solver online"):
+        check_memory(tmp_path / name, "batch")

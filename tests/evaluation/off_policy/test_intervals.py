@@ -47,7 +47,7 @@ def test_hoeffding_and_bernstein_by_hand():
 @pytest.mark.parametrize("rate", [0.0026, 0.026, 0.26])
 @pytest.mark.parametrize(
     ("method", "bound", "repeats"),
-    [(ips, "t", 1500), (ips, "bernstein", 1500), (ips, "hoeffding", 1500), (snips, "t", 1500), (ips, "bootstrap", 150)],
+    [(ips, "t", 800), (ips, "bernstein", 800), (ips, "hoeffding", 800), (snips, "t", 800), (ips, "bootstrap", 100)],
 )
 def test_lower_bounds_cover(rate, method, bound, repeats):
     """At least the nominal share of lower bounds is below the truth, less three standard errors of the simulation."""

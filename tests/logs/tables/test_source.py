@@ -1,6 +1,7 @@
 """One reader for files of every format and for frames; what is wrong names the file, the row and the column."""
 
 import gzip
+import io
 import json
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from pyarrow import feather
 
 from rankloop.click_logs.reader import read_click_log
 from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.logs.raw_columns import read_raw_columns
 from rankloop.logs.shown_lists import read_raw_table
-from rankloop.logs.tables.source import Source, first_rows
+from rankloop.logs.tables.source import Source, decimal_in, first_rows
 
 ROWS = [
     {"session": "s1", "query": "red shoe", "position": 1, "product": "p1", "clicked": 1, "price": 19.5, "stock": 3},
@@ -43,6 +45,7 @@ def every_form(folder: Path) -> dict[str, object]:
     texts = {
         "shop.csv": csv_of(ROWS),
         "semicolons.csv": csv_of(ROWS, ";"),
+        "decimal-commas.csv": "\ufeff" + csv_of(ROWS, ";").replace(".", ","),
         "tabs.tsv": csv_of(ROWS, "\t"),
         "shop.jsonl": "\n".join(map(json.dumps, ROWS)),
         "shop.json": json.dumps(ROWS, indent=1),
@@ -110,7 +113,7 @@ def test_a_list_has_many_names(tmp_path, name):
         (b"session,position,clicked,price\n1,1,1,2\n1,,0,3\n", "shop.csv, row 2: position is missing"),
         (b"session,product,position,clicked,price\n1,a,1,1,2\n1,,2,0,3\n", "shop.csv, row 2: product is missing"),
         (b"session,position,clicked,price\n1,1,1,2\n,2,0,3\n", "shop.csv, row 2: session is missing"),
-        (b"session,position,clicked,price\n1,1,yes,2\n1,2,0,3\n", "shop.csv, row 1: clicked is 'yes'; it must be"),
+        (b"session,position,clicked,price\n1,1,maybe,2\n1,2,0,3\n", "shop.csv, row 1: clicked is 'maybe'; it must be"),
         (b"session,position,clicked,price\n1,1,1,2\n1,2,0,3,4\n", "shop.csv: .*Expected 4 columns, got 5"),
         (b"session,position,clicked,brand\n1,1,1,caf\xe9\n1,2,0,x\n", r"row 1: brand is b'caf\\xe9', which is no UTF"),
         ("session,position\n".encode("utf-16"), "shop.csv is in UTF-16: save it as UTF-8"),
@@ -147,3 +150,57 @@ def test_gigantic_and_mixed_ids_stay_apart(tmp_path):
 def test_texts_with_lines_in_them(tmp_path):
     (tmp_path / "shop.csv").write_text('session,position,clicked,price,title\n1,1,1,2,"a\nb"\n1,2,0,3,c\n')
     assert [row["title"] for row in first_rows(tmp_path / "shop.csv", 5)] == ["a\nb", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a;b\n1,5;x\n2;y\n", "comma"),
+        ("a;b\n1,5;2.5\n", "point"),  # who knows
+        ("a;b\n1.5;x,y\n", "point"),
+        ("a;b\n1,5,7;2026-09-01\n", "point"),
+        ("a,b\n1,5\n", "point"),
+    ],
+)
+def test_a_comma_is_a_decimal_mark_where_nothing_speaks_against_it(text, expected):
+    found = decimal_in(io.BytesIO(text.encode()), text[1])
+    assert found == {"comma": ",", "point": "."}[expected]
+
+
+def test_a_text_among_numbers_with_decimal_commas_is_named(tmp_path):
+    (tmp_path / "shop.csv").write_text("price;x\n1,5;1\n2,5;1\ncheap;1\n")
+    with pytest.raises(InvalidInput, match="row 3: price is 'cheap'; it must be a number"):
+        read_raw_columns(tmp_path / "shop.csv", {"price": "number"})
+
+
+SHOP = """session;query;position;sku;price;clicked;purchased;user_id
+s1;shoes;1;a;3,50;ja;0;u1
+s1;shoes;2;b;12;nein;0;u1
+s2;shoes;1;b;12,00;yes;1;u2
+s2;shoes;2;a;3,5;no;0;u2
+"""
+
+
+def test_a_decimal_comma_is_one_where_it_separates_no_columns(tmp_path):
+    """As a German spreadsheet saves it, with a byte order mark; a point among the numbers says that commas are none."""
+    path = tmp_path / "shop.csv"
+    path.write_text(SHOP, encoding="utf-8-sig")
+    table = Source(path).whole(numbers=["price"])
+    assert table["price"].to_pylist() == [3.5, 12.0, 12.0, 3.5]
+    assert [batch["price"].to_pylist() for batch in Source(path).batches(["price"])] == [[3.5, 12.0, 12.0, 3.5]]
+    path.write_text("a;b\n1.5;2,5\n")
+    assert Source(path).whole().to_pylist() == [{"a": 1.5, "b": "2,5"}]
+    path.write_text("a,b\n1,5\n")
+    assert Source(path).whole().to_pylist() == [{"a": 1, "b": 5}]
+
+
+def test_clicks_in_words_and_whose_they_were(tmp_path):
+    path = tmp_path / "shop.csv"
+    path.write_text(SHOP)
+    log = read_click_log(path)
+    assert log.clicked.tolist() == [1.0, 0.0, 1.0, 0.0]
+    assert log.feature_names == ("price",)
+    assert read_raw_table(path).clicked.tolist() == [1.0, 0.0, 1.0, 0.0]
+    path.write_text(SHOP.replace("nein", "perhaps"))
+    with pytest.raises(InvalidInput, match="row 2: clicked is 'perhaps'; it must be a number"):
+        read_click_log(path)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.search.page.server import ask, click, search_server, shown, title
 from tests.service.page.checks import CONTRAST, NAMELESS, SMALL
-from tests.service.page.server import said
+from tests.service.page.server import eventually, said
 
 READ = ["#found-title", ".title", ".path", ".snippet", ".why", ".reasons th", ".lead", ".tiles dt", "h2"]
 OVERLAP = """() => [...document.querySelectorAll('#results li')].filter((one, i, all) => i &&
@@ -167,7 +167,11 @@ def test_a_key_is_asked_for_and_used(browser: Any, tmp_path: Path, open_page: An
         page.click("#forget-query")
         expect(page.locator("#forget-news")).to_contain_text("role admin")
         page.goto(f"{address}/healthz")  # the end of the search carries the key
-        assert said(address, "/search/status", "a-long-rank-key")["counts"]["learned"] == 1
+
+        def learned() -> None:
+            assert said(address, "/search/status", "a-long-rank-key")["counts"]["learned"] == 1
+
+        eventually(learned)
         page.evaluate("sessionStorage.setItem('rankloop-key', 'a-long-admin-key')")
         page.goto(f"{address}/search")
         expect(page.locator("#welcome")).to_be_visible()

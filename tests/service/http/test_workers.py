@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.service.cases import Location, items, running, until
 from tests.service.processes import serving
 
 from rankloop.core.errors import Conflict
-from rankloop.service.http.workers import listening_sockets
+from rankloop.service.http.workers import listening_sockets, renewed_socket
 from rankloop.service.settings import Settings, limits_from
 
 ASK = {"items": items()}
@@ -116,8 +117,16 @@ def test_every_worker_gets_connections() -> None:
     port = sockets[0].getsockname()[1]
     with pytest.raises(Conflict, match="in use"):
         listening_sockets(Settings(port=port, workers=2, store="postgresql://nowhere"))
-    opened = [socket.create_connection(("127.0.0.1", port)) for _ in range(90)]
-    counts = []
+    counts = dealt(port, sockets, 90)
+    for each in sockets:
+        each.close()
+    assert sum(counts) == 90
+    assert min(counts) >= 10  # of 30; fewer would come by chance once in a million times
+
+
+def dealt(port: int, sockets: list[socket.socket], n: int) -> list[int]:
+    """How many of so many connections each of the sockets gets."""
+    opened, counts = [socket.create_connection(("127.0.0.1", port)) for _ in range(n)], []
     for each in sockets:
         each.setblocking(False)
         count = 0
@@ -127,10 +136,22 @@ def test_every_worker_gets_connections() -> None:
                 count += 1
         except BlockingIOError:
             counts.append(count)
-    for each in [*opened, *sockets]:
+    for each in opened:
         each.close()
-    assert sum(counts) == 90
-    assert min(counts) >= 10  # of 30; fewer would come by chance once in a million times
+    return counts
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere all processes share one socket")
+def test_nobody_waits_for_a_worker_that_has_died() -> None:
+    settings = Settings(port=0, workers=2, store="postgresql://nowhere")
+    left, other = listening_sockets(settings)
+    port = left.getsockname()[1]
+    fresh = renewed_socket(settings, left)
+    assert dealt(port, [other], 40) == [40]  # while the next one starts
+    fresh.listen()  # as it does when it answers
+    assert min(dealt(port, [fresh, other], 80)) >= 10
+    for each in (fresh, other):
+        each.close()
 
 
 def test_the_rate_limit_is_that_of_all_workers_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from tests.service.cases import SHOP, Location, append, feed, inside, items, rank, report, running, until
+import pytest
+from tests.service.cases import SHOP, Location, feed, inside, items, rank, report, running, until
 
-from rankloop.service.log.events import Created, partition_of, ranker_entity
+from rankloop.service.jobs import learner
+from rankloop.service.log.events import partition_of, ranker_entity
 from rankloop.service.log.replay import replayed
-from rankloop.service.log.stores.open import open_store
-from rankloop.service.log.writer import entry_of
-from rankloop.service.requests import CreateBody
-from rankloop.service.settings import Settings
-
-MANY = 500
-
-
-def test_many_rankers_take_a_few_threads(tmp_path: Path) -> None:
-    location, body = Location(tmp_path), msgspec.convert(SHOP, CreateBody)
-    store = open_store(Settings(data=tmp_path))
-    append(store, *(entry_of(ranker_entity(f"r{number}"), Created(body)) for number in range(MANY)))
-    store.close()
-    before = threading.active_count()
-    with running(location, max_rankers=MANY + 1) as client:
-        for number in range(0, MANY, 50):
-            shown = rank(client, f"r{number}")
-            said = {"clicks": shown["ranking"][1:2], "final": True}
-            assert feed(client, shown["impression"], f"r{number}", **said).json()["state"] == 1
-        assert threading.active_count() - before < 15
-        assert len(inside(client).learner.courses) == MANY
-    learned = [result.learned for result in replayed(location.records())]
-    assert (len(learned), sum(learned)) == (MANY, MANY // 50)
 
 
 def test_partitions_are_learned_by_different_processes(tmp_path: Path, postgres: Callable[[], str]) -> None:
@@ -86,3 +65,22 @@ def test_the_same_at_two_workers_at_the_same_moment_counts_once(tmp_path: Path, 
         assert report(first)["counts"]["impressions"] == 20
     (result,) = replayed(location.records())
     assert (result.learned, result.differing) == (20, ())
+
+
+def test_who_learns_is_told_of_what_others_have_written(
+    tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would look by itself only once in a minute."""
+    monkeypatch.setattr(learner, "IDLE", 60.0)
+    monkeypatch.setattr(learner, "ACTIVE", 0.2)
+    location = Location(tmp_path, postgres())
+    with running(location) as learning, running(location, follower=True, learn=()) as serving:
+        serving.put("/rankers/shop", json=SHOP).raise_for_status()
+        for turn in range(1, 4):
+            shown = rank(serving, items=items(shift=turn))
+            until(lambda: time.monotonic() - inside(learning).learner._active_at > 0.5)
+            feed(serving, shown["impression"], clicks=shown["ranking"][1:2], final=True).raise_for_status()
+            until(lambda turn=turn: inside(serving).rankers["shop"].published.number == turn)  # type: ignore[misc]
+        threads = [thread.name for thread in threading.enumerate()]
+        assert threads.count("tell") == 1  # who learns everything himself need not tell anybody
+        assert inside(learning).store.learned_here == frozenset(range(16))

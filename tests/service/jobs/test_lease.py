@@ -20,7 +20,8 @@ from rankloop.service.errors import Superseded
 from rankloop.service.jobs import lease as leases
 from rankloop.service.jobs.expiry import close_if_open
 from rankloop.service.log.events import RolledBack, partition_of
-from rankloop.service.log.stores.base import Publication
+from rankloop.service.log.replay import replayed
+from rankloop.service.log.stores.base import Attendant, Publication
 from rankloop.service.log.stores.postgres import PARTITIONS, PostgresStore
 from rankloop.service.log.writer import entry_of, settled_entry
 
@@ -131,3 +132,86 @@ def _visit(client: httpx.Client, told: Told, times: int) -> None:
         told.append(("ranked", shown["impression"]))
         feed(client, shown["impression"], clicks=shown["ranking"][1:2], final=True).raise_for_status()
         told.append(("fed", shown["impression"]))
+
+
+def _settled(learners: dict[str, set[int]], held: dict[str, set[int]]) -> int:
+    """Let learners with these wishes give and take in turns until nothing changes; how often a partition moved."""
+    moves = 0
+    for _ in range(60):
+        before = {name: set(parts) for name, parts in held.items()}
+        for name in learners:
+            everybody = [
+                Attendant(other, frozenset(learners[other]), frozenset(held[other]), 60.0) for other in sorted(learners)
+            ]
+            given = leases.given_away(name, everybody)
+            free = learners[name] - set().union(*held.values())
+            wanted = set(leases.wanted_now(name, everybody, given))
+            held[name] = (held[name] - set(given)) | (wanted & free)
+            moves += len(wanted & free)
+        if held == before:
+            return moves
+    raise AssertionError("they go back and forth")
+
+
+ALL = set(range(16))
+
+
+@pytest.mark.parametrize(
+    ("learners", "held", "counts", "most_moves"),
+    [
+        ({"a": ALL}, {"a": set()}, [16], 16),
+        ({"a": ALL, "b": ALL}, {"a": ALL, "b": set()}, [8, 8], 8),
+        ({"a": ALL, "b": ALL, "c": ALL}, {"a": set(range(8)), "b": set(range(8, 16)), "c": set()}, [5, 5, 6], 6),
+        ({"a": ALL, "b": ALL, "c": ALL}, {"a": ALL, "b": set(), "c": set()}, [5, 5, 6], 12),
+        ({"a": ALL, "b": ALL}, {"a": set(range(5)), "b": {5, 6, 7, 8, 9}}, [8, 8], 6),  # the third has died
+        ({"a": set(range(8)), "b": set(range(8, 16))}, {"a": set(), "b": set()}, [8, 8], 16),
+        ({"a": {0, 1}, "b": ALL}, {"a": set(), "b": ALL}, [1, 15], 1),
+        ({"a": {0}, "b": {0, 1}, "c": {1}}, {"a": set(), "b": set(), "c": set()}, [0, 1, 1], 3),
+    ],
+)
+def test_partitions_are_divided_among_those_who_are_there(
+    learners: dict[str, set[int]], held: dict[str, set[int]], counts: list[int], most_moves: int
+) -> None:
+    held = {name: set(parts) for name, parts in held.items()}
+    assert _settled(learners, held) <= most_moves
+    assert sorted(map(len, held.values())) == counts
+    assert set().union(*held.values()) == set().union(*learners.values())  # every one is learned
+    assert all(held[name] <= learners[name] for name in learners)
+    assert sum(map(len, held.values())) == len(set().union(*held.values()))  # by one
+
+
+def test_nobody_makes_room_for_who_has_just_come() -> None:
+    there = Attendant("a", frozenset(ALL), frozenset(ALL), 60.0)
+    assert leases.given_away("a", [there, Attendant("b", frozenset(ALL), frozenset(), 1.0)]) == []
+    assert len(leases.given_away("a", [there, Attendant("b", frozenset(ALL), frozenset(), 6.0)])) == 8
+
+
+def test_a_second_learner_gets_its_share(
+    tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real leases: they move once, then stay; what is learned on the way is learned once."""
+    monkeypatch.setattr(leases, "STEADY", 0.5)
+    monkeypatch.setattr(leases, "EVERY", 0.1)
+    location = Location(tmp_path, postgres())
+    with running(location) as first:
+        for number in range(6):
+            first.put(f"/rankers/r{number}", json=SHOP).raise_for_status()
+            learn(first, 2, f"r{number}")
+        with running(location, follower=True) as second:
+            until(lambda: [len(inside(each).learner.leases.held) for each in (first, second)] == [8, 8])
+            until(lambda: inside(second).learner._held == inside(second).learner.leases.held)
+            fences = inside(first).store.rows("SELECT part, fence, holder FROM rankloop_leases ORDER BY part")
+            for number in range(6):
+                learn(second, 2, f"r{number}")
+                until(lambda number=number: report(first, f"r{number}")["counts"]["learned"] == 4)  # type: ignore[misc]
+            assert inside(first).store.rows("SELECT part, fence, holder FROM rankloop_leases ORDER BY part") == fences
+            learned = [set(inside(each).learner.courses) for each in (first, second)]
+            assert not learned[0] & learned[1]
+            assert learned[0] | learned[1] == {f"ranker/r{number}" for number in range(6)}
+        until(lambda: len(inside(first).learner.leases.held) == 16)  # who leaves gives everything back at once
+    check_survived_all(location, 4)
+
+
+def check_survived_all(location: Location, learned: int) -> None:
+    for result in replayed(location.records()):
+        assert (result.learned, result.differing) == (learned, ())

@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
-from tests.service.cases import Location, running
+from tests.service.cases import SHOP, Location, learn, running
 
-from rankloop import build, play, spec_of
+from rankloop import __version__, build, play, spec_of
 from rankloop.core.session import generators
+from rankloop.service.log.events import Record, Snapshotted
 from rankloop.service.log.replay import replayed
 
 CASES = [
@@ -54,3 +56,29 @@ def _turn(client: Any, query: Any, relevance: Any, people: Any, rng: Any) -> lis
     response = client.post("/rankers/r/feedback", json=body)
     assert response.status_code == 200, response.text
     return list(answer["ranking"])
+
+
+def _learned_by(records: list[Record], code: str, digest: str) -> list[Record]:
+    """The same log, with snapshots of another version of rankloop, whose states have this digest."""
+    return [
+        record._replace(event=msgspec.structs.replace(record.event, code=code, digest=digest or record.event.digest))
+        if isinstance(record.event, Snapshotted)
+        else record
+        for record in records
+    ]
+
+
+def test_a_replay_tells_an_upgrade_from_damage(location: Location) -> None:
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
+        learn(client, 4)
+    records = location.records()
+    said = {}
+    for code, digest in ((__version__, ""), ("0.1.9", ""), (__version__, "f00"), ("0.1.9", "f00"), ("", "f00")):
+        (result,) = replayed(_learned_by(records, code, digest))
+        assert bool(result.differing) == bool(digest)
+        said[code, digest] = result.verdict
+    assert said[__version__, ""] == said["0.1.9", ""] == "the same bit for bit"  # an upgrade that changes nothing
+    assert "though this version learned them: the log is damaged" in said[__version__, "f00"]
+    assert f"learned by rankloop 0.1.9, this is {__version__}: replay them with the version" in said["0.1.9", "f00"]
+    assert "learned by rankloop 0.1, this is" in said["", "f00"]

@@ -15,7 +15,7 @@ from tests.service.promises.crash_points import DIED, POINTS
 from tests.service.promises.durability import check_survived
 
 HERE = Path(__file__).parent
-KILLS = int(os.environ.get("RANKLOOP_KILLS", "5"))
+KILLS = int(os.environ.get("RANKLOOP_KILLS", "3"))
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

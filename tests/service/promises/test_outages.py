@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,11 +13,12 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from tests.service.cases import SHOP, Location, inside, learn, report, running, until
+from tests.service.cases import SHOP, Location, inside, learn, rank, report, running, until
 from tests.service.postgres_servers import postgres_server
 from tests.service.processes import Told, Visitors, serving
 from tests.service.promises.durability import check_survived
 from tests.service.promises.small_disks import fill, make_room, small_disk
+from tests.service.slow_networks import Way
 
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.replay import replayed
@@ -180,3 +181,63 @@ def test_a_postgres_server_that_stops_dead_and_comes_back(tmp_path: Path) -> Non
         assert code == 0
         assert set(visitors.refused) == {503}
         check_survived(location, told)
+
+
+def test_a_slow_database_holds_up_nobody_who_does_not_need_it(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    """Answers come late and are right; what needs no database is answered meanwhile; leases are kept."""
+    direct = Location(tmp_path, postgres())
+    way = Way(Path(direct.store.split("?host=")[1]) / ".s.PGSQL.5432")
+    with running(Location(tmp_path, way.address(direct.store))) as client:
+        client.put("/rankers/shop", json=SHOP).raise_for_status()
+        learn(client, 2)
+        fences = server_fences(direct.store)
+        way.delay = 0.03  # a database in another country
+        learn(client, 3)
+        way.delay = 0.4
+        with ThreadPoolExecutor(1) as thread:
+            waiting, answered = thread.submit(rank, client), 0
+            while not waiting.done():
+                assert httpx.get(client.base_url.join("/healthz"), timeout=5).status_code == 200
+                answered += 1
+            assert answered >= 2
+            waiting.result()
+        way.delay = 0.0
+        learn(client, 2)
+        until(lambda: report(client)["counts"]["learned"] == 7)
+        assert server_fences(direct.store) == fences  # nobody took them meanwhile
+    way.close()
+    (result,) = replayed(direct.records())
+    assert (result.learned, result.differing) == (7, ())
+
+
+def server_fences(store: str) -> list[Any]:
+    with psycopg.connect(store) as connection:
+        return connection.execute("SELECT part, fence FROM rankloop_leases ORDER BY part").fetchall()
+
+
+@pytest.mark.slow
+def test_a_standby_takes_over_and_nothing_that_was_acknowledged_is_lost(tmp_path: Path) -> None:
+    """The first server dies under load; the address leads to the second one, which had every commit."""
+    told: Told = []
+    with postgres_server() as server:
+        address = server.database()
+        way = Way(server.socket)
+        location = Location(tmp_path, way.address(address))
+        with server.standby(server.socket.parent / "standby") as standby, visited(location, told) as (client, visitors):
+            until(lambda: server.rows("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"), patience=30)
+            goes_on(visitors, told)
+            server.control("-m", "immediate", "stop")
+            way.cut()
+            refused(visitors, 503)
+            check_says_so(client)
+            standby.take_over()
+            way.target = standby.socket
+            goes_on(visitors, told)
+            until(lambda: client.get("/readyz").status_code == 200)
+            until(lambda: inside(client).is_leader)
+            visitors.leave()
+            assert set(visitors.refused) == {503}
+            client.server.stop()  # type: ignore[attr-defined]
+            until(lambda: not inside(client).ready)
+            assert check_survived(location, told) > 0
+        way.close()

@@ -165,6 +165,25 @@ def test_what_each_worker_counts_for_itself_names_the_worker(tmp_path: Path, pos
     assert counted.format(slots[1], 1.0) in lines[1]
 
 
+def test_who_does_not_learn_tells_who_does_and_how_far_behind(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    location = Location(tmp_path, postgres())
+    with running(location, follower=True, learn=()) as client:
+        with running(location) as other:
+            other.put("/rankers/shop", json=SHOP).raise_for_status()
+            learn(other, 1)
+            until(lambda: _measured(client, "rankloop_partitions_without_learner") == [0.0])
+            assert _measured(client, "rankloop_lease_holder") == [1.0] * PARTITIONS
+            until(lambda: _measured(client, "rankloop_learner_lag_seconds") == [0.0])
+        rank(client)
+        until(lambda: _measured(client, "rankloop_partitions_without_learner") == [float(PARTITIONS)])
+        until(lambda: _measured(client, "rankloop_learner_lag_seconds")[0] > 0.5)
+
+
+def _measured(client: httpx.Client, name: str) -> list[float]:
+    lines = client.get("/metrics").text.splitlines()
+    return [float(line.rpartition(" ")[2]) for line in lines if line.startswith(name + "{")]
+
+
 @pytest.mark.slow
 def test_a_restart_of_the_database_is_survived(tmp_path: Path, postgres: Callable[[], str]) -> None:
     location, told = Location(tmp_path, postgres()), []  # type: ignore[var-annotated]

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, EngineName, Imports, engine_of, interruptible, log_option
+from rankloop.cli.options import (
+    AsJson,
+    ContextColumns,
+    EngineName,
+    Imports,
+    PositionBias,
+    RankerName,
+    WithoutColumns,
+    engine_of,
+    interruptible,
+    log_option,
+)
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -61,12 +72,8 @@ def evaluate(
             "item=, position=, click=, time=, propensity=.",
         ),
     ] = None,
-    context: Annotated[
-        list[str] | None, log_option("--context", "COLUMN", "Learn from this column of an ad log; may be repeated.")
-    ] = None,
-    without: Annotated[
-        list[str] | None, log_option("--without", "COLUMN", "Do not learn from this column; may be repeated.")
-    ] = None,
+    context: ContextColumns = None,
+    without: WithoutColumns = None,
     method: Annotated[
         str,
         log_option(
@@ -77,10 +84,7 @@ def evaluate(
             "also swap_dr, cascade_ips, position_wise or pseudo_inverse.",
         ),
     ] = "",
-    position_bias: Annotated[
-        str | None,
-        log_option("--position-bias", "NUMBERS", "How likely each position is seen, 1,0.5,…; estimated unless given."),
-    ] = None,
+    position_bias: PositionBias = None,
     bound: Annotated[str, log_option("--bound", "NAME", "t, bootstrap, bernstein or hoeffding.")] = "t",
     level: Annotated[float, log_option("--level", "SHARE", "How sure the lower bounds are.")] = 0.95,
     limit: Annotated[
@@ -90,7 +94,7 @@ def evaluate(
     max_reward: Annotated[
         float, log_option("--max-reward", "NUMBER", "The largest possible reward, for bernstein and hoeffding.")
     ] = 1.0,
-    ranker: Annotated[str, log_option("--ranker", "NAME", "Which ranker of a service, where it has several.")] = "",
+    ranker: RankerName = "",
     positions: Annotated[
         int,
         log_option(

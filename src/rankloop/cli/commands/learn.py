@@ -40,10 +40,11 @@ def learn(
 ) -> None:
     """Learn for workers that run with `serve --no-learn`.
 
-    Several of these share the partitions: each is learned by one process at a time, and when that is gone another
-    takes it within five seconds. Ctrl-C finishes, snapshots and stops.
+    Several share the partitions: each is learned by one process at a time, and when that is gone another takes it
+    within five seconds. Ctrl-C finishes, snapshots and stops.
     """
     from rankloop.core.errors import InvalidInput
+    from rankloop.service.http.server import write_json_lines
     from rankloop.service.local_service import LocalService
     from rankloop.service.settings import Settings, partitions_from
 
@@ -53,10 +54,11 @@ def learn(
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
+    write_json_lines()
     service = LocalService(settings)
     try:
         found = ", ".join(map(str, service.service.learner.leases.wanted))
-        typer.echo(f"rankloop: learning the partitions {found}", err=True)
+        typer.echo(f"rankloop: a learner, for its share of the partitions {found}", err=True)
         stopping.wait()
     finally:
         service.close()

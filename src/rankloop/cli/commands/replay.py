@@ -51,10 +51,9 @@ def replay(
     elif not results and not lost:
         typer.echo(f"{log} holds no ranker: there is nothing to learn again")
     for result in results if not as_json else ():
-        verdict = f"{len(result.differing)} snapshots DIFFER" if result.differing else "the same bit for bit"
         typer.echo(
             f"{result.stream}: {result.events} events, {result.learned} updates, {result.refused} refused, "
-            f"state {result.state} ({result.digest[:12]}); {result.checked} snapshots checked, {verdict}"
+            f"state {result.state} ({result.digest[:12]}); {result.checked} snapshots checked, {result.verdict}"
         )
     for part in lost if not as_json else ():
         typer.echo(f"{part['stream']}: {part['missing']}")

@@ -45,8 +45,9 @@ def restore(
     if as_json:
         print_json(contents._asdict())
     else:
-        where = "the database" if "://" in to else to
-        typer.echo(f"{where} has {sizes_of(contents)}")
+        in_database = "://" in to
+        folder = f", in {data or 'rankloop-data'}: serve with this --data" if in_database and contents.n_files else ""
+        typer.echo(f"{'the database' if in_database else to} has {sizes_of(contents)}{folder}")
     if check:
         report_check(replay(to, data), as_json)
 
@@ -61,7 +62,8 @@ def report_check(results: "Sequence[ReplayResult]", as_json: bool) -> None:
     """Exit code 1 where a snapshot differs."""
     checked, differing = sum(result.checked for result in results), [name for name in results if name.differing]
     if not as_json:
-        verdict = f"{', '.join(result.stream for result in differing)} DIFFER" if differing else "the same bit for bit"
-        typer.echo(f"replayed {len(results)} rankers: {checked} snapshots checked, {verdict}")
+        verdict = "; ".join(f"{result.stream}: {result.verdict}" for result in differing) or "the same bit for bit"
+        rankers = "1 ranker" if len(results) == 1 else f"{len(results)} rankers"
+        typer.echo(f"replayed {rankers}: {checked} snapshots checked, {verdict}")
     if differing:
         raise typer.Exit(1)

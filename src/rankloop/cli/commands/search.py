@@ -10,7 +10,7 @@ import typer
 
 from rankloop.cli.app import command
 from rankloop.cli.output import print_json
-from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.errors import InvalidInput
 
 STUDY = "study"
 VISITOR, DAYS = re.compile(r"[0-9a-f]{32}"), re.compile(r"(\d+(?:\.\d+)?)\s*(?:d|days?)?")
@@ -74,14 +74,11 @@ def search(
         return
     if simulate:
         raise InvalidInput("visitors are simulated by `rankloop search study --simulate`, over documents of its own")
-    try:
-        from rankloop.search.box import SearchBox, source_of
-        from rankloop.search.local_engine import LocalEngine
-        from rankloop.search.routes import SearchCalls
-        from rankloop.service.http.server import serve
-        from rankloop.service.settings import Settings, environment_keys, keys_file
-    except ModuleNotFoundError as error:
-        raise NotFound(f"this needs {error.name}: pip install 'rankloop[serve,search]'") from None
+    from rankloop.search.box import SearchBox, source_of
+    from rankloop.search.local_engine import LocalEngine
+    from rankloop.search.routes import SearchCalls
+    from rankloop.service.http.server import serve
+    from rankloop.service.settings import Settings, environment_keys, keys_file
 
     folder = data_of(source) if data is None else data
     if forget is not None:

@@ -74,14 +74,9 @@ def serve(
     show, or their hashes, and --keys names a file of such; RANKLOOP_LIMITS="items=5000 rate=100" is the same as two
     --limit. What is imported can be named by callers, but they cannot import.
     """
-    try:
-        from rankloop.service.http import server as serving
-        from rankloop.service.http.workers import serve_with_workers
-        from rankloop.service.settings import Settings, environment_keys, limits_from
-    except ModuleNotFoundError as error:
-        from rankloop.core.errors import NotFound
-
-        raise NotFound(f"serving needs {error.name}: `make setup` installs it, or pip install '.[serve]'") from None
+    from rankloop.service.http import server as serving
+    from rankloop.service.http.workers import serve_with_workers
+    from rankloop.service.settings import Settings, environment_keys, limits_from
 
     store = os.environ.get("RANKLOOP_STORE", "")
     settings = Settings(

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, EngineName, Imports, engine_of, interruptible, log_option
+from rankloop.cli.options import (
+    AsJson,
+    ContextColumns,
+    EngineName,
+    Imports,
+    PositionBias,
+    RankerName,
+    WithoutColumns,
+    engine_of,
+    interruptible,
+    log_option,
+)
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -91,17 +102,10 @@ def train(
             "a service; lists also in parts, in a folder or under an address (s3://…).",
         ),
     ] = None,
-    position_bias: Annotated[
-        str | None,
-        log_option("--position-bias", "NUMBERS", "How likely each position is seen, 1,0.5,…; estimated unless given."),
-    ] = None,
+    position_bias: PositionBias = None,
     clip: Annotated[float, log_option("--clip", "NUMBER", "No click counts more than this.")] = 10.0,
-    without: Annotated[
-        list[str] | None, log_option("--without", "COLUMN", "Do not learn from this column; may be repeated.")
-    ] = None,
-    context: Annotated[
-        list[str] | None, log_option("--context", "COLUMN", "Learn from this column of an ad log; may be repeated.")
-    ] = None,
+    without: WithoutColumns = None,
+    context: ContextColumns = None,
     epsilon: Annotated[
         float | None, log_option("--epsilon", "SHARE", "How often the policy of an ad log explores.", min=0.0, max=1.0)
     ] = None,
@@ -134,7 +138,7 @@ def train(
             "With a schema: passes of an online learner (the default), or all lists at once, to the optimum of --loss.",
         ),
     ] = None,
-    ranker: Annotated[str, log_option("--ranker", "NAME", "Which ranker of a service, where it has several.")] = "",
+    ranker: RankerName = "",
     passes: Annotated[
         int | None, log_option("--passes", "N", "Go over the log at most so many times with a schema; else 5.", min=1)
     ] = None,
@@ -200,12 +204,12 @@ def train(
         columns = column or [], context or [], without or [], feature or []
         how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, epsilon, seed, *columns)
         how = how._replace(schema=schema, guess=guess_schema, learner=learner, passes=passes, shown=shown)
-        if is_in_parts(log):
-            with interruptible("nothing was saved"), kept(engine_of(engine, workers, threads=True)) as where:
-                train_on_parts(log, how, where, out, as_json)
-            return
         settings = Settings(tolerance=tolerance, engine=engine_of(engine, workers, threads=True))
         how = how._replace(solver=solver, settings=settings, ranker=ranker)
+        if is_in_parts(log):
+            with interruptible("nothing was saved"), kept(settings.engine) as where:
+                train_on_parts(log, how, where, out, as_json)
+            return
         train_on_log(log, how, out, as_json)
         return
     from rankloop.batch.risks.base import risk_of

@@ -15,6 +15,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Clicks
 from rankloop.data.folder import given_path
 from rankloop.evaluation.off_policy.estimators import ALIASES, Method
+from rankloop.evaluation.off_policy.judge import HERE
 from rankloop.evaluation.off_policy.lists.answer import AUTO, KNOWN_BY, ListEstimate, ListOptions, evaluate_pages
 from rankloop.evaluation.off_policy.lists.estimates import ListMethod
 from rankloop.evaluation.off_policy.lists.pages import ShownPage
@@ -89,7 +90,7 @@ def evaluate_lists(log: str, asked: "LogOptions", plot: Path | None, as_json: bo
         pages = plain_outcomes(_watched(_pages(log, session, schema, asked), progress))
         options = asked.options
         own = ListOptions(options.level, asked.positions, options.limit, _told(asked.position_bias), seed=options.seed)
-        found = evaluate_pages(session, pages, asked.method or AUTO, own)
+        found = evaluate_pages(session, pages, asked.method or AUTO, own, HERE if is_service_log(log) else asked.engine)
     name = f"ranker of {asked.model.name}"
     if plot is not None:
         plot_lists(name, found, plot)

@@ -49,6 +49,7 @@ from rankloop.service.log.rankings import feature_names_in, is_service_log, logg
 
 PICTURES = (".png", ".svg", ".pdf")
 TRAINED = "trained policy"
+LEARNED_AGAIN = "a service's log is learned again in its order"
 
 
 class LogOptions(NamedTuple):
@@ -76,13 +77,14 @@ def evaluate_log(log: str, asked: LogOptions, plot: Path | None, as_json: bool) 
         raise InvalidInput(f"--plot {plot}: the name must end with .png, .svg or .pdf")
     name = Path(log).name
     if by_examination(log, asked):
-        _note_engine(asked, "which positions people examine is fitted to all lists together")
+        if is_service_log(log):
+            _note_engine(asked, LEARNED_AGAIN)
         evaluate_lists(log, asked, plot, as_json)
         return
     asked = asked._replace(method=asked.method or "snips")
     with progress_bar(f"judging {name}", "rows") as progress:
         if is_service_log(log):
-            _note_engine(asked, "a service's log is learned again in its order")
+            _note_engine(asked, LEARNED_AGAIN)
             report = _on_service(log, asked)
         elif holds_impressions(path := given_path(log)):
             report = _on_export(path, asked, progress)

@@ -17,6 +17,7 @@ from rankloop.click_logs.reader import read_click_log
 from rankloop.click_logs.train import GAIN, train_on_clicks
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
+from rankloop.data.parts.memory import BY_NAME, available_memory, check_memory
 from rankloop.data.parts.source import SCHEME
 from rankloop.engine import SummingEngine
 from rankloop.evaluation import LogTable
@@ -31,8 +32,7 @@ from rankloop.service.log.stores.sqlite import FILE
 
 def train_on_log(log: str, how: LogTraining, out: Path, as_json: bool) -> None:
     """A table, an export, or the folder of a service, whose log is exported first."""
-    if how.solver not in (None, "online", "batch"):
-        raise InvalidInput(f"--solver {how.solver!r} must be online or batch")
+    _check_solver(how)
     with log_file(log, how.ranker) as path:
         _train_on_file(path, how, out, as_json)
 
@@ -54,10 +54,20 @@ def is_in_parts(log: str) -> bool:
 
 
 def train_on_parts(address: str, how: LogTraining, engine: SummingEngine, out: Path, as_json: bool) -> None:
-    """A ranker from a log of lists and clicks in parts."""
-    for name in ("schema", "guess", "learner", "passes", "shown", "epsilon"):
-        if getattr(how, name) is not None:
-            raise InvalidInput(f"--{name} is for a log in one file; {address!r} holds parts")
+    """A ranker from a log of lists and clicks in parts, by the batch solver."""
+    _check_solver(how)
+    if how.schema is not None:
+        limit = available_memory() // BY_NAME["online"]
+        raise InvalidInput(
+            f"--schema is for a log in one file, of which all lists are held in memory (here at most {limit:,} bytes "
+            f"of text); {address!r} holds parts, which are streamed as numbers"
+        )
+    if how.solver == "online":
+        raise InvalidInput(f"--solver online is for a log in one file with a schema; {address!r} holds parts")
+    for name in ("guess", "learner", "passes", "shown", "epsilon", "context", "tight", "ranker"):
+        if getattr(how, name):
+            option = "guess-schema" if name == "guess" else name
+            raise InvalidInput(f"--{option} is for a log in one file; {address!r} holds parts")
     roles = named_columns(how.column, tuple(LIST_GUESSES))
     columns = LogColumns(tuple(how.without), tuple(roles.items()), tuple(how.features))
     bias = None if how.position_bias is None else bias_of(how.position_bias).tolist()
@@ -71,6 +81,7 @@ def train_on_parts(address: str, how: LogTraining, engine: SummingEngine, out: P
             path=how.path,
             position_bias=bias,
             clip=how.clip,
+            tolerance=how.settings.tolerance,
             progress=progress,
         )
     out.mkdir(parents=True, exist_ok=True)
@@ -87,12 +98,18 @@ def train_on_parts(address: str, how: LogTraining, engine: SummingEngine, out: P
     typer.echo(f"chosen: {ranker.regularisation:g}\nmodel: {model}")
 
 
+def _check_solver(how: LogTraining) -> None:
+    if how.solver not in (None, "online", "batch"):
+        raise InvalidInput(f"--solver {how.solver!r} must be online or batch")
+
+
 def _train_on_file(path: Path, how: LogTraining, out: Path, as_json: bool) -> None:
     """Lists and ads are told apart by their columns, or by what is asked."""
     if how.guess is not None:
         guess_schema(path, how, how.guess, as_json)
         return
     if how.schema is not None or (holds_impressions(path) and exported_schemas(path)):
+        check_memory(path, how.solver or "online")
         train_by_schema(path, how, out, as_json)
         return
     for name in ("learner", "passes", "shown"):

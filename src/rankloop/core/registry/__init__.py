@@ -4,7 +4,9 @@ import dataclasses
 import importlib
 import pkgutil
 import types
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import entry_points
 from threading import RLock
 from typing import Any, NamedTuple, TypeVar, dataclass_transform, get_origin
 
@@ -43,6 +45,7 @@ _categories: dict[str, type] = {}
 _entries: dict[tuple[str, str], Entry] = {}
 _of_class: dict[type, Entry] = {}
 _waiting: list[str] = []
+_groups = ["rankloop"]  # of entry points by which installed packages name modules that register things
 _importing = RLock()
 
 
@@ -176,6 +179,19 @@ def _import_waiting() -> None:
                 importlib.import_module(module.name)
             if package.__name__ in _waiting:  # a module may have looked something up while it was imported
                 _waiting.remove(package.__name__)
+        while _groups:
+            _import_installed(_groups.pop())
+
+
+def _import_installed(group: str) -> None:
+    """The modules that installed packages name as entry points of a group; one that fails is warned of."""
+    for point in entry_points(group=group):
+        try:
+            point.load()
+        except Exception as error:  # a stranger's module may raise anything
+            owner = point.dist.name if point.dist is not None else point.name
+            said = f"{point.value} of {owner}, which registers things with rankloop, cannot be imported: {error}"
+            warnings.warn(said, RuntimeWarning, stacklevel=2)
 
 
 def _category_of(cls: type) -> str:

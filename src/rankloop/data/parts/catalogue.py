@@ -9,6 +9,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Ints
 from rankloop.data.dataset import Dataset
+from rankloop.data.parts.column_file import BLOCK, shift_to_fit
 from rankloop.data.parts.columns import ColumnCopy, Options, Room, Summary
 from rankloop.data.parts.source import Source
 
@@ -36,8 +37,11 @@ class StoredQueries(NamedTuple):
         """The queries; their names stay on the disk. The memory is the room's: valid until it is used again."""
         sizes = np.concatenate([span.sizes for span in self.spans])
         n_rows = int(sizes.sum())
-        memory = room(n_rows * (self.n_features + 1))
-        grades, features = memory[:n_rows], memory[n_rows:].reshape(n_rows, self.n_features)
+        n_numbers = n_rows * self.n_features
+        memory = room(n_numbers + n_rows + BLOCK)
+        first = self.spans[0]
+        memory = memory[shift_to_fit(memory, copy_of(first.source, self.options).position_of(first.first_row)) :]
+        features, grades = memory[:n_numbers].reshape(n_rows, self.n_features), memory[n_numbers : n_numbers + n_rows]
         row = 0
         for span in self.spans:
             end = row + span.end_row - span.first_row

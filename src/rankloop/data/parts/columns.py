@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.types import Floats, Ints
 from rankloop.data.dataset import Dataset, normalise_queries
+from rankloop.data.parts.column_file import ColumnFile
 from rankloop.data.parts.rows import PartRows, Read
 from rankloop.data.parts.source import Source, scratch_folder
 
@@ -92,12 +92,16 @@ class ColumnCopy:
         """Rows from `first` to `end` into arrays that are there; narrower rows leave the last columns as they are."""
         grades[:] = self._grades[first:end]
         if features.shape[1] == self.n_features:
-            self._read(features, self._features_at + first * self.n_features * 8)
+            self._read(features, self.position_of(first))
             return
         narrow = np.empty((end - first, self.n_features))
-        self._read(narrow, self._features_at + first * self.n_features * 8)
+        self._read(narrow, self.position_of(first))
         features[:, : self.n_features] = narrow
         features[:, self.n_features :] = 0.0
+
+    def position_of(self, row: int) -> int:
+        """Where a row begins in the file of the features."""
+        return int(self._features_at + row * self.n_features * 8)
 
     def _open(self) -> None:
         features = np.load(self.folder / "features.npy", mmap_mode="r")
@@ -106,17 +110,11 @@ class ColumnCopy:
         self.zero_based = bool(json.loads((self.folder / "layout.json").read_text())["zero_based"])
         if len(self._grades) != self.n_rows or not (self.folder / "names.json").exists():
             raise ValueError("the copy is not whole")
-        self._file = os.open(self.folder / "features.npy", os.O_RDONLY)
-        weakref.finalize(self, os.close, self._file)
+        self._file = ColumnFile(self.folder / "features.npy")
 
     def _read(self, rows: Floats, position: int) -> None:
-        room = rows.data.cast("B")
-        done = 0
-        while done < len(room):
-            n_read = os.preadv(self._file, [room[done:]], position + done)
-            if n_read == 0:
-                raise InvalidInput(f"the copy of {self.source.name} in {str(self.folder)!r} is cut short: delete it")
-            done += n_read
+        if not self._file.read(rows, position):
+            raise InvalidInput(f"the copy of {self.source.name} in {str(self.folder)!r} is cut short: delete it")
 
 
 def _make(source: Source, options: Options, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +22,9 @@ from rankloop.data.streams.pool import shuffled_rounds
 NOT_DATA = (*SIDE_SUFFIXES, ".json", ".csv", ".md", ".sha256")
 
 
-@register("letor")
-class Letor:
-    """Queries of LETOR files, drawn at random: `path` is a file, a folder of them, or a list of files.
-
-    A path that does not exist as it is written is looked for in the data folder. normalise: every feature to [0, 1]
-    inside each query. min_items and need_relevant leave out queries with fewer items, and those without any grade
-    above 0. candidates: so many random items of the query in each round, all unless given.
-    """
+@dataclass(frozen=True, kw_only=True)
+class LetorQueries:
+    """Which files, and what of their queries takes part."""
 
     path: str | tuple[str, ...]
     normalise: bool = False
@@ -40,6 +36,16 @@ class Letor:
         check_at_least(1, min_items=self.min_items)
         if self.candidates is not None:
             check_at_least(1, candidates=self.candidates)
+
+
+@register("letor")
+class Letor(LetorQueries):
+    """Queries of LETOR files, drawn at random: `path` is a file, a folder of them, or a list of files.
+
+    A path that does not exist as it is written is looked for in the data folder. normalise: every feature to [0, 1]
+    inside each query. min_items and need_relevant leave out queries with fewer items, and those without any grade
+    above 0. candidates: so many random items of the query in each round, all unless given.
+    """
 
     @property
     def problem(self) -> Problem:

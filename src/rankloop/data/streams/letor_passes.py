@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
@@ -16,6 +15,7 @@ from rankloop.data.dataset import NO_CONTEXT, Dataset, normalise_queries
 from rankloop.data.public_sets import PublishedFold, is_archive, public_path, published_folds, refuse_cut
 from rankloop.data.readers.letor.file import stream_letor
 from rankloop.data.readers.letor.rows import Layout, pieces
+from rankloop.data.streams.letor import LetorQueries
 from rankloop.data.streams.pool import shuffled
 
 
@@ -28,7 +28,7 @@ class Size(NamedTuple):
 
 
 @register("letor_passes")
-class LetorPasses:
+class LetorPasses(LetorQueries):
     """Queries of LETOR files from front to back, again and again, a few megabytes in memory at a time.
 
     `path` is a file, a list of files, or a set as it is published (a folder or an archive: MSLR-WEB10K, Yahoo,
@@ -38,17 +38,7 @@ class LetorPasses:
     all unless given. `letor` draws from all queries each time, and needs them in memory.
     """
 
-    path: str | tuple[str, ...]
     part: Literal["all", "train", "validation", "test"] = "all"
-    normalise: bool = False
-    min_items: int = 1
-    need_relevant: bool = False
-    candidates: int | None = None
-
-    def __post_init__(self) -> None:
-        check_at_least(1, min_items=self.min_items)
-        if self.candidates is not None:
-            check_at_least(1, candidates=self.candidates)
 
     @property
     def problem(self) -> Problem:

@@ -82,10 +82,10 @@ class Answer(NamedTuple):
             )
         if self.word == "no gain":
             best = max(self.arms, key=lambda arm: arm.late["clicks"].mean)
-            return (
-                f"No gain: keep today's order. The best learner, {best.name}, would change clicks by "
-                f"{best.late['clicks']} per {PER:,} pages."
-            )
+            change = f"{best.name}, would change clicks by {best.late['clicks']} per {PER:,} pages"
+            if best.late["clicks"].mean > MIN_GAIN * self.today["clicks"]:
+                return f"No sure gain yet: the best learner, {change}. More --pages and --seeds, no --quick, can tell."
+            return f"No gain: keep today's order. The best learner, {change}."
         arm = found[self.take]
         wins = ", ".join(f"{arm.late[measure]} {measure}" for measure in self.measures)
         share = arm.late["clicks"].mean / self.today["clicks"]

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Bools, Floats, Ints
 from rankloop.games.game import Game
 from rankloop.games.neighbours import Combination, Witness, border, proved_combination, proved_witness
 from rankloop.games.thresholds.base import Border, Order, Refuted, Source, Thresholds, Unseen
 from rankloop.games.thresholds.interactions import (
-    Bools,
     coefficients,
     depth_to_see,
     item_sets,

@@ -9,10 +9,8 @@ rankings if and only if each of its terms lies inside the top of one of them; no
 import numpy as np
 from numpy.typing import NDArray
 
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Bools, Floats, Ints
 from rankloop.games.thresholds.numbers import is_zero
-
-Bools = NDArray[np.bool_]
 
 
 def coefficients(rows: NDArray[np.generic], n_items: int, max_grade: int) -> NDArray[np.generic]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,8 @@ from rankloop.data.folder import given_path
 BLOCK_BYTES = 8 << 20
 PIECE_ROWS = 1 << 16
 SEPARATORS = ",;\t|"
+DECIMAL = re.compile(r"\s*[+-]?\d+([.,])\d+\s*$")
+DECIMAL_LINES = 10_000  # of a file, in which decimals are looked at
 MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 WIDE = (b"\xff\xfe", b"\xfe\xff")  # how files in UTF-16 begin
 MARK = b"\xef\xbb\xbf"
@@ -34,7 +37,7 @@ class Source:
     """A table that can be read again and again; what is wrong with it is said with its name, the row and the column.
 
     The first bytes of a file tell its format, whatever it is called. Columns of a CSV file are separated by commas, or
-    by semicolons, tabs or bars where its first line has no comma.
+    by semicolons, tabs or bars where its first line has no comma; then a comma may be the decimal mark.
     """
 
     def __init__(self, given: Given) -> None:
@@ -93,7 +96,7 @@ class Source:
         if self.format != "csv" or not known:
             return None
         try:
-            return first_fault(self.batches(known, (), known), known)
+            return first_fault(self.batches(known, (), known), known, decimal=self._csv_marks()[1])
         except InvalidInput:  # a line with too many columns, or the like
             return None
 
@@ -108,14 +111,20 @@ class Source:
         from pyarrow import csv as arrow_csv
 
         self._refuse_twice(self.names)
-        with opened(self._file) as file:
-            separator = separator_in(file)
+        separator, decimal = self._csv_marks()
         with opened(self._file) as file:
             parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-            convert = arrow_csv.ConvertOptions(column_types=_types(numbers, texts))
+            convert = arrow_csv.ConvertOptions(column_types=_types(numbers, texts), decimal_point=decimal)
             table = arrow_csv.read_csv(file, parse_options=parse, convert_options=convert)
         self._refuse_bytes(table)
         return table
+
+    def _csv_marks(self) -> tuple[str, str]:
+        """What separates columns, and what the decimals of a number."""
+        with opened(self._file) as file:
+            separator = separator_in(file)
+        with opened(self._file) as file:
+            return separator, decimal_in(file, separator)
 
     def _refuse_twice(self, wanted: Sequence[str]) -> None:
         names = self.names
@@ -125,10 +134,9 @@ class Source:
 
     def _csv(self, wanted: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
         self._refuse_twice(wanted)
+        marks = self._csv_marks()
         with opened(self._file) as file:
-            separator = separator_in(file)
-        with opened(self._file) as file:
-            for batch in csv_tables(file, wanted, numbers, texts, separator):
+            for batch in csv_tables(file, wanted, numbers, texts, *marks):
                 self._refuse_bytes(batch)
                 yield batch
 
@@ -206,6 +214,20 @@ def separator_in(file: Any) -> str:
     return "," if "," in line else max(SEPARATORS, key=line.count)
 
 
+def decimal_in(file: Any, separator: str) -> str:
+    """The decimal mark: a comma where it does not separate columns, and some numbers have one and none a point."""
+    if separator == ",":
+        return "."
+    lines = (line.decode("utf-8-sig", "replace") for line in islice(iter(file.readline, b""), DECIMAL_LINES))
+    try:
+        marks = {
+            found[1] for row in csv.reader(lines, delimiter=separator) for found in map(DECIMAL.match, row) if found
+        }
+    except csv.Error:  # its reader says what is wrong
+        return "."
+    return "," if marks == {","} else "."
+
+
 def csv_header(file: Any, where: str) -> list[str]:
     """The names in the first line, as the reader of the tables takes them."""
     first = file.readline()
@@ -227,13 +249,20 @@ def _first_then(first: str, rest: Iterable[str]) -> Iterator[str]:
 
 
 def csv_tables(
-    file: Any, wanted: Sequence[str], numbers: Sequence[str], texts: Sequence[str], separator: str = ","
+    file: Any,
+    wanted: Sequence[str],
+    numbers: Sequence[str],
+    texts: Sequence[str],
+    separator: str = ",",
+    decimal: str = ".",
 ) -> Iterator[Any]:
     """The wanted columns; `numbers` and `texts` are read as such, the others as they look."""
     from pyarrow import csv as arrow_csv
 
     known = {name: kind for name, kind in _types(numbers, texts).items() if name in wanted}
-    convert = arrow_csv.ConvertOptions(column_types=known, include_columns=wanted, strings_can_be_null=True)
+    convert = arrow_csv.ConvertOptions(
+        column_types=known, include_columns=wanted, strings_can_be_null=True, decimal_point=decimal
+    )
     parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
     read = arrow_csv.ReadOptions(block_size=BLOCK_BYTES)
     yield from arrow_csv.open_csv(file, read, parse, convert)
@@ -245,14 +274,14 @@ def _types(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
     return dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
 
 
-def first_fault(tables: Iterable[Any], numbers: Sequence[str], first_row: int = 1) -> Fault | None:
+def first_fault(tables: Iterable[Any], numbers: Sequence[str], first_row: int = 1, decimal: str = ".") -> Fault | None:
     """The first text among the columns of numbers, rows counted from `first_row`."""
     for table in tables:
         faults = [
             Fault(first_row + row, name, value)
             for name in numbers
             for row, value in enumerate(table[name].to_pylist())
-            if not _is_number(value)
+            if not _is_number(value.replace(decimal, ".") if isinstance(value, str) else value)
         ]
         if faults:
             return min(faults)

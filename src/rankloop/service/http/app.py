@@ -67,6 +67,7 @@ def make_app(
     app = GatedApp(title="rankloop", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.settings = settings
     app.state.stopping = False
+    app.state.metrics = metrics
     add_errors(app)
     ranking = add_ranking(app)
     app.gate = AccessMiddleware(RankingCalls(app.answer, ranking), settings, metrics, app.state)

@@ -46,14 +46,15 @@ class _Counts:
             "refused": lambda runtime: runtime.published.refused,
             "unfit": lambda runtime: runtime.published.rejected,
         }
+        rankers = list(self.service.rankers.items())  # this may run on a thread, while some come and go
         for name, value in counters.items():
             family = CounterMetricFamily(f"rankloop_{name}", f"Per ranker: {name}", labels=["ranker"])
-            for ranker, runtime in self.service.rankers.items():
+            for ranker, runtime in rankers:
                 family.add_metric([ranker], value(runtime))  # type: ignore[no-untyped-call]
             yield family
         for name, received in (("late", self.service.late), ("unknown", self.service.unknown)):
             family = CounterMetricFamily(f"rankloop_{name}", f"Per ranker: {name}", labels=["ranker", "worker"])
-            for ranker, runtime in self.service.rankers.items():
+            for ranker, runtime in rankers:
                 found = [ranker, str(self.service.slot)]
                 family.add_metric(found, received.get(runtime.entity, 0))
             yield family
@@ -65,7 +66,7 @@ class _Counts:
         }
         for name, value in gauges.items():
             gauge = GaugeMetricFamily(f"rankloop_{name}", f"Per ranker: {name}", labels=["ranker"])
-            for ranker, runtime in self.service.rankers.items():
+            for ranker, runtime in rankers:
                 gauge.add_metric([ranker], float(value(runtime)))
             yield gauge
 
@@ -75,18 +76,20 @@ def _vitals(service: "Service") -> Iterator[Any]:
     seconds = SummaryMetricFamily("rankloop_commit_seconds", "Seconds per transaction of the log", labels=["worker"])
     seconds.add_metric([service.slot], service.log.commits, service.log.commit_seconds)
     yield seconds
+    without = service.store.partitions - len(service.holders)
     slowest, service.log.slowest_commit = service.log.slowest_commit, 0.0
     gauges = {
         "slowest_commit_seconds": (slowest, "The slowest transaction of the log since this was last asked"),
-        "learner_lag_seconds": (service.learner.lag, "How old the last event was when the learner read it"),
+        "learner_lag_seconds": (service.learner_lag, "By how much what is served is behind the log"),
         "loop_lag_seconds": (service.loop_lag, "By how much the event loop was late last"),
         "partitions_held": (float(len(service.learner.leases.held)), "Partitions that this process learns"),
+        "partitions_without_learner": (float(without), "Partitions that nobody learns"),
     }
     for name, (value, meaning) in gauges.items():
         gauge = GaugeMetricFamily(f"rankloop_{name}", meaning, labels=["worker"])
         gauge.add_metric([service.slot], value)
         yield gauge
     holder = GaugeMetricFamily("rankloop_lease_holder", "Who learns a partition", labels=["partition", "holder"])
-    for partition in service.learner.leases.held:
-        holder.add_metric([str(partition), service.learner.leases.holder], 1.0)
+    for partition, name in sorted(service.holders.items()):
+        holder.add_metric([str(partition), name], 1.0)
     yield holder

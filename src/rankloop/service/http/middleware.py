@@ -1,9 +1,9 @@
 """The middleware around every call: who may, how often, how much; and the headers, metrics and log after it."""
 
 import logging
-import os
 import re
 import time
+from random import getrandbits
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +24,7 @@ READING = re.compile(r"^/search/(status|history|why|document)$")
 SEARCH_PAGE = "/search"
 NAMED = re.compile(r"^/(?:(?:rankers|experiments|catalogues|aliases)/([^/]+)|(search))(?:/|$)")
 LOG = re.compile(r"^/log/([^/]+)$")
-STATE = re.compile(r"^/rankers/[^/]+/state$")
+FILES = re.compile(r"^/rankers/[^/]+(/state)?$")  # a saved ranker, or one with the booster that is its base
 SECURITY = (
     (b"content-security-policy", b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
      b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
@@ -141,7 +141,7 @@ class AccessMiddleware:
         self._check_rates(scope, client, grant)
         if self._is_closed and not _is_open(scope):
             _check_grant(grant, bool(key), scope)
-        file = scope["method"] == "PUT" and STATE.match(scope["path"])
+        file = scope["method"] == "PUT" and FILES.match(scope["path"])
         max_bytes = self.settings.max_file if file else self.settings.max_body
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > max_bytes:
@@ -237,4 +237,4 @@ def _key(headers: dict[bytes, bytes]) -> str:
 def request_id(headers: dict[bytes, bytes]) -> str:
     """What the caller calls its request, where that is safe to repeat; else 16 random digits."""
     given = headers.get(b"x-request-id", b"")
-    return given.decode("ascii") if _REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
+    return given.decode("ascii") if given and _REQUEST_ID.fullmatch(given) else f"{getrandbits(64):016x}"

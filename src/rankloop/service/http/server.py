@@ -1,6 +1,7 @@
 """A running server: its socket, logs as JSON lines, a stop that fails no call."""
 
 import asyncio
+import ctypes
 import errno
 import gc
 import json
@@ -64,6 +65,8 @@ TICK = 0.02  # seconds between two looks at what is left
 CHECK_TICKS = 5  # of 0.1 seconds each, between two checks of the connections
 SWITCH = 0.0005  # seconds: the thread that has waited for the disk gets its turn soon
 SELDOM = 50_000, 20, 100  # open impressions are many small objects: walking through them all takes long
+MALLOC_MMAP_THRESHOLD, MALLOC_ARENA_MAX = -3, -8  # the numbers of these settings in malloc.h
+LARGE, ARENAS = 1_000_000, 2
 FIELDS = ("method", "path", "status", "seconds", "request", "key")
 
 
@@ -185,9 +188,10 @@ def serve(
     `announce` gets the URL once calls are answered. `shared` is a socket that is open already, by its number.
     """
     with bound_socket(settings) if shared is None else Socket(fileno=shared) as opened:
-        _write_json_lines()
+        write_json_lines()
         sys.setswitchinterval(SWITCH)
         gc.set_threshold(*SELDOM)
+        _give_memory_back()
         store = open_store(settings)
         try:
             check_kinds(store)
@@ -202,7 +206,19 @@ def serve(
             raise Unavailable("the service could not start; the lines above say why")
 
 
-def _write_json_lines() -> None:
+def _give_memory_back() -> None:
+    """Let large arrays go back to the system when they are done with, and threads share what small things leave.
+
+    glibc keeps freed pieces of up to 32 MB, for every thread apart, as soon as one of that size was freed once.
+    """
+    with suppress(OSError, AttributeError):  # another C library
+        settings = ctypes.CDLL(None).mallopt
+        settings(MALLOC_MMAP_THRESHOLD, LARGE)
+        settings(MALLOC_ARENA_MAX, ARENAS)
+
+
+def write_json_lines() -> None:
+    """The log of the process: JSON lines on standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name in ("rankloop.service", "uvicorn.error"):

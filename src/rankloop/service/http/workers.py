@@ -23,7 +23,7 @@ WAITING = 1024  # calls that may wait while a worker starts
 
 
 class Worker:
-    """A process that serves a socket, which stays open here: who connects while there is no process waits."""
+    """A process that serves a socket, which stays open here: who connects while it is replaced waits."""
 
     def __init__(self, command: list[str], listening: Socket) -> None:
         self._started, told = os.pipe()
@@ -75,12 +75,15 @@ def serve_with_workers(settings: Settings, announce: Callable[[str], None], argu
             for position, worker in enumerate(workers):
                 if worker.process.poll() is not None:
                     worker.finish(0)
+                    sockets[position] = stack.enter_context(renewed_socket(settings, sockets[position]))
                     workers[position] = Worker(command, sockets[position])
             if signal.SIGHUP in signals:
                 signals.remove(signal.SIGHUP)
                 _replace_all(workers, sockets, command, signals, PATIENCE + settings.drain)
         for worker in workers:
             worker.tell_to_stop()
+        for each in sockets:  # who connects now gets a worker that still answers, and not one that has stopped
+            each.close()
         for worker in workers:
             worker.finish(PATIENCE + settings.drain)
 
@@ -98,6 +101,21 @@ def listening_sockets(settings: Settings) -> list[Socket]:
         each.listen(WAITING)
         each.set_inheritable(True)
     return sockets
+
+
+def renewed_socket(settings: Settings, left: Socket) -> Socket:
+    """In place of that of a process that has ended: nobody is dealt to it before the next process answers.
+
+    As long as the one before is open the system goes on dealing connections to it, who would wait for a process that
+    takes seconds to start, or never does. Where all processes share a socket, the others take them.
+    """
+    if sys.platform != "linux":
+        return left
+    settings = replace(settings, port=left.getsockname()[1])
+    fresh = bound_socket(settings, shared=True)  # listens when a process serves it
+    left.close()
+    fresh.set_inheritable(True)
+    return fresh
 
 
 def _is_over(signals: list[int]) -> bool:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rankloop.service.worker import Worker
 
 EVERY = 1.0  # seconds between two samples of a ranker
+AT_ONCE = 200  # rankers that are looked at without a pause in which calls are answered
 MAX_POINTS = 240  # points kept in memory; then every second one goes, and new ones come half as often
 SNAPSHOTS = 60  # points read from the log, of the time before the service started
 WEIGHTS = 12
@@ -60,8 +61,10 @@ async def sample(service: "Worker") -> None:
     """Take a sample of every ranker now and then."""
     while True:
         now = time.time()
-        for runtime in service.rankers.values():
+        for number, runtime in enumerate(list(service.rankers.values()), 1):
             runtime.curve.look(runtime, now)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
         await asyncio.sleep(EVERY)
 
 

@@ -25,7 +25,7 @@ THREADS = 4
 BUSY, IDLE = 0.02, 0.1  # seconds until the log is looked at again, unless somebody waits
 ACTIVE = 1.0  # seconds since the last event, for which it is looked for the next one often
 RETRY = 0.2  # seconds, while it cannot be read
-ALL_OPEN_BYTES = 48_000_000  # of impressions that all courses keep in memory
+ALL_OPEN_BYTES = 32_000_000  # of impressions that all courses keep in memory
 LEARNED_KINDS = ("ranker", "experiment")
 
 
@@ -75,6 +75,8 @@ class Learner:
     def start(self) -> None:
         self.leases.start()
         if self.leases.wanted:
+            if isinstance(self.store, SharedStore):
+                self.store.watch(self.wake)
             self._thread.start()
 
     def wake(self) -> None:
@@ -131,20 +133,29 @@ class Learner:
                 self._stopping.wait(RETRY)
                 continue
             if not more and not self._stopping.is_set():
-                self._wake.wait(BUSY if time.monotonic() - self._active_at < ACTIVE else IDLE)
+                self._wake.wait(BUSY if self._is_busy() else IDLE)
             self._wake.clear()
         self._finish()
+
+    def _is_busy(self) -> bool:
+        """Whether more is likely to come, or a state is still to be published."""
+        is_active = time.monotonic() - self._active_at < ACTIVE
+        return is_active or (self.publisher is not None and self.publisher.is_waiting)
 
     def _hold(self, leases: dict[int, Lease]) -> None:
         """Take up what is new and give up what is gone."""
         if leases == self._held:
             return
+        if isinstance(self.store, SharedStore):
+            logger.info(f"learning {len(leases)} of {self.store.partitions} partitions")
         kept = {part for part, lease in leases.items() if self._held.get(part) == lease}
         gone = [entity for entity in self.courses if self._partition(entity) not in kept]
         for entity in gone:
             del self.courses[entity]
             self._windows.pop(entity, None)
         self._held = {part: leases[part] for part in kept}
+        if isinstance(self.store, SharedStore):
+            self.store.learned_here = frozenset(leases)
         if gone:
             self._tell(News([], self.position, given_up=gone, partitions=frozenset(kept)))
         if not self.courses and not kept:
@@ -221,6 +232,7 @@ class Learner:
         results = [_applied(*work[0])] if len(work) == 1 else list(self._pool.map(lambda each: _applied(*each), work))
         self._write(entry for due, _ in results for entry in due)
         for course, _ in work:
+            self._write(course.overdue())
             self._watch(course)
         errors = [error for _, error in results if error is not None]
         if errors:
@@ -268,7 +280,7 @@ class Learner:
             lease = self._held.get(self._partition(entry.entity))
             if lease is None:
                 continue
-            fence = tuple(lease) if isinstance(self.store, SharedStore) else None
+            fence = tuple(lease) if self.store.shared else None
             future = self.log.submit(entry._replace(fence=fence))  # type: ignore[arg-type]
             future.add_done_callback(lambda done, entity=entry.entity: self._wrote(done, entity))  # type: ignore[misc]
             futures.append(future)

@@ -6,15 +6,17 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import ceil
 from threading import Event as Flag
 from threading import Thread
 
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.stores.base import Lease, SharedStore, Store
+from rankloop.service.log.stores.base import Attendant, Lease, SharedStore, Store
 
 SECONDS = 4.0  # that a lease lives
 MARGIN = 0.5  # seconds before its end from which on its holder does not count on it any more
 EVERY = 0.5  # seconds between two attempts to renew, or to take what has ended
+STEADY = 5.0  # seconds for which a learner has been there, before others make room for it
 
 
 class LeaseKeeper:
@@ -52,7 +54,7 @@ class LeaseKeeper:
         if self._thread.is_alive():
             self._thread.join()
         store, self._until = self.store, 0.0
-        if isinstance(store, SharedStore) and self._held:
+        if isinstance(store, SharedStore) and self.wanted:
             with suppress(Unavailable):  # it ends by itself
                 store.release(self.holder)
 
@@ -60,7 +62,7 @@ class LeaseKeeper:
         while not self._stopping.is_set():
             begun = time.monotonic()
             try:
-                found = self.store.lease(self.holder, self.wanted, SECONDS)  # type: ignore[attr-defined]
+                found = self._renewed(self.store)  # type: ignore[arg-type]
             except Unavailable:
                 found = None
             if found is not None:
@@ -69,3 +71,53 @@ class LeaseKeeper:
                 if self._held != before:
                     self._changed()
             self._stopping.wait(EVERY)
+
+    def _renewed(self, store: SharedStore) -> list[Lease]:
+        """What it has, without what it gives to those who have less, and with what is free, up to its share."""
+        everybody = store.attend(self.holder, self.wanted, SECONDS)
+        given = given_away(self.holder, everybody)
+        if given:
+            self._held = {part: lease for part, lease in self._held.items() if part not in given}
+            self._changed()
+            store.release(self.holder, given)
+        return store.lease(self.holder, wanted_now(self.holder, everybody, given), SECONDS)
+
+
+def given_away(holder: str, everybody: Sequence[Attendant]) -> list[int]:
+    """The partitions that a learner gives back: each to somebody who may learn it and has fewer, by two at least.
+
+    So the numbers come closer with every one of them, and none goes back and forth.
+    """
+    counts = {each.holder: len(each.held) for each in everybody}
+    shares = {each.holder: _share(each, everybody) for each in everybody}
+    mine = next((each.held for each in everybody if each.holder == holder), frozenset())
+    given: list[int] = []
+    for part in sorted(mine):
+        steady = [each.holder for each in everybody if part in each.wanted and each.seconds >= STEADY]
+        others = [other for other in steady if counts[other] < shares[other]]
+        least = min(others, key=lambda other: counts[other], default=holder)
+        has_more = counts[holder] > shares[holder] or not given  # others may be giving at the same moment
+        if has_more and counts[holder] - counts[least] >= 2:
+            counts[holder] -= 1
+            counts[least] += 1
+            given.append(part)
+    return given
+
+
+def wanted_now(holder: str, everybody: Sequence[Attendant], given: Sequence[int] = ()) -> list[int]:
+    """What a learner renews or takes: what it has, and of what nobody has as much as makes up its share."""
+    shares = {each.holder: _share(each, everybody) for each in everybody}
+    (me,) = (each for each in everybody if each.holder == holder)
+    found = sorted(me.held.difference(given))
+    taken = frozenset().union(*(each.held for each in everybody))
+    for part in sorted(me.wanted - taken):
+        others = [each for each in everybody if part in each.wanted and each is not me]
+        is_left = all(len(each.held) >= shares[each.holder] for each in others)  # the others have theirs
+        if len(found) < shares[holder] or (is_left and all(holder < each.holder for each in others)):
+            found.append(part)
+    return found
+
+
+def _share(learner: Attendant, everybody: Sequence[Attendant]) -> int:
+    """How many partitions one has, where each is divided among all who may learn it."""
+    return ceil(sum(1 / sum(part in each.wanted for each in everybody) for part in learner.wanted) - 1e-9)

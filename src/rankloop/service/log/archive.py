@@ -9,9 +9,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from rankloop.core.files import atomic_write
 from rankloop.service.errors import Damaged
 from rankloop.service.log.events import AnyEvent, ArchiveFile, Record, decode, encode
@@ -19,16 +16,6 @@ from rankloop.service.log.stores.base import Store
 
 FOLDER = "archive"
 PAGE = 2000
-SCHEMA = pa.schema(
-    [
-        ("seq", pa.int64()),
-        ("stream", pa.string()),
-        ("at", pa.float64()),
-        ("kind", pa.string()),
-        ("impression", pa.string()),
-        ("body", pa.binary()),
-    ]
-)
 
 
 class Readable(Protocol):
@@ -132,8 +119,21 @@ def keep(data: Path, entity: str, records: Sequence[Record]) -> ArchiveFile:
 
 
 def _write(file: Path, records: Sequence[Record]) -> ArchiveFile:
+    import pyarrow as pa  # 30 MB, which a worker that serves does not need
+    import pyarrow.parquet as pq
+
+    columns = {
+        "seq": pa.int64(),
+        "stream": pa.string(),
+        "at": pa.float64(),
+        "kind": pa.string(),
+        "impression": pa.string(),
+        "body": pa.binary(),
+    }
     sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist([_row(record) for record in records], SCHEMA), sink, compression="zstd")
+    pq.write_table(
+        pa.Table.from_pylist([_row(record) for record in records], pa.schema(columns)), sink, compression="zstd"
+    )
     atomic_write(file, sink.getvalue())
     return _listed(file, len(records))
 
@@ -207,6 +207,8 @@ def _read(files: list[Path], after: int, until: int | None) -> Iterator[Record]:
 
 
 def _records(file: Path) -> Iterator[Record]:
+    import pyarrow.parquet as pq
+
     with pq.ParquetFile(file) as opened:
         for batch in opened.iter_batches(1000):
             for row in batch.to_pylist():

@@ -56,6 +56,7 @@ class Ranked(Event, tag="ranked"):
     session: str = ""
     tags: dict[str, str] = {}
     base_model: str = ""  # the name or hash of what computed the base score; the score itself is among the features
+    elsewhere: bool = False  # others showed it in this order; the decision is what the learner would have done
 
     @property
     def all_features(self) -> Floats:

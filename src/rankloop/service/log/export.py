@@ -3,11 +3,9 @@
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rankloop.features.schema import Schema
 from rankloop.logs.typed_columns import arrow_fields, fields_of, notes_of, typed_row
@@ -19,29 +17,10 @@ from rankloop.service.log.values import Row, unpacked
 from rankloop.service.ranker.config import RankerConfig, config_of
 from rankloop.service.ranker.impressions import Impression
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 ROWS = 2000
-SCHEMA = pa.schema(
-    [
-        ("seq", pa.int64()),
-        ("at", pa.float64()),
-        ("impression", pa.string()),
-        ("query_id", pa.string()),
-        ("state", pa.int64()),
-        ("log_propensity", pa.float64()),
-        ("evaluation", pa.bool_()),
-        ("ranking", pa.list_(pa.string())),
-        ("pinned", pa.list_(pa.string())),
-        ("features", pa.list_(pa.list_(pa.float64()))),
-        ("context", pa.list_(pa.float64())),
-        ("feedback", pa.string()),
-        ("items", pa.list_(pa.string())),
-        ("values", pa.list_(pa.float64())),
-    ]
-)
-WHO = pa.schema([("user", pa.string()), ("session", pa.string()), ("tags", pa.map_(pa.string(), pa.string()))])
-
-
-BASE_MODEL = pa.field("base_model", pa.string())  # of rankers whose base names its model
 
 
 class _Sink(io.RawIOBase):
@@ -89,6 +68,32 @@ def plain(record: Record) -> dict[str, Any]:
     return table
 
 
+def _columns(names_its_base: bool, who: bool) -> "list[tuple[str, pa.DataType]]":
+    """Those that every table has, and those that some have."""
+    import pyarrow as pa
+
+    text, number, texts, numbers = pa.string(), pa.float64(), pa.list_(pa.string()), pa.list_(pa.float64())
+    columns = [
+        ("seq", pa.int64()),
+        ("at", number),
+        ("impression", text),
+        ("query_id", text),
+        ("state", pa.int64()),
+        ("log_propensity", number),
+        ("evaluation", pa.bool_()),
+        ("ranking", texts),
+        ("pinned", texts),
+        ("features", pa.list_(numbers)),
+        ("context", numbers),
+        ("feedback", text),
+        ("items", texts),
+        ("values", numbers),
+    ]
+    if names_its_base:
+        columns.append(("base_model", text))
+    return [*columns, ("user", text), ("session", text), ("tags", pa.map_(text, text))] if who else columns
+
+
 def parquet(
     records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: Catalogue | None = None, who: bool = False
 ) -> Iterator[bytes]:
@@ -101,10 +106,12 @@ def parquet(
     requests did not give is looked up in the `catalogue`. Such a ranker has `user`, `session` and `tags` too; the table
     of a ranker without a schema is that of 0.1, unless `who` asks for them.
     """
+    import pyarrow as pa  # 30 MB, which a worker that serves does not need
+    import pyarrow.parquet as pq
+
     first = next(records, None)
     sink = _Sink()
-    more = [*([BASE_MODEL] if _names_its_base(first) else []), *(WHO if schemas or who else ())]
-    arrow = pa.schema([*SCHEMA, *more, *(pa.field(*field) for field in arrow_fields(schemas))])
+    arrow = pa.schema([*_columns(_names_its_base(first), bool(schemas) or who), *arrow_fields(schemas)])
     arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
     writer = pq.ParquetWriter(sink, arrow)
     rows: list[dict[str, Any]] = []

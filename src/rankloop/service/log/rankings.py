@@ -52,7 +52,7 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
         if config.body.shadow:
             raise InvalidInput("this ranker only shadows today's order, so its log cannot judge any other")
         for closed in _closed(replay, records):
-            if not closed.ranked.trainable or closed.ranked.decision is None:
+            if not closed.ranked.trainable or closed.ranked.decision is None or closed.ranked.elsewhere:
                 continue
             query, decision = logged_decision(closed.ranked, replay.trainer.config, replay.trainer.catalogue)
             policy = RankingPolicy(config.learner, fitted(closed.state, replay.trainer.config))

@@ -47,13 +47,12 @@ def first_record(store: Store, entity: str) -> Record:
 def check_kinds(store: Store) -> None:
     """Refuse to start where a ranker of the log needs what is not imported; what cannot be read is told later."""
     known = {entry.kind for entry in entries()}
-    for entity in store.entities():
-        with suppress(msgspec.MsgspecError, NotFound):
-            event = first_record(store, entity).event
-            spec = event.body.learner if isinstance(event, Created) else {}
+    with suppress(msgspec.MsgspecError):
+        for first in store.beginnings():
+            spec = first.event.body.learner if isinstance(first.event, Created) else {}
             missing = next((kind for kind in _kinds(spec) if kind not in known), None)
             if missing is not None:
-                name = entity.partition("/")[2]
+                name = first.entity.partition("/")[2]
                 raise InvalidInput(f"ranker {name!r} needs the learner {missing!r}: start with --import its_module")
 
 
@@ -92,6 +91,7 @@ def restored_course(
         records.append(record)
         if len(records) == AT_ONCE:
             course.apply(records)  # what it finds due was written by the learner before
+            course.projection.make_room(MAX_OPEN_BYTES)
             records = []
     course.apply(records)
     course.projection.make_room(MAX_OPEN_BYTES)
@@ -99,7 +99,7 @@ def restored_course(
 
 
 AT_ONCE = 1_000  # events
-MAX_OPEN_BYTES = 16_000_000  # of impressions that a course keeps in memory
+MAX_OPEN_BYTES = 12_000_000  # of impressions that a course keeps in memory
 
 
 def _course(

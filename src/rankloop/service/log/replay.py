@@ -4,10 +4,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from rankloop import __version__
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import loads
 from rankloop.service.log.catalogue import Catalogue
 from rankloop.service.log.events import (
+    AliasSet,
     CatalogueChanged,
     ComparisonCreated,
     Created,
@@ -34,6 +36,20 @@ class ReplayResult(NamedTuple):
     digest: str
     checked: int  # snapshots that agree bit for bit
     differing: tuple[int, ...]  # state numbers of those that do not
+    versions: tuple[str, ...] = ()  # of rankloop, by which those were learned, where it is not this one; "?": of 0.1
+
+    @property
+    def verdict(self) -> str:
+        """What to make of it: another version may compute otherwise, the same one never does."""
+        if not self.differing:
+            return "the same bit for bit"
+        many = f"{len(self.differing)} snapshots DIFFER"
+        if not self.versions:
+            return f"{many}, though this version learned them: the log is damaged, or the CPU is of another kind"
+        learned, here = " and ".join(self.versions).replace("?", "0.1"), f"this is {__version__}"
+        return (
+            f"{many}; they were learned by rankloop {learned}, {here}: replay them with the version that learned them"
+        )
 
 
 class Replay:
@@ -49,6 +65,7 @@ class Replay:
         self.events = 1
         self.checked = 0
         self.differing: list[int] = []
+        self.versions: set[str] = set()  # of rankloop, by which what differs was learned
         self._recent: OrderedDict[int, Any] = OrderedDict({0: self.trainer.session.state})
         self._kept: dict[int, Any] = {0: self.trainer.session.state}
 
@@ -76,6 +93,7 @@ class Replay:
             digest(session.state),
             self.checked,
             tuple(self.differing),
+            () if __version__ in self.versions else tuple(sorted(self.versions)),
         )
 
     def _check(self, event: Snapshotted) -> None:
@@ -84,6 +102,7 @@ class Replay:
             self._kept[event.number] = state
         if state is None or digest(state) != event.digest:
             self.differing.append(event.number)
+            self.versions.add(event.code or "?")
         else:
             self.checked += 1
 
@@ -100,7 +119,7 @@ def replayed(records: Iterable[Record]) -> list[ReplayResult]:
         if isinstance(record.event, CatalogueChanged):
             catalogues.setdefault(record.entity.partition("/")[2], Catalogue()).put(record.seq, record.event.rows)
             continue
-        if isinstance(record.event, ComparisonCreated) or record.entity.startswith("experiment/"):
+        if isinstance(record.event, AliasSet | ComparisonCreated) or record.entity.startswith("experiment/"):
             continue
         if isinstance(record.event, Deleted):
             replays.pop(record.entity, None)

@@ -30,7 +30,10 @@ from rankloop.service.ranker.impressions import IMPRESSION_SIZE, Impression, imp
 logger = logging.getLogger("rankloop.service")
 MAX_BATCH = 512  # entries in one transaction
 MAX_LOCKS = 128  # of entries that nobody else may write at the same moment
-MAX_BYTES = 32_000_000  # of impressions that are kept in memory, so that they need not be read again
+MAX_BYTES = 20_000_000  # of impressions that are kept in memory, so that they need not be read again
+WAIT_FOR_MORE = (
+    0.002  # seconds for which a transaction waits at most, as long as there is more in every turn of the loop
+)
 FAILING_SECONDS = 5.0  # since the last failure
 Key = tuple[str, str]  # an entity and the name of an impression
 
@@ -138,6 +141,11 @@ class Batch:
         changing = {entry.entity for entry in self.entries if entry.impression is None}
         return sorted({f"{entity} {name}" for entity, name in self.keys} | changing)
 
+    @property
+    def rows(self) -> list[Row]:
+        """What is written, once it is settled."""
+        return [row for _, row, _ in self._rows]
+
     def settle(self, records: Iterable[Record], changed: Mapping[str, int], fences: Mapping[int, int]) -> list[Row]:
         """What is to be written.
 
@@ -158,7 +166,7 @@ class Batch:
             except Exception as error:  # of this entry alone
                 logger.error("settle", exc_info=error)
                 self.results.append(InvalidInput(f"this cannot be written to the log: {error}"))
-        return [row for _, row, _ in self._rows]
+        return self.rows
 
     def number(self, first: int, at: float) -> None:
         """The rows were written under the numbers from `first` on."""
@@ -221,7 +229,8 @@ class LogWriter:
         self._pending: list[tuple[Entry | None, Any]] = []
         self._pending_bytes = 0
         self._wake = Condition()
-        self._is_waking = False
+        self._waiting = 0  # entries of the turns of the loop that go into the next transaction
+        self._waiting_since = 0.0
         self._stopped = False
         self._cleared = False
         self._failed_at = -math.inf
@@ -232,10 +241,19 @@ class LogWriter:
         """Wait until the entry is durable; without one, until the store has answered."""
         future: asyncio.Future[Written] = self._loop.create_future()
         self._put(entry, future)
-        if not self._is_waking:  # once for all that is asked in this turn of the loop: they go into one transaction
-            self._is_waking = True
-            self._loop.call_soon(self._wake_up)
+        if not self._waiting:
+            self._waiting_since = time.monotonic()
+            self._loop.call_soon(self._wait_for_more, 0)
+        self._waiting += 1
         return await future
+
+    def _wait_for_more(self, before: int) -> None:
+        """Go on with the transaction once a turn of the loop has brought nothing more, or others wait for long."""
+        if self._waiting > before and time.monotonic() - self._waiting_since < WAIT_FOR_MORE:
+            self._loop.call_soon(self._wait_for_more, self._waiting)
+        else:
+            self._waiting = 0
+            self._wake_up()
 
     def submit(self, entry: Entry) -> Future[Written]:
         """The same from another thread."""
@@ -272,7 +290,6 @@ class LogWriter:
             self._pending.append((entry, future))
 
     def _wake_up(self) -> None:
-        self._is_waking = False
         with self._wake:
             self._wake.notify()
 

@@ -118,6 +118,9 @@ class ComparisonRuntime:
             return side.runtime.serving.predict(self._encoded(side.runtime, request))
         rows, candidates = request.features, request.candidates
         rows = rows if candidates is None else np.ascontiguousarray(rows[candidates])
+        if side.runtime is not None and side.runtime.config.booster is not None:
+            query = side.runtime.config.with_booster_score(request).query
+            return side.runtime.serving.predict(query)
         return _predicted(side, rows, request.query)
 
     def _encoded(self, runtime: RankerRuntime, request: QueryRequest) -> Query:
@@ -127,6 +130,7 @@ class ComparisonRuntime:
         if self.catalogue is not None:
             found = self.catalogue.rows(ids, request.catalogue)
             given = merged_rows(found, given, encoder.schema.features.keys())
+        given = runtime.config.with_booster_values(given, request.query.id)
         if request.candidates is not None:
             ids, given = [ids[i] for i in request.candidates], [given[i] for i in request.candidates]
         return Query(request.query.id, own_rows(encoder, ids, given, context, at), NO_CONTEXT)
@@ -162,12 +166,12 @@ def _shared_config(configs: list[RankerConfig], first: SideBody) -> RankerConfig
         if _kind_of_items(config) != _kind_of_items(configs[0]):
             raise Rejected("b", "the two rankers do not rank the same kind of items")
     if not configs[0].encoders:
-        return configs[0]
+        return configs[0]._replace(booster=None)
     _check_kinds(configs)
     joint: Any = JointEncoder([config.encoders[max(config.encoders)] for config in configs])
     names = tuple(joint.features)
     adapter = configs[0].adapter._replace(feature_names=names, n_features=len(names), encoder=joint)
-    return configs[0]._replace(adapter=adapter, encoders={joint.version: joint})
+    return configs[0]._replace(adapter=adapter, encoders={joint.version: joint}, booster=None)
 
 
 def _check_kinds(configs: list[RankerConfig]) -> None:

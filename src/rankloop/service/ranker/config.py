@@ -1,13 +1,14 @@
 """What a ranker is: its learner, its problem and its names, checked once, when it is created."""
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Adapter, Id, is_valid_id
+from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Adapter, Id, QueryRequest, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.kernels import scores_of
 from rankloop.core.learner import check_uses_context, from_layers
@@ -15,7 +16,7 @@ from rankloop.core.plain import receipt_type
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build, spec_of
 from rankloop.core.session import Session
-from rankloop.core.types import Clicks, Floats, Problem
+from rankloop.core.types import Bools, Clicks, Floats, Problem
 from rankloop.evaluation.ranking.saved_model import NORMALISED
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import PARTS, Schema
@@ -23,10 +24,17 @@ from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.measures.dcg import MAX_EXPONENT
+from rankloop.service.errors import Unavailable
+from rankloop.service.log.values import Row
 from rankloop.service.requests import BaseBody, CreateBody, ProblemBody
 
+if TYPE_CHECKING:
+    from rankloop.batch.trees.booster_file import NamedBooster
+
+LINEAR = {"kind": "number", "scale": "linear"}
 MAX_FEATURES = 10_000
 MAX_WINDOW = 30 * 86400.0
+BASE_SCORE = "base score"  # the feature that a base by its weights or a booster adds
 
 
 class RankerConfig(NamedTuple):
@@ -41,6 +49,7 @@ class RankerConfig(NamedTuple):
     encoding: Encoding | None  # of a context by names
     encoders: Mapping[int, Encoder] = {}  # where there is a schema, by its version: what is late uses that of its time
     base_model: str = ""  # what computes the base score, unless a request names another
+    booster: "NamedBooster | None" = None  # that computes the base score here, before it is logged
 
     @property
     def schema(self) -> Schema | None:
@@ -61,6 +70,33 @@ class RankerConfig(NamedTuple):
         if self.base_weights is None:
             return features
         return np.ascontiguousarray(np.column_stack([features, scores_of(features, self.base_weights)]))
+
+    def with_booster_score(self, request: QueryRequest) -> QueryRequest:
+        """A request with the score of the ranker's booster as its last feature, which the log keeps with the others."""
+        if self.booster is None:
+            return request
+        scores = self.booster_scores(request.features, request.given, request.query.id)
+        features = np.ascontiguousarray(np.column_stack([request.features, scores]))
+        asked = features if request.candidates is None else np.ascontiguousarray(features[request.candidates])
+        return request._replace(features=features, query=request.query._replace(features=asked))
+
+    def booster_scores(self, features: Floats, given: Bools | None, query_id: str) -> Floats:
+        """Of rows of numbers, of which those that were not given are missing to the booster."""
+        rows = features if given is None else np.where(given, features, np.nan)
+        return self._scored(lambda booster: booster.scores(rows, query_id))
+
+    def with_booster_values(self, rows: Sequence[Row], query_id: str, known: Sequence[Row] | None = None) -> list[Row]:
+        """Values by name with the score of the booster among them, of what is `known` of the items, or of these."""
+        if self.booster is None:
+            return list(rows)
+        scores = self._scored(lambda booster: booster.scores_of_values(rows if known is None else known, query_id))
+        return [{**row, BASE_SCORE: score} for row, score in zip(rows, scores.tolist())]
+
+    def _scored(self, score: Callable[[Any], Floats]) -> Floats:
+        try:
+            return score(self.booster)
+        except InvalidInput as error:  # the library is gone since
+            raise Unavailable(f"the booster of this ranker cannot be used here: {error}") from None
 
     def notes(self) -> dict[str, Any]:
         """The names that a saved file keeps beside its numbers."""
@@ -84,7 +120,17 @@ class RankerConfig(NamedTuple):
 
 def config_of(body: CreateBody) -> RankerConfig:
     """What a request says, or `Rejected` with the field that is wrong; its `body` is the request in normal form."""
-    return _config(body)._replace(base_model=_base_model(body.base))
+    base, config = body.base, _config(body)
+    config = config._replace(base_model=_base_model(base))
+    if base is None or base.booster is None:
+        return config
+    from rankloop.batch.trees.booster_file import NamedBooster
+
+    names = config.adapter.feature_names if config.schema is None else tuple(config.schema.features)
+    booster = NamedBooster(base.booster, [name for name in names if name != BASE_SCORE])
+    model = base.model or booster.hash
+    normal = msgspec.structs.replace(config.body, base=msgspec.structs.replace(base, model=model))
+    return config._replace(body=normal, base_model=model, booster=booster)
 
 
 def _config(body: CreateBody) -> RankerConfig:
@@ -99,8 +145,8 @@ def _config(body: CreateBody) -> RankerConfig:
     column, weights = _base(body.base, problem, given)
     if body.base is not None and column is not None:
         learner = BaseScore(inner=learner, feature=column, weight=_base_weight(body.base))
-    if weights is not None:
-        names = (*problem.feature_names, "base score") if problem.feature_names else ()
+    if column == given:
+        names = (*problem.feature_names, BASE_SCORE) if problem.feature_names else ()
         problem = problem._replace(n_features=given + 1, feature_names=names)
     _check_together(body, learner, column)
     normal = msgspec.structs.replace(body, learner=spec_of(build(body.learner, "learner")))
@@ -112,6 +158,8 @@ def _config(body: CreateBody) -> RankerConfig:
 
 
 def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
+    if body.base is not None and body.base.booster is not None:
+        schema = _with_base_score(schema)
     sizes = {name: getattr(body.problem, name) for name in ("shown", "depth", "max_grade")}
     items = tuple(_items(body.problem) or ())
     problem = schema.problem(n_items=len(items) or None, **sizes)
@@ -150,10 +198,23 @@ def checked_schema(make: Callable[[], Schema], field: str) -> Schema:
         raise Rejected(".".join(filter(None, (field, part))) or "schema", str(error)) from None
 
 
+def _with_base_score(schema: Schema) -> Schema:
+    """The schema with a field for the score of a booster."""
+    if BASE_SCORE in schema.features or BASE_SCORE in schema.context:
+        return schema
+    return dataclasses.replace(schema, features={**schema.features, BASE_SCORE: LINEAR})
+
+
 def _base_slot(base: BaseBody | None, schema: Schema) -> int | None:
     """Where the score of today's ranker stands among the declared numbers."""
     if base is None:
         return None
+    _check_one_base(base)
+    if base.booster is not None:
+        try:
+            return schema.slot(BASE_SCORE)
+        except InvalidInput as error:
+            raise Rejected("problem.schema", f"the booster's score has this name: {error}") from None
     if base.weights is not None:
         raise Rejected(
             "base.weights",
@@ -265,8 +326,13 @@ def _check_sizes(body: ProblemBody, n_context: int) -> None:
 def _base(base: BaseBody | None, problem: Problem, given: int) -> tuple[int | None, Floats | None]:
     if base is None:
         return None, None
-    if (base.feature is None) == (base.weights is None):
-        raise Rejected("base", "give either the feature that holds today's score, or the weights of today's ranker")
+    _check_one_base(base)
+    if base.booster is not None:
+        if not problem.feature_names:
+            raise Rejected("base.booster", "takes features by name: give them in problem.feature_names, or a schema")
+        if BASE_SCORE in problem.feature_names:
+            raise Rejected("problem.feature_names", f"{BASE_SCORE!r} is what the booster adds: leave it out")
+        return given, None
     if base.weights is not None:
         if len(base.weights) != given or not all(map(math.isfinite, base.weights)):
             raise Rejected("base.weights", f"must be {given} finite numbers, one per feature")
@@ -279,6 +345,13 @@ def _base(base: BaseBody | None, problem: Problem, given: int) -> tuple[int | No
     if not 0 <= feature < given:
         raise Rejected("base.feature", f"must be from 0 to {given - 1}, got {feature}")
     return int(feature), None
+
+
+def _check_one_base(base: BaseBody) -> None:
+    if sum(part is not None for part in (base.feature, base.weights, base.booster)) != 1:
+        raise Rejected(
+            "base", "give either the feature that holds today's score, the weights of today's ranker, or its booster"
+        )
 
 
 def _check_numbers(body: CreateBody) -> None:
@@ -316,6 +389,8 @@ def check_weights(weights: list[float], n_features: int, field: str) -> Floats:
 
 def named_model(model: str, config: RankerConfig) -> str:
     """What a request names as the model behind its base score."""
+    if config.booster is not None:
+        raise Rejected("base_model", "the score of this ranker's booster is computed here: nobody else names it")
     if not config.base_model:
         raise Rejected("base_model", "this ranker was created without base.model, so its log has no model to name")
     _check_model(model, "base_model")
@@ -325,7 +400,7 @@ def named_model(model: str, config: RankerConfig) -> str:
 def _base_model(base: BaseBody | None) -> str:
     if base is None or base.model is None:
         return ""
-    if base.feature is None:
+    if base.feature is None and base.booster is None:
         raise Rejected("base.model", "names what computes base.feature; a base by its weights needs no model")
     _check_model(base.model, "base.model")
     return base.model
@@ -350,8 +425,34 @@ def check_new(config: RankerConfig, is_copy: bool = False) -> None:
         check_uses_context(config.learner, 0 if is_copy else config.problem.n_context)
     except InvalidInput as error:
         raise Rejected("problem.context" if config.encoding else "problem.n_context", str(error)) from None
+    if config.booster is not None:
+        _check_booster(config)
     try:
         receipt_type(config.learner)
         config.learner.init(config.problem)
     except InvalidInput as error:
         raise Rejected("learner", str(error)) from None
+
+
+def _check_booster(config: RankerConfig) -> None:
+    """Refuse a booster whose features this ranker does not have, or not as numbers."""
+    booster: Any = config.booster
+    try:
+        wanted = booster.wanted
+    except InvalidInput as error:
+        raise Rejected("base.booster", str(error)) from None
+    fields = {} if config.schema is None else config.schema.features
+    for name in filter(fields.__contains__, wanted):
+        kind = spec_of(fields[name])["kind"]
+        if kind not in ("number", "flag"):
+            raise Rejected("base.booster", f"{name!r:.80} is a {kind} in the schema; a booster takes numbers and flags")
+
+
+def check_booster_file(body: CreateBody) -> None:
+    """Refuse a request whose booster is none; on a thread, as it may take a second."""
+    from rankloop.batch.trees.booster_file import check_booster
+
+    try:
+        check_booster((body.base and body.base.booster) or b"")
+    except InvalidInput as error:
+        raise Rejected("base.booster", str(error)) from None

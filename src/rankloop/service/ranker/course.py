@@ -30,6 +30,7 @@ logger = logging.getLogger("rankloop.service")
 RETRY = 0.2  # seconds, while the log cannot be read
 LOG_PER_SNAPSHOT = 4  # bytes of the log for every byte of a snapshot of a large state
 SNAPSHOT_EVERY = 1_000  # closed lists of a comparison
+KEEP_AFTER = 20_000  # events of any kind, after which there is a snapshot though nothing was learned
 CODE = __version__
 
 
@@ -57,6 +58,7 @@ class Course:
         self.snapshot_size = 0  # bytes of the last snapshot
         self._written_before = 0  # bytes of the log that it made unnecessary
         self._stopping = Flag() if stopping is None else stopping  # then it waits no longer for an unreadable log
+        self._unkept = 0  # events since the last snapshot
         self._known: dict[str, list[Record]] = {}
         projection.find = self._find
         projection.settled_after = store.settled_after
@@ -83,9 +85,18 @@ class Course:
             except Exception as error:  # the records after it still count; a replay meets it again
                 logger.error("apply", exc_info=error)
             self.seq = record.seq
-            self.is_kept = self.is_kept and isinstance(record.event, Snapshotted)
+            is_snapshot = isinstance(record.event, Snapshotted)
+            self.is_kept = self.is_kept and is_snapshot
+            self._unkept = 0 if is_snapshot else self._unkept + 1
         self._known = {}
         return due
+
+    def overdue(self) -> list[Entry]:
+        """A snapshot, where so much has come since the last one that a restart would take long."""
+        if self.is_broken or self._unkept < KEEP_AFTER or not self._is_worth_it():
+            return []
+        self._unkept = 0
+        return [self.snapshot()]
 
     def published(self) -> PublishedState:
         """What is known now."""
@@ -134,8 +145,11 @@ class Course:
 
     def _is_due(self, step: Step) -> bool:
         """A large state is written only when the log since the last time is larger by far: it is read again instead."""
+        return not isinstance(step, Lesson) or self._is_worth_it()
+
+    def _is_worth_it(self) -> bool:
         config = self.projection.config
-        if not isinstance(step, Lesson) or config is None or not config.encoders:
+        if config is None or not config.encoders:
             return True
         return self.projection.written - self._written_before >= LOG_PER_SNAPSHOT * self.snapshot_size
 

@@ -10,7 +10,7 @@ from rankloop.features.encoder import Encoder
 from rankloop.service.log.catalogue import Catalogue, Changes, merged_rows
 from rankloop.service.log.events import Ranked
 from rankloop.service.log.values import Row, packed, unpacked
-from rankloop.service.ranker.config import RankerConfig
+from rankloop.service.ranker.config import BASE_SCORE, RankerConfig
 from rankloop.service.requests import RankBody
 
 MAX_FIELDS = 1_000  # of a row in a catalogue
@@ -27,12 +27,17 @@ def named_request(body: RankBody, config: RankerConfig, catalogue: Catalogue | N
         raise Rejected("ids", "items by id alone need a catalogue in the ranker's problem; give items with features")
     if not ids and catalogue is not None:
         ids, given = list(config.adapter.items), [{}] * len(config.adapter.items)
+    if config.booster is not None and any(BASE_SCORE in row for row in given):
+        raise Rejected("items", f"{BASE_SCORE!r} is computed by the ranker's booster: leave it out")
     rows: Sequence[Row] = given
     if catalogue is not None:
         version = catalogue.version
         found = catalogue.rows(ids, version)
         _check_known(ids, found, given)
         rows = merged_rows(found, given, frozenset(config.adapter.feature_names))
+    if config.booster is not None:
+        given = config.with_booster_values(given, body.query_id, rows)
+        rows = [{**row, BASE_SCORE: own[BASE_SCORE]} for row, own in zip(rows, given)]
     request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded, time.time())
     if catalogue is None or request.values is None:
         return request

@@ -1,16 +1,16 @@
 """A ranker in service: rankings from the newest published state. It holds nothing of what others log."""
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.random import PCG64, Generator
 
-from rankloop.core.adapter import QueryRequest
+from rankloop.core.adapter import Id, QueryRequest
 from rankloop.core.errors import Rejected
 from rankloop.core.kernels import discounts, ranking_of
 from rankloop.core.plain import decision_to_plain, to_plain
-from rankloop.core.session import Session
 from rankloop.core.types import Ints, Rows
 from rankloop.interleaving import interleave
 from rankloop.service.jobs.history import Curve
@@ -49,9 +49,10 @@ class RankerRuntime:
         self.catalogue = catalogue
         self.changed_after = 0  # the last event that its configuration follows from
         self.curve = Curve()
-        self.serving = Session(config.learner, config.problem, config.body.seed)
+        first = Trainer(config, start)
+        self.serving = first.session
         self.is_line = False  # whether it draws one ranking after the other, as `play` does: where it is learned too
-        self.published = Trainer(config, start).published()
+        self.published = first.published()
         self._projection = new_projection()
         self._decoded = b""
         self.publish(self.published)
@@ -124,6 +125,16 @@ class RankerRuntime:
             explored=self._explored(decision.ranking, self.serving.predict(request.query)),
             generator=self._position() if self.is_line else "",
         )
+
+    def take_in(self, request: QueryRequest, impression: str, order: Sequence[Id]) -> Ranked:
+        """A page that others have shown, in their order; learned from as a shadow learns from today's order."""
+        number = {str(id): i for i, id in enumerate(request.ids)}
+        found = [number.get(str(id), -1) for id in order]
+        if request.pinned or request.candidates is not None or sorted(found) != list(range(len(request.ids))):
+            raise Rejected("order", "must name every item once, and nothing may be pinned or excluded")
+        ranked = self.rank(request, impression, compared=False)
+        ranked.order, ranked.elsewhere, ranked.explored, ranked.log_propensity = found, True, 0.0, None
+        return ranked
 
     def _position(self) -> str:
         generator = self.serving.generator["state"]

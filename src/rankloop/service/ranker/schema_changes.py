@@ -3,7 +3,7 @@
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.registry import build, spec_of
 from rankloop.features.schema import Schema, sorted_cross
-from rankloop.service.ranker.config import RankerConfig, checked_schema
+from rankloop.service.ranker.config import BASE_SCORE, RankerConfig, checked_schema
 from rankloop.service.requests import SchemaBody
 
 
@@ -13,8 +13,9 @@ def next_schema(config: RankerConfig, body: SchemaBody) -> Schema | None:
     if schema is None:
         raise Rejected("schema", "this ranker has no schema: its features are plain numbers")
     base = config.body.base
-    if base is not None and base.feature in body.remove:
-        raise Rejected("remove", f"{base.feature!r} is the score of today's ranker, which is compared with")
+    score = None if base is None else base.feature if base.booster is None else BASE_SCORE
+    if score in body.remove:
+        raise Rejected("remove", f"{score!r} is the score of today's ranker, which is compared with")
     features = {name: kind for name, kind in body.features.items() if not _is_there(name, kind, schema.features)}
     context = {name: kind for name, kind in body.context.items() if not _is_there(name, kind, schema.context)}
     known = {sorted_cross(cross) for cross in schema.crosses}

@@ -123,9 +123,8 @@ class Trainer:
             return
         try:
             query, decision = logged_decision(step.ranked, self.config, self.catalogue)
-            feedback = learner_feedback(
-                step.feedback, step.ranked, decision, self.config.problem, self.config.body.shadow
-            )
+            shadow = self.config.body.shadow or step.ranked.elsewhere
+            feedback = learner_feedback(step.feedback, step.ranked, decision, self.config.problem, shadow)
             self.session.learn(query, decision, feedback)
         except UnstableUpdate:
             return  # the session has counted it in `refused`

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.errors import InvalidInput
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.events import ArchiveFile
-from rankloop.service.log.stores.open import POSTGRES
+from rankloop.service.log.stores.open import POSTGRES, sqlite_file
 from rankloop.service.log.stores.sqlite import FILE
 
 ROWS, ROW_BYTES = 2_000, 16_000_000  # that are read, and written, at a time
@@ -76,10 +76,7 @@ def moment_of(where: str, room: Path) -> Iterator[Moment]:
         with _of_postgres(where) as moment:
             yield moment
         return
-    path = Path(where)
-    file = path / FILE if path.is_dir() else path
-    if not file.is_file():
-        raise NotFound(f"there is no log {str(file)!r}")
+    file = sqlite_file(where)
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=".rankloop-backup-", dir=room))
         yield _of_sqlite(file, stack.enter_context(closing(sqlite3.connect(Path(folder) / FILE))))

@@ -1,7 +1,11 @@
 """Compiles every kernel that the loop needs, so that the first round is as quick as the rest: part of `make setup`."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import cache, partial
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -12,41 +16,92 @@ from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Feedback, Ints, Preferred, Problem, Query, Relevances, Reward
 from rankloop.features import Encoder, Schema
 from rankloop.learners.wrappers.hashed_columns import with_hashed
+from rankloop.simulate.compiled.whole_run import whole_queries, whole_run
 
 N_ITEMS = 4
-NO_CONTEXT = np.empty(0)
+MAX_PROCESSES = 4
+NO_CONTEXT, ONE_LIST = np.empty(0), np.array([0, N_ITEMS])
+GRADES, SCORES = np.array([0.0, 2.0, 1.0, 0.0]), np.array([0.1, 0.4, 0.2, 0.3])
 FOR_FIELDS = ("click_regression", "fair_pairs", "diagonal_thompson")  # what `advise` names for them
 PROBLEMS = (Problem(n_features=3, max_grade=2, depth=2), Problem(n_features=0, n_items=N_ITEMS, depth=2))
+WHOLE_RUNS: tuple[tuple[Callable[..., Any], str, str], ...] = (
+    (whole_run, "flipped_relevance", "full"),
+    (whole_run, "flipped_relevance", "top_k"),
+    (whole_queries, "separable", "top_k"),
+    (whole_queries, "separable", "cascade"),
+)
 
 
 def warm() -> None:
-    """Use everything registered once."""
-    grades, scores = np.array([0.0, 2.0, 1.0, 0.0]), np.array([0.1, 0.4, 0.2, 0.3])
-    for measure in _examples("measure"):
-        measure(np.arange(N_ITEMS), grades)
-        measure.of_scores(scores, grades, np.array([0, N_ITEMS]))
-    for surrogate in _examples("surrogate"):
-        surrogate.value_and_grad(scores, grades)
-        surrogate.terms(scores, np.arange(N_ITEMS), grades)
-    for risk in _examples("risk"):
-        risk.of_lists(scores, grades, np.array([0, N_ITEMS]))
-    for people in _examples("feedback"):
-        people.observe(np.arange(N_ITEMS), grades, np.random.default_rng(0))
-    encoder = Encoder(Schema({"price": "number", "size": "number(scale='log')"}, {"age": "number"}, ("age*price",), 10))
-    by_name = Query("", encoder.rows(range(N_ITEMS), [{"price": i, "size": i} for i in range(N_ITEMS)], {}), NO_CONTEXT)
-    for learner in _examples("learner"):
+    """Use everything registered once, on all cores: what one process has compiled the others find on disk."""
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, MAX_PROCESSES), get_context("spawn")) as pool:
+        list(pool.map(_use_number, range(len(_uses()))))
+
+
+def _use_number(number: int) -> None:
+    with suppress(InvalidInput):
+        _uses()[number]()
+
+
+@cache
+def _uses() -> list[Callable[[], None]]:
+    """The dearest first, so that no core is left alone with one of them."""
+    in_turn = {
+        "learner": _use_learner,
+        "feedback": _use_people,
+        "risk": _use_risk,
+        "surrogate": _use_surrogate,
+        "measure": _use_measure,
+    }
+    return [
+        *(partial(_use_fields, kind) for kind in FOR_FIELDS),
+        *(
+            partial(_use_example, use, entry.cls, parameters)
+            for category, use in in_turn.items()
+            for entry in entries(category)
+            for parameters in _examples(entry.cls)
+        ),
+    ]
+
+
+def _examples(cls: type) -> tuple[Spec, ...]:
+    return getattr(cls, "examples", ({},))
+
+
+def _use_example(use: Callable[[Any], None], cls: type, parameters: Spec) -> None:
+    use(cls(**parameters))
+
+
+def _use_measure(measure: Any) -> None:
+    measure(np.arange(N_ITEMS), GRADES)
+    measure.of_scores(SCORES, GRADES, ONE_LIST)
+
+
+def _use_surrogate(surrogate: Any) -> None:
+    surrogate.value_and_grad(SCORES, GRADES)
+    surrogate.terms(SCORES, np.arange(N_ITEMS), GRADES)
+
+
+def _use_risk(risk: Any) -> None:
+    risk.of_lists(SCORES, GRADES, ONE_LIST)
+
+
+def _use_people(people: Any) -> None:
+    people.observe(np.arange(N_ITEMS), GRADES, np.random.default_rng(0))
+
+
+def _use_learner(learner: Any) -> None:
+    with suppress(InvalidInput):
+        _use(Session(learner, getattr(learner, "example_problem", None) or _first_fit(learner), 0))
+    for run, stream, people in WHOLE_RUNS:
         with suppress(InvalidInput):
-            _use(Session(learner, getattr(learner, "example_problem", None) or _first_fit(learner), 0))
-    for kind in FOR_FIELDS:
-        _use(Session(with_hashed(build(kind)), encoder.schema.problem(max_grade=2), 0), by_name)
+            run(learner, build(stream), build(people), horizon=3, seed=0)
 
 
-def _examples(category: str) -> Iterator[Any]:
-    for entry in entries(category):
-        examples: tuple[Spec, ...] = getattr(entry.cls, "examples", ({},))
-        for parameters in examples:
-            with suppress(InvalidInput):
-                yield entry.cls(**parameters)
+def _use_fields(kind: str) -> None:
+    encoder = Encoder(Schema({"price": "number", "size": "number(scale='log')"}, {"age": "number"}, ("age*price",), 10))
+    rows = encoder.rows(range(N_ITEMS), [{"price": i, "size": i} for i in range(N_ITEMS)], {})
+    _use(Session(with_hashed(build(kind)), encoder.schema.problem(max_grade=2), 0), Query("", rows, NO_CONTEXT))
 
 
 def _first_fit(learner: Any) -> Problem:

@@ -201,3 +201,17 @@ def test_a_large_body_is_read_beside_the_event_loop(tmp_path: Path, monkeypatch:
             body = {"items": [{"id": i, "features": row} for i in range(n)]}
             assert len(client.post("/rankers/wide/rank", json=body).raise_for_status().json()["ranking"]) == n
             assert (on_loop in threads) != off_loop
+
+
+def test_what_a_batch_refuses_is_counted_by_reason(tmp_path: Path) -> None:
+    with running(Location(tmp_path)) as client:
+        client.put("/rankers/shop", json=SHOP).raise_for_status()
+        asked = {"requests": [{"items": items()}, {"items": []}, {"items": [{"id": "a", "features": [1.0]}]}]}
+        results = client.post("/rankers/shop/rank:batch", json=asked).raise_for_status().json()["results"]
+        given = [{"impression": results[0]["impression"], "clicks": []}, {"impression": "nowhere", "clicks": []}]
+        client.post("/rankers/shop/feedback:batch", json={"feedback": given}).raise_for_status()
+        lines = client.get("/metrics").text.splitlines()
+    assert [result.get("status") for result in results] == [None, 422, 422]
+    counted = 'rankloop_refused_calls_total{{reason="{}",worker="0"}} {}'
+    assert counted.format("invalid-input", 2.0) in lines
+    assert counted.format("not-found", 1.0) in lines

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.service.cases import append
 
+from rankloop.service.errors import Unavailable
 from rankloop.service.log.events import Ranked
 from rankloop.service.log.stores import sqlite
 from rankloop.service.log.stores.sqlite import SqliteStore
@@ -60,3 +61,45 @@ def test_somebody_who_reads_for_long_does_not_hold_up_the_writer(store: SqliteSt
     backup.close()
     assert slowest < 3.0  # of the 10 seconds for which it would wait
     store.close()
+
+
+def test_what_is_asked_of_a_few_impressions_does_not_walk_through_the_log(tmp_path: Path) -> None:
+    store, asked = SqliteStore(tmp_path / "rankloop.db"), list[tuple[str, tuple[object, ...]]]()
+    real = store.rows
+    store.rows = lambda query, values=(): asked.append((query, tuple(values))) or real(query, values)  # type: ignore[method-assign,func-returns-value]
+    store.of_impressions("ranker/a", ["x", "y"], 10)
+    store.closed("ranker/a", ["x", "y"])
+    store.of_impression("ranker/a", "x")
+    store.changes("ranker/a")
+    store.beginnings()
+    store.deletions()
+    plans = [line[3] for query, values in asked for line in real(f"EXPLAIN QUERY PLAN {query}", values)]
+    store.close()
+    assert sum("INDEX events_of_impression" in plan for plan in plans) == 3, plans
+    assert not [plan for plan in plans if plan == "SCAN events" or "events_of_stream" in plan], plans
+
+
+def test_what_is_learned_at_once_is_what_the_file_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "FRESH_BYTES", 5 * 9_000)
+    store, expected = SqliteStore(tmp_path / "rankloop.db"), []
+    for position in (0, 3, 4, 7):
+        append(store, *[entry_of("ranker/a", SHOWN)] * 4)
+        read = store.tail(position, [0])
+        assert read.records == list(store.read(after=position))
+        assert (read.until, read.more) == (store.last(), False)
+        expected.append(len(read.records))
+    assert expected == [4, 5, 8, 9]  # the third and the fourth are no longer in memory
+    monkeypatch.setattr(store, "_passing", _fail_after_commit)
+    with pytest.raises(Unavailable):
+        append(store, entry_of("ranker/a", SHOWN))
+    monkeypatch.setattr(store, "_passing", lambda point: None)
+    append(store, entry_of("ranker/a", SHOWN))
+    assert [record.seq for record in store.tail(15, [0]).records] == [16, 17, 18]
+    store.close()
+
+
+def _fail_after_commit(point: str) -> None:
+    if point == "committed":
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error

@@ -8,6 +8,8 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, whole_number
+from rankloop.engine import Engine
+from rankloop.evaluation.off_policy.judge import HERE
 from rankloop.evaluation.off_policy.lists.click_model import logistic
 from rankloop.evaluation.off_policy.lists.estimates import (
     DEPENDENT,
@@ -89,10 +91,15 @@ class ListEstimate(NamedTuple):
 
 
 def evaluate_pages(
-    session: Session, pages: Iterable[ShownPage], method: str = AUTO, options: ListOptions | None = None
+    session: Session,
+    pages: Iterable[ShownPage],
+    method: str = AUTO,
+    options: ListOptions | None = None,
+    engine: Engine = HERE,
 ) -> ListEstimate:
     """The estimate by examination for the ranker of a session, which may be deterministic.
 
+    The engine says where the ranker is asked what it would show; what is fitted to all pages together is fitted here.
     `auto` takes `examination_dr`, or `cascade_dr` where clicks above clearly change what is examined below.
     References: Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback; Oosterhuis
     (2023), Doubly-Robust Estimation for Correcting Position-Bias in Click Feedback for Unbiased Learning to Rank;
@@ -104,7 +111,8 @@ def evaluate_pages(
     if not 0.5 <= options.level < 1.0:
         raise InvalidInput(f"level = {options.level} must be a probability from 0.5 to below 1, such as 0.95")
     whole_number(options.positions, "positions", 1)
-    table = page_table(pages, session, positions=options.positions, with_swaps=method == "swap_dr", seed=options.seed)
+    swaps = method == "swap_dr"
+    table = page_table(pages, session, positions=options.positions, with_swaps=swaps, seed=options.seed, engine=engine)
     return evaluate_table(table, method, options)
 
 

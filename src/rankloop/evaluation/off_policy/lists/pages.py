@@ -1,20 +1,26 @@
 """Shown pages as one table: what was shown, what came of it, and where the ranker in question would put the items."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Features, Floats, Ints, Query
 from rankloop.core.types import Rows as SparseRows
+from rankloop.engine import Engine, Here
+from rankloop.engine.pieces import Piece, over_pieces
+from rankloop.evaluation.off_policy.judge import HERE
 from rankloop.evaluation.off_policy.propensities import RankingPolicy, shown_parts
 
 DRAWS = 8  # of a ranker that explores
 PROJECTED = 64  # numbers that stand for hashed columns
 NOWHERE = -1
 CERTAIN = 1e-9
+BUILDERS = 4  # that a worker remembers
 
 
 class ShownPage(NamedTuple):
@@ -59,23 +65,45 @@ class PageTable(NamedTuple):
 
 
 def page_table(
-    pages: Iterable[ShownPage], session: Session, *, positions: int, with_swaps: bool = False, seed: int = 0
+    pages: Iterable[ShownPage],
+    session: Session,
+    *,
+    positions: int,
+    with_swaps: bool = False,
+    seed: int = 0,
+    engine: Engine = HERE,
 ) -> PageTable:
     """What `positions` first positions brought, beside where the session's ranker would put the items now.
 
     A ranker that explores is asked `DRAWS` times. With `with_swaps` the policies that drew say with which probability
-    each item stood at each position; refused where they cannot.
+    each item stood at each position; refused where they cannot. The engine says where the ranker is asked.
     """
-    building = _Building(session, positions, with_swaps, seed)
-    for page in pages:
-        building.add(page)
-    return building.table()
+    builder = _Builder(session, positions, with_swaps, seed)
+    shared = builder if isinstance(engine, Here) else (dumps(session), positions, with_swaps, seed)
+    together = PageRows()
+    for rows in over_pieces(engine, pages, built_piece, shared):
+        together.join(rows)
+    return together.table(with_swaps)
 
 
-class _Building:
-    def __init__(self, session: Session, positions: int, with_swaps: bool, seed: int) -> None:
-        self.target, self.rng = session, np.random.default_rng(seed)
-        self.width, self.with_swaps = positions, with_swaps
+def built_piece(piece: Piece) -> "PageRows":
+    """The rows of some pages, by the ranker that came with them."""
+    builder = piece.shared if isinstance(piece.shared, _Builder) else _sent(*piece.shared)
+    rows = PageRows()
+    for number, page in enumerate(piece.entries, piece.first):
+        builder.add(rows, page, number)
+    return rows
+
+
+@lru_cache(BUILDERS)
+def _sent(session: bytes, positions: int, with_swaps: bool, seed: int) -> "_Builder":
+    return _Builder(loads(session), positions, with_swaps, seed)
+
+
+class PageRows:
+    """What a table is made of, page by page."""
+
+    def __init__(self) -> None:
         self.rows: dict[str, list[Any]] = {name: [] for name in ("page", "position", "before", "clicked")}
         self.features: list[Floats] = []
         self.logged: list[Floats] = []
@@ -90,96 +118,24 @@ class _Building:
         self.seen = 0
         self.n_rows = 0
 
-    def add(self, page: ShownPage) -> None:
-        number, stood = len(self.sessions), self._stood(page)
-        seen = len(stood)
-        if not seen:
-            return
-        self.seen = max(self.seen, int(stood[-1]) + 1)
-        orders = self._orders(page.query)
-        drawn = [order[:seen] for order in orders]
-        items = np.array(list(dict.fromkeys([*page.ranking[:seen].tolist(), *np.concatenate(drawn).tolist()])))
-        row_of = {item: self.n_rows + row for row, item in enumerate(items.tolist())}
-        own = np.full((len(orders), self.width), NOWHERE, dtype=np.int64)
-        for draw, order in enumerate(drawn):
-            own[draw, stood] = [row_of[item] for item in order.tolist()]
-        self.best.append(own[0])
-        self.slots.append(own[1:] if len(own) > 1 else own)
-        self._add_rows(page, items, stood, number, orders[0])
-        self.sessions.append(f"page {number}" if page.session is None else page.session)
-        self.n_rows += len(items)
+    def join(self, later: "PageRows") -> None:
+        """The pages of another after these."""
+        n_pages, n_rows = len(self.sessions), self.n_rows
+        later.rows["page"] = [page + n_pages for page in later.rows["page"]]
+        for ours, theirs in ((self.rows, later.rows), (self.outcomes, later.outcomes), (self.worth, later.worth)):
+            for name, parts in theirs.items():
+                ours.setdefault(name, []).extend(parts)
+        self.slots += [np.where(own == NOWHERE, NOWHERE, own + n_rows) for own in later.slots]
+        self.best += [np.where(own == NOWHERE, NOWHERE, own + n_rows) for own in later.best]
+        self.features += later.features
+        self.logged += later.logged
+        self.pairs += later.pairs
+        self.sessions += later.sessions
+        self.columns += later.columns
+        self.known_columns |= later.known_columns
+        self.seen, self.n_rows = max(self.seen, later.seen), n_rows + later.n_rows
 
-    def _stood(self, page: ShownPage) -> Ints:
-        """The positions that count, from the top."""
-        if page.positions is None:
-            return np.arange(min(len(page.clicked), self.width))
-        return page.positions[page.positions < self.width]
-
-    def _orders(self, query: Query) -> list[Ints]:
-        """The order without chance, and as many with it as are needed; none where there is no chance."""
-        learner, state = self.target.learner, self.target.state
-        best = learner.predict(state, query)
-        if abs(learner.log_prob(state, query, best)) <= CERTAIN:  # not where it is nan
-            return [best]
-        return [best, *(learner.rank(state, query, self.rng).ranking for _ in range(DRAWS))]
-
-    def _add_rows(self, page: ShownPage, items: Ints, stood: Ints, number: int, best: Ints) -> None:
-        n, seen = len(items), len(stood)
-        clicked, position = np.zeros(n), np.full(n, NOWHERE)
-        position[:seen] = stood
-        clicked[:seen] = page.clicked[:seen] > 0
-        self.rows["page"].append(np.full(n, number))
-        self.rows["position"].append(position)
-        self.rows["before"].append(self._before(page, items, seen))
-        self.rows["clicked"].append(clicked)
-        rank = np.empty(page.query.n_items)
-        rank[best] = np.arange(len(best))
-        self.features.append(np.column_stack([dense_rows(page.query.features, items), np.log1p(rank[items])]))
-        self._add_columns(page.query.features, items, seen)
-        names = page.pairs
-        self.pairs += [(number, item) if names is None else names[item] for item in items.tolist()]
-        for name, values in page.outcomes.items():
-            own = np.zeros(n)
-            own[:seen] = values[:seen]
-            self.outcomes.setdefault(name, []).append(own)
-            worth = page.worth.get(name)
-            self.worth.setdefault(name, []).append(np.ones(n) if worth is None else worth[items])
-        if self.with_swaps:
-            self.logged.append(self._probabilities(page, items, seen))
-
-    def _add_columns(self, features: Features, items: Ints, seen: int) -> None:
-        if not isinstance(features, SparseRows):
-            self.columns.append([np.empty(0, np.int64)] * len(items))
-            return
-        starts = features.starts
-        own = [features.columns[features.positions[starts[item] : starts[item + 1]]] for item in items.tolist()]
-        self.columns.append(own)
-        for columns in own[:seen]:
-            self.known_columns.update(columns.tolist())
-
-    def _unknown(self) -> Floats:
-        known = np.array(sorted(self.known_columns), dtype=np.int64)
-        rows = [columns for page in self.columns for columns in page]
-        return np.array([1.0 - float(np.isin(columns, known).mean()) if len(columns) else 0.0 for columns in rows])
-
-    def _before(self, page: ShownPage, items: Ints, seen: int) -> Ints:
-        if page.drawn_by is None:
-            return np.full(len(items), NOWHERE)
-        policy = page.drawn_by
-        best = policy.learner.predict(policy.state, page.drawn_for or page.query)
-        rank = np.full(page.query.n_items, NOWHERE)
-        rank[best[: seen + 1]] = np.arange(len(best[: seen + 1]))
-        return rank[items]
-
-    def _probabilities(self, page: ShownPage, items: Ints, seen: int) -> Floats:
-        if page.drawn_by is None:
-            raise InvalidInput("the log does not say which states drew its lists: use examination_dr")
-        found = np.zeros((page.query.n_items, self.width))
-        for shown, probability in shown_parts(page.drawn_by, page.drawn_for or page.query, seen).items():
-            found[list(shown), np.arange(seen)] += probability
-        return found[items]
-
-    def table(self) -> PageTable:
+    def table(self, with_swaps: bool) -> PageTable:
         if not self.sessions:
             raise InvalidInput("the log has no pages; an estimate needs at least one")
         width = self.seen
@@ -199,10 +155,114 @@ class _Building:
             unknown=self._unknown(),
             slots=np.ascontiguousarray(slots.transpose(1, 0, 2)[:, :, :width]),
             best=np.array(self.best)[:, :width],
-            logged=np.concatenate(self.logged)[:, :width] if self.with_swaps else None,
+            logged=np.concatenate(self.logged)[:, :width] if with_swaps else None,
             outcomes={name: np.concatenate(parts) for name, parts in self.outcomes.items()},
             worth={name: np.concatenate(parts) for name, parts in self.worth.items()},
         )
+
+    def _unknown(self) -> Floats:
+        """Of all rows at once: to look each up by itself takes hours for a log of a million."""
+        rows = [columns for page in self.columns for columns in page]
+        sizes = np.array([len(columns) for columns in rows])
+        known = np.fromiter(self.known_columns, np.int64, len(self.known_columns))
+        strange = ~np.isin(np.concatenate([*rows, np.empty(0, np.int64)]), known)
+        n_known = sizes - np.bincount(np.repeat(np.arange(len(rows)), sizes), strange, len(rows))
+        share: Floats = np.where(sizes > 0, 1.0 - n_known / np.maximum(sizes, 1), 0.0)
+        return share
+
+
+class _Builder:
+    """Asks the ranker in question where it would put the items of a page."""
+
+    def __init__(self, session: Session, positions: int, with_swaps: bool, seed: int) -> None:
+        self.target, self.seed = session, seed
+        self.width, self.with_swaps = positions, with_swaps
+
+    def add(self, rows: PageRows, page: ShownPage, number: int) -> None:
+        """One page more; its number in the log says which draws are its own."""
+        stood = self._stood(page)
+        seen = len(stood)
+        if not seen:
+            return
+        rows.seen = max(rows.seen, int(stood[-1]) + 1)
+        orders = self._orders(page.query, number)
+        drawn = [order[:seen] for order in orders]
+        items = np.array(list(dict.fromkeys([*page.ranking[:seen].tolist(), *np.concatenate(drawn).tolist()])))
+        row_of = {item: rows.n_rows + row for row, item in enumerate(items.tolist())}
+        own = np.full((len(orders), self.width), NOWHERE, dtype=np.int64)
+        for draw, order in enumerate(drawn):
+            own[draw, stood] = [row_of[item] for item in order.tolist()]
+        rows.best.append(own[0])
+        rows.slots.append(own[1:] if len(own) > 1 else own)
+        self._add_rows(rows, page, items, stood, number, orders[0])
+        rows.sessions.append(f"page {number}" if page.session is None else page.session)
+        rows.n_rows += len(items)
+
+    def _stood(self, page: ShownPage) -> Ints:
+        """The positions that count, from the top."""
+        if page.positions is None:
+            return np.arange(min(len(page.clicked), self.width))
+        return page.positions[page.positions < self.width]
+
+    def _orders(self, query: Query, number: int) -> list[Ints]:
+        """The order without chance, and as many with it as are needed; none where there is no chance."""
+        learner, state = self.target.learner, self.target.state
+        best = learner.predict(state, query)
+        if abs(learner.log_prob(state, query, best)) <= CERTAIN:  # not where it is nan
+            return [best]
+        rng = np.random.default_rng([self.seed, number])
+        return [best, *(learner.rank(state, query, rng).ranking for _ in range(DRAWS))]
+
+    def _add_rows(self, rows: PageRows, page: ShownPage, items: Ints, stood: Ints, number: int, best: Ints) -> None:
+        n, seen = len(items), len(stood)
+        clicked, position = np.zeros(n), np.full(n, NOWHERE)
+        position[:seen] = stood
+        clicked[:seen] = page.clicked[:seen] > 0
+        rows.rows["page"].append(np.full(n, len(rows.sessions)))
+        rows.rows["position"].append(position)
+        rows.rows["before"].append(self._before(page, items, seen))
+        rows.rows["clicked"].append(clicked)
+        rank = np.empty(page.query.n_items)
+        rank[best] = np.arange(len(best))
+        rows.features.append(np.column_stack([dense_rows(page.query.features, items), np.log1p(rank[items])]))
+        self._add_columns(rows, page.query.features, items, seen)
+        names = page.pairs
+        rows.pairs += [(number, item) if names is None else names[item] for item in items.tolist()]
+        for name, values in page.outcomes.items():
+            own = np.zeros(n)
+            own[:seen] = values[:seen]
+            rows.outcomes.setdefault(name, []).append(own)
+            worth = page.worth.get(name)
+            rows.worth.setdefault(name, []).append(np.ones(n) if worth is None else worth[items])
+        if self.with_swaps:
+            rows.logged.append(self._probabilities(page, items, seen))
+
+    def _add_columns(self, rows: PageRows, features: Features, items: Ints, seen: int) -> None:
+        if not isinstance(features, SparseRows):
+            rows.columns.append([np.empty(0, np.int64)] * len(items))
+            return
+        starts = features.starts
+        own = [features.columns[features.positions[starts[item] : starts[item + 1]]] for item in items.tolist()]
+        rows.columns.append(own)
+        for columns in own[:seen]:
+            rows.known_columns.update(columns.tolist())
+
+    def _before(self, page: ShownPage, items: Ints, seen: int) -> Ints:
+        if page.drawn_by is None:
+            return np.full(len(items), NOWHERE)
+        policy = page.drawn_by
+        best = policy.learner.predict(policy.state, page.drawn_for or page.query)
+        rank = np.full(page.query.n_items, NOWHERE)
+        rank[best[: seen + 1]] = np.arange(len(best[: seen + 1]))
+        return rank[items]
+
+    def _probabilities(self, page: ShownPage, items: Ints, seen: int) -> Floats:
+        if page.drawn_by is None:
+            raise InvalidInput("the log does not say which states drew its lists: use examination_dr")
+        found = np.zeros((page.query.n_items, self.width))
+        for shown, probability in shown_parts(page.drawn_by, page.drawn_for or page.query, seen).items():
+            found[list(shown), np.arange(seen)] += probability
+        return found[items]
 
 
 def dense_rows(features: Features, items: Ints) -> Floats:

@@ -23,9 +23,7 @@ from rankloop.experiments.papers.search.collection import KNOWN, Documents, coll
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.routes import COOKIE, SearchCalls
 from rankloop.search.study import SURE
-from rankloop.service.http.server import make_server
 from rankloop.service.settings import Settings
 
 VISITORS, VISITS, QUICK_VISITS = 200, 4_000, 400
@@ -65,7 +63,7 @@ class Visitor:
         answer = self._connection.getresponse()
         content = json.loads(answer.read())
         given = answer.getheader("Set-Cookie", "")
-        if given.startswith(COOKIE):
+        if given:
             self._cookie = given.partition(";")[0]
         if answer.status != 200:
             raise RankloopError(f"{path}: {content.get('detail')}")
@@ -75,6 +73,9 @@ class Visitor:
 @contextmanager
 def search_page(name: str, found: TestCollection, seed: int) -> Iterator[int]:
     """The port of a running search page with a study over a collection; everything is gone afterwards."""
+    from rankloop.search.routes import SearchCalls  # only here: the list of reproductions does without a server
+    from rankloop.service.http.server import make_server
+
     with tempfile.TemporaryDirectory() as folder:
         engine, documents = LocalEngine(Path(folder)), Documents(name, found.documents)
         calls = SearchCalls(engine, documents, engine.refresh(documents), study=True, seed=seed)

@@ -82,7 +82,8 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
     async def prometheus() -> Response:
         """For Prometheus."""
         await service().catch_up_with_all()
-        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        text = await asyncio.to_thread(metrics.text)  # of many rankers it takes long
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _entity(service: Service, name: str, of: str) -> str:

@@ -26,6 +26,7 @@ from rankloop.service.service import Service
 _create, _schema = decoder(CreateBody), decoder(SchemaBody)
 _rollback, _clone, _freeze = decoder(RollbackBody), decoder(CloneBody), decoder(FreezeBody)
 _forget, _change = decoder(ForgetBody), decoder(RankerBody)
+AT_ONCE = 50  # reports that are made without a pause in which other calls are answered
 
 
 def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
@@ -35,7 +36,7 @@ def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
     @app.put("/rankers/{name}", openapi_extra=takes(CreateBody), tags=["rankers"])
     async def create(name: str, request: Request) -> Response:
         """Create a ranker; the same again changes nothing, another under the same name is refused."""
-        body = _create(await content(request, max_body))
+        body = await asyncio.to_thread(_create, await content(request, app.state.settings.max_file))
         check_reach(request.scope, body.problem.catalogue)
         new = await service().create(checked_name(name), body)
         return json(ranker_report(service(), name), 201 if new else 200)
@@ -44,7 +45,13 @@ def add_rankers(app: FastAPI, service: Callable[[], Service]) -> None:
     async def rankers() -> Response:
         """All rankers."""
         await service().catch_up_with_all()
-        return json({"rankers": [ranker_report(service(), name) for name in sorted(service().rankers)]})
+        reports = []
+        for name in sorted(service().rankers):
+            if name in service().rankers:  # else it was deleted meanwhile
+                reports.append(ranker_report(service(), name))
+            if len(reports) % AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return json({"rankers": reports})
 
     @app.get("/rankers/{name}", openapi_extra=gives(), tags=["rankers"])
     async def ranker(name: str) -> Response:

@@ -12,8 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from rankloop.core.errors import RankloopError
 from rankloop.service.errors import TooLarge
 from rankloop.service.http.codec import JSON, MSGPACK, content, decoder, json, with_feature_name
+from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.openapi import takes
-from rankloop.service.http.problems import FORESEEN, problem_of, response_of
+from rankloop.service.http.problems import FORESEEN, KINDS, problem_of, response_of
 from rankloop.service.requests import (
     FeedbackAnswer,
     FeedbackBatch,
@@ -147,12 +148,15 @@ async def _each(given: list[Any], call: Callable[[Any], Awaitable[Any]], app: Fa
     if len(given) > max_batch:
         raise TooLarge(f"{len(given)} requests in a batch, the limit is {max_batch}")
     results = await asyncio.gather(*(call(body) for body in given), return_exceptions=True)
-    return [_answer(result) for result in results]
+    return [_answer(result, app.state.metrics) for result in results]
 
 
-def _answer(result: Any) -> Any:
+def _answer(result: Any, metrics: Metrics) -> Any:
+    """What a batch says of one of its requests; one that is refused is counted, though the call as a whole is not."""
     if isinstance(result, RankloopError):
-        return problem_of(result)
+        document = problem_of(result)
+        metrics.refused.labels(KINDS.get(document["status"], "other"), metrics.worker).inc()
+        return document
     if isinstance(result, BaseException):
         raise result
     return result

@@ -26,7 +26,7 @@ export function showPositions({ ctr_by_position: rates, ndcg }) {
   const highest = Math.max(...rates, 0.01);
   rates.forEach((rate, place) => {
     const [bar, value] = list.children[place].children;
-    bar.style.height = `${(70 * rate) / highest}px`;
+    bar.style.height = `${(100 * rate) / highest}%`;
     value.dataset.position = place;
     write(value, rate, "percent");
   });

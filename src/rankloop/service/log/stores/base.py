@@ -1,6 +1,6 @@
 """The port: what a service needs of a database."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -120,19 +120,38 @@ class Lease(NamedTuple):
     fence: int
 
 
+class Attendant(NamedTuple):
+    """A process that is there to learn: what it may learn, and what it has the leases of."""
+
+    holder: str
+    wanted: frozenset[int]
+    held: frozenset[int]
+    seconds: float  # since it came, by the clock of the store
+
+
 @runtime_checkable
 class SharedStore(Store, Protocol):
     """A store that several processes write to; one at a time learns a partition, by a lease that ends by itself."""
 
+    learned_here: Collection[int]  # partitions that this process learns itself, of which it need not tell others
+
     def lease(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Lease]:
         """Take, for so long, those of the wanted partitions that nobody holds; what the holder has is renewed."""
 
-    def release(self, holder: str) -> None: ...
+    def attend(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Attendant]:
+        """Be known, for so long, as one who learns; all who are."""
+
+    def release(self, holder: str, partitions: Sequence[int] | None = None) -> None:
+        """Give back these partitions; without any all, since the holder leaves."""
+
     def standstill(self, entity: str, seconds: float) -> AbstractContextManager[None]:
         """Nobody learns an entity meanwhile; whoever did begins again from the log afterwards."""
 
     def holders(self) -> dict[int, str]:
         """Who holds the partitions now."""
+
+    def lag(self) -> float:
+        """Seconds since the oldest event that is in no published state yet."""
 
     def publish(self, publications: Sequence[Publication], lease: Lease) -> None:
         """Newer states replace older ones, never the other way round, and only while the lease is held."""
@@ -146,3 +165,6 @@ class SharedStore(Store, Protocol):
 
     def listen(self, received: Callable[[str], None]) -> None:
         """Call `received`, on a thread, with `MISSED`, or with an entity that has a new state or has changed."""
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Call `wake`, on a thread, when other processes have written what is to be learned."""

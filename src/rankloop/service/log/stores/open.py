@@ -28,6 +28,15 @@ def open_store(settings: Settings) -> Store:
 POSTGRES = ("postgresql://", "postgres://")
 
 
+def sqlite_file(where: str) -> Path:
+    """The file of a log that is in it, or in the folder of a service."""
+    path = Path(where)
+    file = path / FILE if path.is_dir() else path
+    if not file.is_file():
+        raise NotFound(f"there is no log {str(file)!r}")
+    return file
+
+
 class Log(Queries):
     """A log, and the folder in which its archive is looked for."""
 
@@ -41,10 +50,7 @@ def log_at(where: str) -> Iterator[Log]:
         with _postgres(where) as log:
             yield log
         return
-    path = Path(where)
-    file = path / FILE if path.is_dir() else path
-    if not file.exists():
-        raise NotFound(f"there is no log {str(file)!r}")
+    file = sqlite_file(where)
     with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
         yield _SqliteLog(file, connection)
 

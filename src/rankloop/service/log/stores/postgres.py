@@ -3,7 +3,7 @@
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from threading import Event as Flag
@@ -17,13 +17,15 @@ from psycopg import sql
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Superseded, Unavailable
 from rankloop.service.log.events import AnyEvent, ArchiveFile, Record, Snapshot, encode, partition_of
-from rankloop.service.log.stores.base import MISSED, Lease, Publication, Tail
+from rankloop.service.log.stores.base import MISSED, Attendant, Lease, Publication, Tail
 from rankloop.service.log.stores.queries import Queries, is_full, records_of
 from rankloop.service.log.writer import Batch, Row, kind_of
 
 NOTIFY = "SELECT pg_notify(%s, %s)"
+NOTIFY_ALL = "SELECT pg_notify(%s, entity) FROM unnest(%s::text[]) AS entity"
 PATIENCE = 5  # seconds for a connection to be made
 PAUSE = 0.5  # seconds
+TELL_EVERY = 0.02  # seconds between two notices that there is something to learn
 IDLE_SECONDS = 3  # for which a process may stand still within a transaction; less than a lease lives
 LOCK_SECONDS = 15  # to wait for another's transaction, before the caller is told to try again
 STATEMENT_SECONDS = {"read": 300}
@@ -63,7 +65,8 @@ class Connections:
         self.address = address
         self._stopping = Flag()
         self._open: dict[str, psycopg.Connection[Any]] = {}
-        self._listener: Thread | None = None
+        self._threads: list[Thread] = []
+        self._news = Flag()
 
     def to(self, purpose: str) -> psycopg.Connection[Any]:
         """The connection for a purpose."""
@@ -80,22 +83,44 @@ class Connections:
         if connection is not None:
             connection.close()
 
-    def listen(self, channel: str, received: Callable[[str], None]) -> None:
+    def listen(self, channel: str, received: Callable[[str], None], purpose: str = "listen") -> None:
         """Call `received`, on a thread, with the words of every notice, and with `MISSED` when it begins to listen."""
-        self._listener = Thread(target=self._listening, args=(channel, received), name="listen", daemon=True)
-        self._listener.start()
+        self._run(self._listening, channel, received, purpose)
+
+    def tell(self, channel: str) -> None:
+        """Send an empty notice soon; many of these are one."""
+        if not self._news.is_set():
+            self._news.set()
+            if not any(thread.name == "tell" for thread in self._threads):
+                self._run(self._telling, channel, name="tell")
 
     def close(self) -> None:
         self._stopping.set()
-        if self._listener is not None:
-            self._listener.join()
+        self._news.set()
+        for thread in self._threads:
+            thread.join()
         for connection in self._open.values():
             connection.close()
 
-    def _listening(self, channel: str, received: Callable[[str], None]) -> None:
+    def _run(self, work: Callable[..., None], *arguments: Any, name: str = "listen") -> None:
+        thread = Thread(target=work, args=arguments, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _telling(self, channel: str) -> None:
+        """Apart from the commits that it is about, since all that notify wait for each other; nobody waits for it."""
+        while self._news.wait() and not self._stopping.is_set():
+            self._news.clear()
+            try:
+                self.to("tell").execute(NOTIFY, [channel, ""])
+            except psycopg.Error:  # who learns looks by itself
+                self.drop("tell")
+            self._stopping.wait(TELL_EVERY)
+
+    def _listening(self, channel: str, received: Callable[[str], None], purpose: str) -> None:
         while not self._stopping.is_set():
             try:
-                connection = self.to("listen")
+                connection = self.to(purpose)
                 connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
                 received(MISSED)
                 while not self._stopping.is_set():
@@ -104,7 +129,7 @@ class Connections:
                         if self._stopping.is_set():
                             return
             except psycopg.Error:
-                self.drop("listen")
+                self.drop(purpose)
                 self._stopping.wait(PAUSE)
 
 
@@ -138,6 +163,10 @@ MIGRATIONS = (
                                    last_seq BIGINT NOT NULL, events BIGINT NOT NULL, digest TEXT NOT NULL,
                                    PRIMARY KEY (stream, name));
     """,
+    """
+    CREATE TABLE rankloop_learners (holder TEXT PRIMARY KEY, wanted INT[] NOT NULL, since TIMESTAMPTZ NOT NULL,
+                                    until TIMESTAMPTZ NOT NULL);
+    """,
 )
 PREFIX = "rankloop_"
 PARTITIONS = 16
@@ -168,11 +197,14 @@ KEEP = f"""INSERT INTO {PREFIX}snapshots VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
                unfit = excluded.unfit, oldest_open = excluded.oldest_open
            WHERE {PREFIX}snapshots.state_seq < excluded.state_seq"""
 PUBLISH = f"""INSERT INTO {PREFIX}published (stream, number, seq, unfit, session, view, fence)
-              VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (stream) DO UPDATE
+              SELECT *, %s FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bytea[], %s::bytea[])
+              ON CONFLICT (stream) DO UPDATE
               SET number = excluded.number, seq = excluded.seq, unfit = excluded.unfit, session = excluded.session,
                   view = excluded.view, fence = excluded.fence
               WHERE {PREFIX}published.seq < excluded.seq AND {PREFIX}published.fence <= excluded.fence"""
 RECOUNT = f"UPDATE {PREFIX}published SET seq = %s, view = %s WHERE stream = %s AND seq < %s AND number = %s"
+LAG = f"""SELECT coalesce(max(extract(epoch FROM clock_timestamp()) - e.at), 0) FROM {PREFIX}published p
+    CROSS JOIN LATERAL (SELECT at FROM {PREFIX}events WHERE stream = p.stream AND seq > p.seq ORDER BY seq LIMIT 1) e"""
 LEASE = f"""INSERT INTO {PREFIX}leases AS l (part, holder, fence, until)
             SELECT part, %s, 1, clock_timestamp() + make_interval(secs => %s) FROM unnest(%s::int[]) AS part
             WHERE NOT EXISTS (SELECT 1 FROM {PREFIX}leases h WHERE h.part = part.part AND h.holder <> %s
@@ -181,6 +213,17 @@ LEASE = f"""INSERT INTO {PREFIX}leases AS l (part, holder, fence, until)
             SET fence = CASE WHEN l.holder = excluded.holder THEN l.fence ELSE l.fence + 1 END,
                 holder = excluded.holder, until = excluded.until
             WHERE l.holder = excluded.holder OR l.until < clock_timestamp() RETURNING part, fence"""
+
+ATTEND = f"""INSERT INTO {PREFIX}learners AS l (holder, wanted, since, until)
+             VALUES (%s, %s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s))
+             ON CONFLICT (holder) DO UPDATE SET until = excluded.until,
+             since = CASE WHEN l.until < clock_timestamp() THEN excluded.since ELSE l.since END"""
+ATTENDANTS = f"""SELECT l.holder, l.wanted, array_remove(array_agg(h.part), NULL),
+                 extract(epoch FROM clock_timestamp() - l.since)::float8
+                 FROM {PREFIX}learners l LEFT JOIN {PREFIX}leases h
+                 ON h.holder = l.holder AND h.until >= clock_timestamp()
+                 WHERE l.until >= clock_timestamp() GROUP BY l.holder ORDER BY l.holder"""
+GONE = f"DELETE FROM {PREFIX}learners WHERE until < clock_timestamp() - interval '1 hour'"
 
 
 def migrate(connection: psycopg.Connection[Any], partitions: int | None = None) -> int:
@@ -277,7 +320,9 @@ class PostgresStore(Queries):
         except Conflict:
             self.close()
             raise
+        self.learned_here: Collection[int] = ()
         self.channel = "rankloop" if self.schema == "public" else f"rankloop_{crc32(self.schema.encode()):08x}"
+        self.learning_channel = f"{self.channel}_learning"
 
     def append(self, batch: Batch) -> None:
         try:
@@ -288,12 +333,19 @@ class PostgresStore(Queries):
             with connection.transaction(), connection.cursor() as cursor:
                 first, now = self._appended(cursor, batch)
             self._passing("committed")
+            if self._is_for_others(batch):
+                self._connections.tell(self.learning_channel)
         except psycopg.errors.DiskFull as error:
             raise Full("the disk of the log is full; free some space, nothing of this request was kept") from error
         except psycopg.Error as error:
             self._connections.drop("write")
             raise Unavailable(f"the log cannot be written now ({error}); try again") from error
         batch.number(first, now)
+
+    def _is_for_others(self, batch: Batch) -> bool:
+        """Whether another process has something to learn by it."""
+        learned = (row.entity for row in batch.rows if row.kind == "final" or row.impression is None)
+        return any(partition_of(entity, self.partitions) not in self.learned_here for entity in learned)
 
     def _appended(self, cursor: psycopg.Cursor[Any], batch: Batch) -> tuple[int, float]:
         """Locks first and the transaction's number last: so of one impression the numbers are in the order of locks."""
@@ -414,12 +466,27 @@ class PostgresStore(Queries):
         with self._writing("lease", "the leases cannot be renewed now") as connection:
             return [Lease(*row) for row in connection.execute(LEASE, values).fetchall()]
 
-    def release(self, holder: str) -> None:
+    def attend(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Attendant]:
+        with self._writing("lease", "the leases cannot be renewed now") as connection:
+            connection.execute(GONE)
+            connection.execute(ATTEND, [holder, sorted(wanted), seconds])
+            rows = connection.execute(ATTENDANTS).fetchall()
+            return [Attendant(name, frozenset(parts), frozenset(held), age) for name, parts, held, age in rows]
+
+    def release(self, holder: str, partitions: Sequence[int] | None = None) -> None:
+        give_back = f"UPDATE {PREFIX}leases SET until = '-infinity' WHERE holder = %s"
         with self._writing("lease", "the leases cannot be given back now") as connection:
-            connection.execute(f"UPDATE {PREFIX}leases SET until = '-infinity' WHERE holder = %s", [holder])
+            if partitions is not None:
+                connection.execute(f"{give_back} AND part = ANY(%s)", [holder, list(partitions)])
+                return
+            connection.execute(give_back, [holder])
+            connection.execute(f"DELETE FROM {PREFIX}learners WHERE holder = %s", [holder])
 
     def holders(self) -> dict[int, str]:
         return dict(self.rows(f"SELECT part, holder FROM {PREFIX}leases WHERE until >= clock_timestamp()"))
+
+    def lag(self) -> float:
+        return float(self.rows(LAG)[0][0])
 
     def publish(self, publications: Sequence[Publication], lease: Lease) -> None:
         with self._writing("publish", "the states cannot be published now") as connection, connection.transaction():
@@ -428,9 +495,10 @@ class PostgresStore(Queries):
             for each in publications:
                 if each.session is None:
                     connection.execute(RECOUNT, [each.seq, each.projection, each.entity, each.seq, each.number])
-                else:
-                    connection.execute(PUBLISH, [*each, lease.fence])
-                    connection.execute(NOTIFY, [self.channel, each.entity])
+            new = [each for each in publications if each.session is not None]
+            if new:
+                connection.execute(PUBLISH, [lease.fence, *map(list, zip(*new))])
+                connection.execute(NOTIFY_ALL, [self.channel, [each.entity for each in new]])
 
     def publication(self, entity: str) -> Publication | None:
         query = f"SELECT stream, number, seq, unfit, session, view FROM {PREFIX}published WHERE stream = %s"
@@ -447,6 +515,9 @@ class PostgresStore(Queries):
 
     def listen(self, received: Callable[[str], None]) -> None:
         self._connections.listen(self.channel, received)
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        self._connections.listen(self.learning_channel, lambda _: wake(), "watch")
 
     def close(self) -> None:
         self._connections.close()

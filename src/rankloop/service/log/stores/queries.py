@@ -12,6 +12,7 @@ MAX_SEQ = 2**63 - 1
 EVENT = "seq, stream, at, body"
 SNAPSHOT = "stream, number, state_seq, session, view, unfit, oldest_open"
 NAMES = 500  # impressions that are asked for at a time
+OF_ENTITY = "(stream || '')"  # so written, it is no reason to go through all that an entity has: names are sought first
 
 
 class Queries(ABC):
@@ -42,7 +43,7 @@ class Queries(ABC):
         for begin in range(0, len(impressions), NAMES):
             names = impressions[begin : begin + NAMES]
             marks = ", ".join([self.mark] * len(names))
-            where = f"stream = {self.mark} AND seq <= {self.mark} AND impression IN ({marks})"
+            where = f"{OF_ENTITY} = {self.mark} AND seq <= {self.mark} AND impression IN ({marks})"
             found += self._records(where, [entity, until, *names])
         return found
 
@@ -59,7 +60,8 @@ class Queries(ABC):
 
     def deletions(self) -> list[Record]:
         """Entities that were deleted a moment ago."""
-        return self._records("impression IS NULL AND kind = 'deleted'", [])
+        changed = f"SELECT DISTINCT stream FROM {self.prefix}events WHERE impression IS NULL"
+        return self._records(f"stream IN ({changed}) AND impression IS NULL AND kind = 'deleted'", [])
 
     def shown(self, entity: str, after: int, until: int, most: int) -> list[tuple[int, float, str]]:
         where = f"stream = {self.mark} AND seq > {self.mark} AND seq <= {self.mark} AND impression IS NOT NULL"
@@ -69,7 +71,7 @@ class Queries(ABC):
 
     def closed(self, entity: str, impressions: Sequence[str]) -> set[str]:
         marks = ", ".join([self.mark] * len(impressions))
-        where = f"stream = {self.mark} AND kind IN ('final', 'closed') AND impression IN ({marks})"
+        where = f"{OF_ENTITY} = {self.mark} AND kind IN ('final', 'closed') AND impression IN ({marks})"
         rows = self.rows(f"SELECT impression FROM {self.prefix}events WHERE {where}", [entity, *impressions])
         return {name for (name,) in rows}
 

@@ -4,8 +4,10 @@ import fcntl
 import os
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from threading import Event as Flag
 from threading import Lock, Thread
@@ -15,7 +17,7 @@ from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Unavailable
 from rankloop.service.log.events import AnyEvent, ArchiveFile, Record, Snapshot, encode
 from rankloop.service.log.stores.base import Tail
-from rankloop.service.log.stores.queries import Queries, is_full, records_of
+from rankloop.service.log.stores.queries import PAGE, Queries, is_full, records_of
 from rankloop.service.log.writer import Batch, Row, kind_of
 
 FILE = "rankloop.db"
@@ -82,6 +84,7 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 CHECKPOINT_EVERY = 0.5  # seconds
 MAX_WAL_PAGES = 4_000  # pages of 4 KiB in the write-ahead file, before it is emptied
+FRESH_BYTES = 8_000_000  # of rows that are kept in memory until they have been learned; beyond, they are read again
 ATTEMPTS = 200  # to empty the write-ahead file at once
 PATIENCE = 100  # milliseconds for which those who read may hold that up
 INSERT, ROW = "INSERT INTO events VALUES", "(?, ?, ?, ?, ?, ?)"
@@ -103,7 +106,7 @@ class SqliteStore(Queries):
     def __init__(self, path: Path, passing: Callable[[str], None] = lambda point: None) -> None:
         self.path = path
         self._passing = passing
-        self._reading = Lock()
+        self._reading, self._freshness = Lock(), Lock()
         self._stopping = Flag()
         with _told(), ExitStack() as undo:
             self._lock = locked(path)
@@ -114,6 +117,8 @@ class SqliteStore(Queries):
             self._last = super().last()
             self.settled_after = int(self.rows("SELECT after FROM settled")[0][0])
             undo.pop_all()
+        self._fresh: deque[tuple[int, str, float, bytes]] = deque()  # the newest rows, until they have been learned
+        self._fresh_bytes = 0
         self._certain = True
         self._ahead = 0  # pages, as the last checkpoint has found them
         self._checkpoints = Thread(target=self._checkpoint, name="checkpoints", daemon=True)
@@ -131,17 +136,40 @@ class SqliteStore(Queries):
                 self._insert(rows, now)
         except sqlite3.Error as error:
             self._certain = False
+            self._forget_newest()
             self._undo()
             raise _unavailable(error) from error
         self._certain = True
         batch.number(self._last + 1, now)
-        self._last += len(rows)
+        with self._freshness:
+            for number, row in enumerate(rows, self._last + 1):
+                self._fresh.append((number, row.entity, now, row.body))
+                self._fresh_bytes += len(row.body)
+            while self._fresh_bytes > FRESH_BYTES:
+                self._fresh_bytes -= len(self._fresh.popleft()[3])
+            self._last += len(rows)
 
     def tail(self, after: int, partitions: Sequence[int]) -> Tail:
         now, last = time.time(), self._last
+        newest = self._newest(after)
+        if newest:
+            return Tail(records_of(newest), newest[-1][0], now, newest[-1][0] < last)
         rows = self.page(None, after, last) if last > after else []
         more = is_full(rows)
         return Tail(records_of(rows), rows[-1][0] if more else last, now, more)
+
+    def _newest(self, after: int) -> list[tuple[int, str, float, bytes]]:
+        """The rows after an event, where they are still in memory; empty where they have to be read."""
+        with self._freshness:
+            while self._fresh and self._fresh[0][0] <= after:
+                self._fresh_bytes -= len(self._fresh.popleft()[3])
+            return list(islice(self._fresh, PAGE)) if self._fresh and self._fresh[0][0] == after + 1 else []
+
+    def _forget_newest(self) -> None:
+        """The past has changed: it is read from the file."""
+        with self._freshness:
+            self._fresh.clear()
+            self._fresh_bytes = 0
 
     def last(self) -> int:
         return self._last
@@ -190,6 +218,7 @@ class SqliteStore(Queries):
             self._passing("amend")
             connection.execute("COMMIT")
             self._passing("amended")
+            self._forget_newest()
             self._empty(connection)
 
     def erase(self, entity: str, before: int) -> None:
@@ -200,6 +229,7 @@ class SqliteStore(Queries):
             connection.execute("DELETE FROM snapshots WHERE stream = ? AND state_seq < ?", (entity, before))
             connection.execute("DELETE FROM archive WHERE stream = ? AND last_seq < ?", (entity, before))
             connection.execute("COMMIT")
+            self._forget_newest()
             self._empty(connection)
 
     def _empty(self, connection: sqlite3.Connection) -> None:

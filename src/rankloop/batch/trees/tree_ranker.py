@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import atomic_write
-from rankloop.core.types import Floats, Ints, finite_floats, whole_number
+from rankloop.core.types import Floats, Ints, finite_floats, real_numbers, whole_number
 from rankloop.data.dataset import Dataset
 
 MAX_GRADE = 31  # LightGBM's table of gains ends there
@@ -63,10 +63,16 @@ class TreeRanker:
     """The boosters of all folds as one score: `boosters[k]` has seen no query of fold k."""
 
     def __init__(
-        self, texts: Sequence[str], query_ids: Sequence[str], scale: float = 1.0, kind: str = LIGHTGBM
+        self,
+        texts: Sequence[str],
+        query_ids: Sequence[str],
+        scale: float = 1.0,
+        kind: str = LIGHTGBM,
+        names: Sequence[str] = (),
     ) -> None:
         self.texts = tuple(texts)  # of the boosters, as LightGBM or XGBoost (JSON) writes them
         self.kind = kind
+        self.names = tuple(names)  # of the features, where they have any
         self.query_ids = frozenset(query_ids)  # that took part
         self.scale = scale  # a score of LightGBM's own counts as this much less
 
@@ -86,8 +92,10 @@ class TreeRanker:
             raise InvalidInput(f"these are no trees of LightGBM: {error}") from None
 
     def scores(self, features: ArrayLike, query_id: str = "") -> Floats:
-        """The base score of each row: of a query that took part by the booster that has not seen it."""
-        rows = finite_floats(features, 2, "features")
+        """The base score of each row: of a query that took part by the booster that has not seen it; NaN is missing."""
+        rows = real_numbers(features, "features")
+        if rows.ndim != 2 or np.isinf(rows).any():
+            raise InvalidInput(f"features must be rows of numbers, NaN where one is missing, got {rows.shape}")
         width = self.boosters[0].num_features() if self.kind == XGBOOST else self.boosters[0].num_feature()
         if rows.shape[1] != width:
             raise InvalidInput(f"the trees were grown on {width} features, got {rows.shape[1]}")
@@ -99,7 +107,7 @@ class TreeRanker:
     def _predicted(self, booster: Any, rows: Floats) -> Floats:
         if self.kind == XGBOOST:
             return np.asarray(booster.inplace_predict(rows, predict_type="margin"), dtype=np.float64)
-        return np.asarray(booster.predict(rows, num_threads=1))
+        return np.asarray(booster.predict(rows, raw_score=True, num_threads=1))
 
     def scores_of(self, dataset: Dataset) -> Floats:
         """The base score of every item of a data set."""
@@ -119,15 +127,26 @@ class TreeRanker:
     def load(cls, path: str | Path) -> "TreeRanker":
         """The trees that were saved, with the same hash."""
         try:
-            table = json.loads(Path(path).read_bytes())
+            return cls.from_plain(json.loads(Path(path).read_bytes()), str(path))
+        except ValueError as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidInput(f"{path} holds no trees: {type(error).__name__}: {error}") from None
+
+    @classmethod
+    def from_plain(cls, table: Any, path: str = "the file") -> "TreeRanker":
+        """The trees of the table that such a file is; `path` names it in what is wrong."""
+        try:
             if table["format"] != FORMAT:
                 raise InvalidInput(f"{path} has format {table['format']!r:.40}; this version reads {FORMAT}")
             texts, query_ids, scale = map(str, table["boosters"]), map(str, table["query_ids"]), float(table["scale"])
-            kind = table.get("kind", LIGHTGBM)
+            kind, names = table.get("kind", LIGHTGBM), tuple(map(str, table.get("features", ())))
             if kind not in KINDS:
                 raise InvalidInput(f"{path} holds trees of {kind!r:.40}, which are not known here")
-            loaded = cls(tuple(texts), tuple(query_ids), scale, kind)
+            loaded = cls(tuple(texts), tuple(query_ids), scale, kind, names)
         except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, InvalidInput):
+                raise
             raise InvalidInput(f"{path} holds no trees: {type(error).__name__}: {error}") from None
         if not loaded.texts or not np.isfinite(scale) or scale <= 0.0:
             raise InvalidInput(f"{path} holds no trees: {len(loaded.texts)} boosters of the scale {scale}")
@@ -137,6 +156,8 @@ class TreeRanker:
         table = {"format": FORMAT, "scale": self.scale, "query_ids": sorted(self.query_ids), "boosters": self.texts}
         if self.kind != LIGHTGBM:
             table["kind"] = self.kind
+        if self.names:
+            table["features"] = self.names
         return json.dumps(table, ensure_ascii=False).encode()
 
 
@@ -146,15 +167,18 @@ def fit_trees(
     weights: ArrayLike | None = None,
     n_folds: int = N_FOLDS,
     settings: TreeSettings = TreeSettings(),  # noqa: B008 - a value
+    names: Sequence[str] = (),
 ) -> TreeRanker:
     """Cross-fit a LambdaMART ranker, by LightGBM or XGBoost, to the grades of a data set.
 
-    `weights` has one number per item.
+    `weights` has one number per item; `names` are those of the features, which the file keeps.
     Lists with the same query id are in the same fold, whichever data set they come from, so that the folds of a refit
     with more queries are those of before. The score is scaled to a standard deviation of 1 inside a query.
     """
     n_folds = whole_number(n_folds, "n_folds", 2)
     parameters = settings.parameters()
+    if len(names) not in (0, dataset.n_features):
+        raise InvalidInput(f"{len(names)} names for {dataset.n_features} features")
     grades = dataset.relevance
     if len(grades) and not (np.all(grades == np.floor(grades)) and 0.0 <= grades.min() <= grades.max() <= MAX_GRADE):
         raise InvalidInput(f"trees learn from whole grades from 0 to {MAX_GRADE}")
@@ -174,7 +198,7 @@ def fit_trees(
         own = dataset.features[rows], grades[rows], item_weights[rows], group
         texts.append(grow(parameters, own, settings.n_trees))
     plain = TreeRanker(texts, dataset.query_ids, kind=settings.kind)
-    return TreeRanker(texts, dataset.query_ids, _spread(plain.scores_of(dataset), dataset), settings.kind)
+    return TreeRanker(texts, dataset.query_ids, _spread(plain.scores_of(dataset), dataset), settings.kind, names)
 
 
 def _lightgbm_text(parameters: dict[str, Any], table_of: Training, n: int) -> str:

@@ -1,0 +1,53 @@
+"""`rankloop ingest`: a log of clicks into a running service."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from rankloop.cli.app import command
+from rankloop.cli.options import AsJson, interruptible
+from rankloop.client import ADDRESS
+
+GOES_ON = "what was brought stays there, the same command goes on"
+
+
+@command(
+    "In use",
+    "rankloop ingest log.parquet --ranker shop",
+    "rankloop ingest clicks.csv --ranker shop --to https://rank.example.org --column item=sku",
+)
+def ingest(
+    log: Annotated[str, typer.Argument(metavar="LOG", help="A table of shown items: CSV, JSON Lines, Parquet, Arrow.")],
+    ranker: Annotated[str, typer.Option("--ranker", metavar="NAME", help="The ranker that takes the pages in.")],
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="Where the service is.")] = ADDRESS,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="ROLE=NAME", help="Which column is what, as in item=sku. May be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the pages of a log to a ranker of a running service, in the order in which they were shown, with clicks.
+
+    What `rankloop import ubi` wrote, or a table of your own. The pages become impressions of the ranker in its log, and
+    it learns from them as a shadow does: from clicks on an order that was not its own. Each page is brought once,
+    however often the command runs. The key of the service is taken from RANKLOOP_KEY.
+    """
+    from rankloop.cli.logs.ingest_log import ingest as bring
+    from rankloop.cli.output import print_json
+    from rankloop.cli.progress import progress_bar
+    from rankloop.client import Client
+    from rankloop.data.folder import given_path
+    from rankloop.logs.columns import RAW_GUESSES, named_columns
+
+    columns = named_columns(column or [], tuple(RAW_GUESSES))
+    path = given_path(log)
+    service, bar = Client(to, key=os.environ.get("RANKLOOP_KEY", "")), progress_bar(f"bringing {path.name}", "pages")
+    with interruptible(GOES_ON), service as client, bar as progress:
+        found = bring(client, ranker, path, columns, progress)
+    if as_json:
+        print_json(found._asdict())
+        return
+    typer.echo(found.columns, err=True)
+    typer.echo(f"{found.pages:,} pages, {found.clicks:,} clicks: {found.taken:,} taken in, {found.before:,} were there")
+    typer.echo(f"{ranker} has learned from {found.learned:,} pages")
