@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mine")
     learner, *python = blocks_of(GUIDE)
     table = re.search(r'^TABLE = """\n(.*?)^"""', "\n".join(python), re.DOTALL | re.MULTILINE)
-    (line,) = blocks_of(GUIDE, "toml")
+    line, *_ = blocks_of(GUIDE, "toml")
     assert table
     small = table[1].replace("horizon = 1000", "horizon = 60").replace("seeds = 4", "seeds = 1")
     (folder / "mean_grade.py").write_text(learner, encoding="utf-8")

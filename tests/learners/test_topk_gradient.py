@@ -121,7 +121,7 @@ def test_the_compiled_step_goes_along_the_general_estimate(code, kind, depth):
         items, best = GENERATOR.permutation(6)[:depth], GENERATOR.permutation(6)[:depth]
         seen = Seen(items, grades[items], best, 0.3, 0.0)
         general = estimated_gradient(build(kind, "surrogate"), scores, seen)
-        step = -compiled_step(np.zeros(6), features, rows, scores, seen, code, 1.0, np.inf)
+        step = -compiled_step(np.zeros(6), features, rows, scores, seen, code, 1.0, 1.0, np.inf)
         assert np.array_equal(step, general) if code < 3 else step == pytest.approx(general)
 
 

@@ -136,7 +136,7 @@ def test_a_header_without_an_end_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_rest_of_a_body_that_was_refused_is_no_header(tmp_path: Path) -> None:
-    begun = b"PUT /rankers/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2500000\r\n\r\n"
+    begun = b"POST /rankers/a/rank HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2500000\r\n\r\n"
     with running(Location(tmp_path)) as client, sending(client, begun + bytes(2_200_000)) as (caller,):
         answer = caller.recv(65536)
         assert answer.startswith(b"HTTP/1.1 413")

@@ -7,7 +7,6 @@ import typer
 
 from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, interruptible
-from rankloop.client import ADDRESS
 
 GOES_ON = "what was brought stays there, the same command goes on"
 
@@ -20,7 +19,7 @@ GOES_ON = "what was brought stays there, the same command goes on"
 def ingest(
     log: Annotated[str, typer.Argument(metavar="LOG", help="A table of shown items: CSV, JSON Lines, Parquet, Arrow.")],
     ranker: Annotated[str, typer.Option("--ranker", metavar="NAME", help="The ranker that takes the pages in.")],
-    to: Annotated[str, typer.Option("--to", metavar="URL", help="Where the service is.")] = ADDRESS,
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="Where the service is.")] = "http://127.0.0.1:8080",
     column: Annotated[
         list[str] | None,
         typer.Option("--column", metavar="ROLE=NAME", help="Which column is what, as in item=sku. May be repeated."),
@@ -33,7 +32,7 @@ def ingest(
     it learns from them as a shadow does: from clicks on an order that was not its own. Each page is brought once,
     however often the command runs. The key of the service is taken from RANKLOOP_KEY.
     """
-    from rankloop.cli.logs.ingest_log import ingest as bring
+    from rankloop.cli.logs.ingest_log import ingest as bring  # with httpx, which comes with [serve]
     from rankloop.cli.output import print_json
     from rankloop.cli.progress import progress_bar
     from rankloop.client import Client
