@@ -65,6 +65,20 @@ def test_people_who_leave_after_a_click_are_known_by_it() -> None:
     assert abs(wrong.ranker["clicks"].value - truth) > 2 * abs(found.ranker["clicks"].value - truth)
 
 
+def test_people_who_examine_by_their_last_click_are_known_by_it() -> None:
+    """By position alone the learner at first seems to earn far more than it does."""
+    world = World("ubm(max_grade=4, shown=10)", 0, 900, stream="linear_gaussian(n_items=25, n_features=5)")
+    session = world.session(world.learner)
+    found, truth = evaluate_pages(session, world.pages, options=QUICK), world.truth(session, 1000)
+    assert found.method == found.doubts.likeliest == "browsing_dr"
+    assert "depends on where they last clicked" in found.why
+    assert found.ranker["clicks"].lower - MARGIN < truth < found.ranker["clicks"].upper + MARGIN
+    assert found.gain["clicks"].upper < 0
+    wrong = evaluate_pages(session, world.pages, "cascade_dr", QUICK)
+    assert any("use browsing_dr" in warning for warning in wrong.warnings)
+    assert abs(wrong.ranker["clicks"].value - truth) > 2 * abs(found.ranker["clicks"].value - truth)
+
+
 def pages_of(clicks: Any, seed: int = 0) -> list[ShownPage]:
     rng = np.random.default_rng(seed)
     return [ShownPage(Query.of(rng.normal(size=(6, 2))), rng.permutation(6), np.array(row)) for row in clicks]
