@@ -38,7 +38,7 @@ STREAM = "linear_gaussian(n_items=50, n_features=10)"
 NOISY = "linear_gaussian(n_items=28, n_features=6, noise=0.8)"
 WIDE = "linear_gaussian(n_items=45, n_features=9, noise=0.6)"
 READERS = {"kind": "fitted_users", "model": "dbn", "attraction": [0.04, 0.15, 0.35, 0.6, 0.85], "shown": 10}
-FRESH_SEEDS, FRESH_PAGES = range(9100, 9105), 1400
+FRESH_SEEDS, FRESH_PAGES = range(9100, 9104), 1400
 FRESH = {  # people, stream, learner
     "position-based": ("position_based(severity=1.2, max_grade=4, shown=10)", WIDE, "newton_pairs"),
     "cascade, navigational": ("cascade(max_grade=4, shown=10, behaviour='navigational')", NOISY, "fair_pairs"),

@@ -257,12 +257,13 @@ def _known_by(model: ListModel) -> str:
 
 
 def _allowance(model: ListModel, doubts: Doubts) -> Floats:
-    """How far the part that only the click model tells may be off, if it is as wrong there as where it was checked."""
-    a = model.attraction([one.weights for one in model.folds])
-    v = a * model._rates(np.ones(len(a)))[:, None] * model.worth
-    exposed = model.exposure(model.parameters, a, v).examined
-    alone: Floats = (exposed * v * model.beyond()).sum(axis=1) / model.table.n_pages
-    return abs(doubts.calibration - 1.0) * alone
+    """How far the part that only the click model tells may be off: as far as where it was checked, and as its shape."""
+    a, straight = model.attraction([one.weights for one in model.folds]), model.straight()
+    per_click = model._rates(np.ones(len(a)))[:, None] * model.worth
+    exposed = model.exposure(model.parameters, a, a * per_click).examined * model.beyond()
+    alone: Floats = (exposed * a * per_click).sum(axis=1) / model.table.n_pages
+    otherwise: Floats = (exposed * straight * per_click).sum(axis=1) / model.table.n_pages
+    return abs(doubts.calibration - 1.0) * alone + np.abs(alone - otherwise)
 
 
 def _sensitivity(model: ListModel, models: dict[ListMethod, ListModel], method: ListMethod) -> tuple[float, float]:

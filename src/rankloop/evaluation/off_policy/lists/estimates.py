@@ -183,6 +183,12 @@ class ListModel:
             found[at] = attractive(self.features[at], own)
         return found
 
+    def straight(self) -> Floats:
+        """Attraction of every row by a click model without bends, given examination."""
+        features, (_, there) = self.features[:, : -len(BENDS)], self._whole(self.parameters)
+        fit = fit_attraction(features[self.rows], self.shown, self.parameters[: self.cells.n], there)
+        return attractive(features, fit.weights)
+
     def values(
         self,
         method: ListMethod,
