@@ -138,7 +138,10 @@ def judged(world: World) -> Iterator[tuple[str, Run]]:
         said = (gain.lower > 0) - (gain.upper < 0)
         side, held, answered = np.sign(truth - now), lower <= truth <= upper, not found.cannot_tell
         wrong, right, clear = said * side < 0, said * side > 0, abs(truth - now) > CLEAR * now
-        yield name, Run(truth, value - truth, held, answered, answered and wrong, clear, answered and right, found.method)
+        yield (
+            name,
+            Run(truth, value - truth, held, answered, answered and wrong, clear, answered and right, found.method),
+        )
 
 
 def told(runs: list[Run]) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def chain_of(shown: Shown, p: Floats, going: Floats) -> Chain:
     log_p = np.where(clicked, np.log(np.maximum(p, 1e-300)), np.where(below, 0.0, log_missed))
     log_p[earlier] += np.log(np.maximum(go[earlier], 1e-300))
     log_p[own] += np.log(np.maximum(tail, 1e-300))
-    likelihood = np.bincount(page, log_p, shown.n_pages)
+    likelihood = np.bincount(page, log_p, shown.n_pages).astype(np.float64)
     by_going = np.where(earlier, 1.0 - go, 0.0)
     by_going[own] = there[page[own]] - g
     return Chain(np.where(below, there[page], 1.0), _from_above(shown, p, go), likelihood, by_going)
