@@ -100,7 +100,7 @@ class ClickFit(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """Whether the person is still there, by row: as told by all clicks of the page, and by those above alone."""
+    """Whether the person is still there, by row: by all clicks of the page, and (where asked) by those above."""
 
     after_all: Floats
     from_above: Floats
@@ -122,7 +122,7 @@ def logistic(odds: Floats) -> Floats:
     return found
 
 
-def chain_of(shown: Shown, p: Floats, going: Floats) -> Chain:
+def chain_of(shown: Shown, p: Floats, going: Floats, above: bool = True) -> Chain:
     """Who is still there at each row, given P(click | there) and the log-odds of going on after each row.
 
     What comes below the last click tells: P(clicks) = Π_(up to the last) P(row) · going_on … · (g Q + 1 − g), g being
@@ -148,7 +148,8 @@ def chain_of(shown: Shown, p: Floats, going: Floats) -> Chain:
     likelihood = np.bincount(page, log_p, shown.n_pages).astype(np.float64)
     by_going = np.where(earlier, 1.0 - go, 0.0)
     by_going[own] = there[page[own]] - g
-    return Chain(np.where(below, there[page], 1.0), _from_above(shown, p, go), likelihood, by_going)
+    from_above = _from_above(shown, p, go) if above else np.empty(0)
+    return Chain(np.where(below, there[page], 1.0), from_above, likelihood, by_going)
 
 
 def _from_above(shown: Shown, p: Floats, go: Floats) -> Floats:
@@ -187,7 +188,7 @@ def fit_clicks(
     def at(parameters: Floats) -> tuple[Floats, Floats, Chain]:
         s = attractive(features, parameters[k + N_GOING :])
         p = np.minimum(np.exp(parameters[shown.cell]) * s, MAX_PROBABILITY)
-        return s, p, chain_of(shown, p, shown.going @ parameters[k : k + N_GOING])
+        return s, p, chain_of(shown, p, shown.going @ parameters[k : k + N_GOING], above=False)
 
     def by_row(s: Floats, p: Floats, chain: Chain) -> tuple[Floats, Floats]:
         return np.where(clicked > 0, 1.0, -chain.after_all * p / (1.0 - p)), chain.by_going
