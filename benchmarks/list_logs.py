@@ -136,7 +136,7 @@ def judged(world: World) -> Iterator[tuple[str, Run]]:
         value, lower, upper = found.ranker["clicks"]
         gain, now = found.gain["clicks"], found.log["clicks"].value
         said = (gain.lower > 0) - (gain.upper < 0)
-        side, held, answered = np.sign(truth - now), lower <= truth <= upper, not found.cannot_tell
+        side, held, answered = int(np.sign(truth - now)), lower <= truth <= upper, not found.cannot_tell
         wrong, right, clear = said * side < 0, said * side > 0, abs(truth - now) > CLEAR * now
         yield (
             name,
