@@ -46,9 +46,10 @@ def shown(path: Path) -> str:
 
 def _table(records: Sequence[Record]) -> list[str]:
     head = ["| experiment | what it shows | claims | data | time |", "|---|---|---|---|---|"]
+    newest = max(record.version for record in records)
     rows = [
         f"| `{record.id}` | {_cell(record.title)} | {told_apart(_verdicts(record))} | {_cell(record.data) or '–'} "
-        f"| {duration(record.seconds)}{' (quick)' if record.quick else ''}{_asked(record)} |"
+        f"| {duration(record.seconds)}{' (quick)' if record.quick else ''}{_asked(record)}{_older(record, newest)} |"
         for record in records
     ]
     whole = told_apart(verdict for record in records for verdict in _verdicts(record))
@@ -72,6 +73,11 @@ def _verdicts(record: Record) -> list[Verdict]:
 def _asked(record: Record) -> str:
     """What was asked for otherwise than the experiment has it."""
     return f" ({_cell(record.options)})" if record.options else ""
+
+
+def _older(record: Record, newest: str) -> str:
+    """Which version it is of, where others are of a newer one."""
+    return f" (kept from {record.version})" if record.version != newest else ""
 
 
 def _cell(text: str) -> str:

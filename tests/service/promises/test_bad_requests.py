@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.service.ranker.trainer import digest
 
@@ -202,6 +202,7 @@ def test_an_unstable_update_is_refused_and_counted(client: httpx.Client) -> None
     asked = [{"id": "a", "features": [1e200]}, {"id": "b", "features": [-1e200]}]
     shown = rank(client, "huge", items=asked)
     assert feed(client, shown["impression"], "huge", relevances={"a": 0, "b": 1}, final=True).status_code == 200
+    until(lambda: report(client, "huge")["health"]["refused"])  # the answer waits for it, but not for ever
     after = report(client, "huge")
     assert (after["health"]["refused"], after["counts"]["learned"], after["state"]) == (1, 0, 0)
 

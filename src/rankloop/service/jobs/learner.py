@@ -25,7 +25,7 @@ THREADS = 4
 BUSY, IDLE = 0.02, 0.1  # seconds until the log is looked at again, unless somebody waits
 ACTIVE = 1.0  # seconds since the last event, for which it is looked for the next one often
 RETRY = 0.2  # seconds, while it cannot be read
-ALL_OPEN_BYTES = 48_000_000  # of impressions that all courses keep in memory
+ALL_OPEN_BYTES = 32_000_000  # of impressions that all courses keep in memory
 LEARNED_KINDS = ("ranker", "experiment")
 
 

@@ -32,7 +32,7 @@ class Publisher:
         self.store = store
         self._waiting: dict[str, Waiting] = {}
         self._last: dict[str, tuple[int, ...]] = {}  # of the states that were published last
-        self._not_before: dict[str, float] = {}
+        self._not_before: dict[str, tuple[float, float]] = {}  # a state that is new, and counts alone
         self._next = 0.0
         self._busy: Future[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="publish")
@@ -73,10 +73,16 @@ class Publisher:
 
     def _due(self) -> dict[str, Waiting]:
         now = time.monotonic()
-        due = {entity: each for entity, each in self._waiting.items() if now >= self._not_before.get(entity, 0.0)}
+        due = {entity: each for entity, each in self._waiting.items() if self._is_due(entity, each[0], now)}
         for entity in due:
             del self._waiting[entity]
         return due
+
+    def _is_due(self, entity: str, state: PublishedState, now: float) -> bool:
+        """A state as soon as its size allows; counts alone wait for longer."""
+        never = 0.0, 0.0
+        may_state, may_counts = self._not_before.get(entity, never)
+        return now >= may_counts or (now >= may_state and self._last.get(entity) != _counts(state))
 
     def _unpublished(self, due: dict[str, Waiting]) -> dict[str, Waiting]:
         """Without those that are there already: whoever takes over ten thousand rankers publishes what has changed."""
@@ -117,8 +123,8 @@ class Publisher:
             now = time.monotonic()
             for each in publications:
                 self._last[each.entity] = _counts(due[each.entity][0])
-                pause = COUNTS_EVERY if each.session is None else 0.0
-                self._not_before[each.entity] = now + max(PAUSE * (now - begun), pause)
+                pause = PAUSE * (now - begun)
+                self._not_before[each.entity] = now + pause, now + max(pause, COUNTS_EVERY)
             begun, size, publications = now, 0, []
 
 

@@ -99,7 +99,7 @@ def restored_course(
 
 
 AT_ONCE = 1_000  # events
-MAX_OPEN_BYTES = 16_000_000  # of impressions that a course keeps in memory
+MAX_OPEN_BYTES = 12_000_000  # of impressions that a course keeps in memory
 
 
 def _course(

@@ -30,7 +30,7 @@ from rankloop.service.ranker.impressions import IMPRESSION_SIZE, Impression, imp
 logger = logging.getLogger("rankloop.service")
 MAX_BATCH = 512  # entries in one transaction
 MAX_LOCKS = 128  # of entries that nobody else may write at the same moment
-MAX_BYTES = 32_000_000  # of impressions that are kept in memory, so that they need not be read again
+MAX_BYTES = 20_000_000  # of impressions that are kept in memory, so that they need not be read again
 WAIT_FOR_MORE = (
     0.002  # seconds for which a transaction waits at most, as long as there is more in every turn of the loop
 )

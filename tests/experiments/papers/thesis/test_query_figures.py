@@ -23,7 +23,13 @@ from rankloop.experiments.papers.thesis.query_figures import (
     claim,
 )
 from rankloop.experiments.papers.thesis.query_sets import SEPARABLE, SPLITS, QuerySet, available_sets
-from rankloop.experiments.papers.thesis.step_sizes import TUNING_SEEDS, Contender, with_chosen_rates
+from rankloop.experiments.papers.thesis.step_sizes import (
+    TUNING_SEEDS,
+    Choice,
+    Contender,
+    best_choice,
+    with_chosen_rates,
+)
 
 SMALL = {"kind": "linear_gaussian", "n_items": 6, "n_features": 4, "n_queries": 60}
 
@@ -64,6 +70,12 @@ def test_the_thesis_is_reproduced_with_the_estimator_that_it_prints():
     assert surrogates[SQUARED]["divided"] == "grade"
     assert surrogates[RESIDUAL]["divided"] == "residual"
     assert all(None not in who.radii for who in TOP_K if who.learner["kind"] == "topk_gradient")
+
+
+def test_of_equal_balls_the_smallest_is_chosen():
+    choices = [Choice(0.1, 1.0), Choice(1.0, 1.0), Choice(0.1, 10.0), Choice(1.0, 10.0)]
+    assert best_choice(choices, [0.4996, 0.4999, 0.5, 0.3]) == Choice(0.1, 1.0)
+    assert best_choice(choices, [0.4980, 0.4999, 0.5, 0.3]) == Choice(0.1, 10.0)
 
 
 def test_rounds_seeds_and_data_are_options(setting):

@@ -127,7 +127,7 @@ def search_queries(setting: Setting) -> Finding:
         claim("above", competitive, LAST_TEN, SLAM, right=LIST_NET, by=-0.03),
         claim("below", poor, POORLY, PAIR, right=SLAM, by=0.02),
     ]
-    plan = Plan("thesis-2.2", PERCEPTRONS, claims, horizon=10_000, quick_horizon=1000, seeds=5)
+    plan = Plan("thesis-2.2", PERCEPTRONS, claims, horizon=10_000, quick_horizon=1000, seeds=20)
     return on_all(plan, tuple(SPLITS), SEARCH_TEXT, setting)
 
 

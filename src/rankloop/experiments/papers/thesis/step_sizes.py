@@ -12,6 +12,7 @@ from rankloop.experiments.report.model import Table
 from rankloop.experiments.spec.model import Arm, Thing
 
 MEASURE = "nDCG@10"
+LEVEL = 0.001  # what differs less is equal
 TUNING_SEEDS = (1000, 1001, 1002, 1003)  # other draws than those of the comparison
 
 
@@ -62,7 +63,7 @@ def _chosen(contenders: tuple[Contender, ...], curves: Curves) -> tuple[tuple[Ar
     chosen, rows, most = [], [], max(len(who.rates) for who in contenders)
     for who in contenders:
         values = [estimate(values_at(curves, f"{who.name}, {one}", MEASURE, "average")).mean for one in who.choices]
-        best = who.choices[int(np.argmax(values))]
+        best = best_choice(who.choices, values)
         chosen.append(Arm(**_arm(who, best, who.name)))
         for position, radius in enumerate(who.radii):
             name = who.name if radius is None else f"{who.name}, radius {radius:g}"
@@ -75,6 +76,13 @@ def _chosen(contenders: tuple[Contender, ...], curves: Curves) -> tuple[tuple[Ar
         "to right."
     )
     return tuple(chosen), Table("How the step sizes were chosen", header, rows, note)
+
+
+def best_choice(choices: list[Choice], values: list[float]) -> Choice:
+    """The best one, in the smallest ball that is as good: what a larger one allows shows in longer runs only."""
+    top = int(np.argmax(values))
+    equal = (one for one, value in zip(choices, values) if value >= values[top] - LEVEL)
+    return next(one for one in equal if one.rate == choices[top].rate)
 
 
 def _arm(who: Contender, choice: Choice, name: str) -> dict[str, Any]:
