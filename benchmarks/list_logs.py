@@ -3,7 +3,8 @@
 Worlds where the truth is known: `fair_pairs` learns from 50 candidates of which ten are shown, 3,000 pages; then other
 rankers are judged by that log. The truth is what they earn from 24,000 further pages of the same people.
 
-`--fresh` plays those of `FRESH` instead: other sizes, people and seeds, written down before any of them was played.
+`--fresh` plays those of `FRESH` instead: other sizes, people and seeds, written down before any of them was played;
+`--looked-at` those of `LOOKED_AT`, which were fresh once and because of which the estimators were changed.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from rankloop.evaluation.off_policy.lists.answer import evaluate_pages
 from rankloop.evaluation.off_policy.lists.pages import ShownPage
 
 PAGES, SHOWN, QUERIES, VISITS = 3000, 10, 6000, 4
+CLEAR = 0.05
 PEOPLE = {
     "position-based": "position_based(max_grade=4, shown=10)",
     "dependent": "dcm(max_grade=4, shown=10)",
@@ -32,8 +35,23 @@ PEOPLE = {
 }
 
 STREAM = "linear_gaussian(n_items=50, n_features=10)"
-FRESH_SEEDS, FRESH_PAGES = range(7000, 7008), 1500
+NOISY = "linear_gaussian(n_items=28, n_features=6, noise=0.8)"
+WIDE = "linear_gaussian(n_items=45, n_features=9, noise=0.6)"
+READERS = {"kind": "fitted_users", "model": "dbn", "attraction": [0.04, 0.15, 0.35, 0.6, 0.85], "shown": 10}
+FRESH_SEEDS, FRESH_PAGES = range(9100, 9104), 1400
 FRESH = {  # people, stream, learner
+    "position-based": ("position_based(severity=1.2, max_grade=4, shown=10)", WIDE, "newton_pairs"),
+    "cascade, navigational": ("cascade(max_grade=4, shown=10, behaviour='navigational')", NOISY, "fair_pairs"),
+    "dynamic Bayesian": (
+        READERS | {"satisfaction": [0.02, 0.1, 0.3, 0.6, 0.8], "persistence": 0.85},
+        NOISY,
+        "fair_pairs",
+    ),
+    "user browsing, perfect": ("ubm(max_grade=4, shown=10, behaviour='perfect')", NOISY, "fair_pairs"),
+    "user browsing, informational": ("ubm(max_grade=4, shown=10, behaviour='informational')", WIDE, "newton_pairs"),
+}
+LOOKED_AT_SEEDS, LOOKED_AT_PAGES = range(7000, 7008), 1500
+LOOKED_AT = {
     "position-based, flatter": (
         "position_based(severity=0.7, max_grade=4, shown=10)",
         "linear_gaussian(n_items=30, n_features=6, noise=1.0)",
@@ -61,7 +79,7 @@ class World:
     """A log, and what rankers really earn from the people who made it."""
 
     def __init__(
-        self, people: str, seed: int, pages: int = PAGES, learner: str = "fair_pairs", stream: str = STREAM
+        self, people: Any, seed: int, pages: int = PAGES, learner: str = "fair_pairs", stream: str = STREAM
     ) -> None:
         self.seed, self.pages = seed, list[ShownPage]()
         self.stream = build(stream, "stream")
@@ -98,7 +116,17 @@ class World:
         return clicks / (VISITS * queries)
 
 
-Run = tuple[float, float, bool, bool, bool]  # truth, error, held, answered, wrong side
+class Run(NamedTuple):
+    """How an estimate stands beside the truth."""
+
+    truth: float
+    error: float
+    held: bool
+    answered: bool
+    wrong: bool  # on the other side of today's clicks
+    clear: bool  # the truth is further from today's clicks than `CLEAR` of them
+    right: bool  # a side was named, and it is the truth's
+    method: str
 
 
 def judged(world: World) -> Iterator[tuple[str, Run]]:
@@ -108,19 +136,28 @@ def judged(world: World) -> Iterator[tuple[str, Run]]:
         value, lower, upper = found.ranker["clicks"]
         gain, now = found.gain["clicks"], found.log["clicks"].value
         said = (gain.lower > 0) - (gain.upper < 0)
-        wrong = said != 0 and said != np.sign(truth - now)
-        yield name, (truth, value - truth, lower <= truth <= upper, not found.cannot_tell, wrong)
+        side, held, answered = int(np.sign(truth - now)), lower <= truth <= upper, not found.cannot_tell
+        wrong, right, clear = said * side < 0, said * side > 0, abs(truth - now) > CLEAR * now
+        yield (
+            name,
+            Run(truth, value - truth, held, answered, answered and wrong, clear, answered and right, found.method),
+        )
 
 
 def told(runs: list[Run]) -> dict[str, Any]:
-    truth, error, covered, answers, wrong = np.array(runs, dtype=float).T
-    at = answers > 0
+    def count(name: str, among: list[Run]) -> str:
+        return f"{sum(getattr(run, name) for run in among)} of {len(among)}"
+
+    answers, clear = [run for run in runs if run.answered], [run for run in runs if run.clear]
     return {
-        "clicks per page": round(float(truth.mean()), 3),
-        "mean error": round(float(error.mean()), 4),
-        "answers": f"{int(at.sum())} of {len(at)}",
-        "interval holds": f"{int(covered[at].sum())} of {int(at.sum())}",
-        "wrong side": int(wrong[at].sum()),
+        "clicks per page": round(float(np.mean([run.truth for run in runs])), 3),
+        "mean error": round(float(np.mean([run.error for run in runs])), 4),
+        "answers": count("answered", runs),
+        "interval holds": count("held", answers),
+        "wrong side": sum(run.wrong for run in answers),
+        "clear, answered": count("answered", clear),
+        "clear, right side": count("right", clear),
+        "methods": dict(Counter(run.method for run in runs)),
     }
 
 
@@ -130,25 +167,33 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=PAGES)
     parser.add_argument("--people", nargs="*", default=list(PEOPLE))
     parser.add_argument("--fresh", action="store_true", help="the worlds that were written down beforehand")
+    parser.add_argument("--looked-at", action="store_true", help="those that were fresh once")
     options = parser.parse_args()
     worlds = [
         (people, lambda people=people, seed=seed: World(PEOPLE[people], seed, options.pages))
         for people in options.people
         for seed in range(options.worlds)
     ]
-    if options.fresh:
+    if options.fresh or options.looked_at:
+        kinds, seeds, pages = LOOKED_AT, LOOKED_AT_SEEDS, LOOKED_AT_PAGES
+        if options.fresh:
+            kinds, seeds, pages = FRESH, FRESH_SEEDS, FRESH_PAGES
         worlds = [
-            (name, lambda own=own, seed=seed: World(own[0], seed, FRESH_PAGES, own[2], own[1]))
-            for seed in FRESH_SEEDS
-            for name, own in FRESH.items()
+            (name, lambda own=own, seed=seed: World(own[0], seed, pages, own[2], own[1]))
+            for seed in seeds
+            for name, own in kinds.items()
         ]
     rows: dict[tuple[str, str], list[Run]] = {}
     for people, made in worlds:
         for name, run in judged(made()):
             rows.setdefault((people, name), []).append(run)
-            print(json.dumps({"people": people, "ranker": name, "run": list(map(float, run))}), file=sys.stderr)
+            print(json.dumps({"people": people, "ranker": name, "run": [str(value) for value in run]}), file=sys.stderr)
     for (people, name), runs in rows.items():
         print(json.dumps({"people": people, "ranker": name} | told(runs)), flush=True)
+    for people in dict.fromkeys(people for people, _ in rows):
+        runs = [run for (own, _), some in rows.items() if own == people for run in some]
+        print(json.dumps({"people": people} | told(runs)), flush=True)
+    print(json.dumps({"people": "all"} | told([run for some in rows.values() for run in some])), flush=True)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def evaluate(
             ("--estimator", "--method"),
             "NAME",
             "snips (of ads, unless said), ips, clipped_ips, direct_method, doubly_robust or switch_dr; of lists "
-            "examination_dr or cascade_dr (whichever fits, unless said), examination_ips; for rankings of a service "
+            "examination_dr, cascade_dr or browsing_dr (whichever fits, unless said), examination_ips; for a service "
             "also swap_dr, cascade_ips, position_wise or pseudo_inverse.",
         ),
     ] = "",

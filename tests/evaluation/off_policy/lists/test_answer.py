@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,16 @@ from benchmarks.list_logs import PEOPLE, World
 
 from rankloop import Problem, Query, Session, build
 from rankloop.core.errors import InvalidInput
-from rankloop.evaluation.off_policy.lists.answer import ListOptions, evaluate_pages
-from rankloop.evaluation.off_policy.lists.pages import ShownPage
+from rankloop.evaluation.off_policy.lists.answer import (
+    ListOptions,
+    _allowance,
+    _intervals,
+    evaluate_pages,
+    told_apart,
+)
+from rankloop.evaluation.off_policy.lists.click_model import logistic
+from rankloop.evaluation.off_policy.lists.estimates import ListModel, Values
+from rankloop.evaluation.off_policy.lists.pages import ShownPage, page_table
 from rankloop.evaluation.off_policy.lists.report import list_verdicts
 
 QUICK = ListOptions(resamples=30)
@@ -62,6 +71,20 @@ def test_people_who_leave_after_a_click_are_known_by_it() -> None:
     assert found.ranker["clicks"].lower - 3 * MARGIN < truth < found.ranker["clicks"].upper + 3 * MARGIN
     wrong = evaluate_pages(session, world.pages, "examination_dr", QUICK)
     assert any("people leave after a click" in warning for warning in wrong.warnings)
+    assert abs(wrong.ranker["clicks"].value - truth) > 2 * abs(found.ranker["clicks"].value - truth)
+
+
+def test_people_who_examine_by_their_last_click_are_known_by_it() -> None:
+    """By position alone the learner at first seems to earn far more than it does."""
+    world = World("ubm(max_grade=4, shown=10)", 0, 900, stream="linear_gaussian(n_items=25, n_features=5)")
+    session = world.session(world.learner)
+    found, truth = evaluate_pages(session, world.pages, options=QUICK), world.truth(session, 1000)
+    assert found.method == found.doubts.likeliest == "browsing_dr"
+    assert "depends on where they last clicked" in found.why
+    assert found.ranker["clicks"].lower - MARGIN < truth < found.ranker["clicks"].upper + MARGIN
+    assert found.gain["clicks"].upper < 0
+    wrong = evaluate_pages(session, world.pages, "cascade_dr", QUICK)
+    assert any("use browsing_dr" in warning for warning in wrong.warnings)
     assert abs(wrong.ranker["clicks"].value - truth) > 2 * abs(found.ranker["clicks"].value - truth)
 
 
@@ -131,3 +154,54 @@ def test_sessions_are_resampled_as_a_whole() -> None:
     assert wide == pytest.approx(one.log["clicks"].upper - one.log["clicks"].lower)
     assert narrow < 0.5 * wide
     assert many.n_sessions == 40
+
+
+def people(*held_out: Any) -> Any:
+    return SimpleNamespace(examination=SimpleNamespace(held_out=np.array(held_out, dtype=float)))
+
+
+def test_people_are_told_apart_by_two_standard_errors() -> None:
+    """Leads over four sessions: 4 with a spread of 0.5 · √4 = 1, then 1.6 with one of √0.68 · √4 = 1.65."""
+    simple, leaving = people(0, 0, 0, 0), people(1.5, 0.5, 1.5, 0.5)
+    browsing = people(2.5, 0.5, 2.3, 0.3)
+    models: Any = {"examination_dr": simple, "cascade_dr": leaving}
+    assert told_apart(models) == ("cascade_dr", ())
+    assert told_apart(models | {"browsing_dr": browsing}) == ("cascade_dr", ("browsing_dr",))
+    assert told_apart({"examination_dr": simple, "cascade_dr": people(1, -1, 1, -0.5)}) == (
+        "examination_dr",
+        ("cascade_dr",),
+    )
+
+
+def test_an_interval_holds_for_all_people_that_may_be() -> None:
+    none = np.zeros(1)
+    found = Values(np.array([2.0]), np.array([1.5]), none)
+    own = [Values(np.array([value]), np.array([1.5]), none) for value in np.linspace(1.9, 2.1, 21)]
+    rival = [Values(np.array([value]), np.array([1.4]), none) for value in np.linspace(2.2, 2.4, 21)]
+    ranker, log, gain = _intervals(("clicks",), found, [own, rival], 0.95, np.array([0.05]))
+    assert ranker["clicks"] == pytest.approx((2.0, 1.91 - 0.05, 2.39 + 0.05))
+    assert log["clicks"] == pytest.approx((1.5, 1.4, 1.5))
+    assert gain["clicks"] == pytest.approx((0.5, 0.41 - 0.05, 0.99 + 0.05))
+
+
+def test_only_what_was_not_shown_is_allowed_for() -> None:
+    """By hand: the click model's part of unseen items, by how far it is off, and by what a plainer one says of them."""
+    rng, pages = np.random.default_rng(4), []
+    for _ in range(150):
+        order = rng.permutation(6)
+        query = Query.of(rng.normal(size=(6, 2)))
+        pages.append(ShownPage(query, order, (rng.random(3) < logistic(query.features[order[:3], 0] ** 2)) * 1.0))
+    told = np.array([1.0, 0.6, 0.3])
+    model = ListModel(page_table(pages, ranker(1.0, 0.0), positions=3), told=told)
+    a, plain, row, wanted = model.attraction([one.weights for one in model.folds]), model.straight(), 0, np.zeros(2)
+    for page in pages:
+        best = np.argsort(-page.query.features[:, 0], kind="stable")[:3].tolist()
+        items = list(dict.fromkeys([*page.ranking[:3].tolist(), *best]))
+        for position, item in enumerate(best):
+            if item not in page.ranking[:3]:
+                at = row + items.index(item)
+                wanted += told[position] * np.array([a[at], plain[at]]) / len(pages)
+        row += len(items)
+    doubts: Any = SimpleNamespace(calibration=0.9)
+    assert abs(wanted[0] - wanted[1]) > 0.001
+    assert _allowance(model, doubts) == pytest.approx([0.1 * wanted[0] + abs(wanted[0] - wanted[1])])

@@ -11,7 +11,7 @@ import pytest
 from rankloop import Problem, Query, Session, build
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import RankingPolicy
-from rankloop.evaluation.off_policy.lists.estimates import ListModel, list_method_of
+from rankloop.evaluation.off_policy.lists.estimates import ListModel, _walk, list_method_of
 from rankloop.evaluation.off_policy.lists.pages import ShownPage, page_table
 
 EXAMINED = np.array([1.0, 0.5, 0.25])
@@ -33,8 +33,11 @@ def some_pages(n: int = 60, seed: int = 0, items: int = 5) -> list[ShownPage]:
     return pages
 
 
-def model_of(pages: list[ShownPage], session: Session, dependent: bool = False, **more: Any) -> ListModel:
-    return ListModel(page_table(pages, session, positions=3, **more), told=EXAMINED, dependent=dependent)
+def model_of(
+    pages: list[ShownPage], session: Session, dependent: bool = False, browsing: bool = False, **more: Any
+) -> ListModel:
+    table = page_table(pages, session, positions=3, **more)
+    return ListModel(table, told=EXAMINED, dependent=dependent, browsing=browsing)
 
 
 def test_doubly_robust_is_its_formula() -> None:
@@ -67,9 +70,8 @@ def test_the_order_that_was_shown_earns_what_it_earned(dependent: bool) -> None:
         pages.append(ShownPage(query, order, clicked, outcomes={"sold": clicked * 0.5}))
     model = model_of(pages, fixed(1.0, 0.0), dependent)
     found = model.values("cascade_dr" if dependent else "examination_dr")
-    if not dependent:
-        assert found.ranker == pytest.approx(found.log)
-    assert found.ranker[0] == pytest.approx(found.log[0], abs=0.1)
+    assert found.ranker == pytest.approx(found.log)
+    assert found.misfit[0] == pytest.approx(0.0, abs=0.1 if dependent else 1e-12)
 
 
 def test_inverse_propensities_are_unbiased_over_all_clicks() -> None:
@@ -112,8 +114,31 @@ def _same(model: ListModel) -> list[Any]:
     return [np.zeros(len(fold.weights)) for fold in model.folds]
 
 
-def test_what_an_item_takes_from_those_below_is_a_derivative() -> None:
-    model = model_of(some_pages(20), fixed(1.0, -1.0), dependent=True)
+def test_the_walk_is_the_sum_over_all_clicks_and_who_leaves() -> None:
+    """What a page of three brings, by enumeration of its clicks and of who goes on after each."""
+    rng = np.random.default_rng(0)
+    table, a, going, v = rng.random((3, 4)), rng.random(4), rng.random(4), rng.random((2, 4))
+    rows = [2, 0, 3]
+    total = np.zeros(2)
+    for clicks, stays in product(product((0, 1), repeat=3), repeat=2):
+        chance_of, there, last, brought = 1.0, True, 0, np.zeros(2)
+        for i, (row, hit, stay) in enumerate(zip(rows, clicks, stays)):
+            p = table[i, last] * a[row] if there else 0.0
+            chance_of *= p if hit else 1.0 - p
+            chance_of *= going[row] if stay else 1.0 - going[row]
+            if hit:
+                brought += v[:, row] / a[row]
+                there, last = bool(stay), i + 1
+        total += chance_of * brought
+    examined, _ = _walk(np.array([[rows]]), table, a, v, going)
+    assert (examined * v).sum(axis=1) == pytest.approx(total)
+    assert examined[1] == 0.0
+
+
+@pytest.mark.parametrize("browsing", [False, True])
+def test_what_an_item_takes_from_those_below_is_a_derivative(browsing: bool) -> None:
+    model = model_of(some_pages(20), fixed(1.0, -1.0), dependent=True, browsing=browsing)
+    model.parameters[model.cells.n - 1] -= 0.5  # so that it matters where the last click was
     a = model.attraction([fold.weights for fold in model.folds])
     v = np.stack([a, 0.3 * a])
 

@@ -1,7 +1,7 @@
 """What a log of lists says of a ranker: per page, with bounds, the estimator that was taken, and what to doubt."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from rankloop.engine import Engine
 from rankloop.evaluation.off_policy.judge import HERE
 from rankloop.evaluation.off_policy.lists.click_model import logistic
 from rankloop.evaluation.off_policy.lists.estimates import (
-    DEPENDENT,
     RESAMPLES,
     ListMethod,
     ListModel,
@@ -23,7 +22,7 @@ from rankloop.evaluation.off_policy.lists.pages import PageTable, ShownPage, pag
 
 AUTO = "auto"
 FEW_CLICKS = 20
-MAX_GOING_ON = 0.9  # after a click, for people to count as leaving
+SURE = 2.0  # standard errors by which kinds of people must differ in likelihood
 MAX_NOVEL = 0.1
 MAX_REPEATED = 1.3
 MAX_BEYOND, MAX_MISFIT = 0.2, 0.25
@@ -34,6 +33,14 @@ KNOWN_BY = {
     SWAPS: "from the swaps that the log knows of",
     MOVED: "from items that stood at several positions",
     FEATURES: "from features alone, since no item is known to have moved",
+}
+
+
+SIMPLE = ("examination_ips", "examination_dr", "swap_dr")
+WHY: dict[ListMethod, str] = {
+    "examination_dr": "people judge positions by themselves: after a click {:.0%} go on",
+    "cascade_dr": "people leave after a click: {:.0%} go on",
+    "browsing_dr": "what people examine depends on where they last clicked",
 }
 
 
@@ -56,13 +63,17 @@ class Interval(NamedTuple):
     upper: float
 
 
+People = tuple[str, tuple[str, ...], float]  # the first three of the doubts
+
+
 class Doubts(NamedTuple):
     """What the answer rests on."""
 
     examined: tuple[float, ...]  # relative probability by position, the first 1
     known_by: str  # told, swaps, moved or features
+    likeliest: str  # the estimator whose people foretell the clicks of other sessions best
+    rivals: tuple[str, ...]  # those whose people might do so as well: the interval holds for them too
     going_on: float  # how many people are still there after a click, by the model that lets them leave
-    evidence: float  # for that model: by how much its log-likelihood is higher than that of the position-based one
     repeated: float  # pairs of clicks on a page, by what independent positions would have
     effective_clicks: float  # so many clicks of equal weight carry the estimate
     beyond: float  # share of the ranker's clicks on items that were not shown, of which only the click model tells
@@ -100,7 +111,8 @@ def evaluate_pages(
     """The estimate by examination for the ranker of a session, which may be deterministic.
 
     The engine says where the ranker is asked what it would show; what is fitted to all pages together is fitted here.
-    `auto` takes `examination_dr`, or `cascade_dr` where clicks above clearly change what is examined below.
+    `auto` takes `examination_dr`, or `cascade_dr` or `browsing_dr` where clicks above clearly change what is examined
+    below; the interval holds for all kinds of people that the log cannot tell apart.
     References: Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback; Oosterhuis
     (2023), Doubly-Robust Estimation for Correcting Position-Bias in Click Feedback for Unbiased Learning to Rank;
     Oosterhuis and de Rijke (2020), Policy-Aware Unbiased Learning to Rank for Top-k Rankings.
@@ -121,18 +133,19 @@ def evaluate_table(table: PageTable, method: str = AUTO, options: ListOptions | 
     options = options or ListOptions()
     if not table.clicked.any():
         raise InvalidInput("nothing was clicked in the first positions of this log: it says nothing about any ranker")
-    other = ListModel(table, told=options.told, dependent=True, limit=options.limit, seed=options.seed)
-    simple = ListModel(table, told=options.told, limit=options.limit, seed=options.seed)
-    going_on = float(logistic(other.shown.going @ other.examination.going)[other.shown.clicked > 0].mean())
-    evidence = other.examination.likelihood - simple.examination.likelihood
-    chosen, why = _chosen(method, going_on, evidence)
-    dependent = chosen == "cascade_dr"
-    model = other if dependent else simple
-    found = model.values(chosen)
-    resamples = model.resampled(chosen, options.resamples, options.seed)
-    doubts = _doubts(model, going_on, evidence, _repeated(simple), _sensitivity(model, simple, other, chosen))
-    allowance = _allowance(model, doubts)
-    ranker, log, gain = _intervals(model.names, found, resamples, options.level, allowance)
+    models = families(table, options)
+    likeliest, rivals = told_apart(models)
+    chosen: ListMethod = likeliest if method == AUTO else list_method_of(method)
+    rivals = rivals if method == AUTO else ()
+    simple, model = models["examination_dr"], models.get(chosen, models["examination_dr"])
+    going_on, why = _going_on(models["cascade_dr"]), "asked for"
+    if method == AUTO:
+        why = WHY[chosen].format(going_on)
+    doubts = _doubts(model, (likeliest, rivals, going_on), _repeated(simple), _sensitivity(model, models, chosen))
+    values, resamples = model.values(chosen), [model.resampled(chosen, options.resamples, options.seed)]
+    resamples += [models[one].resampled(one, options.resamples, options.seed) for one in rivals]
+    allowance = _allowance(model, doubts) + np.abs(values.misfit)
+    ranker, log, gain = _intervals(model.names, values, resamples, options.level, allowance)
     return ListEstimate(
         chosen,
         why,
@@ -150,52 +163,81 @@ def evaluate_table(table: PageTable, method: str = AUTO, options: ListOptions | 
     )
 
 
-def _chosen(method: str, going_on: float, evidence: float) -> tuple[ListMethod, str]:
-    if method != AUTO:
-        return list_method_of(method), "asked for"
-    if _leave(going_on, evidence):
-        return "cascade_dr", f"people leave after a click: {going_on:.0%} go on"
-    return "examination_dr", f"people judge positions by themselves: after a click {going_on:.0%} go on"
+def families(table: PageTable, options: ListOptions) -> dict[ListMethod, ListModel]:
+    """The kinds of people, the simplest first; where examination is told, only those who go by it."""
+    more: Any = {"told": options.told, "limit": options.limit, "seed": options.seed}
+    simple = ListModel(table, **more)
+    found: dict[ListMethod, ListModel] = {"examination_dr": simple}
+    found["cascade_dr"] = ListModel(table, dependent=True, like=simple, **more)
+    if options.told is None:
+        found["browsing_dr"] = ListModel(table, dependent=True, browsing=True, like=simple, **more)
+    return found
 
 
-def _leave(going_on: float, evidence: float) -> bool:
-    return evidence > DEPENDENT and going_on < MAX_GOING_ON
+def told_apart(models: dict[ListMethod, ListModel]) -> tuple[ListMethod, tuple[ListMethod, ...]]:
+    """The people whose model foretells the clicks of other sessions best, and those that might be as good.
+
+    A later kind is taken where its held-out log-likelihood is higher by `SURE` standard errors of the difference over
+    sessions; those that are not worse by as much remain possible.
+    Reference: Vuong (1989), Likelihood Ratio Tests for Model Selection and Non-Nested Hypotheses.
+    """
+    held_out = {name: model.examination.held_out for name, model in models.items()}
+
+    def lead(one: ListMethod, other: ListMethod) -> float:
+        by_session = held_out[one] - held_out[other]
+        return float(by_session.sum() / max(np.sqrt(len(by_session)) * by_session.std(), 1e-9))
+
+    names: list[ListMethod] = list(models)
+    best = names[0]
+    for name in names[1:]:
+        if lead(name, best) > SURE:
+            best = name
+    return best, tuple(name for name in names if name != best and lead(best, name) < SURE)
+
+
+def _going_on(model: ListModel) -> float:
+    odds = model.shown.going @ model.examination.going
+    return float(logistic(odds)[model.shown.clicked > 0].mean())
 
 
 def _intervals(
-    names: tuple[str, ...], found: Values, resamples: list[Values], level: float, allowance: Floats
+    names: tuple[str, ...], found: Values, resamples: list[list[Values]], level: float, allowance: Floats
 ) -> tuple[dict[str, Interval], dict[str, Interval], dict[str, Interval]]:
-    drawn = {"ranker": np.array([one.ranker for one in resamples]), "log": np.array([one.log for one in resamples])}
-    drawn["gain"] = drawn["ranker"] - drawn["log"]
-    values = {"ranker": found.ranker, "log": found.log, "gain": found.ranker - found.log}
+    """Around what was found; with several lists of resamples, one for each kind of people, they hold for all."""
+    lows: dict[str, list[Floats]] = {"ranker": [], "log": [], "gain": []}
+    highs: dict[str, list[Floats]] = {"ranker": [], "log": [], "gain": []}
+    for own in resamples:
+        drawn = {"ranker": np.array([one.ranker for one in own]), "log": np.array([one.log for one in own])}
+        drawn["gain"] = drawn["ranker"] - drawn["log"]
+        for what, values in drawn.items():
+            low, high = np.quantile(values, [1.0 - level, level], axis=0)
+            lows[what].append(low)
+            highs[what].append(high)
     made: list[dict[str, Interval]] = []
-    for what, value in values.items():
-        low, high = np.quantile(drawn[what], [1.0 - level, level], axis=0)
+    for what, value in (("ranker", found.ranker), ("log", found.log), ("gain", found.ranker - found.log)):
         more = allowance if what != "log" else np.zeros(len(value))
-        ends = zip(value.tolist(), (np.minimum(low, value) - more).tolist(), (np.maximum(high, value) + more).tolist())
+        low, high = np.min([*lows[what], value], axis=0) - more, np.max([*highs[what], value], axis=0) + more
+        ends = zip(value.tolist(), low.tolist(), high.tolist())
         made.append(dict(zip(names, (Interval(*end) for end in ends))))
     return made[0], made[1], made[2]
 
 
-def _doubts(
-    model: ListModel, going_on: float, evidence: float, repeated: float, sensitivity: tuple[float, float]
-) -> Doubts:
+def _doubts(model: ListModel, people: People, repeated: float, sensitivity: tuple[float, float]) -> Doubts:
     table, rows = model.table, model.rows
     a = model.attraction([one.weights for one in model.folds])
     exposed = model.exposure(model.parameters, a, a[None]).examined
     share = exposed * a / max(float((exposed * a).sum()), 1e-12)
     chain = model.chain(model.parameters, a)
-    seen = np.exp(model.parameters[model.shown.position]) * (1.0 if chain is None else chain.from_above)
+    seen = np.exp(model.parameters[model.shown.cell]) * (1.0 if chain is None else chain.from_above)
     weight = np.minimum(exposed[rows] / seen, model.limit)
     hits, said = weight * table.clicked[rows], weight * seen * a[rows]
     session = model.row_session[rows]
     by_session = np.bincount(session, hits - said * (hits.sum() / max(said.sum(), 1e-12)), table.n_sessions)
     calibration = float(hits.sum() / said.sum()) if said.sum() > 0 else 1.0
     return Doubts(
-        tuple(np.exp(model.examination.log_examined).round(6).tolist()),
+        tuple(np.exp(model.examination.log_examined[: table.n_positions]).round(6).tolist()),
         _known_by(model),
-        going_on,
-        evidence,
+        *people,
         repeated,
         float(hits.sum() ** 2 / max((hits**2).sum(), 1e-12)),
         float((share * model.beyond()).sum()),
@@ -215,23 +257,24 @@ def _known_by(model: ListModel) -> str:
 
 
 def _allowance(model: ListModel, doubts: Doubts) -> Floats:
-    """How far the part that only the click model tells may be off, if it is as wrong there as where it was checked."""
-    a = model.attraction([one.weights for one in model.folds])
-    v = a * model._rates(np.ones(len(a)))[:, None] * model.worth
-    exposed = model.exposure(model.parameters, a, v).examined
-    alone: Floats = (exposed * v * model.beyond()).sum(axis=1) / model.table.n_pages
-    return max(0.0, abs(doubts.calibration - 1.0) - doubts.calibration_error) * alone
+    """How far the part that only the click model tells may be off: as far as where it was checked, and as its shape."""
+    a, straight = model.attraction([one.weights for one in model.folds]), model.straight()
+    per_click = model._rates(np.ones(len(a)))[:, None] * model.worth
+    exposed = model.exposure(model.parameters, a, a * per_click).examined * model.beyond()
+    alone: Floats = (exposed * a * per_click).sum(axis=1) / model.table.n_pages
+    otherwise: Floats = (exposed * straight * per_click).sum(axis=1) / model.table.n_pages
+    return abs(doubts.calibration - 1.0) * alone + np.abs(alone - otherwise)
 
 
-def _sensitivity(model: ListModel, simple: ListModel, other: ListModel, method: ListMethod) -> tuple[float, float]:
-    """The least and the largest gain over other models of examination: by clicks above or not, flatter, steeper."""
+def _sensitivity(model: ListModel, models: dict[ListMethod, ListModel], method: ListMethod) -> tuple[float, float]:
+    """The least and the largest gain over other models of examination: of other people, flatter, steeper."""
     gains = []
-    for one, own in ((simple, "examination_dr"), (other, "cascade_dr")):
-        found = one.values(own if one is not model else method)  # type: ignore[arg-type]
+    for own, one in models.items():
+        found = one.values(own if one is not model else method)
         gains.append(float(found.ranker[0] - found.log[0]))
     for power in STEEPNESS:
         parameters = model.parameters.copy()
-        parameters[: model.table.n_positions] *= power
+        parameters[: model.cells.n] *= power
         found = model.values(method, parameters, folds=model.fitted_folds(parameters))
         gains.append(float(found.ranker[0] - found.log[0]))
     return min(gains), max(gains)
@@ -276,10 +319,9 @@ def _warnings(doubts: Doubts, method: str, gain: Interval) -> tuple[str, ...]:
         )
     elif doubts.beyond > MAX_BEYOND:
         found.append(f"{doubts.beyond:.0%} of the estimate is what the click model says of items that were not shown")
-    if _leave(doubts.going_on, doubts.evidence) and method != "cascade_dr":
-        found.append(
-            f"people leave after a click ({doubts.going_on:.0%} go on), which {method} does not know: use cascade_dr"
-        )
+    if method not in (doubts.likeliest, *doubts.rivals) and not (method in SIMPLE and doubts.likeliest in SIMPLE):
+        why = WHY[doubts.likeliest].format(doubts.going_on)  # type: ignore[index]
+        found.append(f"{why}, which {method} does not know: use {doubts.likeliest}")
     if doubts.repeated > MAX_REPEATED:
         found.append(
             f"pages have {doubts.repeated:.1f} times as many pairs of clicks as positions that stand by themselves "

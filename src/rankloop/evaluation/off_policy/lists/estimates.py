@@ -6,6 +6,7 @@ import numpy as np
 from numpy.random import default_rng
 
 from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.off_policy.lists.click_model import (
@@ -17,14 +18,17 @@ from rankloop.evaluation.off_policy.lists.click_model import (
     ClickFit,
     Shown,
     attractive,
+    cells_by_last_click,
+    cells_by_position,
     chain_of,
     fit_attraction,
     fit_clicks,
+    last_clicks,
     logistic,
 )
 from rankloop.evaluation.off_policy.lists.pages import NOWHERE, PageTable
 
-ListMethod = Literal["examination_ips", "examination_dr", "swap_dr", "cascade_dr"]
+ListMethod = Literal["examination_ips", "examination_dr", "swap_dr", "cascade_dr", "browsing_dr"]
 CLICKS = "clicks"
 N_FOLDS = 4
 RESAMPLES = 200
@@ -49,6 +53,7 @@ class Values(NamedTuple):
 
     ranker: Floats
     log: Floats
+    misfit: Floats  # what the same formula says of the pages as they were shown, less what they brought
 
 
 class Exposure(NamedTuple):
@@ -58,10 +63,51 @@ class Exposure(NamedTuple):
     by_attraction: Floats  # (n_outcomes, n_rows): ∂ value / ∂ its attraction, through what is examined below
 
 
+@kernel
+def _walk(slots: Ints, table: Floats, attraction: Floats, worth: Floats, going: Floats) -> tuple[Floats, Floats]:
+    """P(examined) of each row over all draws and pages, and what its attraction changes below it, by outcome.
+
+    f[j] is how likely the person is there with the last click at j − 1 (0: none), and ahead[i, j] what they then bring
+    from position i on: e (v + a g ahead[i + 1, i + 1]) + (1 − e a) ahead[i + 1, j], where e = table[i, j].
+    """
+    n_draws, n_pages, k = slots.shape
+    n_outcomes, n = worth.shape
+    examined, through = np.zeros(n), np.zeros((n_outcomes, n))
+    f, ahead = np.zeros(k + 1), np.zeros((n_outcomes, k + 1, k + 1))
+    for draw in range(n_draws):
+        for page in range(n_pages):
+            own = slots[draw, page]
+            for i in range(k - 1, -1, -1):
+                row = own[i]
+                for j in range(i + 1):
+                    for o in range(n_outcomes):
+                        if row < 0:
+                            ahead[o, i, j] = ahead[o, i + 1, j]
+                            continue
+                        e, a = table[i, j], attraction[row]
+                        further = a * going[row] * ahead[o, i + 1, i + 1]
+                        ahead[o, i, j] = e * (worth[o, row] + further) + (1.0 - e * a) * ahead[o, i + 1, j]
+            f[:] = 0.0
+            f[0] = 1.0
+            for i in range(k):
+                row = own[i]
+                if row < 0:
+                    continue
+                for j in range(i + 1):
+                    seen = f[j] * table[i, j]
+                    examined[row] += seen
+                    for o in range(n_outcomes):
+                        through[o, row] += seen * (going[row] * ahead[o, i + 1, i + 1] - ahead[o, i + 1, j])
+                    f[i + 1] += seen * attraction[row] * going[row]
+                    f[j] *= 1.0 - table[i, j] * attraction[row]
+    return examined / n_draws, through / n_draws
+
+
 class ListModel:
     """Examination and attraction fitted to a table of pages, attraction on the sessions of other folds.
 
-    With `dependent` people may leave after a click, more or less likely by how attractive the clicked item is.
+    With `dependent` people may leave after a click, more or less likely by how attractive the clicked item is; with
+    `browsing` what they examine depends on how far their last click is. What is known of items comes from `like`.
     """
 
     def __init__(
@@ -70,6 +116,8 @@ class ListModel:
         *,
         told: Floats | None = None,
         dependent: bool = False,
+        browsing: bool = False,
+        like: "ListModel | None" = None,
         limit: float = 100.0,
         seed: int = 0,
     ) -> None:
@@ -78,38 +126,48 @@ class ListModel:
         self.rows = table.shown
         self.row_session = table.session[table.page]
         self.log_told = None if told is None else np.log(np.maximum(told[: table.n_positions], 1e-6))
+        self.cells = cells_by_position(table.n_positions)
+        self.cell = np.zeros(len(table.page), dtype=np.int64)
+        self.cell[self.rows] = table.position[self.rows]
         self.features = self._features()
         self.going = np.zeros((len(table.page), N_GOING))
         self.going[:, 0] = 1.0
         self.shown = self._shown(self.rows)
+        self.features = self._told_by_others() if like is None else like.features
+        if browsing:
+            self.cells, at = cells_by_last_click(table.n_positions), self.rows
+            last = last_clicks(table.position[at], table.clicked[at], table.page[at])
+            self.cell[at] = self.cells.at[table.position[at], last + 1]
+            self.shown = self._shown(self.rows)
         self.examination = self._examination(dependent)
         fold = default_rng(seed).permutation(table.n_sessions) % N_FOLDS
         self.fold = fold[self.row_session] if table.n_sessions >= N_FOLDS else np.zeros(len(table.page), np.int64)
         self.folds = self.fitted_folds(self.parameters)
+        self.stood = np.full((1, table.n_pages, table.n_positions), NOWHERE)  # the rows as they were shown
+        self.stood[0, table.page[self.rows], table.position[self.rows]] = self.rows
         self.earned = np.stack([table.clicked, *table.outcomes.values()])
         self.worth = np.stack([np.ones(len(table.page)), *table.worth.values()])
 
     @property
     def parameters(self) -> Floats:
-        """log P(examined) by position, then the log-odds of going on after a click."""
+        """log P(examined) by cell, then the log-odds of going on after a click."""
         return self.examination.parameters
 
     def _shown(self, at: Ints) -> Shown:
         table = self.table
         columns = table.position[at], table.clicked[at], table.page[at], self.row_session[at], self.going[at]
-        return Shown(*columns, table.n_pages, table.n_positions, table.n_sessions)
+        return Shown(*columns, self.cell[at], table.n_pages, table.n_positions, table.n_sessions, self.cells)
 
     def chain(self, parameters: Floats, a: Floats) -> Chain | None:
         """Who was still there at the shown rows; None where nobody leaves."""
         if not self.dependent:
             return None
-        k = self.table.n_positions
-        p = np.minimum(np.exp(parameters[self.shown.position]) * a[self.rows], MAX_PROBABILITY)
-        return chain_of(self.shown, p, self.shown.going @ parameters[k:])
+        p = np.minimum(np.exp(parameters[self.shown.cell]) * a[self.rows], MAX_PROBABILITY)
+        return chain_of(self.shown, p, self.shown.going @ parameters[self.cells.n :])
 
     def fitted_folds(self, parameters: Floats) -> list[AttractionFit]:
         """A click model without each fold, given examination."""
-        k, there = self.table.n_positions, self._whole(parameters)[1]
+        k, there = self.cells.n, self._whole(parameters)[1]
         found = []
         for number in range(int(self.fold.max()) + 1):
             own = np.flatnonzero((self.fold[self.rows] != number) | (self.fold.max() == 0))
@@ -125,6 +183,12 @@ class ListModel:
             found[at] = attractive(self.features[at], own)
         return found
 
+    def straight(self) -> Floats:
+        """Attraction of every row by a click model without bends, given examination."""
+        features, (_, there) = self.features[:, : -len(BENDS)], self._whole(self.parameters)
+        fit = fit_attraction(features[self.rows], self.shown, self.parameters[: self.cells.n], there)
+        return attractive(features, fit.weights)
+
     def values(
         self,
         method: ListMethod,
@@ -137,7 +201,8 @@ class ListModel:
 
         V is what the ranker earns where items attract as the model says. Where examination depends on the position
         alone it is Σ examined[position] · â, and this is the doubly robust estimator; without â, inverse propensities.
-        `counts` is how often each session counts.
+        Where clicks change what is examined below, what this formula says of the pages as they were shown may differ
+        from what they brought; that difference is taken off. `counts` is how often each session counts.
         """
         table = self.table
         known = self.parameters if parameters is None else parameters
@@ -147,46 +212,31 @@ class ListModel:
         a = self.attraction([one.weights for one in fits] if weights is None else weights)
         rates = self._rates(row_times)
         v = a * rates[:, None] * self.worth
-        exposure = self.exposure(known, a, v)
         rows, chain = self.rows, self.chain(known, a)
-        seen = np.exp(known[self.shown.position]) * (1.0 if chain is None else chain.from_above)
+        seen = np.exp(known[self.shown.cell]) * (1.0 if chain is None else chain.from_above)
         base = seen if method != "swap_dr" else self._swapped(known)[rows]
-        own = np.minimum(exposure.examined[rows] / base, self.limit)
-        if method == "examination_ips":
-            ranker = (row_times[rows] * own * self.earned[:, rows]).sum(axis=1)
-        else:
+        earned = (row_times * self.earned).sum(axis=1)
+
+        def robust(exposure: Exposure) -> Floats:
+            own = np.minimum(exposure.examined[rows] / base, self.limit)
+            if method == "examination_ips":
+                return np.asarray((row_times[rows] * own * self.earned[:, rows]).sum(axis=1))
             through = np.clip(exposure.by_attraction[:, rows] / base, -self.limit, self.limit)
             surprise = table.clicked[rows] - seen * a[rows]
             further = own * (self.earned[:, rows] - seen * v[:, rows]) + through * surprise
-            ranker = (row_times * exposure.examined * v).sum(axis=1) + (row_times[rows] * further).sum(axis=1)
-        return Values(ranker / n, (row_times * self.earned).sum(axis=1) / n)
+            return np.asarray((row_times * exposure.examined * v).sum(axis=1) + (row_times[rows] * further).sum(axis=1))
 
-    def exposure(self, parameters: Floats, a: Floats, v: Floats) -> Exposure:
-        """Who is examined under the ranker in question: by position, as long as nobody leaves after a click above."""
-        table, slots = self.table, self.table.slots
-        k, n = table.n_positions, len(a) + 1  # the last stands for no row
-        e = np.exp(parameters[:k])
-        examined, by_attraction = np.zeros(n), np.zeros((len(v), n))
-        if not self.dependent:
-            for position in range(k):
-                examined += np.bincount(slots[:, :, position].ravel() % n, minlength=n) * e[position]
-            return Exposure(examined[:-1] / len(slots), by_attraction[:, :-1])
-        leaving = 1.0 - logistic(self.going @ parameters[k:])
-        lost, v_at = np.append(leaving, 0.0)[slots], np.column_stack([v, np.zeros(len(v))])[:, slots]
-        a_at = np.append(a, 0.0)[slots]
-        there, still = np.ones(slots.shape[:2]), []
-        for position in range(k):
-            still.append(there)
-            there = there * (1.0 - np.minimum(e[position] * a_at[:, :, position], 1.0) * lost[:, :, position])
-        below = np.zeros((len(v), *slots.shape[:2]))
-        for position in reversed(range(k)):
-            at, gone = slots[:, :, position].ravel() % n, e[position] * lost[:, :, position]
-            examined += np.bincount(at, (e[position] * still[position]).ravel(), n)
-            loss = gone / np.maximum(1.0 - gone * a_at[:, :, position], 1e-9)
-            for outcome in range(len(v)):
-                by_attraction[outcome] -= np.bincount(at, (loss * below[outcome]).ravel(), n)
-            below = below + v_at[:, :, :, position] * e[position] * still[position]
-        return Exposure(examined[:-1] / len(slots), by_attraction[:, :-1] / len(slots))
+        ranker, again = robust(self.exposure(known, a, v)), earned
+        if self.dependent:
+            again = robust(self.exposure(known, a, v, self.stood))
+        return Values((ranker + earned - again) / n, earned / n, (again - earned) / n)
+
+    def exposure(self, parameters: Floats, a: Floats, v: Floats, slots: Ints | None = None) -> Exposure:
+        """Who is examined under the ranker in question: by a walk from the top over where the last click may be."""
+        n = self.cells.n
+        going = logistic(self.going @ parameters[n:]) if self.dependent else np.ones(len(a))
+        table = np.minimum(np.exp(parameters[self.cells.at]), 1.0)
+        return Exposure(*_walk(self.table.slots if slots is None else slots, table, a, v, going))
 
     def beyond(self) -> Floats:
         """By row: whether it was not shown, so that only the click model speaks for it."""
@@ -211,7 +261,7 @@ class ListModel:
     def resampled(self, method: ListMethod, resamples: int, seed: int) -> list[Values]:
         """The estimate on resamples of the sessions; all that was fitted moves with them, by one step each."""
         rng, n = default_rng(seed), self.table.n_sessions
-        k = self.table.n_positions
+        k = self.cells.n
         moves = self.examination.scores @ self.examination.inverse[:, : len(self.parameters)]
         found = []
         for _ in range(resamples):
@@ -249,14 +299,17 @@ class ListModel:
         scaled = (self.table.features[:, own] - mean[own]) / spread[own]
         return np.ascontiguousarray(np.column_stack([np.ones(len(scaled)), scaled]))
 
-    def _examination(self, dependent: bool) -> ClickFit:
-        """Fitted to all pages; what is known of an item on the pages of others joins the features, where it is."""
+    def _told_by_others(self) -> Floats:
+        """What is known of an item on the pages of others joins the features, where it is; then bends."""
         found = self._fit(False)
         elsewhere = self._elsewhere(found)
         if elsewhere is not None:
             self.features = np.ascontiguousarray(np.column_stack([self.features, elsewhere]))
             found = self._fit(False)
-        self.features = np.ascontiguousarray(np.column_stack([self.features, self._bends(found)]))
+        return np.ascontiguousarray(np.column_stack([self.features, self._bends(found)]))
+
+    def _examination(self, dependent: bool) -> ClickFit:
+        """Fitted to all pages."""
         found = self._fit(False)
         if not dependent:
             return found
@@ -276,7 +329,7 @@ class ListModel:
         """Attraction on all pages, and who was still there: expectation maximisation over that."""
         there = np.ones(len(self.rows))
         for _ in range(ROUNDS):
-            fit = fit_attraction(self.features[self.rows], self.shown, parameters[: self.table.n_positions], there)
+            fit = fit_attraction(self.features[self.rows], self.shown, parameters[: self.cells.n], there)
             chain = self.chain(parameters, attractive(self.features, fit.weights))
             if chain is None:
                 break
