@@ -34,7 +34,9 @@ class Location(NamedTuple):
 
 
 @contextmanager
-def running(location: Location, follower: bool = False, **settings: Any) -> Iterator[httpx.Client]:
+def running(
+    location: Location, follower: bool = False, patience: float = 15.0, **settings: Any
+) -> Iterator[httpx.Client]:
     """A service on a free port of this machine, and a client of it; it holds the lease, or follows."""
     server = make_server(Settings(**{"data": location.data, "store": location.store, "port": 0} | settings))
     thread = Thread(target=server.run, daemon=True)
@@ -47,7 +49,7 @@ def running(location: Location, follower: bool = False, **settings: Any) -> Iter
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
             client.server = server  # type: ignore[attr-defined]
-            until(lambda: follower or inside(client).is_leader)
+            until(lambda: follower or inside(client).is_leader, patience)
             yield client
     finally:
         server.stop()

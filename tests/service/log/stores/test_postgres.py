@@ -158,3 +158,24 @@ def test_two_tenants_in_one_database_do_not_meet(postgres: Callable[[], str]) ->
     assert stores[0].channel != stores[1].channel
     for store in stores:
         store.close()
+
+
+def test_what_is_asked_of_a_few_impressions_does_not_walk_through_the_log(postgres: Callable[[], str]) -> None:
+    """Before the server has counted its rows it would rather go by the ranker, and read all that it has."""
+    address = postgres()
+    store, asked = PostgresStore(address), list[tuple[str, list[Any]]]()
+    names = ["1", "2", "3"]
+    store.rows = lambda query, values=(): asked.append((query, list(values))) or []  # type: ignore[method-assign,func-returns-value]
+    store.of_impressions("ranker/a", names, 2**62)
+    store.closed("ranker/a", names)
+    store.of_impression("ranker/a", "1")
+    asked.append((tables.FOUND, [["ranker/a"] * 3, names, [0] * 3]))
+    many = "SELECT n, 'ranker/a', 0, n::text, repeat('x', 1500)::bytea, 'ranked', 0 FROM generate_series(1, 5000) AS n"
+    with tables.connected(address, "write") as connection:
+        connection.execute(f"INSERT INTO rankloop_events (seq, stream, at, impression, body, kind, part) {many}")
+        plans = ["\n".join(row[0] for row in connection.execute(f"EXPLAIN {query}", values)) for query, values in asked]
+    store.close()
+    assert len(plans) == 4
+    for plan in plans:
+        assert "rankloop_impressions" in plan
+        assert "rankloop_events_of_stream" not in plan

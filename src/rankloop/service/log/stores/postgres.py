@@ -184,7 +184,8 @@ LOCK = "SELECT pg_advisory_xact_lock(key) FROM unnest(%s::bigint[]) AS key"
 FENCES = f"SELECT part, fence FROM {PREFIX}leases WHERE part = ANY(%s) ORDER BY part FOR SHARE"
 FOUND = f"""SELECT e.seq, e.stream, e.at, e.body
             FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS k (stream, name, seen)
-            JOIN {PREFIX}events e ON e.impression = k.name AND e.stream = k.stream AND e.seq > k.seen ORDER BY e.seq"""
+            JOIN {PREFIX}events e ON e.impression = k.name AND (e.stream || '') = k.stream AND e.seq > k.seen
+            ORDER BY e.seq"""
 CHANGED = f"""SELECT stream, max(seq) FROM {PREFIX}events
               WHERE stream = ANY(%s) AND impression IS NULL AND kind IS DISTINCT FROM 'snapshotted' GROUP BY stream"""
 FIRST = f"SELECT ({XID} + epoch) << {STEP}, {CLOCK} FROM {PREFIX}order"

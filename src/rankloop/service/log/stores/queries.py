@@ -36,7 +36,7 @@ class Queries(ABC):
             last = rows[-1][0]
 
     def of_impression(self, entity: str, impression: str) -> list[Record]:
-        return self._records(f"impression = {self.mark} AND stream = {self.mark}", [impression, entity])
+        return self._records(f"impression = {self.mark} AND {OF_ENTITY} = {self.mark}", [impression, entity])
 
     def of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]:
         found: list[Record] = []
