@@ -132,7 +132,7 @@ def servers(only_sqlite: bool = False) -> Iterator[tuple[str, Command, str]]:
     for name, workers in () if only_sqlite else ((POSTGRES, 1), (SEVERAL, WORKERS)):
         with database(os.environ.get("RANKLOOP_STORE", "")) as store:
             if store:
-                yield name, partial(serve_command, workers=workers), store
+                yield name, partial(serve_command, workers=workers, learns=workers == 1), store
 
 
 def table_of(goals: Sequence[Row]) -> Table:

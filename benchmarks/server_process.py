@@ -36,9 +36,9 @@ def baseline_command(port: int, folder: Path) -> list[str]:
     return [sys.executable, "-m", "benchmarks.baseline_server", str(port)]
 
 
-def serve_command(port: int, folder: Path, workers: int = 1) -> list[str]:
+def serve_command(port: int, folder: Path, workers: int = 1, learns: bool = True) -> list[str]:
     where = ["--port", str(port), "--data", str(folder), "--workers", str(workers)]
-    return [sys.executable, "-m", "rankloop.cli", "serve", *where]
+    return [sys.executable, "-m", "rankloop.cli", "serve", *where, *([] if learns else ["--no-learn"])]
 
 
 @contextmanager
@@ -67,10 +67,7 @@ def started(command: Command, folder: Path, **environment: str) -> Iterator[Runn
 
 @contextmanager
 def learning_apart(folder: Path, store: str) -> Iterator[bool]:
-    """A learner in a process of its own, where `rankloop learn` exists; it is there first, and holds the lease."""
-    if find_spec("rankloop.cli.commands.learn") is None:
-        yield False
-        return
+    """A learner in a process of its own, for workers that do not learn."""
     command = [sys.executable, "-m", "rankloop.cli", "learn", "--data", str(folder)]
     process = subprocess.Popen(command, env=os.environ | {"RANKLOOP_STORE": store}, stderr=subprocess.DEVNULL)
     try:
