@@ -35,18 +35,18 @@ from rankloop.service.log.events import (
 from rankloop.service.log.recovery import first_record
 from rankloop.service.log.stores.base import SharedStore
 from rankloop.service.log.writer import entry_of
+from rankloop.service.ranker.base import check_booster_file
 from rankloop.service.ranker.comparison import ComparisonRuntime, check_comparison
 from rankloop.service.ranker.config import (
     RankerConfig,
-    check_booster_file,
     check_new,
     check_seed_and_window,
     config_of,
     config_of_session,
+    next_schema,
 )
 from rankloop.service.ranker.explanation import explanation_of, recent_weights
 from rankloop.service.ranker.named_requests import catalogue_changes
-from rankloop.service.ranker.schema_changes import next_schema
 from rankloop.service.ranker.state_size import check_file_fits, check_fits
 from rankloop.service.requests import CatalogueBody, CreateBody, ExperimentBody, SchemaBody
 from rankloop.service.upkeep.amendment import Changes, Forgotten, amend, retracted

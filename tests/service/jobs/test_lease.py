@@ -22,7 +22,8 @@ from rankloop.service.jobs.expiry import close_if_open
 from rankloop.service.log.events import RolledBack, partition_of
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores.base import Attendant, Publication
-from rankloop.service.log.stores.postgres import PARTITIONS, PostgresStore
+from rankloop.service.log.stores.postgres import PostgresStore
+from rankloop.service.log.stores.postgres_tables import PARTITIONS
 from rankloop.service.log.writer import entry_of, settled_entry
 
 PART = partition_of("ranker/shop", PARTITIONS)

@@ -18,8 +18,7 @@ from rankloop.core.errors import Conflict
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.events import Frozen, Ranked, Resumed
 from rankloop.service.log.replay import replayed
-from rankloop.service.log.stores import postgres as postgres_tables
-from rankloop.service.log.stores import queries
+from rankloop.service.log.stores import postgres_connections, postgres_tables, queries
 from rankloop.service.log.stores.open import open_store
 from rankloop.service.log.stores.postgres import PostgresStore
 from rankloop.service.log.stores.sqlite import MIGRATIONS, SqliteStore
@@ -74,7 +73,7 @@ def test_commits_are_durable_though_the_server_says_otherwise(postgres: Callable
 def test_a_worker_that_stands_still_within_a_transaction_does_not_stop_the_others(
     postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_tables, "IDLE_SECONDS", 1)
+    monkeypatch.setattr(postgres_connections, "IDLE_SECONDS", 1)
     address, go_on, begun = postgres(), Event(), Event()
 
     def stand_still(point: str) -> None:
@@ -100,7 +99,7 @@ def test_a_worker_that_stands_still_within_a_transaction_does_not_stop_the_other
 
 
 def test_a_lock_is_not_waited_for_forever(postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_tables, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(postgres_connections, "LOCK_SECONDS", 1)
     store = PostgresStore(postgres())
     with psycopg.connect(store._connections.address) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", [postgres_tables.lock_key("public", "ranker/a")])

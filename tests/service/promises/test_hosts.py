@@ -20,7 +20,7 @@ from tests.service.promises.durability import check_survived
 from tests.service.promises.test_workers import LEADER
 
 from rankloop.service.log.events import partition_of
-from rankloop.service.log.stores.postgres import PARTITIONS
+from rankloop.service.log.stores.postgres_tables import PARTITIONS
 
 KEY = "a-key-of-an-administrator"
 PORT = 8080

@@ -21,7 +21,7 @@ from rankloop.service.errors import Unavailable
 from rankloop.service.jobs import learner
 from rankloop.service.log.events import partition_of
 from rankloop.service.log.recovery import restored_course
-from rankloop.service.log.stores.postgres import PARTITIONS
+from rankloop.service.log.stores.postgres_tables import PARTITIONS
 
 LEADER = "SELECT holder FROM rankloop_leases WHERE until > clock_timestamp() AND part = %s"
 

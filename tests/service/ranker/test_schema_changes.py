@@ -11,8 +11,7 @@ from tests.service.shop import NAMED, SCHEMA, products, visit
 
 from rankloop.core.errors import Rejected
 from rankloop.features.schema import Schema
-from rankloop.service.ranker.config import RankerConfig, config_of
-from rankloop.service.ranker.schema_changes import next_schema
+from rankloop.service.ranker.config import RankerConfig, config_of, next_schema
 from rankloop.service.requests import BaseBody, CreateBody, ProblemBody, SchemaBody
 
 

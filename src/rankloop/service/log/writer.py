@@ -31,9 +31,7 @@ logger = logging.getLogger("rankloop.service")
 MAX_BATCH = 512  # entries in one transaction
 MAX_LOCKS = 128  # of entries that nobody else may write at the same moment
 MAX_BYTES = 20_000_000  # of impressions that are kept in memory, so that they need not be read again
-WAIT_FOR_MORE = (
-    0.002  # seconds for which a transaction waits at most, as long as there is more in every turn of the loop
-)
+WAIT_FOR_MORE = 0.002  # seconds at most, as long as every turn of the loop brings more for the transaction
 FAILING_SECONDS = 5.0  # since the last failure
 Key = tuple[str, str]  # an entity and the name of an impression
 

@@ -16,7 +16,8 @@ from rankloop.interleaving import interleave
 from rankloop.service.log.catalogue import merged_rows
 from rankloop.service.log.events import Ranked
 from rankloop.service.log.projection import new_projection, saved_projection
-from rankloop.service.ranker.config import RankerConfig, check_seed_and_window, check_weights, config_of
+from rankloop.service.ranker.base import check_weights
+from rankloop.service.ranker.config import RankerConfig, check_seed_and_window, config_of
 from rankloop.service.ranker.runtime import RankerRuntime, values_of
 from rankloop.service.ranker.trainer import PublishedState
 from rankloop.service.requests import CreateBody, ExperimentBody, ProblemBody, SideBody

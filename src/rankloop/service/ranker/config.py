@@ -1,14 +1,12 @@
-"""What a ranker is: its learner, its problem and its names, checked once, when it is created."""
+"""What a ranker is: its learner, its problem and its names, checked when it is created and when its schema changes."""
 
-import dataclasses
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Adapter, Id, QueryRequest, is_valid_id
+from rankloop.core.adapter import INVALID_ID, Adapter, Id, QueryRequest, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.kernels import scores_of
 from rankloop.core.learner import check_uses_context, from_layers
@@ -19,22 +17,29 @@ from rankloop.core.session import Session
 from rankloop.core.types import Bools, Clicks, Floats, Problem
 from rankloop.evaluation.ranking.saved_model import NORMALISED
 from rankloop.features.encoder import Encoder
-from rankloop.features.schema import PARTS, Schema
+from rankloop.features.schema import PARTS, Schema, sorted_cross
 from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.context import Encoding
 from rankloop.measures.dcg import MAX_EXPONENT
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.values import Row
-from rankloop.service.requests import BaseBody, CreateBody, ProblemBody
+from rankloop.service.ranker.base import (
+    BASE_SCORE,
+    base_column,
+    base_model,
+    base_slot,
+    base_weight,
+    check_model,
+    with_base_score,
+)
+from rankloop.service.requests import CreateBody, ProblemBody, SchemaBody
 
 if TYPE_CHECKING:
     from rankloop.batch.trees.booster_file import NamedBooster
 
-LINEAR = {"kind": "number", "scale": "linear"}
 MAX_FEATURES = 10_000
 MAX_WINDOW = 30 * 86400.0
-BASE_SCORE = "base score"  # the feature that a base by its weights or a booster adds
 
 
 class RankerConfig(NamedTuple):
@@ -121,7 +126,7 @@ class RankerConfig(NamedTuple):
 def config_of(body: CreateBody) -> RankerConfig:
     """What a request says, or `Rejected` with the field that is wrong; its `body` is the request in normal form."""
     base, config = body.base, _config(body)
-    config = config._replace(base_model=_base_model(base))
+    config = config._replace(base_model=base_model(base))
     if base is None or base.booster is None:
         return config
     from rankloop.batch.trees.booster_file import NamedBooster
@@ -142,9 +147,9 @@ def _config(body: CreateBody) -> RankerConfig:
     encoding = _encoding(body.problem)
     problem, given = _problem(body.problem, encoding)
     learner: AnyLearner = build(body.learner, "learner")
-    column, weights = _base(body.base, problem, given)
+    column, weights = base_column(body.base, problem, given)
     if body.base is not None and column is not None:
-        learner = BaseScore(inner=learner, feature=column, weight=_base_weight(body.base))
+        learner = BaseScore(inner=learner, feature=column, weight=base_weight(body.base))
     if column == given:
         names = (*problem.feature_names, BASE_SCORE) if problem.feature_names else ()
         problem = problem._replace(n_features=given + 1, feature_names=names)
@@ -159,7 +164,7 @@ def _config(body: CreateBody) -> RankerConfig:
 
 def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
     if body.base is not None and body.base.booster is not None:
-        schema = _with_base_score(schema)
+        schema = with_base_score(schema)
     sizes = {name: getattr(body.problem, name) for name in ("shown", "depth", "max_grade")}
     items = tuple(_items(body.problem) or ())
     problem = schema.problem(n_items=len(items) or None, **sizes)
@@ -170,9 +175,9 @@ def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
         raise Rejected("learner", str(error)) from None
     plain = msgspec.structs.replace(body.problem, schema=schema.to_plain())
     normal = msgspec.structs.replace(body, learner=spec_of(learner), problem=plain)
-    slot = _base_slot(body.base, schema)
+    slot = base_slot(body.base, schema)
     if body.base is not None and slot is not None:
-        learner = BaseScore(inner=learner, feature=slot, weight=_base_weight(body.base))
+        learner = BaseScore(inner=learner, feature=slot, weight=base_weight(body.base))
     _check_together(body, learner, slot)
     config = RankerConfig(normal, learner, problem, Adapter((), 0, items), slot, None, None)
     return config.with_schemas([schema])
@@ -196,46 +201,6 @@ def checked_schema(make: Callable[[], Schema], field: str) -> Schema:
         words = str(error).split()
         part = "crosses" if words[:2] == ["the", "cross"] else words[0] if words[0] in PARTS else ""
         raise Rejected(".".join(filter(None, (field, part))) or "schema", str(error)) from None
-
-
-def _with_base_score(schema: Schema) -> Schema:
-    """The schema with a field for the score of a booster."""
-    if BASE_SCORE in schema.features or BASE_SCORE in schema.context:
-        return schema
-    return dataclasses.replace(schema, features={**schema.features, BASE_SCORE: LINEAR})
-
-
-def _base_slot(base: BaseBody | None, schema: Schema) -> int | None:
-    """Where the score of today's ranker stands among the declared numbers."""
-    if base is None:
-        return None
-    _check_one_base(base)
-    if base.booster is not None:
-        try:
-            return schema.slot(BASE_SCORE)
-        except InvalidInput as error:
-            raise Rejected("problem.schema", f"the booster's score has this name: {error}") from None
-    if base.weights is not None:
-        raise Rejected(
-            "base.weights",
-            "with a schema there is no list of numbers to weigh: add today's score to the features as a declared "
-            'number, {"score": {"kind": "number", "scale": "linear"}}, and name it in base.feature',
-        )
-    name = base.feature
-    kind = schema.features.get(name) if isinstance(name, str) else None
-    if kind is None:
-        known = ", ".join(schema.features)
-        raise Rejected("base.feature", f"{name!r} is not one of the fields of the items, which are {known:.300}")
-    if spec_of(kind)["kind"] != "number" or not kind.size:
-        example = '{"kind": "number", "scale": "linear"}'
-        raise Rejected("base.feature", f"{name!r} must be a number with a declared scale, as in {example}")
-    return int(schema.slots[str(name)])
-
-
-def _base_weight(base: BaseBody) -> float:
-    if not 0 < base.weight < math.inf:
-        raise Rejected("base.weight", f"must be a number above 0, got {base.weight}")
-    return base.weight
 
 
 def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
@@ -323,37 +288,6 @@ def _check_sizes(body: ProblemBody, n_context: int) -> None:
             raise Rejected(f"problem.{name}", f"must be from {least} to {MAX_FEATURES}, got {value}")
 
 
-def _base(base: BaseBody | None, problem: Problem, given: int) -> tuple[int | None, Floats | None]:
-    if base is None:
-        return None, None
-    _check_one_base(base)
-    if base.booster is not None:
-        if not problem.feature_names:
-            raise Rejected("base.booster", "takes features by name: give them in problem.feature_names, or a schema")
-        if BASE_SCORE in problem.feature_names:
-            raise Rejected("problem.feature_names", f"{BASE_SCORE!r} is what the booster adds: leave it out")
-        return given, None
-    if base.weights is not None:
-        if len(base.weights) != given or not all(map(math.isfinite, base.weights)):
-            raise Rejected("base.weights", f"must be {given} finite numbers, one per feature")
-        return given, np.array(base.weights, dtype=np.float64)
-    feature: Any = base.feature
-    if isinstance(feature, str):
-        if feature not in problem.feature_names:
-            raise Rejected("base.feature", f"{feature!r} is not one of the feature_names")
-        return problem.feature_names.index(feature), None
-    if not 0 <= feature < given:
-        raise Rejected("base.feature", f"must be from 0 to {given - 1}, got {feature}")
-    return int(feature), None
-
-
-def _check_one_base(base: BaseBody) -> None:
-    if sum(part is not None for part in (base.feature, base.weights, base.booster)) != 1:
-        raise Rejected(
-            "base", "give either the feature that holds today's score, the weights of today's ranker, or its booster"
-        )
-
-
 def _check_numbers(body: CreateBody) -> None:
     check_seed_and_window(body.seed, body.window)
     if not 1 <= body.snapshot_every <= 10**9:
@@ -380,35 +314,51 @@ def _check_together(body: CreateBody, learner: AnyLearner, column: int | None) -
         raise Rejected("guard", "needs an evaluation_share above 0: it judges by the comparison with the base")
 
 
-def check_weights(weights: list[float], n_features: int, field: str) -> Floats:
-    """Finite weights, one per feature."""
-    if len(weights) != n_features or not all(map(math.isfinite, weights)):
-        raise Rejected(field, f"must be {n_features} finite numbers, one per feature")
-    return np.array(weights, dtype=np.float64)
-
-
 def named_model(model: str, config: RankerConfig) -> str:
     """What a request names as the model behind its base score."""
     if config.booster is not None:
         raise Rejected("base_model", "the score of this ranker's booster is computed here: nobody else names it")
     if not config.base_model:
         raise Rejected("base_model", "this ranker was created without base.model, so its log has no model to name")
-    _check_model(model, "base_model")
+    check_model(model, "base_model")
     return model
 
 
-def _base_model(base: BaseBody | None) -> str:
-    if base is None or base.model is None:
-        return ""
-    if base.feature is None and base.booster is None:
-        raise Rejected("base.model", "names what computes base.feature; a base by its weights needs no model")
-    _check_model(base.model, "base.model")
-    return base.model
+def next_schema(config: RankerConfig, body: SchemaBody) -> Schema | None:
+    """The next version; None where the schema is already as it is asked for."""
+    schema = config.schema
+    if schema is None:
+        raise Rejected("schema", "this ranker has no schema: its features are plain numbers")
+    base = config.body.base
+    score = None if base is None else base.feature if base.booster is None else BASE_SCORE
+    if score in body.remove:
+        raise Rejected("remove", f"{score!r} is the score of today's ranker, which is compared with")
+    features = {name: kind for name, kind in body.features.items() if not _is_there(name, kind, schema.features)}
+    context = {name: kind for name, kind in body.context.items() if not _is_there(name, kind, schema.context)}
+    known = {sorted_cross(cross) for cross in schema.crosses}
+    crosses = [cross for cross in body.crosses if sorted_cross(cross.replace(" ", "")) not in known]
+    remove = [name for name in body.remove if not _is_gone(name, schema)]
+    if not features and not context and not crosses and not remove:
+        return None
+    change = {"features": features, "context": context, "crosses": crosses, "remove": remove}
+    return checked_schema(lambda: schema.evolved(**change), "")  # type: ignore[arg-type]
 
 
-def _check_model(model: str, field: str) -> None:
-    if not model or len(model) > MAX_ID_LENGTH or not model.isprintable():
-        raise Rejected(field, f"must be a name or a hash of 1 to {MAX_ID_LENGTH} printable characters")
+def _is_there(name: str, kind: object, fields: object) -> bool:
+    """Whether a field of this kind is there already; what is no kind is refused later, with its name."""
+    try:
+        return spec_of(build(kind, "field")) == spec_of(fields[name])  # type: ignore[index]
+    except (InvalidInput, KeyError):
+        return False
+
+
+def _is_gone(name: str, schema: Schema) -> bool:
+    """Whether a field or a cross was removed before, as far as can be told: of a cross, that its fields are known."""
+    parts = name.replace(" ", "").split("*")
+    if len(parts) == 1:
+        return name in schema.retired and name not in schema.features and name not in schema.context
+    fields = {*schema.features, *schema.context, *schema.retired}
+    return set(parts) <= fields and sorted_cross("*".join(parts)) not in {sorted_cross(c) for c in schema.crosses}
 
 
 def check_new(config: RankerConfig, is_copy: bool = False) -> None:
@@ -446,13 +396,3 @@ def _check_booster(config: RankerConfig) -> None:
         kind = spec_of(fields[name])["kind"]
         if kind not in ("number", "flag"):
             raise Rejected("base.booster", f"{name!r:.80} is a {kind} in the schema; a booster takes numbers and flags")
-
-
-def check_booster_file(body: CreateBody) -> None:
-    """Refuse a request whose booster is none; on a thread, as it may take a second."""
-    from rankloop.batch.trees.booster_file import check_booster
-
-    try:
-        check_booster((body.base and body.base.booster) or b"")
-    except InvalidInput as error:
-        raise Rejected("base.booster", str(error)) from None

@@ -10,7 +10,8 @@ from rankloop.features.encoder import Encoder
 from rankloop.service.log.catalogue import Catalogue, Changes, merged_rows
 from rankloop.service.log.events import Ranked
 from rankloop.service.log.values import Row, packed, unpacked
-from rankloop.service.ranker.config import BASE_SCORE, RankerConfig
+from rankloop.service.ranker.base import BASE_SCORE
+from rankloop.service.ranker.config import RankerConfig
 from rankloop.service.requests import RankBody
 
 MAX_FIELDS = 1_000  # of a row in a catalogue

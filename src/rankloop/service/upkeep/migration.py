@@ -72,7 +72,7 @@ def _of_sqlite(where: str) -> LogVersion:
 def _of_postgres(address: str) -> LogVersion:
     import psycopg  # only here: its driver is not needed otherwise
 
-    from rankloop.service.log.stores.postgres import MIGRATIONS as POSTGRES_MIGRATIONS
+    from rankloop.service.log.stores.postgres_tables import MIGRATIONS as POSTGRES_MIGRATIONS
 
     try:
         with psycopg.connect(address, autocommit=True, connect_timeout=5) as connection:

@@ -75,7 +75,7 @@ def _to_postgres(backup: Backup, address: str, folder: Path) -> None:
     """In one transaction, with the files of the archive around it."""
     import psycopg  # only here: its driver is not needed otherwise
 
-    from rankloop.service.log.stores.postgres import migrate as migrate_postgres
+    from rankloop.service.log.stores.postgres_tables import migrate as migrate_postgres
 
     try:
         with psycopg.connect(address, autocommit=True, connect_timeout=5) as connection:

@@ -13,8 +13,10 @@ from tests.service.cases import append
 
 from rankloop.core.errors import Conflict
 from rankloop.service.log.events import Closed, FeedbackReceived, Frozen, Ranked, Resumed
-from rankloop.service.log.stores import postgres as tables
-from rankloop.service.log.stores.postgres import OLD_SLOTS, PARTITIONS, PostgresStore
+from rankloop.service.log.stores import postgres_tables as tables
+from rankloop.service.log.stores.postgres import FOUND, PostgresStore
+from rankloop.service.log.stores.postgres_connections import connected
+from rankloop.service.log.stores.postgres_tables import OLD_SLOTS, PARTITIONS
 from rankloop.service.log.writer import entry_of, settled_entry
 
 ALL = list(range(PARTITIONS))
@@ -169,9 +171,9 @@ def test_what_is_asked_of_a_few_impressions_does_not_walk_through_the_log(postgr
     store.of_impressions("ranker/a", names, 2**62)
     store.closed("ranker/a", names)
     store.of_impression("ranker/a", "1")
-    asked.append((tables.FOUND, [["ranker/a"] * 3, names, [0] * 3]))
+    asked.append((FOUND, [["ranker/a"] * 3, names, [0] * 3]))
     many = "SELECT n, 'ranker/a', 0, n::text, repeat('x', 1500)::bytea, 'ranked', 0 FROM generate_series(1, 5000) AS n"
-    with tables.connected(address, "write") as connection:
+    with connected(address, "write") as connection:
         connection.execute(f"INSERT INTO rankloop_events (seq, stream, at, impression, body, kind, part) {many}")
         plans = ["\n".join(row[0] for row in connection.execute(f"EXPLAIN {query}", values)) for query, values in asked]
     store.close()

@@ -71,7 +71,8 @@ class _SqliteLog(Log):
 def _postgres(address: str) -> Iterator[Log]:
     import psycopg  # only here: its driver is not needed otherwise
 
-    from rankloop.service.log.stores.postgres import HAS_TABLE, LOOK, PREFIX
+    from rankloop.service.log.stores.postgres import HAS_TABLE, LOOK
+    from rankloop.service.log.stores.postgres_tables import PREFIX
 
     class PostgresLog(Log):
         prefix, mark, has_table = PREFIX, "%s", HAS_TABLE

@@ -5,175 +5,23 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
-from threading import Event as Flag
-from threading import Lock, Thread, current_thread
+from threading import Lock, current_thread
 from typing import Any
 from zlib import crc32
 
 import psycopg
-from psycopg import sql
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Full, Superseded, Unavailable
 from rankloop.service.log.events import AnyEvent, ArchiveFile, Record, Snapshot, encode, partition_of
-from rankloop.service.log.stores.base import MISSED, Attendant, Lease, Publication, Tail
+from rankloop.service.log.stores.base import Attendant, Lease, Publication, Tail
+from rankloop.service.log.stores.postgres_connections import NOTIFY, Connections
+from rankloop.service.log.stores.postgres_tables import PREFIX, STEP, XMIN, lock_key, migrate
 from rankloop.service.log.stores.queries import Queries, is_full, records_of
 from rankloop.service.log.writer import Batch, Row, kind_of
 
-NOTIFY = "SELECT pg_notify(%s, %s)"
 NOTIFY_ALL = "SELECT pg_notify(%s, entity) FROM unnest(%s::text[]) AS entity"
-PATIENCE = 5  # seconds for a connection to be made
-PAUSE = 0.5  # seconds
-TELL_EVERY = 0.02  # seconds between two notices that there is something to learn
-IDLE_SECONDS = 3  # for which a process may stand still within a transaction; less than a lease lives
-LOCK_SECONDS = 15  # to wait for another's transaction, before the caller is told to try again
-STATEMENT_SECONDS = {"read": 300}
-OTHER_STATEMENT_SECONDS = 30
-ALIVE = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
-UNACKNOWLEDGED = {"tcp_user_timeout": 20_000}  # milliseconds, until a connection whose cable was pulled is given up
-DURABLE = """SELECT set_config('synchronous_commit', 'on', false)
-             WHERE current_setting('synchronous_commit') <> 'remote_apply'"""  # which is more than on
-
-
-def connected(address: str, purpose: str) -> psycopg.Connection[Any]:
-    """A connection whose commits are durable and that waits for nobody forever, whatever the server's defaults are."""
-    name = f"rankloop {os.getpid()} {purpose}"
-    how = {"connect_timeout": PATIENCE, "application_name": name} | ALIVE | UNACKNOWLEDGED
-    connection = psycopg.connect(address, autocommit=True, **how)  # type: ignore[arg-type]
-    waits = {
-        "idle_in_transaction_session_timeout": IDLE_SECONDS,
-        "lock_timeout": LOCK_SECONDS,
-        "statement_timeout": STATEMENT_SECONDS.get(purpose, OTHER_STATEMENT_SECONDS),
-    }
-    try:
-        connection.execute(DURABLE)
-        if purpose == "write":  # a few keys among millions of rows are looked up, whatever the statistics say
-            connection.execute("SET enable_hashjoin = off; SET enable_mergejoin = off")
-        for setting, seconds in waits.items():
-            connection.execute("SELECT set_config(%s, %s, false)", [setting, f"{seconds}s"])
-    except psycopg.Error:
-        connection.close()
-        raise
-    return connection
-
-
-class Connections:
-    """The connections of one process; each purpose belongs to one thread at a time."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self._stopping = Flag()
-        self._open: dict[str, psycopg.Connection[Any]] = {}
-        self._threads: list[Thread] = []
-        self._news = Flag()
-
-    def to(self, purpose: str) -> psycopg.Connection[Any]:
-        """The connection for a purpose."""
-        connection = self._open.get(purpose)
-        if connection is None or connection.closed:
-            if self._stopping.is_set():
-                raise psycopg.OperationalError("the store is closed")
-            connection = connected(self.address, purpose)
-            self._open[purpose] = connection
-        return connection
-
-    def drop(self, purpose: str) -> None:
-        connection = self._open.pop(purpose, None)
-        if connection is not None:
-            connection.close()
-
-    def listen(self, channel: str, received: Callable[[str], None], purpose: str = "listen") -> None:
-        """Call `received`, on a thread, with the words of every notice, and with `MISSED` when it begins to listen."""
-        self._run(self._listening, channel, received, purpose)
-
-    def tell(self, channel: str) -> None:
-        """Send an empty notice soon; many of these are one."""
-        if not self._news.is_set():
-            self._news.set()
-            if not any(thread.name == "tell" for thread in self._threads):
-                self._run(self._telling, channel, name="tell")
-
-    def close(self) -> None:
-        self._stopping.set()
-        self._news.set()
-        for thread in self._threads:
-            thread.join()
-        for connection in self._open.values():
-            connection.close()
-
-    def _run(self, work: Callable[..., None], *arguments: Any, name: str = "listen") -> None:
-        thread = Thread(target=work, args=arguments, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _telling(self, channel: str) -> None:
-        """Apart from the commits that it is about, since all that notify wait for each other; nobody waits for it."""
-        while self._news.wait() and not self._stopping.is_set():
-            self._news.clear()
-            try:
-                self.to("tell").execute(NOTIFY, [channel, ""])
-            except psycopg.Error:  # who learns looks by itself
-                self.drop("tell")
-            self._stopping.wait(TELL_EVERY)
-
-    def _listening(self, channel: str, received: Callable[[str], None], purpose: str) -> None:
-        while not self._stopping.is_set():
-            try:
-                connection = self.to(purpose)
-                connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-                received(MISSED)
-                while not self._stopping.is_set():
-                    for notice in connection.notifies(timeout=PAUSE):
-                        received(notice.payload)
-                        if self._stopping.is_set():
-                            return
-            except psycopg.Error:
-                self.drop(purpose)
-                self._stopping.wait(PAUSE)
-
-
-MIGRATIONS = (
-    """
-    CREATE TABLE rankloop_events (seq BIGINT PRIMARY KEY, stream TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,
-                                  impression TEXT, body BYTEA NOT NULL);
-    CREATE TABLE rankloop_snapshots (stream TEXT NOT NULL, number BIGINT NOT NULL, at DOUBLE PRECISION NOT NULL,
-                                     state_seq BIGINT NOT NULL, session BYTEA NOT NULL, view BYTEA NOT NULL,
-                                     unfit BIGINT NOT NULL, oldest_open BIGINT NOT NULL, PRIMARY KEY (stream, number));
-    CREATE INDEX rankloop_events_of_stream ON rankloop_events (stream, seq);
-    CREATE TABLE rankloop_published (stream TEXT PRIMARY KEY, number BIGINT NOT NULL, seq BIGINT NOT NULL,
-                                     unfit BIGINT NOT NULL, session BYTEA NOT NULL);
-    """,
-    "CREATE INDEX rankloop_events_of_impression ON rankloop_events (impression) WHERE impression IS NOT NULL;",
-    # What has no default is not known to 0.1, so a worker of 0.1 that still runs can write nothing any more.
-    """
-    ALTER TABLE rankloop_events ADD COLUMN kind TEXT, ADD COLUMN part INT NOT NULL DEFAULT -1;
-    ALTER TABLE rankloop_events ALTER COLUMN part DROP DEFAULT;
-    DROP INDEX rankloop_events_of_impression;
-    CREATE INDEX rankloop_impressions ON rankloop_events (impression, seq) WHERE impression IS NOT NULL;
-    CREATE INDEX rankloop_changes ON rankloop_events (stream, seq) WHERE impression IS NULL;
-    DELETE FROM rankloop_published;
-    ALTER TABLE rankloop_published ADD COLUMN view BYTEA NOT NULL, ADD COLUMN fence BIGINT NOT NULL;
-    CREATE TABLE rankloop_leases (part INT PRIMARY KEY, holder TEXT NOT NULL, fence BIGINT NOT NULL,
-                                  until TIMESTAMPTZ NOT NULL);
-    CREATE TABLE rankloop_order (epoch BIGINT NOT NULL, settled_after BIGINT NOT NULL, partitions INT NOT NULL);
-    """,
-    """
-    CREATE TABLE rankloop_archive (stream TEXT NOT NULL, name TEXT NOT NULL, first_seq BIGINT NOT NULL,
-                                   last_seq BIGINT NOT NULL, events BIGINT NOT NULL, digest TEXT NOT NULL,
-                                   PRIMARY KEY (stream, name));
-    """,
-    """
-    CREATE TABLE rankloop_learners (holder TEXT PRIMARY KEY, wanted INT[] NOT NULL, since TIMESTAMPTZ NOT NULL,
-                                    until TIMESTAMPTZ NOT NULL);
-    """,
-)
-PREFIX = "rankloop_"
-PARTITIONS = 16
-STEP = 12  # bits: numbers of one transaction
-OLD_SLOTS = 7_304_100, 7_304_163  # advisory locks that workers of 0.1 hold
 XID = "pg_current_xact_id()::text::bigint"
-XMIN = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 CLOCK = "extract(epoch FROM clock_timestamp())::float8"
 HAS_TABLE = "SELECT 1 WHERE to_regclass(%s) IS NOT NULL"
 LIST = f"""INSERT INTO {PREFIX}archive VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (stream, name) DO UPDATE
@@ -225,72 +73,6 @@ ATTENDANTS = f"""SELECT l.holder, l.wanted, array_remove(array_agg(h.part), NULL
                  ON h.holder = l.holder AND h.until >= clock_timestamp()
                  WHERE l.until >= clock_timestamp() GROUP BY l.holder ORDER BY l.holder"""
 GONE = f"DELETE FROM {PREFIX}learners WHERE until < clock_timestamp() - interval '1 hour'"
-
-
-def migrate(connection: psycopg.Connection[Any], partitions: int | None = None) -> int:
-    """Bring a database of an earlier version up to date, one numbered step after the other; how many partitions."""
-    with connection.transaction():
-        connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")  # an index takes its time
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [tenant_key(connection, "migrate")])
-        connection.execute("CREATE TABLE IF NOT EXISTS rankloop_version (version INT NOT NULL)")
-        row = connection.execute("SELECT max(version) FROM rankloop_version").fetchone()
-        version = (row[0] if row else None) or 0
-        if version > len(MIGRATIONS):
-            raise Conflict(
-                f"the database is of version {version}, this rankloop knows versions up to {len(MIGRATIONS)}"
-            )
-        if version < len(MIGRATIONS):
-            _check_no_old_workers(connection)
-        for number, script in enumerate(MIGRATIONS[version:], version + 1):
-            connection.execute(script)
-            connection.execute("INSERT INTO rankloop_version VALUES (%s)", [number])
-        return _ordered(connection, partitions)
-
-
-def _check_no_old_workers(connection: psycopg.Connection[Any]) -> None:
-    held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid BETWEEN %s AND %s AND database ="
-    row = connection.execute(
-        f"{held} (SELECT oid FROM pg_database WHERE datname = current_database())", list(OLD_SLOTS)
-    ).fetchone()
-    if row and row[0]:
-        raise Conflict(f"{row[0]} workers of rankloop 0.1 use this database: stop them first, the versions do not mix")
-
-
-def _ordered(connection: psycopg.Connection[Any], partitions: int | None) -> int:
-    """Let new events come after all that are there, also where they were restored from a server that counted further.
-
-    The number of an event is that of its transaction, counted from the epoch, and its position within it.
-    """
-    last = f"SELECT max(seq) AS seq FROM {PREFIX}events UNION ALL SELECT max(state_seq) FROM {PREFIX}snapshots"
-    newest = connection.execute(f"SELECT coalesce(max(seq), 0) FROM ({last}) AS last").fetchone()[0]  # type: ignore[index]
-    row = connection.execute(f"SELECT epoch, partitions FROM {PREFIX}order").fetchone()
-    if row is None:
-        values = [(newest >> STEP) + 1, newest, partitions or PARTITIONS]
-        connection.execute(f"INSERT INTO {PREFIX}order VALUES (%s, %s, %s)", values)
-        return partitions or PARTITIONS
-    epoch, known = row
-    if partitions is not None and partitions != known:
-        raise Conflict(f"this database has {known} partitions, not {partitions}")
-    next_xid = connection.execute(f"SELECT {XMIN}").fetchone()[0]  # type: ignore[index]
-    if (newest >> STEP) - epoch >= next_xid and not _is_running(connection, (newest >> STEP) - epoch):
-        connection.execute(f"UPDATE {PREFIX}order SET epoch = %s", [(newest >> STEP) + 1])
-    return int(known)
-
-
-def _is_running(connection: psycopg.Connection[Any], xid: int) -> bool:
-    """Whether a transaction may have been given out by this server already."""
-    row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchone()
-    return row is not None and xid < row[0]
-
-
-def tenant_key(connection: psycopg.Connection[Any], name: str) -> int:
-    """The number of an advisory lock: of its own in every schema, so that several services fit into one database."""
-    row = connection.execute("SELECT current_schema()").fetchone()
-    return lock_key(str(row[0]) if row else "", name)
-
-
-def lock_key(schema: str, name: str) -> int:
-    return int.from_bytes(blake2b(f"rankloop {schema} {name}".encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def _columns(event: AnyEvent) -> tuple[bytes, str | None, str]:
