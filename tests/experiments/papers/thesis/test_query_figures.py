@@ -27,6 +27,8 @@ from rankloop.experiments.papers.thesis.step_sizes import (
     TUNING_SEEDS,
     Choice,
     Contender,
+    _chosen,
+    _finalists,
     best_choice,
     with_chosen_rates,
 )
@@ -74,8 +76,36 @@ def test_the_thesis_is_reproduced_with_the_estimator_that_it_prints():
 
 def test_of_equal_balls_the_smallest_is_chosen():
     choices = [Choice(0.1, 1.0), Choice(1.0, 1.0), Choice(0.1, 10.0), Choice(1.0, 10.0)]
-    assert best_choice(choices, [0.4996, 0.4999, 0.5, 0.3]) == Choice(0.1, 1.0)
-    assert best_choice(choices, [0.4980, 0.4999, 0.5, 0.3]) == Choice(0.1, 10.0)
+    assert best_choice(dict(zip(choices, [0.4996, 0.4999, 0.5, 0.3]))) == Choice(0.1, 1.0)
+    assert best_choice(dict(zip(choices, [0.4980, 0.4999, 0.5, 0.3]))) == Choice(0.1, 10.0)
+
+
+def test_a_step_that_is_best_at_first_must_last(setting):
+    learner = {"kind": "online_gradient", "surrogate": "list_net", "schedule": "root"}
+    who = Contender("ListNet", learner, "full", (1e-3, 1e-2, 0.3, 3.0))
+    [(arms, table)] = with_chosen_rates((who,), {"choice": (SMALL, 3000)}, setting)
+    [row] = table.rows
+    heat = dict(zip(who.rates, map(float, row[1:5])))
+    finals = {float(rate): float(value) for rate, value in (one.split(": ") for one in row[5].split("; "))}
+    assert set(finals) == set(sorted(heat, key=lambda rate: -heat[rate])[:2])
+    assert arms[0].learner["learning_rate"] == max(finals, key=lambda rate: finals[rate])
+    assert row[-1] == f"{arms[0].learner['learning_rate']:g}"
+
+
+def test_the_verdict_of_the_finals_counts():
+    who = Contender("KL", {}, rates=(0.001, 0.01, 0.1), radii=(1.0, 10.0))
+    values = [0.30, 0.37, 0.10, 0.31, 0.3705, 0.09]
+    tried = {who.name: dict(zip(who.choices, values))}
+    assert [arm["name"] for arm in _finalists(who, tried[who.name])] == [
+        "KL, 0.01 in radius 1",
+        "KL, 0.001 in radius 10",
+    ]
+    lasting = {who.name: {Choice(0.001, 10.0): 0.35, Choice(0.01, 1.0): 0.33}}
+    arms, table = _chosen((who,), tried, lasting, 1000)
+    assert arms[0].learner == {"learning_rate": 0.001, "radius": 10.0}
+    assert [row[-2:] for row in table.rows] == [("0.01: 0.3300", ""), ("0.001: 0.3500", "0.001")]
+    arms, _ = _chosen((who,), tried, None, 1000)
+    assert arms[0].learner == {"learning_rate": 0.01, "radius": 1.0}
 
 
 def test_rounds_seeds_and_data_are_options(setting):

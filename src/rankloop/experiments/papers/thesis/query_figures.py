@@ -190,7 +190,7 @@ def _compared(plan: Plan, named: dict[str, QuerySet], setting: Setting) -> list[
     """On each set, first the step sizes, then the comparison; all sets together, so that no core waits for one."""
     seeds = setting.options.seeds or (2 if setting.quick else plan.seeds)
     horizons = [_horizon(plan, one, setting) for one in named.values()]
-    tuning = {name: (one.tuning, max(1000, rounds // 10)) for (name, one), rounds in zip(named.items(), horizons)}
+    tuning = {name: (one.tuning, rounds) for (name, one), rounds in zip(named.items(), horizons)}
     chosen = with_chosen_rates(plan.contenders, tuning, setting)
     experiments = [
         experiment_of(name, one.stream, msgspec.to_builtins(arms), MEASURE, rounds, seeds, claims=plan.claims)
