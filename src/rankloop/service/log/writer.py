@@ -29,6 +29,7 @@ from rankloop.service.ranker.impressions import IMPRESSION_SIZE, Impression, imp
 
 logger = logging.getLogger("rankloop.service")
 MAX_BATCH = 512  # entries in one transaction
+MAX_BATCH_BYTES = 64_000_000  # of its bodies, unless one alone has more
 MAX_LOCKS = 128  # of entries that nobody else may write at the same moment
 MAX_BYTES = 20_000_000  # of impressions that are kept in memory, so that they need not be read again
 WAIT_FOR_MORE = 0.002  # seconds at most, as long as every turn of the loop brings more for the transaction
@@ -353,10 +354,12 @@ def _set(future: Any, result: Any) -> None:
 
 
 def _fitting(entries: Sequence[Entry | None]) -> int:
-    """How many go into one transaction: so many, and only so many of those that need a lock."""
-    locks = 0
+    """How many go into one transaction: so many, of so many bytes, and only so many of those that need a lock."""
+    locks = size = 0
     for n, entry in enumerate(entries):
-        locks += entry is not None and (entry.once or entry.settle is not None or entry.impression is None)
-        if locks > MAX_LOCKS:
+        if entry is not None:
+            locks += entry.once or entry.settle is not None or entry.impression is None
+            size += len(entry.body)
+        if locks > MAX_LOCKS or (n and size > MAX_BATCH_BYTES):
             return n
     return len(entries)

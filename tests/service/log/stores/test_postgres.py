@@ -46,8 +46,8 @@ def stores(postgres: Callable[[], str]) -> Iterator[tuple[Held, PostgresStore]]:
     other.close()
 
 
-def shown(name: str) -> Any:
-    return entry_of("ranker/a", Ranked(name, ["x", "y"], b"", [0, 1]))
+def shown(name: str, once: bool = False) -> Any:
+    return entry_of("ranker/a", Ranked(name, ["x", "y"], b"", [0, 1]), once=once)
 
 
 def feedback(name: str, item: int, final: bool) -> Any:
@@ -57,7 +57,7 @@ def feedback(name: str, item: int, final: bool) -> Any:
 def test_what_commits_late_is_read_in_its_order_and_not_passed_over(stores: tuple[Held, PostgresStore]) -> None:
     held, other = stores
     with ThreadPoolExecutor(1) as thread:
-        late = thread.submit(append, held.store, shown("late"))
+        late = thread.submit(append, held.store, shown("late", once=True))  # which looks first
         assert held.reached.wait(10)
         (quick,) = append(other, shown("quick"))
         visible = other.rows("SELECT seq FROM rankloop_events")
@@ -88,6 +88,27 @@ def test_feedback_on_one_impression_is_numbered_as_it_was_decided(stores: tuple[
         assert taken.result(10) < closing.result(10)
     events = [record.event for record in other.read()]
     assert [isinstance(event, FeedbackReceived) and event.final for event in events] == [False, False, True]
+
+
+def test_a_ranking_needs_one_statement_and_feedback_three(
+    postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is a way to the server and back."""
+    store, asked = PostgresStore(postgres()), list[str]()
+    for kind, query in ((psycopg.Cursor, "execute"), (psycopg.Connection, "commit")):
+        plain = getattr(kind, query)
+
+        def told(self: Any, *given: Any, plain: Any = plain, **more: Any) -> Any:
+            asked.append(str(given[0]) if given else "COMMIT")
+            return plain(self, *given, **more)
+
+        monkeypatch.setattr(kind, query, told)
+    append(store, shown("one"), shown("two"))
+    assert [query.split()[0] for query in asked] == ["INSERT"]
+    asked.clear()
+    append(store, feedback("one", 0, final=True), feedback("two", 0, final=True))
+    assert [query.split()[0] for query in asked] == ["BEGIN;", "INSERT", "COMMIT"]
+    store.close()
 
 
 def test_only_the_partitions_that_are_asked_for(postgres: Callable[[], str]) -> None:

@@ -36,9 +36,11 @@ FOUND = f"""SELECT e.seq, e.stream, e.at, e.body
             ORDER BY e.seq"""
 CHANGED = f"""SELECT stream, max(seq) FROM {PREFIX}events
               WHERE stream = ANY(%s) AND impression IS NULL AND kind IS DISTINCT FROM 'snapshotted' GROUP BY stream"""
-FIRST = f"SELECT ({XID} + epoch) << {STEP}, {CLOCK} FROM {PREFIX}order"
-COPY = f"COPY {PREFIX}events (seq, stream, at, impression, body, kind, part) FROM STDIN (FORMAT BINARY)"
-COPIED = ("int8", "text", "float8", "text", "bytea", "text", "int4")
+INSERT = f"""INSERT INTO {PREFIX}events (seq, stream, at, impression, body, kind, part)
+             SELECT o.first + r.n - 1, r.stream, o.now, r.impression, r.body, r.kind, r.part
+             FROM (SELECT ({XID} + epoch) << {STEP} AS first, {CLOCK} AS now FROM {PREFIX}order) o,
+             unnest(%b::text[], %b::text[], %b::bytea[], %b::text[], %b::int4[]) WITH ORDINALITY
+             AS r (stream, impression, body, kind, part, n) RETURNING seq, at"""
 HORIZON = f"(({XMIN} + (SELECT epoch FROM {PREFIX}order)) << {STEP}) - 1"
 LOOK = f"SELECT {HORIZON}, {CLOCK}, (SELECT coalesce(max(seq), 0) FROM {PREFIX}events)"
 KEEP = f"""INSERT INTO {PREFIX}snapshots VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (stream, number) DO UPDATE
@@ -113,16 +115,19 @@ class PostgresStore(Queries):
             if not batch.entries:
                 connection.execute("SELECT 1")
                 return
-            with connection.transaction(), connection.cursor() as cursor:
-                first, now = self._appended(cursor, batch)
+            first, now = self._appended(connection, batch)
             self._passing("committed")
             if self._is_for_others(batch):
                 self._connections.tell(self.learning_channel)
         except psycopg.errors.DiskFull as error:
+            connection.rollback()
             raise Full("the disk of the log is full; free some space, nothing of this request was kept") from error
         except psycopg.Error as error:
             self._connections.drop("write")
             raise Unavailable(f"the log cannot be written now ({error}); try again") from error
+        except BaseException:
+            self._connections.drop("write")  # and with it what was begun
+            raise
         batch.number(first, now)
 
     def _is_for_others(self, batch: Batch) -> bool:
@@ -130,42 +135,56 @@ class PostgresStore(Queries):
         learned = (row.entity for row in batch.rows if row.kind == "final" or row.impression is None)
         return any(partition_of(entity, self.partitions) not in self.learned_here for entity in learned)
 
-    def _appended(self, cursor: psycopg.Cursor[Any], batch: Batch) -> tuple[int, float]:
-        """Locks first and the transaction's number last: so of one impression the numbers are in the order of locks."""
+    def _appended(self, connection: psycopg.Connection[Any], batch: Batch) -> tuple[int, float]:
+        """Locks first and the transaction's number last: so of one impression the numbers are in the order of locks.
+
+        Every statement is a way to the server and back. What needs no lock is one statement, and its own transaction.
+        """
         self._passing("begin")
-        if batch.locks:
-            cursor.execute(LOCK, [sorted(lock_key(self.schema, name) for name in batch.locks)])
-        fences = dict(cursor.execute(FENCES, [batch.partitions]).fetchall()) if batch.partitions else {}
-        records: list[Record] = []
-        if batch.keys:
-            streams, names = zip(*batch.keys)
-            names = tuple(name.replace("\0", "") for name in names)
-            found = cursor.execute(FOUND, [list(streams), list(names), list(batch.keys.values())])
-            records = records_of(found.fetchall())
-        changed: Mapping[str, int] = {}
-        if batch.watched:
-            changed = dict(cursor.execute(CHANGED, [list(batch.watched)]).fetchall())
-        rows = batch.settle(records, changed, fences)
-        if not rows:
-            return 0, 0.0
-        first, now = cursor.execute(FIRST).fetchone()  # type: ignore[misc]
-        self._insert(cursor, rows, first, now)
-        self._passing("commit")
+        needs_lock = bool(batch.locks or batch.partitions or batch.watched)
+        looked_up = self._looked_up(connection, batch) if needs_lock else ((), {}, {})
+        rows = batch.settle(*looked_up)
+        first, now = self._insert(connection, rows) if rows else (0, 0.0)
+        if needs_lock:
+            self._passing("commit")
+            connection.commit()
         return first, now
 
-    def _insert(self, cursor: psycopg.Cursor[Any], rows: Sequence[Row], first: int, now: float) -> None:
-        with cursor.copy(COPY) as copy:  # `executemany` would leave the server without its timer for idle transactions
-            copy.set_types(COPIED)
-            for number, row in enumerate(rows, first):
-                part = partition_of(row.entity, self.partitions)
-                copy.write_row((number, row.entity, now, row.impression, row.body, row.kind, part))
+    def _looked_up(
+        self, connection: psycopg.Connection[Any], batch: Batch
+    ) -> tuple[list[Record], dict[str, int], dict[int, int]]:
+        """Begin a transaction; what the batch is to be settled with, in one way to the server and back."""
+        asked: dict[str, list[Any]] = {"BEGIN": []}
+        if batch.locks:
+            asked[LOCK] = [sorted(lock_key(self.schema, name) for name in batch.locks)]
+        if batch.partitions:
+            asked[FENCES] = [batch.partitions]
+        if batch.keys:
+            streams, names = zip(*batch.keys)
+            asked[FOUND] = [list(streams), [name.replace("\0", "") for name in names], list(batch.keys.values())]
+        if batch.watched:
+            asked[CHANGED] = [list(batch.watched)]
+        cursor = psycopg.ClientCursor(connection)
+        cursor.execute("; ".join(asked), [value for values in asked.values() for value in values])
+        found: dict[str, list[Any]] = {}
+        for query in asked:
+            found[query] = cursor.fetchall() if cursor.description else []
+            cursor.nextset()
+        return records_of(found.get(FOUND, [])), dict(found.get(CHANGED, [])), dict(found.get(FENCES, []))
+
+    def _insert(self, connection: psycopg.Connection[Any], rows: Sequence[Row]) -> tuple[int, float]:
+        parts = [partition_of(row.entity, self.partitions) for row in rows]
+        columns = zip(*((row.entity, row.impression, row.body, row.kind) for row in rows))
+        numbers = connection.execute(INSERT, [*map(list, columns), parts], binary=True).fetchall()
+        first, now = min(numbers)
         self._passing("inserted")
         for kept in (row.snapshot for row in rows if row.snapshot is not None):
-            cursor.execute(KEEP, [kept.entity, kept.number, now, *kept[2:]])
+            connection.execute(KEEP, [kept.entity, kept.number, now, *kept[2:]])
             self._passing("snapshot")
         # nobody is told of impressions: all commits that tell something wait for each other
         for entity in sorted({row.entity for row in rows if row.impression is None and row.kind != "snapshotted"}):
-            cursor.execute(NOTIFY, [self.channel, entity])
+            connection.execute(NOTIFY, [self.channel, entity])
+        return first, now
 
     def tail(self, after: int, partitions: Sequence[int]) -> Tail:
         """Only what is older than every transaction that still runs: one that commits late comes after it."""
