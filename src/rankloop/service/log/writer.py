@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from typing import Any, NamedTuple
 
 import msgspec
@@ -33,6 +33,7 @@ MAX_BATCH_BYTES = 64_000_000  # of its bodies, unless one alone has more
 MAX_LOCKS = 128  # of entries that nobody else may write at the same moment
 MAX_BYTES = 20_000_000  # of impressions that are kept in memory, so that they need not be read again
 WAIT_FOR_MORE = 0.002  # seconds at most, as long as every turn of the loop brings more for the transaction
+MOMENT = 0.002  # seconds at most for which the loop stands still for a transaction, while they are shorter than that
 FAILING_SECONDS = 5.0  # since the last failure
 Key = tuple[str, str]  # an entity and the name of an impression
 
@@ -230,6 +231,8 @@ class LogWriter:
         self._wake = Condition()
         self._waiting = 0  # entries of the turns of the loop that go into the next transaction
         self._waiting_since = 0.0
+        self._is_quick = False  # whether the last transaction took less than a moment
+        self._unwritten = Lock()  # held by the loop, let go of by the thread after a transaction
         self._stopped = False
         self._cleared = False
         self._failed_at = -math.inf
@@ -252,7 +255,10 @@ class LogWriter:
             self._loop.call_soon(self._wait_for_more, self._waiting)
         else:
             self._waiting = 0
+            self._unwritten.acquire(blocking=False)
             self._wake_up()
+            if self._is_quick:  # two threads that run at once take turns at the interpreter, and lose more by that
+                self._unwritten.acquire(timeout=MOMENT)
 
     def submit(self, entry: Entry) -> Future[Written]:
         """The same from another thread."""
@@ -305,6 +311,8 @@ class LogWriter:
                 self._cleared = False
                 self.impressions.clear()
             self._commit(waiting)
+            if self._unwritten.locked():
+                self._unwritten.release()
             with self._wake:
                 self._pending_bytes -= sum(len(entry.body) for entry, _ in waiting if entry is not None)
 
@@ -316,12 +324,14 @@ class LogWriter:
             self.store.append(batch)
         except Exception as error:
             batch.undo()
+            self._is_quick = False
             self._failed_at = time.monotonic()
             told = error if isinstance(error, RankloopError) else Unavailable(f"the log cannot be written now: {error}")
             self._answer(futures, [told] * len(futures))
             return
         self._failed_at = -math.inf
         seconds = time.monotonic() - begun
+        self._is_quick = seconds < MOMENT
         self.commits += 1
         self.commit_seconds += seconds
         self.slowest_commit = max(self.slowest_commit, seconds)

@@ -1,0 +1,80 @@
+"""Group commit: a turn of the loop is one transaction, and the loop stands still for a short one only."""
+
+from __future__ import annotations
+
+import asyncio
+from threading import Event
+from typing import Any
+
+from rankloop.service.log import writer
+from rankloop.service.log.events import Entry, Ranked
+from rankloop.service.log.writer import Batch, LogWriter, entry_of
+
+
+class Memory:
+    """A store that keeps what it is given, and may be told to wait with it."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.go_on = Event()
+        self.go_on.set()
+
+    def append(self, batch: Batch) -> None:
+        assert self.go_on.wait(30)
+        rows = batch.settle((), {}, {})
+        batch.number(sum(self.sizes) + 1, 0.0)
+        self.sizes.append(len(rows))
+
+
+def entries(n: int, size: int = 0) -> list[Entry]:
+    return [entry_of("ranker/a", Ranked(str(i), ["x"], bytes(size), [0])) for i in range(n)]
+
+
+async def written(log: LogWriter, given: list[Entry]) -> list[int]:
+    return [one.seq for one in await asyncio.gather(*map(log.append, given))]
+
+
+def test_what_comes_in_one_turn_is_one_transaction() -> None:
+    async def play() -> None:
+        store: Any = Memory()
+        log = LogWriter(store)
+        assert await written(log, entries(7)) == list(range(1, 8))
+        assert await written(log, entries(2)) == [8, 9]
+        assert (store.sizes, log.commits) == ([7, 2], 2)
+        await log.stop()
+
+    asyncio.run(play())
+
+
+def test_the_loop_goes_on_though_a_transaction_takes_its_time() -> None:
+    """The first is short, so the loop waits for the second; only the loop itself can let that one go on."""
+
+    async def play() -> None:
+        store: Any = Memory()
+        log = LogWriter(store)
+        await written(log, entries(1))
+        assert log._is_quick
+        store.go_on.clear()
+        waiting = asyncio.create_task(written(log, entries(1)))
+        await asyncio.sleep(10 * writer.MOMENT)
+        assert not waiting.done()
+        store.go_on.set()
+        assert await waiting == [2]
+        assert not log._is_quick  # the loop does not stand still for the next one
+        await log.stop()
+
+    asyncio.run(play())
+
+
+def test_a_transaction_has_a_limit_in_bytes(monkeypatch: Any) -> None:
+    monkeypatch.setattr(writer, "MAX_BATCH_BYTES", 2_500)
+
+    async def play() -> None:
+        store: Any = Memory()
+        log = LogWriter(store)
+        assert await written(log, entries(5, 1_000)) == [1, 2, 3, 4, 5]
+        assert await written(log, entries(2, 9_000)) == [6, 7]
+        assert store.sizes == [2, 2, 1, 1, 1]
+        await log.stop()
+
+    asyncio.run(play())
