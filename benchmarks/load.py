@@ -17,14 +17,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import psycopg
+from psycopg import sql
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.environment import machine
-from benchmarks.http_client import send_calls, simulate_visits
+from benchmarks.http_client import Times, send_calls, simulate_visits
 from benchmarks.learner_rate import LESSONS, lessons_per_second
 from benchmarks.load_goals import BARE, POSTGRES, SEVERAL, SQLITE, Goal, goals_of
 from benchmarks.log_costs import disk_per_impression
@@ -43,6 +46,7 @@ from benchmarks.server_process import (
 from rankloop.core.files import atomic_write
 
 CONNECTIONS = 16
+TURNS = 8  # of every server, in which its time is divided
 WORKERS = 3
 WINDOW = 1800.0  # seconds
 LAST_RUN = Path("results/load.json")
@@ -72,43 +76,56 @@ def measured(chosen: argparse.Namespace, console: Console) -> Row:
     """Everything in one run, and what it amounts to."""
     facts = machine() | {"server": server_kind(), "fsync": f"{fsync_seconds() * 1e3:.2f} ms"}
     console.print(", ".join(f"{name} {value}" for name, value in facts.items()), highlight=False)
-    rows: list[Row] = []
-    busy = [os.getloadavg()[0]]
-    for name, command, store in servers(chosen.only_sqlite):
-        with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-            apart = name == SEVERAL and stack.enter_context(learning_apart(Path(folder), store))
-            server = stack.enter_context(served(command, Path(folder), WINDOW, RANKLOOP_STORE=store))
-            for row in calls_of(name, server, chosen.seconds, chosen.connections):
-                rows.append(row | {"learner": "apart" if apart else "in a worker"})
-                console.print(line(row), highlight=False)
+    with ExitStack() as stack:
+        servers = dict(started_servers(stack, chosen.only_sqlite))
+        rows = list(calls_of(servers, chosen.seconds, chosen.connections, console))
+        for name in servers:
             if name != BARE:
-                rows.append({"server": name, "calls": "memory", "megabytes": memory(server, chosen.impressions)})
-        busy.append(os.getloadavg()[0])
+                megabytes = memory(servers[name], chosen.impressions)
+                rows.append({"server": name, "calls": "memory", "megabytes": megabytes})
+        busy = os.getloadavg()[0]
     costs: Row = disk_per_impression(20 if chosen.quick else 400)
     costs["lessons"] = lessons_per_second("3pr", 500 if chosen.quick else LESSONS)
     goals = [goal._asdict() for goal in goals_of(rows, costs, chosen.impressions)]
-    found = {"id": "load", "machine": facts, "busy": max(busy), "impressions": chosen.impressions, "rows": rows}
+    found = {"id": "load", "machine": facts, "busy": busy, "impressions": chosen.impressions, "rows": rows}
     return found | {"costs": costs, "goals": goals}
 
 
-def calls_of(name: str, server: Running, seconds: float, connections: int) -> Iterator[Row]:
-    """Each kind of call as fast as it goes, then rankings at half of their rate."""
-    rate = None
+def calls_of(servers: dict[str, Running], seconds: float, connections: int, console: Console) -> Iterator[Row]:
+    """Each kind of call as fast as it goes, then rankings at half of their rate.
+
+    All servers take turns, since a machine is not as fast at every moment.
+    """
+    half: dict[str, float] = {}
     for calls in ("rank", "feedback", "rank, half load"):
-        half = rate / 2 if rate and "half" in calls else None
-        cpu = partial(cpu_seconds, server.pid)
-        times = asyncio.run(send_calls(server.port, seconds, connections, calls.partition(",")[0], half, cpu))
-        rate = times.rate if calls == "rank" else rate
-        yield {
-            "server": name,
-            "calls": calls,
-            "rate": times.rate,
-            "p50": times.percentile(0.5),
-            "p99": times.percentile(0.99),
-            "longest": max(times.each),
-            "stall": times.stall,
-            "cpu": times.cpu / times.calls,
-        }
+        turns: dict[str, list[Times]] = {name: [] for name in servers}
+        for _, (name, server) in product(range(TURNS), servers.items()):
+            rate = half[name] if "half" in calls else None
+            cpu = partial(cpu_seconds, server.pid)
+            sent = send_calls(server.port, seconds / TURNS, connections, calls.partition(",")[0], rate, cpu)
+            turns[name].append(asyncio.run(sent))
+        for name in servers:
+            times = together(turns[name])
+            half.setdefault(name, times.rate / 2)
+            row = {
+                "server": name,
+                "calls": calls,
+                "rate": times.rate,
+                "p50": times.percentile(0.5),
+                "p99": times.percentile(0.99),
+                "longest": max(times.each),
+                "stall": times.stall,
+                "cpu": times.cpu / times.calls,
+                "learner": "apart" if name == SEVERAL else "in a worker",
+            }
+            console.print(line(row), highlight=False)
+            yield row
+
+
+def together(turns: Sequence[Times]) -> Times:
+    calls, seconds, cpu = (sum(getattr(turn, name) for turn in turns) for name in ("calls", "seconds", "cpu"))
+    each = [wait for turn in turns for wait in turn.each]
+    return Times(calls, seconds, each, cpu, max(turn.stall for turn in turns))
 
 
 def memory(server: Running, impressions: int) -> list[float]:
@@ -125,14 +142,30 @@ def line(row: Row) -> str:
     return f"{row['server']:<22}{row['calls']:<17}{row['rate']:>7,.0f}/s {row['cpu'] * 1e6:>6,.0f} µs of CPU, {waiting}"
 
 
-def servers(only_sqlite: bool = False) -> Iterator[tuple[str, Command, str]]:
+def started_servers(stack: ExitStack, only_sqlite: bool = False) -> Iterator[tuple[str, Running]]:
     """PostgreSQL where there is one: RANKLOOP_STORE, or the wheel of the tests."""
-    yield BARE, baseline_command, ""
-    yield SQLITE, serve_command, ""
+    yield BARE, started_server(stack, baseline_command)
+    yield SQLITE, started_server(stack, serve_command)
     for name, workers in () if only_sqlite else ((POSTGRES, 1), (SEVERAL, WORKERS)):
-        with database(os.environ.get("RANKLOOP_STORE", "")) as store:
-            if store:
-                yield name, partial(serve_command, workers=workers, learns=workers == 1), store
+        given = os.environ.get("RANKLOOP_STORE", "")
+        store = in_schema(given, f"load_{workers}") if given else stack.enter_context(database(""))
+        if store:
+            command = partial(serve_command, workers=workers, learns=workers == 1)
+            yield name, started_server(stack, command, store, apart=workers > 1)
+
+
+def in_schema(address: str, schema: str) -> str:
+    """A tenant of its own in a database."""
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+    return f"{address}{'&' if '?' in address else '?'}options=-csearch_path%3D{schema}"
+
+
+def started_server(stack: ExitStack, command: Command, store: str = "", apart: bool = False) -> Running:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    if apart:
+        stack.enter_context(learning_apart(folder, store))
+    return stack.enter_context(served(command, folder, WINDOW, RANKLOOP_STORE=store))
 
 
 def table_of(goals: Sequence[Row]) -> Table:
