@@ -76,6 +76,7 @@ def measured(chosen: argparse.Namespace, console: Console) -> Row:
     """Everything in one run, and what it amounts to."""
     facts = machine() | {"server": server_kind(), "fsync": f"{fsync_seconds() * 1e3:.2f} ms"}
     console.print(", ".join(f"{name} {value}" for name, value in facts.items()), highlight=False)
+    busy = os.getloadavg()[0]
     with ExitStack() as stack:
         servers = dict(started_servers(stack, chosen.only_sqlite))
         rows = list(calls_of(servers, chosen.seconds, chosen.connections, console))
@@ -83,7 +84,7 @@ def measured(chosen: argparse.Namespace, console: Console) -> Row:
             if name != BARE:
                 megabytes = memory(servers[name], chosen.impressions)
                 rows.append({"server": name, "calls": "memory", "megabytes": megabytes})
-        busy = os.getloadavg()[0]
+        busy = max(busy, os.getloadavg()[0])
     costs: Row = disk_per_impression(20 if chosen.quick else 400)
     costs["lessons"] = lessons_per_second("3pr", 500 if chosen.quick else LESSONS)
     goals = [goal._asdict() for goal in goals_of(rows, costs, chosen.impressions)]
