@@ -142,15 +142,15 @@ class PostgresStore(Queries):
         """
         self._passing("begin")
         needs_lock = bool(batch.locks or batch.partitions or batch.watched)
-        looked_up = self._looked_up(connection, batch) if needs_lock else ((), {}, {})
-        rows = batch.settle(*looked_up)
+        found = self._found_for(connection, batch) if needs_lock else ((), {}, {})
+        rows = batch.settle(*found)
         first, now = self._insert(connection, rows) if rows else (0, 0.0)
         if needs_lock:
             self._passing("commit")
             connection.commit()
         return first, now
 
-    def _looked_up(
+    def _found_for(
         self, connection: psycopg.Connection[Any], batch: Batch
     ) -> tuple[list[Record], dict[str, int], dict[int, int]]:
         """Begin a transaction; what the batch is to be settled with, in one way to the server and back."""
