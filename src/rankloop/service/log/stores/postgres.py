@@ -120,7 +120,7 @@ class PostgresStore(Queries):
             if self._is_for_others(batch):
                 self._connections.tell(self.learning_channel)
         except psycopg.errors.DiskFull as error:
-            connection.rollback()
+            self._undo()
             raise Full("the disk of the log is full; free some space, nothing of this request was kept") from error
         except psycopg.Error as error:
             self._connections.drop("write")
@@ -129,6 +129,13 @@ class PostgresStore(Queries):
             self._connections.drop("write")  # and with it what was begun
             raise
         batch.number(first, now)
+
+    def _undo(self) -> None:
+        """On the same connection: a server whose disk is full may let no new one in."""
+        try:
+            self._connections.to("write").rollback()
+        except psycopg.Error:
+            self._connections.drop("write")
 
     def _is_for_others(self, batch: Batch) -> bool:
         """Whether another process has something to learn by it."""
