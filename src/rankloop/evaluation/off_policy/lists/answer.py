@@ -259,7 +259,7 @@ def _known_by(model: ListModel) -> str:
 def _allowance(model: ListModel, doubts: Doubts) -> Floats:
     """How far the part that only the click model tells may be off: as far as where it was checked, and as its shape."""
     a, straight = model.attraction([one.weights for one in model.folds]), model.straight()
-    per_click = model._rates(np.ones(len(a)))[:, None] * model.worth
+    per_click = model.rates(np.ones(len(a)))[:, None] * model.worth
     exposed = model.exposure(model.parameters, a, a * per_click).examined * model.beyond()
     alone: Floats = (exposed * a * per_click).sum(axis=1) / model.table.n_pages
     otherwise: Floats = (exposed * straight * per_click).sum(axis=1) / model.table.n_pages

@@ -210,7 +210,7 @@ class ListModel:
         row_times, n = times[self.row_session], float(times[table.session].sum())
         fits = self.folds if folds is None else folds
         a = self.attraction([one.weights for one in fits] if weights is None else weights)
-        rates = self._rates(row_times)
+        rates = self.rates(row_times)
         v = a * rates[:, None] * self.worth
         rows, chain = self.rows, self.chain(known, a)
         seen = np.exp(known[self.shown.cell]) * (1.0 if chain is None else chain.from_above)
@@ -274,7 +274,7 @@ class ListModel:
             found.append(self.values(method, parameters, weights, counts))
         return found
 
-    def _rates(self, row_times: Floats) -> Floats:
+    def rates(self, row_times: Floats) -> Floats:
         """What a click brings of each outcome, by its worth."""
         clicks = (row_times * self.table.clicked * self.worth).sum(axis=1)
         brought = (row_times * self.earned).sum(axis=1)
