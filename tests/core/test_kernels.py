@@ -45,14 +45,14 @@ def test_make_computes_the_same_key():
 
 def test_a_kernel_in_another_file_never_goes_stale(tmp_path):
     package = tmp_path / "src" / "rankloop"
-    shutil.copytree(source.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(source.PACKAGE, package)
     (tmp_path / "pyproject.toml").touch()
     kernels = package / "core" / "kernels.py"
     seen = []
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-c", TRY],
-            env={"PYTHONPATH": str(tmp_path / "src"), "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"PYTHONPATH": str(tmp_path / "src"), "HOME": str(tmp_path)},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
         seen.append(done.stdout.strip())

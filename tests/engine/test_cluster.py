@@ -18,7 +18,7 @@ with pytest.MonkeyPatch.context() as _environment:
     ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "rankloop[cluster]"')
 
 from tests.click_logs.test_schema_train import SCHEMA, logged  # noqa: E402
-from tests.engine.test_pieces import summed  # noqa: E402
+from tests.engine.tasks import scaled, squared, summed  # noqa: E402
 
 from rankloop.batch.risks.base import risk_of  # noqa: E402
 from rankloop.batch.solution_path import Settings, fit_path  # noqa: E402
@@ -50,6 +50,7 @@ class Mine(RandomOrder):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().init(problem)
 """
+SOON = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
 PARTITIONS = [np.random.default_rng(seed).normal(size=100) * 10.0**seed for seed in range(5)]
 
 
@@ -63,7 +64,7 @@ def two_nodes() -> Iterator[Any]:
         paths = str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")
         environment.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))  # where workers find this file
         environment.setenv(*LOOPBACK)
-        options = {"node_ip_address": "127.0.0.1", "include_dashboard": False, "num_cpus": 2}
+        options = {"node_ip_address": "127.0.0.1", "include_dashboard": False, "num_cpus": 2, "_system_config": SOON}
         nodes = Nodes(initialize_head=True, head_node_args=options)
         ray.init(address=nodes.address, _node_ip_address="127.0.0.1", log_to_driver=False)
         try:
@@ -73,30 +74,20 @@ def two_nodes() -> Iterator[Any]:
             nodes.shutdown()
 
 
-def _scaled(partition: Any, argument: float) -> Any:
-    return partition * argument
-
-
-def _square(task: int) -> int:
-    if task == 13:
-        raise InvalidInput("thirteen is not allowed")
-    return task * task
-
-
 def test_map_in_order_and_errors_raised_here(two_nodes: Any) -> None:
     seen: list[int] = []
-    assert Cluster().map(range(6), _square, lambda index, result: seen.append(index)) == [0, 1, 4, 9, 16, 25]
+    assert Cluster().map(range(6), squared, lambda index, result: seen.append(index)) == [0, 1, 4, 9, 16, 25]
     assert sorted(seen) == list(range(6))
     with pytest.raises(InvalidInput, match="thirteen"):
-        Cluster().map([1, 13], _square)
+        Cluster().map([1, 13], squared)
 
 
 def test_a_killed_node_does_not_change_the_sum(two_nodes: Any) -> None:
     second = two_nodes.add_node(num_cpus=2, node_ip_address="127.0.0.1")
     two_nodes.wait_for_nodes()
-    with Here().sum_over(PARTITIONS, _scaled) as total:
+    with Here().sum_over(PARTITIONS, scaled) as total:
         expected = [total(factor) for factor in (1.0, 2.0, 3.0)]
-    with Cluster(workers=4).sum_over(PARTITIONS, _scaled) as total:  # three shares: too many for the head alone
+    with Cluster(workers=4).sum_over(PARTITIONS, scaled) as total:  # three shares: too many for the head alone
         assert np.array_equal(total(1.0), expected[0])
         two_nodes.remove_node(second, allow_graceful=False)
         two_nodes.add_node(num_cpus=2, node_ip_address="127.0.0.1")  # a spare one takes over

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.engine.tasks import summed
 
 from rankloop.core.errors import InvalidInput
 from rankloop.engine import Here, LocalProcesses, Threads
-from rankloop.engine.pieces import SIZE, WINDOW, Piece, over_pieces
-
-
-def summed(piece: Piece) -> tuple[int, int]:
-    """The shared value is a file that the first to come writes before it dies."""
-    if piece.shared and piece.first == 4:
-        try:
-            Path(piece.shared).touch(exist_ok=False)
-        except FileExistsError:
-            pass
-        else:
-            os.kill(os.getpid(), signal.SIGKILL)
-    if 13 in piece.entries:
-        raise InvalidInput("thirteen is not allowed")
-    return piece.first, sum(piece.entries)
+from rankloop.engine.pieces import SIZE, WINDOW, over_pieces
 
 
 @pytest.mark.parametrize("engine", [Here(), Threads(workers=2)], ids=str)

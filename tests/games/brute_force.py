@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import flint
 import numpy as np
 from scipy.optimize import linprog
@@ -12,24 +14,31 @@ from rankloop.games.thresholds.numbers import whole_numbers
 NOTHING = 1e-7
 
 
-def verdict(game: Game, depth: int, pairs_of: tuple[int, ...] | None = None) -> str:
-    """Observability by ranks of signal matrices, over the pairs of some rankings with all others (None: all pairs)."""
+def verdicts(game: Game, pairs_of: tuple[int, ...] | None = None) -> list[str]:
+    """At every depth: observability by ranks of signal matrices, over the pairs of some rankings with all others.
+
+    Without `pairs_of` over all pairs. Who is a neighbour of whom is the same at every depth, and computed once.
+    """
     losses = game.loss / (np.abs(game.loss).max() or 1.0)
     actions = range(len(losses))
     if all(same(losses[0], losses[j]) for j in actions):
-        return "trivial"
-    signals = [game.signals(i, depth) for i in actions]
-    everything = np.vstack(signals)
-    starts = actions if pairs_of is None else pairs_of
-    if not all(in_span(game, everything, i, j) for i in starts for j in actions):
-        return "hopeless"
-    for i in starts:
-        for j in actions:
-            if are_neighbours(losses, i, j):
+        return ["trivial"] * game.n_items
+    pairs = [(i, j) for i in (actions if pairs_of is None else pairs_of) for j in actions]
+    neighbours = cache(lambda i, j: are_neighbours(losses, i, j))
+    whole = whole_numbers(game.in_shown_order)
+
+    def verdict(depth: int) -> str:
+        signals = [game.signals(i, depth) for i in actions]
+        if not in_span(game, whole, np.vstack(signals), pairs):
+            return "hopeless"
+        for i, j in pairs:
+            if neighbours(i, j):
                 shown = np.vstack([signals[k] for k in actions if on_segment(losses, i, j, k)])
-                if not in_span(game, shown, i, j):
+                if not in_span(game, whole, shown, [(i, j)]):
                     return "two_thirds"
-    return "sqrt"
+        return "sqrt"
+
+    return [verdict(depth) for depth in range(1, game.n_items + 1)]
 
 
 def are_neighbours(losses: np.ndarray, i: int, j: int) -> bool:
@@ -56,16 +65,17 @@ def same(row: np.ndarray, other: np.ndarray) -> bool:
     return bool(np.abs(row - other).max() < NOTHING)
 
 
-def in_span(game: Game, signals: np.ndarray, i: int, j: int) -> bool:
-    """Whether ℓ_i − ℓ_j is a combination of rows of signals: exactly for rational measures, else in doubles."""
+def in_span(game: Game, whole: np.ndarray | None, signals: np.ndarray, pairs: list[tuple[int, int]]) -> bool:
+    """Whether ℓ_i − ℓ_j of all pairs are combinations of rows of signals: exactly for rational measures."""
     rows = np.unique(signals, axis=0)
-    difference = game.loss[i] - game.loss[j]
-    whole = whole_numbers(game.in_shown_order)
     if whole is None:
-        tall = np.vstack((rows, difference / (np.abs(difference).max() or 1.0)))
-        return bool(np.linalg.matrix_rank(tall, tol=1e-9) == np.linalg.matrix_rank(rows))
-    exact = whole[game.shown_relevance[i]] - whole[game.shown_relevance[j]]
-    return rank(np.vstack((rows, exact))) == rank(rows)
+        known = np.linalg.matrix_rank(rows)
+        differences = (game.loss[i] - game.loss[j] for i, j in pairs)
+        scaled = (difference / (np.abs(difference).max() or 1.0) for difference in differences)
+        return all(np.linalg.matrix_rank(np.vstack((rows, each)), tol=1e-9) == known for each in scaled)
+    known = rank(rows)
+    exact = (whole[game.shown_relevance[i]] - whole[game.shown_relevance[j]] for i, j in pairs)
+    return all(rank(np.vstack((rows, each))) == known for each in exact)
 
 
 def rank(rows: np.ndarray) -> int:

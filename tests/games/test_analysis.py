@@ -58,7 +58,7 @@ def test_answers_that_the_papers_leave_open() -> None:
 @pytest.mark.parametrize("measure", registered_measures())
 def test_three_items_by_brute_force_over_all_pairs(measure: str) -> None:
     game = Game(measure=measure_for(measure), n_items=3)
-    expected = [brute_force.verdict(game, depth) for depth in (1, 2, 3)]
+    expected = brute_force.verdicts(game)
     assert verdicts(measure, 3) == expected
     assert verdicts(measure, 3, closed_forms=False) == expected
 
@@ -66,7 +66,7 @@ def test_three_items_by_brute_force_over_all_pairs(measure: str) -> None:
 @pytest.mark.parametrize("measure", registered_measures())
 def test_four_items_by_brute_force(measure: str) -> None:
     game = Game(measure=measure_for(measure), n_items=4)
-    expected = [brute_force.verdict(game, depth, pairs_of=(0, 13)) for depth in (1, 2, 3, 4)]
+    expected = brute_force.verdicts(game, pairs_of=(0, 13))
     assert verdicts(measure, 4) == expected
     assert verdicts(measure, 4, closed_forms=False) == expected
 
@@ -74,7 +74,7 @@ def test_four_items_by_brute_force(measure: str) -> None:
 @pytest.mark.parametrize("measure", ["SumLoss", "PairwiseLoss", "nDCG", "AP", "ERR", "P@2", "AUCLoss"])
 def test_grades_by_brute_force(measure: str) -> None:
     game = Game(measure=measure_for(measure, 2), n_items=3, max_grade=2)
-    expected = [brute_force.verdict(game, depth, pairs_of=(0, 4)) for depth in (1, 2, 3)]
+    expected = brute_force.verdicts(game, pairs_of=(0, 4))
     assert verdicts(measure, 3, max_grade=2) == expected
     assert verdicts(measure, 3, max_grade=2, closed_forms=False) == expected
 
@@ -86,7 +86,7 @@ def test_grades_by_brute_force(measure: str) -> None:
 def test_a_measure_invented_on_the_spot(invented: type, form: str, n_items: int, seed: int) -> None:
     measure = invented(form=form, seed=seed)
     game = Game(measure=measure, n_items=n_items)
-    expected = [brute_force.verdict(game, depth, pairs_of=(0,)) for depth in range(1, n_items + 1)]
+    expected = brute_force.verdicts(game, pairs_of=(0,))
     assert verdicts({"kind": "Invented", "form": form, "seed": seed}, n_items) == expected
     assert analyse(measure, n_items, 1).source == "floating point"
 

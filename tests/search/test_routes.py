@@ -12,6 +12,7 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 from tests.search.boxes import ENGINE_ORDER, content_of, records, replay, write_notes
+from tests.service.cases import UNENCRYPTED
 from tests.service.generated_requests import send_generated
 from tests.service.page.server import page_server
 
@@ -40,7 +41,7 @@ def searching(folder: Path, study: bool = False, kind: str = "sqlite", **setting
     try:
         with (
             page_server(data, demo=False, addition=calls, **settings) as address,
-            httpx.Client(base_url=address, timeout=60) as client,
+            httpx.Client(base_url=address, timeout=60, verify=UNENCRYPTED) as client,
         ):
             client.data = data  # type: ignore[attr-defined]
             yield client

@@ -17,6 +17,7 @@ from rankloop.service.log.stores.open import log_at
 from rankloop.service.log.writer import Batch
 from rankloop.service.settings import Settings
 
+UNENCRYPTED = False  # for `verify`: to read all certificates takes longer than most tests
 NAMES = ["price", "rating", "age"]
 SHOP: dict[str, Any] = {"learner": {"kind": "3pr"}, "problem": {"feature_names": NAMES}, "seed": 3}
 
@@ -47,7 +48,7 @@ def running(
         time.sleep(0.005)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, verify=UNENCRYPTED) as client:
             client.server = server  # type: ignore[attr-defined]
             until(lambda: follower or inside(client).is_leader, patience)
             yield client

@@ -13,9 +13,10 @@ from typing import Any
 
 import httpx
 from tests.hosts import Host
-from tests.service.cases import SHOP, Location, items
+from tests.service.cases import SHOP, UNENCRYPTED, Location, items
 
 Told = list[tuple[str, str]]
+THINKING = 0.05  # people do; those who never wait would take the processor from what is about to start
 
 
 def serving(location: Location, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
@@ -80,10 +81,11 @@ class Visitors:
     def _go_on(self, shift: int) -> None:
         at = f"http://{self.host.address if self.host else '127.0.0.1'}:{self.port}/rankers/shop"
         while not self._stopping.is_set():
-            with httpx.Client(base_url=at, timeout=self.patience, headers=self._headers) as client:
+            with httpx.Client(base_url=at, timeout=self.patience, headers=self._headers, verify=UNENCRYPTED) as client:
                 try:
                     while not self._stopping.is_set():
                         self._turn(client, shift)
+                        time.sleep(THINKING)
                 except httpx.TransportError:
                     if not self.persistent:
                         return

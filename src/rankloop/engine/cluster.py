@@ -1,5 +1,6 @@
 """Tasks and sums on a Ray cluster, or on a small one that is started on this machine."""
 
+import copy
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -102,16 +103,19 @@ class Cluster(ParallelEngine):
 
 
 class PartitionActor:
-    """Lives on a worker and keeps a share of the partitions, or where they lie."""
+    """Lives on a worker and keeps a share of the partitions, or where they lie.
+
+    Arrays of Ray's are read-only, for which every kernel would be compiled once more: it works on copies.
+    """
 
     def __init__(self) -> None:
         self.rooms = (Room(), Room())
 
     def keep(self, partitions: list[Any], function: Function) -> None:
-        self.partitions, self.function = partitions, function
+        self.partitions, self.function = copy.deepcopy(partitions), function
 
     def answers(self, argument: Any) -> list[Floats]:
-        return answers_of(self.partitions, self.function, argument, self.rooms)
+        return answers_of(self.partitions, self.function, copy.deepcopy(argument), self.rooms)
 
 
 class _Actor:

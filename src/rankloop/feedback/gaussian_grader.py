@@ -4,7 +4,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import ndtri
 
 from rankloop.core.checks import check_positions
 from rankloop.core.errors import InvalidInput
@@ -46,5 +45,7 @@ class GaussianGrader:
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
+        from scipy.special import ndtri  # takes a tenth of a second: not for who starts a service
+
         normals = ndtri(np.maximum(rng.random(seen_positions(self.shown, len(ranking))), SMALLEST))
         return Clicks(*_best_of_seen(ranking, relevance, self.sd, self.max_clicks, normals))

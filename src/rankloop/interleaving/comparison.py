@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from math import exp, lgamma, log
 from typing import NamedTuple
 
-from scipy.special import bdtr, betaincinv
-
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, finite_floats, whole_number
 
@@ -27,6 +25,8 @@ class Comparison(NamedTuple):
     @property
     def p_value(self) -> float:
         """The two-sided binomial sign test that wins and losses are equally likely; ties are left out."""
+        from scipy.special import bdtr  # takes a tenth of a second: not for who starts a service
+
         fewer = min(self.wins, self.losses)
         return min(1.0, 2 * float(bdtr(fewer, self.wins + self.losses, 0.5)))
 
@@ -45,6 +45,8 @@ class Comparison(NamedTuple):
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """An exact (Clopper–Pearson) interval of the win ratio."""
+        from scipy.special import betaincinv
+
         if not 0.0 < confidence < 1.0:
             raise InvalidInput(f"confidence = {confidence} must lie between 0 and 1, as 0.95 does")
         tail = (1 - confidence) / 2

@@ -47,7 +47,7 @@ def test_hoeffding_and_bernstein_by_hand():
 @pytest.mark.parametrize("rate", [0.0026, 0.026, 0.26])
 @pytest.mark.parametrize(
     ("method", "bound", "repeats"),
-    [(ips, "t", 800), (ips, "bernstein", 800), (ips, "hoeffding", 800), (snips, "t", 800), (ips, "bootstrap", 100)],
+    [(ips, "t", 400), (ips, "bernstein", 400), (ips, "hoeffding", 400), (snips, "t", 400), (ips, "bootstrap", 60)],
 )
 def test_lower_bounds_cover(rate, method, bound, repeats):
     """At least the nominal share of lower bounds is below the truth, less three standard errors of the simulation."""

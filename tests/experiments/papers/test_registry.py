@@ -176,7 +176,7 @@ def test_several_experiments_are_handed_out_together(tmp_path: Path) -> None:
 
 def test_ctrl_c_in_the_middle_of_all_goes_on(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rankloop.cli", "reproduce", "table-3.2", "thesis-3.2", "--quick"]
-    command += ["--workers", "2", "--json", "--out", str(tmp_path)]
+    command += ["--workers", "1", "--json", "--out", str(tmp_path)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -206,7 +206,7 @@ def test_ctrl_c_in_the_middle_of_all_goes_on(tmp_path: Path) -> None:
 def test_the_cluster_engine_reproduces_the_same_numbers(tmp_path: Path) -> None:
     code = (
         "from rankloop.cli.main import main; "
-        "main(['reproduce', 'top1-2', '--quick', '--engine', 'cluster', '--workers', '2', '--json', '--out', 'c'])"
+        "main(['reproduce', 'top1-2', '--quick', '--engine', 'cluster', '--workers', '1', '--json', '--out', 'c'])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

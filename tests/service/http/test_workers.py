@@ -13,7 +13,7 @@ from threading import Event, Thread
 import httpx
 import pytest
 from tests.service.cases import Location, items, running, until
-from tests.service.processes import serving
+from tests.service.processes import THINKING, serving
 
 from rankloop.core.errors import Conflict
 from rankloop.service.http.workers import listening_sockets, renewed_socket
@@ -42,7 +42,7 @@ class Callers:
                     body = {"impression": shown["impression"], "clicks": shown["ranking"][:1], "final": True}
                     client.post("/feedback", json=body).raise_for_status()
                     self.answered += 2
-                    time.sleep(0.02)  # they think; the test is about those who wait, not about many
+                    time.sleep(THINKING)  # they think; the test is about those who wait, not about many
                 except httpx.HTTPError as error:
                     self.failed.append(repr(error))
 

@@ -6,7 +6,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator, default_rng
-from scipy.special import expit
 
 from rankloop.bandits.policies import Policy, choose
 from rankloop.bandits.train import AdLog
@@ -32,13 +31,20 @@ def _directions(n_ads: int, n_context: int, informative: int, world: int) -> Flo
     return directions
 
 
+def _sigmoid(values: Floats) -> Floats:
+    from scipy.special import expit  # takes a tenth of a second: not for who starts a service
+
+    found: Floats = expit(values)
+    return found
+
+
 @cache
 def _offset(rate: float, taste: float) -> float:
     """The b with E σ(b + taste · z) = rate, z standard normal: by halving, as the mean rises with b."""
     low, high = -60.0 - 9.0 * taste, 60.0 + 9.0 * taste
     for _ in range(100):
         middle = 0.5 * (low + high)
-        mean = float(NODE_WEIGHTS @ expit(middle + taste * NODES)) / float(NODE_WEIGHTS.sum())
+        mean = float(NODE_WEIGHTS @ _sigmoid(middle + taste * NODES)) / float(NODE_WEIGHTS.sum())
         low, high = (middle, high) if mean < rate else (low, middle)
     return low
 
@@ -87,7 +93,7 @@ class Campaign:
         n_ads, tastes, offsets = len(self.rates), self.tastes, self.offsets
         while True:
             context = normals(rng, self.n_context)
-            click_probabilities = expit(offsets + tastes @ context)
+            click_probabilities = _sigmoid(offsets + tastes @ context)
             clicks = (rng.random(n_ads) < click_probabilities).astype(np.float64)
             yield Query("", np.zeros((n_ads, 0)), context), clicks
 
@@ -103,8 +109,7 @@ class Campaign:
 
     def click_probabilities(self, contexts: Floats) -> Floats:
         """The probability of a click, (n_people, n_ads)."""
-        found: Floats = expit(self.offsets + contexts @ self.tastes.T)
-        return found
+        return _sigmoid(self.offsets + contexts @ self.tastes.T)
 
     chances = click_probabilities  # its name in 0.1
 

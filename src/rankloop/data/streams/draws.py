@@ -1,8 +1,10 @@
 """Random numbers of the streams: all of them are made from `rng.random` doubles."""
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 from numpy.random import Generator
-from scipy.special import ndtri
 
 from rankloop.core.types import Floats
 
@@ -11,8 +13,15 @@ SMALLEST = 2.0**-54  # half of the smallest positive double that rng.random retu
 
 def normals(rng: Generator, *shape: int) -> Floats:
     """Standard normal numbers by the inverse distribution function; 0, which the uniform can give, stays finite."""
-    values: Floats = ndtri(np.maximum(rng.random(shape), SMALLEST))
+    values: Floats = _quantiles()(np.maximum(rng.random(shape), SMALLEST))
     return values
+
+
+@cache
+def _quantiles() -> Any:
+    from scipy.special import ndtri  # takes a tenth of a second: not for who starts a service
+
+    return ndtri
 
 
 def unit_vector(rng: Generator, length: int) -> Floats:

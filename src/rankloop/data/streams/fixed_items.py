@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import ndtr
 
 from rankloop.core.checks import check_at_least, check_deviation
 from rankloop.core.errors import InvalidInput
@@ -99,4 +98,6 @@ class NoisyRelevance(_BinaryGrades):
         check_deviation(sd=self.sd)
 
     def _wrong(self) -> float:
+        from scipy.special import ndtr  # takes a tenth of a second: not for who starts a service
+
         return float(ndtr(-0.5 / self.sd)) if self.sd > 0.0 else 0.0

@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import ndtr, ndtri
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
@@ -49,6 +48,8 @@ class Separable(SimulatedQueries):
 
     def _wobble(self, uniform: Floats) -> Floats:
         """Standard normal numbers given that they lie within ±(1 − margin)/2."""
+        from scipy.special import ndtr, ndtri  # takes a tenth of a second: not for who starts a service
+
         low, high = ndtr(-(1.0 - self.margin) / 2), ndtr((1.0 - self.margin) / 2)
         values: Floats = ndtri(low + uniform * (high - low))
         return values

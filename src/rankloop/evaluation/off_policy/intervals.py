@@ -5,7 +5,6 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.random import default_rng
-from scipy.special import stdtrit
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
@@ -60,6 +59,8 @@ def _width(error: float, n: int, bound: Bound, level: float, span: float) -> flo
 
 def student(error: float, n: int, level: float) -> float:
     """t_(level, n−1) · σ / √n, equation 5.5 of the thesis; infinite with one row."""
+    from scipy.special import stdtrit  # takes a tenth of a second: not for who starts a service
+
     return error * float(stdtrit(n - 1, level)) if n > 1 else math.inf
 
 

@@ -4,19 +4,17 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
 
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import number
 from rankloop.experiments.report.model import Chart
+
+if TYPE_CHECKING:  # it takes half a second, for which nobody who draws nothing should wait
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PALETTE = ("#2f7ed8", "#e8710a", "#12a170", "#d6336c", "#8659d8", "#b58900", "#0aa2b5", "#7a6652")
 QUIET = "#8a8f98"  # floor and ceiling
@@ -77,7 +75,7 @@ def chart(
         for line in lines:
             _draw(axes, rounds, line, log_y)
         axes.set_xlim(rounds[0], rounds[-1])
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         _label(axes, lines)
         return Chart(name, title, caption, _svg_of(figure), _png_of(figure))
 
@@ -97,7 +95,7 @@ def _colour(line: Line) -> str:
     return PALETTE[line.colour % len(PALETTE)] if line.role == "arm" else QUIET
 
 
-def _draw(axes: Axes, rounds: Ints, line: Line, log_y: bool) -> None:
+def _draw(axes: "Axes", rounds: Ints, line: Line, log_y: bool) -> None:
     colour = _colour(line)
     mean, error = band(line.rows)
     if log_y:
@@ -108,7 +106,7 @@ def _draw(axes: Axes, rounds: Ints, line: Line, log_y: bool) -> None:
         axes.fill_between(rounds, low, mean + error, color=colour, alpha=0.18, linewidth=0)
 
 
-def _label(axes: Axes, lines: Sequence[Line]) -> None:
+def _label(axes: "Axes", lines: Sequence[Line]) -> None:
     """Name and last value of every curve beside its end, pushed apart where they would overlap."""
     ends = []
     for line in lines:
@@ -160,7 +158,7 @@ def small_multiples(name: str, title: str, cells: Cells, *, caption: str = "", y
         return Chart(name, title, caption, _svg_of(figure), _png_of(figure))
 
 
-def _draw_panel(axes: Axes, rounds: Ints, lines: Sequence[Line]) -> None:
+def _draw_panel(axes: "Axes", rounds: Ints, lines: Sequence[Line]) -> None:
     axes.set_xscale("log")
     axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
     for line in lines:
@@ -168,7 +166,9 @@ def _draw_panel(axes: Axes, rounds: Ints, lines: Sequence[Line]) -> None:
     axes.set_xlim(rounds[0], rounds[-1])
 
 
-def _legend(figure: Figure, lines: Sequence[Line]) -> None:
+def _legend(figure: "Figure", lines: Sequence[Line]) -> None:
+    from matplotlib.lines import Line2D
+
     samples = [Line2D([], [], color=_colour(line), linestyle=STYLES[line.role], linewidth=2) for line in lines]
     names = [line.name for line in lines]
     figure.legend(samples, names, loc="outside upper center", ncols=min(len(names), 5), frameon=False)
@@ -205,15 +205,19 @@ def dots(
 @contextmanager
 def _figure(
     name: str, size: tuple[float, float], layout: Literal["constrained"] | None = None, font_size: float = 10.5
-) -> Iterator[Figure]:
+) -> Iterator["Figure"]:
     """An empty figure in our style, the same bytes whenever it is drawn."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     with mpl.rc_context(STYLE | {"svg.hashsalt": name, "font.size": font_size}):
         figure = Figure(figsize=size, layout=layout)
         FigureCanvasAgg(figure)
         yield figure
 
 
-def _svg_of(figure: Figure) -> str:
+def _svg_of(figure: "Figure") -> str:
     """Only the picture, with the page's own text colour and font."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None})
@@ -223,7 +227,7 @@ def _svg_of(figure: Figure) -> str:
     return svg.replace("'DejaVu Sans'", "inherit")
 
 
-def _png_of(figure: Figure) -> bytes:
+def _png_of(figure: "Figure") -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=160, bbox_inches="tight", facecolor="white")
     return buffer.getvalue()

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.optimize import approx_fprime
 
 from rankloop.batch.risks.least_squares import LeastSquares
 from rankloop.bounds.generalisation import rademacher
@@ -132,6 +131,8 @@ def missing_risk(leading: float = 0.0, best: float = 1.0) -> Verdict:
 def gradient_sign(printed: Callable[[Floats, Floats], Floats] = lambda scores, grades: grades - scores) -> Verdict:
     """The gradient of least squares as printed, against finite differences of the loss."""
     scores, grades, offsets = np.array([0.3, 1.2, -0.5]), np.array([1.0, 0.0, 2.0]), np.array([0, 3])
+    from scipy.optimize import approx_fprime  # takes half a second, for which nobody else should wait
+
     slopes = approx_fprime(scores, lambda f: LeastSquares().of_lists(f, grades, offsets)[0], 1e-7)
     error = float(np.abs(printed(scores, grades) - slopes).max())
     return refutable(
