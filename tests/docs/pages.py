@@ -49,7 +49,7 @@ def blocks_in(text: str, language: str = "python") -> list[str]:
 
 
 def run(script: Path, folder: Path) -> str:
-    """Run a script in a folder, in a process that has nothing of rankloop loaded; what it prints."""
+    """Run a script in a folder, in a process of its own; what it prints."""
     python, (printed, said) = _warm_python(), (folder / "stdout", folder / "stderr")
     assert python.stdin is not None
     assert python.stdout is not None

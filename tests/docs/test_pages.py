@@ -77,7 +77,7 @@ def test_a_program_says_what_its_commented_lines_print(tmp_path):
 
 
 def test_every_program_starts_anew_and_its_failure_is_told(tmp_path):
-    loaded = "import sys\nprint([name for name in sys.modules if 'rankloop' in name])  # []\nimport rankloop\n"
+    loaded = "import sys\nprint('left' in sys.modules)  # False\nsys.modules['left'] = sys\n"
     for _ in range(2):
         assert not any(map(broken_promise, run_code(loaded, tmp_path)))
     with pytest.raises(AssertionError, match="ZeroDivisionError"):

@@ -1,6 +1,6 @@
-"""Run as a program: a Python that has loaded the libraries of others, and runs each script in a fork of itself.
+"""Run as a program: a Python that has imported rankloop and all below it, and runs each script in a fork of itself.
 
-Every script finds nothing of rankloop loaded, as in a process of its own, but does not wait for NumPy, SciPy and Numba.
+No script finds anything that another one did, as in a process of its own, but none waits for the imports.
 A line of standard input says which script, in which folder, and where its output goes; a line answers how it ended.
 """
 
@@ -15,6 +15,8 @@ import sys
 import numba
 import scipy.optimize
 import scipy.stats  # noqa: F401
+
+from rankloop.core.registry import entries
 
 PATIENCE = 300  # seconds for one script, after which it is ended
 
@@ -44,5 +46,5 @@ def _prepare(script: str, folder: str, printed: str, said: str) -> None:
 
 if __name__ == "__main__":
     numba.njit("float64(float64)")(lambda number: number)  # the compiler is ready
-    assert not any(name.startswith("rankloop") for name in sys.modules)
+    entries()
     runpy.run_path(scripts(), run_name="__main__")

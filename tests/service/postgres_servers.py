@@ -30,7 +30,8 @@ class PostgresServer:
         """The address of an empty database."""
         self._made += 1
         name = f"rankloop{self._made}"
-        self.run(f"CREATE DATABASE {name}" + (f" TABLESPACE {tablespace}" if tablespace else ""))
+        placed = f" TABLESPACE {tablespace}" if tablespace else ""
+        self.run(f"CREATE DATABASE {name} STRATEGY file_copy{placed}")  # half the work, for small ones
         return str(self._server.get_uri()).replace("/postgres?", f"/{name}?")
 
     def run(self, statement: str) -> None:

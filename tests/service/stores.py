@@ -20,6 +20,8 @@ def postgres() -> Iterator[Callable[[], str]]:
     from tests.service.postgres_servers import postgres_server
 
     with postgres_server() as server:
+        server.run("ALTER SYSTEM SET fsync = off")  # processes are killed here, not machines
+        server.run("SELECT pg_reload_conf()")
         yield server.database
 
 

@@ -1,7 +1,9 @@
 """Connections to PostgreSQL: durable, patient with nobody forever, one for each purpose; notices both ways."""
 
 import os
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Event as Flag
 from threading import Thread
 from typing import Any
@@ -47,6 +49,12 @@ def connected(address: str, purpose: str) -> psycopg.Connection[Any]:
     return connection
 
 
+def _hear_no_more(connection: psycopg.Connection[Any]) -> None:
+    """Who waits for a notice on another thread is told at once that none will come."""
+    with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
+        same.shutdown(socket.SHUT_RD)
+
+
 class Connections:
     """The connections of one process; each purpose belongs to one thread at a time."""
 
@@ -55,6 +63,7 @@ class Connections:
         self._stopping = Flag()
         self._open: dict[str, psycopg.Connection[Any]] = {}
         self._threads: list[Thread] = []
+        self._listened: list[str] = []  # purposes
         self._news = Flag()
 
     def to(self, purpose: str) -> psycopg.Connection[Any]:
@@ -74,6 +83,7 @@ class Connections:
 
     def listen(self, channel: str, received: Callable[[str], None], purpose: str = "listen") -> None:
         """Call `received`, on a thread, with the words of every notice, and with `MISSED` when it begins to listen."""
+        self._listened.append(purpose)
         self._run(self._listening, channel, received, purpose)
 
     def tell(self, channel: str) -> None:
@@ -86,6 +96,8 @@ class Connections:
     def close(self) -> None:
         self._stopping.set()
         self._news.set()
+        for connection in filter(None, map(self._open.get, self._listened)):
+            _hear_no_more(connection)
         for thread in self._threads:
             thread.join()
         for connection in self._open.values():
