@@ -1,5 +1,6 @@
 """From arguments to an exit code: 0 done, 2 wrong input in one line, 130 interrupted, 1 a defect of rankloop itself."""
 
+import gc
 import importlib
 import os
 import pkgutil
@@ -13,9 +14,12 @@ from rankloop.cli.app import app
 from rankloop.cli.help import as_called
 from rankloop.cli.messages import one_line
 
+SELDOM = 50_000, 20, 100  # most objects of a command are made by imports, and walking through them finds no garbage
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that the arguments name, then leave with its exit code."""
+    gc.set_threshold(*SELDOM)
     import_commands()
     try:
         with warnings.catch_warnings():

@@ -49,7 +49,7 @@ def connected(address: str, purpose: str) -> psycopg.Connection[Any]:
     return connection
 
 
-def _hear_no_more(connection: psycopg.Connection[Any]) -> None:
+def _stop_reading(connection: psycopg.Connection[Any]) -> None:
     """Who waits for a notice on another thread is told at once that none will come."""
     with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
         same.shutdown(socket.SHUT_RD)
@@ -97,7 +97,7 @@ class Connections:
         self._stopping.set()
         self._news.set()
         for connection in filter(None, map(self._open.get, self._listened)):
-            _hear_no_more(connection)
+            _stop_reading(connection)
         for thread in self._threads:
             thread.join()
         for connection in self._open.values():
