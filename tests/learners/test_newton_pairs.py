@@ -16,6 +16,7 @@ from rankloop.core.types import Clicks, Decision, clicks
 from rankloop.data.streams.web_search import WebSearch
 from rankloop.learners._shared.precision import inverse_of, spread_of
 from rankloop.learners.newton_pairs import (
+    LARGEST,
     N_NUMBERS,
     NewtonPairs,
     Receipt,
@@ -23,6 +24,7 @@ from rankloop.learners.newton_pairs import (
     first_click,
     has_changed,
     is_watch,
+    residue,
     watched,
 )
 
@@ -335,3 +337,14 @@ def test_what_is_no_watch():
     assert is_watch(after([1.0, 0.0]))
     for wrong in ([2.0, 0.0, 0.0, 1.0], [0.5, -1.0, 0.0, 1.0], [0.5, 0.0, 0.0, -1.0]):
         assert not is_watch(np.array(wrong))
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 5)])
+def test_only_what_is_not_finite_leaves_a_residue(shape):
+    """The largest numbers are numbers, though no two of them can be added up."""
+    whole = np.full(5, LARGEST), np.full(shape, LARGEST), np.full(shape, -LARGEST)
+    assert residue(*whole) == 0.0
+    for part, bad in itertools.product(range(3), (np.inf, -np.inf, np.nan)):
+        spoilt = [each.copy() for each in whole]
+        spoilt[part].flat[3] = bad
+        assert math.isnan(residue(*spoilt))

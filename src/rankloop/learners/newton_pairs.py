@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_not_negative, check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import add_row, kernel, ranking_of, reassociated, row_difference, scores_of, seen_count
+from rankloop.core.kernels import add_row, kernel, ranking_of, row_difference, scores_of, seen_count
 from rankloop.core.learner import SparseLearner, check_receipt, expect, finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
@@ -39,6 +39,7 @@ MEAN, ABOVE, BELOW, COUNT, N_NUMBERS = range(5)  # the entries of a watch
 SLACK = 0.1  # departures from the mean of less than this do not add up
 ROUNDING = 1e-9
 LOG_2 = math.log(2)
+LARGEST = float(np.finfo(np.float64).max)
 
 
 class State(NamedTuple):
@@ -231,20 +232,20 @@ def is_decided(ranking: Ints, seen: int, first: int, clicked: Floats) -> bool:
     return False
 
 
-@reassociated
+@kernel
 def residue(weights: Floats, precision: Floats, covariance: Floats) -> float:
-    """0 of finite numbers, else nan: quicker than asking each."""
-    total = 0.0
+    """0 of finite numbers, else nan: comparisons without a branch, many at a time. A sum could overflow by itself."""
+    strange = False
     for value in weights:
-        total += 0.0 * value
+        strange |= not abs(value) <= LARGEST
     if precision.ndim == 1:
         for i in range(len(precision)):
-            total += 0.0 * precision[i] + 0.0 * covariance[i]
+            strange |= (not abs(precision[i]) <= LARGEST) | (not abs(covariance[i]) <= LARGEST)
     else:
         for i in range(len(precision)):
             for j in range(len(precision)):
-                total += 0.0 * precision[i, j] + 0.0 * covariance[i, j]
-    return total
+                strange |= (not abs(precision[i, j]) <= LARGEST) | (not abs(covariance[i, j]) <= LARGEST)
+    return np.nan if strange else 0.0
 
 
 @kernel

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -15,7 +17,7 @@ from rankloop.core.errors import Conflict
 from rankloop.service.log.events import Closed, FeedbackReceived, Frozen, Ranked, Resumed
 from rankloop.service.log.stores import postgres_tables as tables
 from rankloop.service.log.stores.postgres import FOUND, PostgresStore
-from rankloop.service.log.stores.postgres_connections import connected
+from rankloop.service.log.stores.postgres_connections import Connections, connected
 from rankloop.service.log.stores.postgres_tables import OLD_SLOTS, PARTITIONS
 from rankloop.service.log.writer import entry_of, settled_entry
 
@@ -202,3 +204,34 @@ def test_what_is_asked_of_a_few_impressions_does_not_walk_through_the_log(postgr
     for plan in plans:
         assert "rankloop_impressions" in plan
         assert "rankloop_events_of_stream" not in plan
+
+
+def test_it_is_closed_when_statements_of_other_threads_have_their_answers(postgres: Callable[[], str]) -> None:
+    """Whoever waits on a connection that is closed meanwhile may wait forever."""
+    connections = Connections(postgres())
+    connections.to("read")
+    with ThreadPoolExecutor(1) as thread:
+        answer = thread.submit(lambda: connections.to("read").execute("SELECT 7 FROM pg_sleep(0.3)").fetchone())
+        time.sleep(0.1)
+        connections.close()
+        assert answer.result(5) == (7,)
+    with pytest.raises(psycopg.OperationalError, match="closed"):
+        connections.to("read")
+
+
+def test_a_notice_on_its_way_does_not_keep_it_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is closed after the thread that tells has woken up, and before that has forgotten what for."""
+
+    class Flag(Event):
+        def clear(self) -> None:
+            connections._stopping.set()
+            super().set()
+            super().clear()
+
+    monkeypatch.setattr(Connections, "to", lambda *_: Mock())
+    connections = Connections("postgresql://nowhere")
+    connections._news = Flag()
+    connections.tell("rankloop")
+    (thread,) = connections._threads
+    thread.join(5)
+    assert not thread.is_alive()

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Event as Flag
@@ -94,14 +95,19 @@ class Connections:
                 self._run(self._telling, channel, name="tell")
 
     def close(self) -> None:
+        """Wait for statements that run on other threads, though not forever: none would wait for an answer in vain."""
         self._stopping.set()
         self._news.set()
         for connection in filter(None, map(self._open.get, self._listened)):
             _stop_reading(connection)
         for thread in self._threads:
             thread.join()
-        for connection in self._open.values():
+        until = time.monotonic() + PATIENCE
+        for connection in list(self._open.values()):
+            is_free = connection.lock.acquire(timeout=max(0.0, until - time.monotonic()))
             connection.close()
+            if is_free:
+                connection.lock.release()
 
     def _run(self, work: Callable[..., None], *arguments: Any, name: str = "listen") -> None:
         thread = Thread(target=work, args=arguments, name=name, daemon=True)
@@ -110,8 +116,10 @@ class Connections:
 
     def _telling(self, channel: str) -> None:
         """Apart from the commits that it is about, since all that notify wait for each other; nobody waits for it."""
-        while self._news.wait() and not self._stopping.is_set():
+        while self._news.wait():
             self._news.clear()
+            if self._stopping.is_set():  # asked after clearing, which may have taken away the last call of all
+                return
             try:
                 self.to("tell").execute(NOTIFY, [channel, ""])
             except psycopg.Error:  # who learns looks by itself
