@@ -16,7 +16,7 @@ from rankloop.core.types import Clicks, Decision, clicks
 from rankloop.data.streams.web_search import WebSearch
 from rankloop.learners._shared.precision import inverse_of, spread_of
 from rankloop.learners.newton_pairs import (
-    LARGEST,
+    MAX_FLOAT,
     N_NUMBERS,
     NewtonPairs,
     Receipt,
@@ -342,7 +342,7 @@ def test_what_is_no_watch():
 @pytest.mark.parametrize("shape", [(5,), (5, 5)])
 def test_only_what_is_not_finite_leaves_a_residue(shape):
     """The largest numbers are numbers, though no two of them can be added up."""
-    whole = np.full(5, LARGEST), np.full(shape, LARGEST), np.full(shape, -LARGEST)
+    whole = np.full(5, MAX_FLOAT), np.full(shape, MAX_FLOAT), np.full(shape, -MAX_FLOAT)
     assert residue(*whole) == 0.0
     for part, bad in itertools.product(range(3), (np.inf, -np.inf, np.nan)):
         spoilt = [each.copy() for each in whole]

@@ -39,7 +39,7 @@ MEAN, ABOVE, BELOW, COUNT, N_NUMBERS = range(5)  # the entries of a watch
 SLACK = 0.1  # departures from the mean of less than this do not add up
 ROUNDING = 1e-9
 LOG_2 = math.log(2)
-LARGEST = float(np.finfo(np.float64).max)
+MAX_FLOAT = float(np.finfo(np.float64).max)
 
 
 class State(NamedTuple):
@@ -237,14 +237,14 @@ def residue(weights: Floats, precision: Floats, covariance: Floats) -> float:
     """0 of finite numbers, else nan: comparisons without a branch, many at a time. A sum could overflow by itself."""
     strange = False
     for value in weights:
-        strange |= not abs(value) <= LARGEST
+        strange |= not abs(value) <= MAX_FLOAT
     if precision.ndim == 1:
         for i in range(len(precision)):
-            strange |= (not abs(precision[i]) <= LARGEST) | (not abs(covariance[i]) <= LARGEST)
+            strange |= (not abs(precision[i]) <= MAX_FLOAT) | (not abs(covariance[i]) <= MAX_FLOAT)
     else:
         for i in range(len(precision)):
             for j in range(len(precision)):
-                strange |= (not abs(precision[i, j]) <= LARGEST) | (not abs(covariance[i, j]) <= LARGEST)
+                strange |= (not abs(precision[i, j]) <= MAX_FLOAT) | (not abs(covariance[i, j]) <= MAX_FLOAT)
     return np.nan if strange else 0.0
 
 
