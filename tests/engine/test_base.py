@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.engine.tasks import scaled
 
 from rankloop.core.errors import InvalidInput
 from rankloop.engine import Here, LocalProcesses, SummingEngine, Threads, WorkerDied
 
 ENGINES: list[SummingEngine] = [Here(), Threads(workers=1), Threads(workers=3), LocalProcesses(workers=2)]
 PARTITIONS = [np.random.default_rng(seed).normal(size=100) * 10.0**seed for seed in range(5)]
-
-
-def _scaled(partition: Any, argument: float) -> Any:
-    return partition * argument
 
 
 def _where(partition: Any, argument: int) -> Any:
@@ -52,7 +49,7 @@ def test_the_sum_is_in_the_order_of_the_partitions(engine: SummingEngine) -> Non
     expected = PARTITIONS[0] * 3.0
     for partition in PARTITIONS[1:]:
         expected = expected + partition * 3.0
-    with engine.sum_over(PARTITIONS, _scaled) as total:
+    with engine.sum_over(PARTITIONS, scaled) as total:
         assert total(1.0).shape == (100,)
         assert np.array_equal(total(3.0), expected)
 
@@ -65,7 +62,7 @@ def test_an_error_is_raised_here(engine: SummingEngine) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES, ids=repr)
 def test_the_sum_after_an_error_is_that_of_its_own_argument(engine: SummingEngine) -> None:
-    with Here().sum_over(PARTITIONS, _scaled) as total:
+    with Here().sum_over(PARTITIONS, scaled) as total:
         expected = total(2.0)
     with engine.sum_over(PARTITIONS, _refuse_seven_in_the_first) as total:
         with pytest.raises(InvalidInput, match="not 7"):
@@ -79,7 +76,7 @@ def test_the_same_processes_answer_again() -> None:
 
 
 def test_a_worker_that_died_is_replaced_without_changing_the_sum(tmp_path: Path) -> None:
-    with Here().sum_over(PARTITIONS, _scaled) as total:
+    with Here().sum_over(PARTITIONS, scaled) as total:
         expected = total(2.0)
     with LocalProcesses(workers=2).sum_over(PARTITIONS, _die_once) as total:
         assert np.array_equal(total((2.0, str(tmp_path / "died"))), expected)

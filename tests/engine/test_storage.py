@@ -6,10 +6,11 @@ import os
 import resource
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from tests.engine.tasks import scaled
 
 from rankloop.core.types import Floats
 from rankloop.engine import Here, LocalProcesses, OutOfMemory, SummingEngine, Threads, kept
@@ -51,10 +52,6 @@ class Huge(NamedTuple):
         return self.name
 
 
-def _scaled(partition: Any, factor: float) -> Any:
-    return partition * factor
-
-
 def _pid(task: int) -> int:
     return os.getpid()
 
@@ -62,9 +59,9 @@ def _pid(task: int) -> int:
 @pytest.mark.parametrize("engine", ENGINES, ids=repr)
 def test_the_sum_is_that_of_loaded_partitions_in_their_order(engine: SummingEngine) -> None:
     stored = [Numbers(seed) for seed in range(7)]
-    with Here().sum_over([each.load(np.empty) for each in stored], _scaled) as total:
+    with Here().sum_over([each.load(np.empty) for each in stored], scaled) as total:
         expected = [total(factor) for factor in (1.0, 3.0)]
-    with engine.sum_over(stored, _scaled) as total:
+    with engine.sum_over(stored, scaled) as total:
         assert [total(factor).tolist() for factor in (1.0, 3.0)] == [each.tolist() for each in expected]
 
 
@@ -106,7 +103,7 @@ def test_a_worker_out_of_memory_is_named_with_its_part() -> None:
     with kept(LocalProcesses(workers=1)) as engine:
         [pid] = engine.map([0], _pid)
         with (
-            engine.sum_over([Huge("part-7.txt")], _scaled) as total,
+            engine.sum_over([Huge("part-7.txt")], scaled) as total,
             pytest.raises(OutOfMemory, match=rf"process {pid}\) ran out of memory with part-7\.txt"),
         ):
             total(1.0)
@@ -117,7 +114,7 @@ def test_workers_that_are_kept_answer_one_sum_after_the_other() -> None:
     with kept(LocalProcesses(workers=2)) as engine:
         pids = engine.map([0, 1], _pid)
         for factor in (1.0, 2.0):
-            with engine.sum_over([np.ones(2), np.ones(2)], _scaled) as total:
+            with engine.sum_over([np.ones(2), np.ones(2)], scaled) as total:
                 assert total(factor).tolist() == [2 * factor, 2 * factor]
         assert set(engine.map([0, 1], _pid)) <= set(pids)
         workers = [worker.process for worker in engine.idle or []]

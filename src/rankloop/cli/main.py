@@ -14,7 +14,7 @@ from rankloop.cli.app import app
 from rankloop.cli.help import as_called
 from rankloop.cli.messages import one_line
 
-SELDOM = 50_000, 20, 100  # most objects of a command are made by imports, and walking through them finds no garbage
+SELDOM = 50_000, 20, 100  # what imports make and the open impressions of a service are many objects, and no garbage
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

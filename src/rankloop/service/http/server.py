@@ -3,7 +3,6 @@
 import asyncio
 import ctypes
 import errno
-import gc
 import json
 import logging
 import math
@@ -64,7 +63,6 @@ QUIET = 1.0  # seconds: a connection that has asked nothing for so long is not a
 TICK = 0.02  # seconds between two looks at what is left
 CHECK_TICKS = 5  # of 0.1 seconds each, between two checks of the connections
 SWITCH = 0.0005  # seconds: the thread that has waited for the disk gets its turn soon
-SELDOM = 50_000, 20, 100  # open impressions are many small objects: walking through them all takes long
 MALLOC_MMAP_THRESHOLD, MALLOC_ARENA_MAX = -3, -8  # the numbers of these settings in malloc.h
 LARGE, ARENAS = 1_000_000, 2
 FIELDS = ("method", "path", "status", "seconds", "request", "key")
@@ -190,7 +188,6 @@ def serve(
     with bound_socket(settings) if shared is None else Socket(fileno=shared) as opened:
         write_json_lines()
         sys.setswitchinterval(SWITCH)
-        gc.set_threshold(*SELDOM)
         _give_memory_back()
         store = open_store(settings)
         try:
