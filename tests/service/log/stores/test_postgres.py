@@ -15,6 +15,7 @@ from tests.service.cases import append
 
 from rankloop.core.errors import Conflict
 from rankloop.service.log.events import Closed, FeedbackReceived, Frozen, Ranked, Resumed
+from rankloop.service.log.stores import postgres_connections
 from rankloop.service.log.stores import postgres_tables as tables
 from rankloop.service.log.stores.postgres import FOUND, PostgresStore
 from rankloop.service.log.stores.postgres_connections import Connections, connected
@@ -217,6 +218,20 @@ def test_it_is_closed_when_statements_of_other_threads_have_their_answers(postgr
         assert answer.result(5) == (7,)
     with pytest.raises(psycopg.OperationalError, match="closed"):
         connections.to("read")
+
+
+def test_a_statement_that_takes_too_long_fails_when_it_is_closed(
+    postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections = Connections(postgres())
+    connections.to("read")
+    monkeypatch.setattr(postgres_connections, "PATIENCE", 1)
+    with ThreadPoolExecutor(1) as thread:
+        answer = thread.submit(lambda: connections.to("read").execute("SELECT pg_sleep(60)"))
+        time.sleep(0.1)
+        connections.close()
+        with pytest.raises(psycopg.OperationalError):
+            answer.result(5)
 
 
 def test_a_notice_on_its_way_does_not_keep_it_open(monkeypatch: pytest.MonkeyPatch) -> None:

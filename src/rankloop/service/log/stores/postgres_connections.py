@@ -51,7 +51,7 @@ def connected(address: str, purpose: str) -> psycopg.Connection[Any]:
 
 
 def _stop_reading(connection: psycopg.Connection[Any]) -> None:
-    """Who waits for a notice on another thread is told at once that none will come."""
+    """Who waits for a notice or an answer on another thread is told at once that none will come."""
     with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as same:
         same.shutdown(socket.SHUT_RD)
 
@@ -95,7 +95,7 @@ class Connections:
                 self._run(self._telling, channel, name="tell")
 
     def close(self) -> None:
-        """Wait for statements that run on other threads, though not forever: none would wait for an answer in vain."""
+        """Statements on other threads get their answers, or fail: closed under them, they could wait forever."""
         self._stopping.set()
         self._news.set()
         for connection in filter(None, map(self._open.get, self._listened)):
@@ -105,6 +105,9 @@ class Connections:
         until = time.monotonic() + PATIENCE
         for connection in list(self._open.values()):
             is_free = connection.lock.acquire(timeout=max(0.0, until - time.monotonic()))
+            if not is_free:
+                _stop_reading(connection)
+                is_free = connection.lock.acquire(timeout=PATIENCE)
             connection.close()
             if is_free:
                 connection.lock.release()
