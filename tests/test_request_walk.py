@@ -22,7 +22,7 @@ def test_a_request_enters_few_files(walked: dict[str, Walk], call: str) -> None:
 
 
 def test_the_walks_are_those_of_the_design_page(walked: dict[str, Walk]) -> None:
-    """They begin where the pictures say, and reach the log and the learner; on a busy machine others come after."""
-    assert walked["rank"].files[0] == walked["feedback"].files[0] == HTTP
-    assert "service/log/stores/sqlite.py" in walked["rank"].files
+    """They go where the pictures say; on a busy machine the thread of the log comes in between."""
+    for call in ("rank", "feedback"):
+        assert {HTTP, "service/log/stores/sqlite.py"} <= set(walked[call].files)
     assert "core/learner.py" in walked["lesson"].files
