@@ -14,11 +14,11 @@ from sklearn.svm import LinearSVC
 from benchmarks.bench_folds import MAX_PAIRS, n_pairs, pairs_with_weights
 from benchmarks.datasets import available_folds
 from benchmarks.measurement import Row, alone, best_of, in_turn, row
-from rankloop.batch.risks.base import risk_of
-from rankloop.batch.solution_path import Settings, fit
 from rankloop.core.types import Floats, Rows
 from rankloop.data import Dataset
 from rankloop.data.sparse_dataset import Collection
+from rankloop.training.risks.base import risk_of
+from rankloop.training.solution_path import Settings, fit
 
 REPEATS, REGULARISATION, CLOSE = 7, 1e-2, 1e-3
 TOLERANCES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 1e-4)

@@ -16,9 +16,9 @@ from benchmarks.bench_shop import SHOPS, Played, played
 from benchmarks.environment import installed
 from benchmarks.measurement import Row, quality, row, timed
 from benchmarks.shop_peers import LightGBM
-from rankloop.experiments.shop.players import Rankloop
-from rankloop.experiments.shop.world import CONTEXT, CROSSES, FEATURES, SHOWN, VISITS_A_DAY, Fields, Shop
 from rankloop.ranker import Ranker
+from research.shop.players import Rankloop
+from research.shop.world import CONTEXT, CROSSES, FEATURES, SHOWN, VISITS_A_DAY, Fields, Shop
 
 SEEDS, VISITS = range(3), 5000
 TREES = "trees"

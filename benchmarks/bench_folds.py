@@ -13,15 +13,15 @@ import numpy as np
 from benchmarks.datasets import available_folds
 from benchmarks.environment import installed
 from benchmarks.measurement import Row, quality, row, timed
-from rankloop.batch.folds import Fold
-from rankloop.batch.risks.base import risk_of
-from rankloop.batch.risks.pairs import pairs_of
-from rankloop.batch.solution_path import PATH, fit_path
 from rankloop.core.kernels import scores_of
 from rankloop.core.types import Floats, Ints
 from rankloop.data import Dataset
 from rankloop.engine import usable_cores
 from rankloop.measures.base import mean_of, parse_measure
+from rankloop.training.folds import Fold
+from rankloop.training.risks.base import risk_of
+from rankloop.training.risks.pairs import pairs_of
+from rankloop.training.solution_path import PATH, fit_path
 
 TREES, RATE, PATIENCE = 500, 0.05, 30
 LEAVES, DEPTHS, PENALTIES = (7, 31), (3, 6), (1.0, 10.0, 100.0, 1e3, 1e4)

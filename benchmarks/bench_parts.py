@@ -8,15 +8,15 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from tests.engine.machines import PARTS, three_machines
-from tests.hosts import why_no_hosts
 
 from benchmarks.big_letor import cold_seconds, seconds_of_warm_passes, stored, write_letor
 from benchmarks.measurement import Row, alone, in_turn, row, timed
-from rankloop.batch.objective import objective_on
-from rankloop.batch.risks.base import risk_of
 from rankloop.data.parts.catalogue import StoredDataset, read_whole
 from rankloop.engine import Here, LocalProcesses, SummingEngine, kept
+from rankloop.training.objective import objective_on
+from rankloop.training.risks.base import risk_of
+from tests.engine.machines import PARTS, three_machines
+from tests.hosts import why_no_hosts
 
 TEXT_BYTES, PART_BYTES, REPEATS = 200_000_000, 20_000_000, 9
 SCRIPT = Path(__file__).parent / "big_letor.py"

@@ -16,9 +16,9 @@ from numpy.random import Generator
 from benchmarks.measurement import Row, Timed, alone, best_of, in_turn, row
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Problem, Query
-from rankloop.data.streams.letor import Letor
 from rankloop.simulate.compiled.whole_run import whole_queries
 from rankloop.simulate.play import play
+from rankloop.simulate.streams.letor import Letor
 
 ROUNDS, WHOLE_ROUNDS, PEER_ROUNDS, PYTHON_ROUNDS = 20_000, 100_000, 4000, 500
 WANTED = 60_000  # rounds per second through `play`

@@ -24,8 +24,8 @@ from benchmarks.shop_peers import ConditionalBandit, ContextualBandit, LightGBM,
 from rankloop.core.files import atomic_write
 from rankloop.core.registry import entries
 from rankloop.core.types import Floats
-from rankloop.experiments.shop.players import Arm, Logistic, Popularity, RandomOrder, Rankloop
-from rankloop.experiments.shop.world import N_CHURN, N_LIVE, Shop, Visit
+from research.shop.players import Arm, Logistic, Popularity, RandomOrder, Rankloop
+from research.shop.world import N_CHURN, N_LIVE, Shop, Visit
 
 SEEDS, VISITS = range(3), 5000
 FULL_VISITS, LAST, FIRST = 30_000, 5000, 1000

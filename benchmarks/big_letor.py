@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.batch.objective import objective_on
-from rankloop.batch.risks.base import risk_of
-from rankloop.batch.solution_path import Settings, fit
-from rankloop.batch.stored_folds import catalogue_of, listed, listing_of
 from rankloop.data.parts.catalogue import END, StoredDataset, copy_of
 from rankloop.data.parts.columns import Options
 from rankloop.data.parts.rows import letor_rows
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine, Threads, kept
+from rankloop.training.objective import objective_on
+from rankloop.training.risks.base import risk_of
+from rankloop.training.solution_path import Settings, fit
+from rankloop.training.stored_folds import catalogue_of, listed, listing_of
 
 N_FEATURES, ITEMS = 136, 120  # as in MSLR
 PART_BYTES = 100_000_000

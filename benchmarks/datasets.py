@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rankloop.batch.folds import Fold, read_folds
 from rankloop.data import Dataset, data_folder, normalise_queries
+from rankloop.training.folds import Fold, read_folds
 
 N_FOLDS = 5
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from benchmarks.big_letor import N_FEATURES, stored, write_letor
 from benchmarks.measurement import best_of
-from rankloop.batch.objective import objective_on
-from rankloop.batch.risks.base import risk_of
 from rankloop.core.types import Floats
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine
+from rankloop.training.objective import objective_on
+from rankloop.training.risks.base import risk_of
 
 TEXT_BYTES, MANY_WORKERS, MANY_PARTITIONS, REPEATS = 100_000_000, 9, 2000, 15
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import log, log1p
 
 from rankloop import Ranker
-from rankloop.experiments.shop.world import SHOWN, Fields
+from research.shop.world import SHOWN, Fields
 
 
 class ByHand:

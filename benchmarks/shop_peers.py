@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.experiments.shop.columns import Kept, by_field
-from rankloop.experiments.shop.players import PAIRS, Popularity, RandomOrder, VowpalWabbit, best_first
-from rankloop.experiments.shop.world import CONTEXT, FEATURES, SHOWN, VISITS_A_DAY, Fields, Visit
+from research.shop.columns import Kept, by_field
+from research.shop.players import PAIRS, Popularity, RandomOrder, VowpalWabbit, best_first
+from research.shop.world import CONTEXT, FEATURES, SHOWN, VISITS_A_DAY, Fields, Visit
 
 
 class Oracle:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from rankloop import build, play
-from rankloop.batch.trees import TreeRanker, fit_trees
 from rankloop.core.types import Problem, Query
 from rankloop.data import Dataset
-from rankloop.data.streams.pool import shuffled_rounds
 from rankloop.measures.base import parse_measure
+from rankloop.simulate.streams.pool import shuffled_rounds
+from rankloop.training.trees import TreeRanker, fit_trees
 
 SET = {"kind": "letor", "path": "letor/mslr_sample/mslr_sample.txt.gz", "normalise": True}
 BEHAVIOURS = ("perfect", "navigational", "informational")

@@ -75,13 +75,13 @@ def packages() -> str:
         package = import_module(f"rankloop.{name}")
         parts += [f"## `rankloop.{name}`", package.__doc__ or ""]
         parts += [reference(f"rankloop.{name}.{member}") for member in package.__all__]
-    parts += ["## `rankloop.bounds`", "What the theory promises, as functions.", *map(bounds_reference, BOUNDS)]
+    parts += ["## `research.bounds`", "What the theory promises, as functions.", *map(bounds_reference, BOUNDS)]
     parts += ["## `rankloop.client`", "The service from Python.", reference("rankloop.client.Client")]
     return "\n\n".join(parts)
 
 
 def bounds_reference(module: str) -> str:
-    return reference(f"rankloop.bounds.{module}")
+    return reference(f"research.bounds.{module}")
 
 
 def reference(name: str) -> str:

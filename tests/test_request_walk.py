@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
 from tools.request_walk import Walk, walks
 
 MAX_FILES = 14

@@ -16,8 +16,8 @@ import msgspec
 
 from rankloop.core.files import atomic_write
 from rankloop.experiments.analysis.verdicts import Verdict
-from rankloop.experiments.papers.record import Record, finished_records, summary_json
 from rankloop.experiments.report.html import duration, told_apart
+from research.record import Record, finished_records, summary_json
 
 KEPT = Path(__file__).parent / "summary.json"
 MARK = "<!-- reproductions -->"

@@ -4,7 +4,6 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from rankloop.aliases import keep_moved_modules
 from rankloop.core import registry
 from rankloop.core.errors import Conflict, IncompatibleFeedback, InvalidInput, NotFound, RankloopError, UnstableUpdate
 from rankloop.core.registry import build, register, spec_of
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
     from rankloop.features.schema import Schema
-    from rankloop.impression import Impression, Shown
+    from rankloop.impression import Impression
     from rankloop.measures.base import parse_measure
     from rankloop.ranker import Ranker
     from rankloop.simulate.play import Round, play
@@ -25,7 +24,7 @@ _HOMES = {
     "rankloop.core.session": ("Session",),
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
     "rankloop.features.schema": ("Schema",),
-    "rankloop.impression": ("Impression", "Shown"),
+    "rankloop.impression": ("Impression",),
     "rankloop.measures.base": ("parse_measure",),
     "rankloop.ranker": ("Ranker",),
     "rankloop.simulate.play": ("Round", "play"),
@@ -37,7 +36,6 @@ __all__ = ["Clicks", "Conflict", "Decision", "Impression", "IncompatibleFeedback
 __all__ += ["Preferred", "Problem", "Query", "Ranker", "RankloopError", "Relevances", "Reward", "Round", "Schema"]
 __all__ += [
     "Session",
-    "Shown",
     "UnstableUpdate",
     "build",
     "load",
@@ -49,9 +47,8 @@ __all__ += [
 ]
 __all__ += ["spec_of"]
 
-keep_moved_modules()
-REGISTERING = "features measures surrogates feedback data.streams interleaving learners learners.wrappers simulate"
-REGISTERING += " games batch batch.risks bandits bandits.campaigns"
+REGISTERING = "features measures surrogates simulate.users simulate.streams interleaving learners learners.wrappers"
+REGISTERING += " simulate games training training.risks bandits"
 registry.load_from([f"rankloop.{package}" for package in REGISTERING.split()])
 
 

@@ -28,9 +28,9 @@ from rankloop.core.files import atomic_write
 from rankloop.core.types import Decision
 from rankloop.features.explanation import Contribution, Explanation
 from rankloop.features.schema import Schema
-from rankloop.impression import Impression, Shown, plain_value
+from rankloop.impression import Impression, plain_value
 
-__all__ = ["AsyncClient", "Client", "Impression", "Refused", "Shown", "Taken", "Unreachable"]
+__all__ = ["AsyncClient", "Client", "Impression", "Refused", "Taken", "Unreachable"]
 
 ADDRESS = "http://127.0.0.1:8080"
 PATIENCE = 30.0  # seconds: a restart of the service takes less

@@ -128,6 +128,3 @@ def _raw_values(plain: Any) -> RawValues:
     except (TypeError, ValueError):
         pass
     raise InvalidInput("values are rows, a context, at and the version of the schema")
-
-
-Shown = Impression  # its name in version 0.1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankloop.bandits.auc_policy import AUCPolicy
-from rankloop.bandits.campaigns.campaign import Campaign
+from rankloop.bandits.campaign import Campaign
 from rankloop.bandits.policies import Uniform
 from rankloop.bandits.policy_evaluation import evaluate_policies
 from rankloop.bandits.saved_policy import SessionPolicy, load_policy, save_policy, session_of

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+
 from benchmarks import soak
 from benchmarks.http_client import Connection
 from benchmarks.load_goals import BARE, POSTGRES, SEVERAL, SQLITE, goals_of

@@ -6,11 +6,11 @@ from time import sleep
 
 import numpy as np
 import pytest
+
 from benchmarks import results
 from benchmarks.bandit_loop import Ours, drawn_rounds, played
 from benchmarks.environment import DISTRIBUTIONS, machine, versions
 from benchmarks.measurement import Timed, in_turn, quality, row, timed
-
 from rankloop import Reward, build
 
 ROOT = Path(__file__).parents[2]

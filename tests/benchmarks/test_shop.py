@@ -6,13 +6,13 @@ from math import exp, log
 
 import numpy as np
 import pytest
+
 from benchmarks import bench_shop, shop_peers
 from benchmarks.bench_shop import GRIDS, SIDES, encoded, played
 from benchmarks.environment import DISTRIBUTIONS, installed
-
-from rankloop.experiments.shop import players
-from rankloop.experiments.shop.columns import LETTERS, Kept, as_text, columns, tents
-from rankloop.experiments.shop.world import (
+from research.shop import players
+from research.shop.columns import LETTERS, Kept, as_text, columns, tents
+from research.shop.world import (
     BASE,
     CHEAP,
     CHURN_VISITS,

@@ -18,9 +18,9 @@ from rankloop.cli.app import app
 from rankloop.cli.help import as_called, program
 from rankloop.cli.main import import_commands, main
 from rankloop.core.errors import NotFound
-from rankloop.experiments.papers.registry import Reproduction, Setting, everything
 from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.store import LINES, read_runs
+from research.registry import Reproduction, Setting, everything
 
 import_commands()
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)  # type: ignore[union-attr]
@@ -245,7 +245,7 @@ def test_reproduce_all_goes_on_where_data_are_missing(
         "a": Reproduction("a", "Without data", missing),
         "b": Reproduction("b", "A table", lambda setting: Finding("b", f"quick: {setting.quick}")),
     }
-    monkeypatch.setattr("rankloop.experiments.papers.registry.everything", lambda: known)
+    monkeypatch.setattr("research.registry.everything", lambda: known)
     assert _code("reproduce", "a", "--out", str(tmp_path)) == 2
     assert not list(tmp_path.iterdir())
     assert _code("reproduce", "--all", "--quick", "--out", str(tmp_path)) == 0

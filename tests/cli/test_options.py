@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.docs.pages import ROOT, blocks_of
 
 GUIDE = ROOT / "docs" / "guides" / "add-a-learner.md"

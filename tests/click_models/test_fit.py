@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.click_models.worlds import PEOPLE, world
 
 from rankloop.click_models.base import ALIKE, Prior, estimated_prior
 from rankloop.click_models.fit import FIXED_ORDER, MODELS, all_alike, fit, fit_users
@@ -11,6 +10,7 @@ from rankloop.click_models.page_log import page_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, spec_of
 from rankloop.engine import Here, Threads
+from tests.click_models.worlds import PEOPLE, world
 
 
 @pytest.fixture(scope="module")

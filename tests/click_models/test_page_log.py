@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from tests.service.cases import SHOP as SERVED
-from tests.service.cases import Location, feed, rank, running
 
 from rankloop.cli import main
 from rankloop.click_models.page_log import read_page_log
 from rankloop.core.errors import InvalidInput
+from tests.service.cases import SHOP as SERVED
+from tests.service.cases import Location, feed, rank, running
 
 SHOP = "session,query,position,product,clicked,price\n"
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankloop.click_models.page_log import PageLog, page_log
-from rankloop.feedback.fitted_users import FittedUsers
+from rankloop.simulate.users.fitted_users import FittedUsers
 
 PEOPLE = {
     "pbm": FittedUsers(model="pbm", by_grade=False, examination=((1.0,), (0.6,), (0.4,), (0.3,), (0.2,), (0.1,))),

@@ -17,7 +17,6 @@ from rankloop.bandits import (
     fit_thresholds,
     threshold,
 )
-from rankloop.batch import RERM, RankBundle, TreeSettings, fit_trees, online_to_batch, risk_of
 from rankloop.data.dataset import Dataset
 from rankloop.evaluation import (
     cascade,
@@ -39,6 +38,7 @@ from rankloop.evaluation import (
 from rankloop.games import advise, analyse, analyse_depths, twins
 from rankloop.interleaving import compare, credit, interleave, multileave
 from rankloop.measures import mean_of
+from rankloop.training import RERM, RankBundle, TreeSettings, fit_trees, online_to_batch, risk_of
 
 
 class Call(NamedTuple):

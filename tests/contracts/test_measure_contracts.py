@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.random import default_rng
-from tests.contracts.examples import examples_of
 
 from rankloop.core.kernels import ranking_of
 from rankloop.core.registry import Entry, entries
+from tests.contracts.examples import examples_of
 
 measures = pytest.mark.parametrize("entry", entries("measure"), ids=lambda entry: entry.kind)
 GRADES = [

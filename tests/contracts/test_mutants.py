@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.contracts.mutants import MUTANTS, HasNoExample, Honest
 
 from rankloop.contracts import Broken, check_learner, outcomes
 from rankloop.contracts import learn_contracts as learning
@@ -23,6 +22,7 @@ from rankloop.contracts.suite import (
 )
 from rankloop.core.registry import entry_of, register, unregister
 from rankloop.experiments.spec.plugins import Module
+from tests.contracts.mutants import MUTANTS, HasNoExample, Honest
 
 UNSAFE = Module("unsafe_learners", str(Path(__file__).parent / "samples"))
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.contracts.public_calls import CALLS
 
 from rankloop import RankloopError
+from tests.contracts.public_calls import CALLS
 
 NUMBERS = [math.nan, math.inf, -math.inf, -1, -0.5, 1.5, 0, 10**30]
 PATIENT = {"passes", "n_pairs", "max_iterations"}  # 10^30 steps are what was asked for

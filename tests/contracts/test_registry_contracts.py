@@ -1,11 +1,11 @@
 """What holds for everything registered, whatever its category."""
 
 import pytest
-from tests.contracts.examples import examples_of
 
 from rankloop.contracts.contract import Contract
 from rankloop.contracts.suite import RECIPE_CONTRACTS
 from rankloop.core.registry import Entry, entries
+from tests.contracts.examples import examples_of
 
 
 @pytest.mark.parametrize("contract", RECIPE_CONTRACTS, ids=lambda contract: contract.name)

@@ -5,13 +5,13 @@ import copy
 import numpy as np
 import pytest
 from numpy.random import default_rng
-from tests.contracts.examples import examples_of
 
 from rankloop.contracts.leaves import same
 from rankloop.contracts.rank_contracts import OnlyRandom
 from rankloop.core.registry import Entry, build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Problem, Query
+from tests.contracts.examples import examples_of
 
 people = pytest.mark.parametrize("entry", entries("feedback"), ids=lambda entry: entry.kind)
 deliveries = pytest.mark.parametrize("entry", entries("delivery"), ids=lambda entry: entry.kind)

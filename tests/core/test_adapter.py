@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.service.cases import Location, running
 
 from rankloop import Ranker
 from rankloop.bandits.saved_policy import load_policy, save_policy
@@ -16,6 +15,7 @@ from rankloop.core import adapter
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import LogTable
 from rankloop.service.log.replay import replayed
+from tests.service.cases import Location, running
 
 WISH = {"student": "hats", "clerk": "coats"}
 

@@ -10,6 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from rankloop import build
+from rankloop.cli import main
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.data import read_letor, stream_letor
+from rankloop.data.parts.location import address_of
+from rankloop.data.public_sets import published_folds, unpacked
+from rankloop.engine import Here
+from rankloop.training.folds import read_folds
+from rankloop.training.stored_folds import stored_folds
 from tests.data.small_sets import (
     HUGE,
     istella_lines,
@@ -21,16 +31,6 @@ from tests.data.small_sets import (
     yahoo_lines,
     zipped,
 )
-
-from rankloop import build
-from rankloop.batch.folds import read_folds
-from rankloop.batch.stored_folds import stored_folds
-from rankloop.cli import main
-from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.data import read_letor, stream_letor
-from rankloop.data.parts.location import address_of
-from rankloop.data.public_sets import published_folds, unpacked
-from rankloop.engine import Here
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,10 @@ import runpy
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ROOT, blocks_of
 
 from rankloop.contracts.suite import LEARNER_CONTRACTS, RECIPE_CONTRACTS, names, outcome_of
 from rankloop.core.registry import entry_of, unregister
+from tests.docs.pages import ROOT, blocks_of
 
 GUIDE = blocks_of(ROOT / "docs" / "guides" / "add-a-learner.md")
 

@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from tests.docs.pages import ROOT
 
 from rankloop.cli import main
 from rankloop.service.http.app import make_app
 from rankloop.service.settings import Settings
+from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "guides" / "from-log-to-experiment.md"
 N_ITEMS = 12

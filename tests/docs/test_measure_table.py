@@ -3,10 +3,9 @@
 import dataclasses
 import re
 
+from rankloop.core.registry import entry_of
 from tests.docs.pages import ROOT
 from tests.measures.cases import CLASSES
-
-from rankloop.core.registry import entry_of
 
 PAGE = (ROOT / "docs" / "measures.md").read_text(encoding="utf-8")
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from tests.docs.pages import PAGES, ROOT, Outcome, blocks_in, blocks_of, broken_promise, run, run_code, run_page
 
 WHOLE = ("docs/learners/ads.md", "docs/evaluation.md")  # where the comment behind `print` is all that is printed

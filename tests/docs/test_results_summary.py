@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from rankloop.experiments.papers.record import ClaimRecord, Record, write_record
+from research.record import ClaimRecord, Record, write_record
 
 FILE = Path(__file__).parents[2] / "docs" / "results" / "summary.py"
 REFUTED = ClaimRecord("It is so.", "cannot hold", "at most 6.6", "section 4: 9.36", "It recovers sooner.")

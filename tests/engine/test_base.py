@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.tasks import scaled
 
 from rankloop.core.errors import InvalidInput
 from rankloop.engine import Here, LocalProcesses, SummingEngine, Threads, WorkerDied
+from tests.engine.tasks import scaled
 
 ENGINES: list[SummingEngine] = [Here(), Threads(workers=1), Threads(workers=3), LocalProcesses(workers=2)]
 PARTITIONS = [np.random.default_rng(seed).normal(size=100) * 10.0**seed for seed in range(5)]

@@ -17,12 +17,6 @@ with pytest.MonkeyPatch.context() as _environment:
     _environment.setenv(*LOOPBACK)
     ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "rankloop[cluster]"')
 
-from tests.click_logs.test_schema_train import SCHEMA, logged  # noqa: E402
-from tests.engine.tasks import scaled, squared, summed  # noqa: E402
-
-from rankloop.batch.risks.base import risk_of  # noqa: E402
-from rankloop.batch.solution_path import Settings, fit_path  # noqa: E402
-from rankloop.click_logs.schema_train import train_with_schema  # noqa: E402
 from rankloop.core.errors import InvalidInput  # noqa: E402
 from rankloop.core.registry import unregister  # noqa: E402
 from rankloop.data.dataset import Dataset  # noqa: E402
@@ -31,6 +25,11 @@ from rankloop.engine.pieces import over_pieces  # noqa: E402
 from rankloop.evaluation import evaluate_on_lists  # noqa: E402
 from rankloop.experiments.run.runner import run_experiment  # noqa: E402
 from rankloop.experiments.spec.load import read_spec_text  # noqa: E402
+from rankloop.training.clicks.schema_train import train_with_schema  # noqa: E402
+from rankloop.training.risks.base import risk_of  # noqa: E402
+from rankloop.training.solution_path import Settings, fit_path  # noqa: E402
+from tests.engine.tasks import scaled, squared, summed  # noqa: E402
+from tests.training.clicks.test_schema_train import SCHEMA, logged  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 OUTSIDE = """
@@ -98,7 +97,7 @@ def test_a_killed_node_does_not_change_the_sum(two_nodes: Any) -> None:
 def test_training_gives_the_same_weights_here_in_processes_and_on_the_cluster(
     two_nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rankloop.batch.objective.ROWS_PER_PART", 100)
+    monkeypatch.setattr("rankloop.training.objective.ROWS_PER_PART", 100)
     rng = np.random.default_rng(0)
     features = rng.normal(size=(600, 5))
     grades = np.clip(np.round(features @ rng.normal(size=5) + rng.normal(size=600)), 0, 2)

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.data.parts.cases import write_parts
-from tests.engine.machines import PARTS, Machines, three_machines
-from tests.hosts import requires_hosts
 
 from rankloop.core.files import PACKAGE
 from rankloop.engine import Here
+from tests.data.parts.cases import write_parts
+from tests.engine.machines import PARTS, Machines, three_machines
+from tests.hosts import requires_hosts
 
 pytest.importorskip("ray", reason='Ray is not installed: pip install "rankloop[cluster]"')
 pytestmark = [

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.engine.tasks import summed
 
 from rankloop.core.errors import InvalidInput
 from rankloop.engine import Here, LocalProcesses, Threads
 from rankloop.engine.pieces import SIZE, WINDOW, over_pieces
+from tests.engine.tasks import summed
 
 
 @pytest.mark.parametrize("engine", [Here(), Threads(workers=2)], ids=str)

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from tests.engine.tasks import scaled
 
 from rankloop.core.types import Floats
 from rankloop.engine import Here, LocalProcesses, OutOfMemory, SummingEngine, Threads, kept
 from rankloop.engine.storage import Room, is_stored
+from tests.engine.tasks import scaled
 
 ENGINES: list[SummingEngine] = [
     Here(),

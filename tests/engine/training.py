@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import ray
 
-from rankloop.batch.bundle import Step
-from rankloop.batch.estimator import session_of
-from rankloop.batch.risks.base import risk_of
-from rankloop.batch.solution_path import Settings
-from rankloop.batch.stored_folds import stored_folds
-from rankloop.batch.validation import cross_validate
 from rankloop.core.errors import RankloopError
 from rankloop.core.saved_session import save
 from rankloop.engine import Cluster, SummingEngine, kept
+from rankloop.training.bundle import Step
+from rankloop.training.estimator import session_of
+from rankloop.training.risks.base import risk_of
+from rankloop.training.solution_path import Settings
+from rankloop.training.stored_folds import stored_folds
+from rankloop.training.validation import cross_validate
 
 FOLDS, PATH = 3, (1e-2, 1e-3)
 

@@ -12,8 +12,8 @@ import pytest
 from rankloop.core.errors import NotFound
 from rankloop.engine import Here
 from rankloop.experiments.demo import demo_experiment
-from rankloop.experiments.papers.registry import Reproduction, Setting, reproduce_into
 from rankloop.experiments.report.model import Finding
+from research.registry import Reproduction, Setting, reproduce_into
 
 
 def test_the_demo_counts_its_seeds_from_the_first() -> None:

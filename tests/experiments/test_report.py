@@ -10,13 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.experiments.cases import small
 
 from rankloop.core.errors import Conflict, NotFound
 from rankloop.engine import Here
 from rankloop.experiments.analysis.summary import finding_of
-from rankloop.experiments.papers import registry as reproducing
-from rankloop.experiments.papers.registry import Setting, reproduction
 from rankloop.experiments.report.charts import Line, band, chart, spread
 from rankloop.experiments.report.html import page, write_report
 from rankloop.experiments.report.model import Finding, Table
@@ -24,6 +21,9 @@ from rankloop.experiments.run.runner import run_experiment
 from rankloop.experiments.run.tasks import Task
 from rankloop.experiments.run.worker import run_one
 from rankloop.experiments.spec.load import read_spec, read_spec_text
+from research import registry as reproducing
+from research.registry import Setting, reproduction
+from tests.experiments.cases import small
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLAIM = {"text": "Learning <helps>.", "check": "above", "left": "leader", "right": "random order", "measure": "DCG"}
@@ -142,7 +142,7 @@ def test_examples_are_valid(path: Path) -> None:
 
 
 def test_everything_in_the_catalogue_is_valid() -> None:
-    for file in resources.files("rankloop.experiments.papers").joinpath("catalogue").iterdir():
+    for file in resources.files("research").joinpath("catalogue").iterdir():
         if file.name.endswith(".toml"):
             read_spec_text(file.read_text(), file.name, file.name.removesuffix(".toml"))
 

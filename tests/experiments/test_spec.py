@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.experiments.cases import small, table
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.experiments.run.tasks import checkpoint_rounds, fingerprint, quick_version, tasks_of, window_of
 from rankloop.experiments.spec.load import parse_spec, read_spec, read_spec_text
 from rankloop.experiments.spec.model import Experiment
+from tests.experiments.cases import small, table
 
 ABOVE = {"text": "t", "check": "above", "left": "leader", "right": "still", "measure": "DCG"}
 

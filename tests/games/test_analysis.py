@@ -1,13 +1,13 @@
 """Verdicts: those of the papers, those of brute force, and the closed forms against the enumeration."""
 
 import pytest
-from tests.games import brute_force
-from tests.games.cases import registered_measures
 
 from rankloop.core.errors import InvalidInput
 from rankloop.games import Game, analyse, analyse_depths
 from rankloop.games.game import measure_for
 from rankloop.games.thresholds.closed_forms import closed_form
+from tests.games import brute_force
+from tests.games.cases import registered_measures
 
 T, S, H = "two_thirds", "sqrt", "hopeless"
 

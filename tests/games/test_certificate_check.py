@@ -3,11 +3,11 @@
 import dataclasses
 
 import pytest
-from tests.games.cases import registered_measures
 
 from rankloop.games import Analysis, analyse, analyse_depths, objection
 from rankloop.games.certificate_text import reason
 from rankloop.games.thresholds.base import AllEqual, AllSeen, Border, Refuted, Unseen
+from tests.games.cases import registered_measures
 
 VERDICTS = ("trivial", "sqrt", "two_thirds", "hopeless")
 

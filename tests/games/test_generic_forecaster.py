@@ -8,7 +8,6 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from rankloop.bounds.fixed_items import generic_forecaster_regret
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, relevances
@@ -16,6 +15,7 @@ from rankloop.games.game import Game
 from rankloop.games.generic_forecaster import GenericForecaster, table_of
 from rankloop.measures import parse_measure
 from rankloop.simulate.play import play
+from research.bounds.fixed_items import generic_forecaster_regret
 
 CASES = [("DCG", 3, 1, 1), ("SumLoss", 3, 2, 2), ("P@2", 4, 1, 1), ("nDCG", 3, 3, 1), ("AUCLoss", 3, 1, 1)]
 

@@ -1,11 +1,11 @@
 """Three plain lines that name a learner which exists and accepts the problem."""
 
 import pytest
-from tests.games.cases import registered_measures
 
 from rankloop.core.registry import build
 from rankloop.core.types import Problem
 from rankloop.games import advise, analyse
+from tests.games.cases import registered_measures
 
 
 @pytest.mark.parametrize("measure", registered_measures())

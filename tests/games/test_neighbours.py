@@ -4,8 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.games import brute_force
-from tests.games.cases import registered_measures
 
 from rankloop.core.errors import InvalidInput
 from rankloop.games import Game
@@ -13,6 +11,8 @@ from rankloop.games.cells import best_under, cell_of, neighbourhood_of, neighbou
 from rankloop.games.game import measure_for
 from rankloop.games.neighbours import Combination, Witness, border, proved_combination, proved_witness
 from rankloop.games.thresholds.enumeration import classes_of
+from tests.games import brute_force
+from tests.games.cases import registered_measures
 
 
 def game(name: str, n_items: int = 3) -> Game:

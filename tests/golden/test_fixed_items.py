@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankloop.bounds.fixed_items import ftpl_regret, mirror_descent_regret, precision_bandit_regret, rtopk_regret
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
 from rankloop.simulate.compiled.whole_run import whole_run
+from research.bounds.fixed_items import ftpl_regret, mirror_descent_regret, precision_bandit_regret, rtopk_regret
 
 FLIPPED = "flipped_relevance(n_items=20, n_relevant=5, flip=0.05)"
 NOISY = "noisy_relevance(n_items=10, n_relevant=5, sd=0.25)"

@@ -5,11 +5,11 @@ import pytest
 
 from rankloop.core.registry import build
 from rankloop.data.folder import absence_notice, data_folder
-from rankloop.feedback.full import Full
-from rankloop.feedback.top_k import TopK
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.compiled.whole_run import whole_queries
 from rankloop.simulate.play import play
+from rankloop.simulate.users.full import Full
+from rankloop.simulate.users.top_k import TopK
 
 MSLR = "letor/mslr_sample/mslr_sample.txt.gz"
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from rankloop import InvalidInput, build, parse_measure, play, spec_of
 from rankloop.core.kernels import ALL
-from rankloop.data.streams.web_search import WebSearch
-from rankloop.feedback.gaussian_grader import GaussianGrader
 from rankloop.learners.fair_pairs import FairPairs, pair_gradient
 from rankloop.learners.three_pr import ThreePR
+from rankloop.simulate.streams.web_search import WebSearch
+from rankloop.simulate.users.gaussian_grader import GaussianGrader
 
 
 def sigmoid(x):

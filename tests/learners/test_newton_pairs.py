@@ -13,7 +13,6 @@ from rankloop import InvalidInput, Problem, Query, build, parse_measure, play
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Decision, clicks
-from rankloop.data.streams.web_search import WebSearch
 from rankloop.learners._shared.precision import inverse_of, spread_of
 from rankloop.learners.newton_pairs import (
     MAX_FLOAT,
@@ -27,6 +26,7 @@ from rankloop.learners.newton_pairs import (
     residue,
     watched,
 )
+from rankloop.simulate.streams.web_search import WebSearch
 
 
 def normal_cdf(z):

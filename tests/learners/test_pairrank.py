@@ -11,8 +11,8 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build, parse_measure, play
 from rankloop.core.types import Clicks, Limit, clicks
-from rankloop.data.streams.web_search import WebSearch
 from rankloop.learners.pairrank import PairRank, block_ends, pairs_of
+from rankloop.simulate.streams.web_search import WebSearch
 
 
 def sigmoid(x):

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from rankloop import InvalidInput, Problem, Query, Session, UnstableUpdate, play
 from rankloop.core.types import clicks
-from rankloop.data.streams.linear_gaussian import LinearGaussian
-from rankloop.feedback.noisy_reader import NoisyReader
 from rankloop.learners._shared.joint_features import pair_correction, pair_weight
 from rankloop.learners._shared.perturbation import PERTURBATIONS
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from rankloop.learners.three_pr import Receipt, ThreePR
+from rankloop.simulate.streams.linear_gaussian import LinearGaussian
+from rankloop.simulate.users.noisy_reader import NoisyReader
 
 STREAM = LinearGaussian(n_items=8, n_features=5, n_queries=50)
 READER = NoisyReader(noise=0.2, shown=6)

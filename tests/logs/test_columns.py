@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from rankloop.cli import main
-from rankloop.click_logs.position_bias import any_moved, impressions
-from rankloop.click_logs.reader import read_click_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load
+from rankloop.training.clicks.position_bias import any_moved, impressions
+from rankloop.training.clicks.reader import read_click_log
 
 EXAMINED = 1.0 / np.arange(1, 6)
 USUAL = ("impression", "query", "item", "position", "click", "fresh", "state")

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.cli import main
-from rankloop.click_logs.reader import read_click_log
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load
+from rankloop.training.clicks.reader import read_click_log
 
 SEEN = ["--position-bias", "1,0.5,0.33"]  # there is no column of items
 

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.measures.cases import CLASSES, measures
-from tests.measures.plain_measures import GRADES, twin
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.kernels import ranking_of
@@ -17,6 +15,8 @@ from rankloop.core.registry import build, entry_of, spec_of
 from rankloop.measures import parse_measure
 from rankloop.measures.base import RankedMeasure
 from rankloop.measures.dcg import NDCG
+from tests.measures.cases import CLASSES, measures
+from tests.measures.plain_measures import GRADES, twin
 
 KINDS = {"AP", "AUC", "AUCLoss", "DCG", "ERR", "ERU", "NERU", "P", "PairwiseLoss", "RR", "Recall", "SumLoss", "nDCG"}
 

@@ -3,11 +3,11 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.measures.plain_measures import GRADES
 
 from rankloop.core.kernels import COUNTED as MANY
 from rankloop.measures.base import EVERYWHERE
 from rankloop.measures.lists import FEW, descending, rankings_of
+from tests.measures.plain_measures import GRADES
 
 
 @settings(max_examples=60, deadline=None)

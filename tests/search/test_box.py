@@ -12,6 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from rankloop.core.errors import Conflict, InvalidInput, NotFound
+from rankloop.search import SearchBox
+from rankloop.search.engine import MATCHES, Candidate, Document, TextQuery
+from rankloop.search.ranked_search import DAY, Results
+from rankloop.service.errors import Late
+from rankloop.service.jobs.learner import Learner
+from rankloop.service.log.events import FeedbackReceived, Ranked, encode
 from tests.search.boxes import (
     ENGINE_ORDER,
     NOTES,
@@ -25,14 +33,6 @@ from tests.search.boxes import (
     write_notes,
 )
 from tests.service.cases import until
-
-from rankloop.core.errors import Conflict, InvalidInput, NotFound
-from rankloop.search import SearchBox
-from rankloop.search.engine import MATCHES, Candidate, Document, TextQuery
-from rankloop.search.ranked_search import DAY, Results
-from rankloop.service.errors import Late
-from rankloop.service.jobs.learner import Learner
-from rankloop.service.log.events import FeedbackReceived, Ranked, encode
 
 SECRET = "boat of colonel mustard"
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.search.sources import Listed
 
 from rankloop.core.errors import InvalidInput
 from rankloop.search.engine import Candidate, Document, TextQuery
 from rankloop.search.engine_contract import check_engine
 from rankloop.search.local_engine import LocalEngine
+from tests.search.sources import Listed
 
 
 @pytest.mark.parametrize("kind", ["tantivy", "sqlite"])

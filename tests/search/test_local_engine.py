@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.search.sources import Listed
 
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.search import local_engine
@@ -22,6 +21,7 @@ from rankloop.search.local_engine import LocalEngine
 from rankloop.search.source import Found
 from rankloop.search.text_query import read_text
 from rankloop.search.texts.match_kernel import matches
+from tests.search.sources import Listed
 
 DOCUMENTS = [
     Document("wing", "Wing in a slipstream", "Lift of a wing in the slipstream of a propeller.", 7.0, {"by": "acme"}),

@@ -11,10 +11,6 @@ from typing import Any
 import httpx
 import pyarrow.parquet as pq
 import pytest
-from tests.search.boxes import ENGINE_ORDER, content_of, records, replay, write_notes
-from tests.service.cases import UNENCRYPTED
-from tests.service.generated_requests import send_generated
-from tests.service.page.server import page_server
 
 from rankloop.search.folder_source import FolderSource
 from rankloop.search.local_engine import LocalEngine
@@ -23,6 +19,10 @@ from rankloop.search.routes import COOKIE, SearchCalls
 from rankloop.search.study import is_compared
 from rankloop.service.log.events import FeedbackReceived, Ranked
 from rankloop.service.settings import keys_from
+from tests.search.boxes import ENGINE_ORDER, content_of, records, replay, write_notes
+from tests.service.cases import UNENCRYPTED
+from tests.service.generated_requests import send_generated
+from tests.service.page.server import page_server
 
 KEYS = keys_from("rank:ranking-key,admin:admin-key-1")
 RANKING, ADMIN = ({"Authorization": f"Bearer {key}"} for _, key in KEYS)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.search.boxes import box_over, digest, prefer, records, replay
 
 from rankloop.core.plain import from_plain
 from rankloop.interleaving import Comparison, Mixed
@@ -15,6 +14,7 @@ from rankloop.search import SearchBox
 from rankloop.search.ranked_search import Results
 from rankloop.search.study import COLUMNS, is_compared, study_lines, study_parquet, study_report, study_rows
 from rankloop.service.log.events import Ranked
+from tests.search.boxes import box_over, digest, prefer, records, replay
 
 
 def compared(box: SearchBox, text: str, visitor: str) -> Results:

@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+
 from tests.hosts import NETWORK, Host
 
 

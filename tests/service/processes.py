@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 import httpx
+
 from tests.hosts import Host
 from tests.service.cases import SHOP, UNENCRYPTED, Location, items
 

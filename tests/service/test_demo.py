@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from tests.service.page.server import page_server
 
 from rankloop.service.demo import Demo
+from tests.service.page.server import page_server
 
 
 @pytest.fixture

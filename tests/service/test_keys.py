@@ -9,13 +9,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Location, items, running, until
-from tests.service.processes import serving
 
 from rankloop.core.errors import InvalidInput
 from rankloop.service import keys as keys_module
 from rankloop.service.keys import Grant, Keyring, grants_in, hash_of, line_of, new_key, read_line
 from rankloop.service.settings import Settings, keys_from
+from tests.service.cases import SHOP, Location, items, running, until
+from tests.service.processes import serving
 
 
 def test_a_line_holds_the_hash_and_not_the_key() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.service.cases import SHOP
 
 from rankloop.core.errors import Conflict, InvalidInput, NotFound, Rejected
 from rankloop.service.local_service import LocalService
 from rankloop.service.requests import BaseBody, CreateBody, Item, ProblemBody, RankBody
 from rankloop.service.settings import Settings
+from tests.service.cases import SHOP
 
 BODY = CreateBody(SHOP["learner"], ProblemBody(feature_names=SHOP["problem"]["feature_names"]), seed=3)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Location, feed, inside, learn, rank, report, running, until
 
 from rankloop.client import Client, Refused
 from rankloop.service import operations
@@ -16,6 +15,7 @@ from rankloop.service.jobs.retention import compact
 from rankloop.service.log.events import Created
 from rankloop.service.log.stores.open import log_at
 from rankloop.service.upkeep.restoration import check
+from tests.service.cases import SHOP, Location, feed, inside, learn, rank, report, running, until
 
 SIDES: dict[str, Any] = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
 

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pyarrow.parquet as pq
 import pytest
-from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 from rankloop import load
 from rankloop.service.log.replay import replayed
 from rankloop.service.ranker.trainer import digest
+from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 BASE = SHOP | {"base": {"feature": "rating"}}
 BY_RATING = ["i3", "i2", "i1", "i0"]

@@ -2,8 +2,7 @@
 
 from rankloop.bandits.auc_policy import AUCPolicy
 from rankloop.bandits.auc_ranker import AUCRanker
-from rankloop.bandits.campaigns.baselines import fit_cost_sensitive, fit_forest, fit_logistic
-from rankloop.bandits.campaigns.campaign import Campaign
+from rankloop.bandits.campaign import Campaign
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Softmax, Thompson, Uniform
 from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
 from rankloop.bandits.saved_policy import load_policy, save_policy
@@ -18,16 +17,10 @@ from rankloop.bandits.train import (
     fit_thresholds,
     train_policy,
 )
-from rankloop.evaluation.report import plot_report, verdict, verdicts
-
-# What these were called in 0.1.
-teach = train_policy
-judge = evaluate_policies
-Taught, trained_policy = TrainedPolicy, TrainedPolicy.policy
-plot_judgement = plot_report
+from rankloop.evaluation.report import verdict, verdicts
 
 __all__ = ["AUCPolicy", "AUCRanker", "AdLog", "Campaign", "EpsilonGreedy", "LinearScorer", "Softmax"]
 __all__ += ["StreamingAUCRanker", "Thompson", "TrainedPolicy", "Uniform", "ad_log", "evaluate_policies"]
-__all__ += ["evaluate_saved_policy", "fit_cost_sensitive", "fit_forest", "fit_logistic", "fit_rankers"]
-__all__ += ["fit_resampled", "fit_thresholds", "judge", "load_policy", "save_policy", "teach", "threshold"]
+__all__ += ["evaluate_saved_policy", "fit_rankers"]
+__all__ += ["fit_resampled", "fit_thresholds", "load_policy", "save_policy", "threshold"]
 __all__ += ["train_policy", "verdict", "verdicts"]

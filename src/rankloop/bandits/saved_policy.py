@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.aliases import renamed
 from rankloop.bandits.auc_policy import AUCPolicy, State
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Policy, Softmax
 from rankloop.bandits.train import CRITERION, TrainedPolicy
@@ -21,7 +20,6 @@ from rankloop.core.types import Floats, Problem, Query
 from rankloop.logs.context import Encoding, Visitor
 
 
-@renamed(taught="trained")
 def session_of(trained: TrainedPolicy, epsilon: float, seed: int = 0) -> Session:
     """An `auc_policy` session that shows what the trained policy shows, with examples of the log to learn on from."""
     learner = AUCPolicy(epsilon=epsilon, criterion=CRITERION, learning_rate=_step_size(trained.log.contexts))
@@ -68,7 +66,6 @@ class SavedPolicy(NamedTuple):
         return dict(zip(self.encoding.ads, self.probabilities([visitor])[0].tolist()))
 
 
-@renamed(taught="trained")
 def save_policy(trained: TrainedPolicy, epsilon: float, path: str | os.PathLike[str], seed: int = 0) -> None:
     """The session with which ad and which column each number stands for; the same to read, in a file beside it."""
     encoding = trained.encoding

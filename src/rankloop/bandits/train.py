@@ -8,7 +8,6 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import ArrayLike
 
-from rankloop.aliases import renamed
 from rankloop.bandits.auc_ranker import AUCRanker
 from rankloop.bandits.policies import NEVER, EpsilonGreedy, LinearScorer
 from rankloop.bandits.reward_model import RewardModel, fit_reward_model
@@ -116,7 +115,6 @@ class TrainedPolicy(NamedTuple):
     log: AdLog  # the rows that it was trained on
     model: RewardModel
 
-    @renamed(taught="self")  # `trained_policy(taught=…)` of 0.1
     def policy(self, epsilon: float) -> EpsilonGreedy:
         """The policy of the rankers, with exploration."""
         return EpsilonGreedy(scorer=self.scorer, epsilon=epsilon)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.core.types import Floats
-from rankloop.feedback.fitted_users import BROWSING, FittedUsers, ModelName
+from rankloop.simulate.users.fitted_users import BROWSING, FittedUsers, ModelName
 
 SMALLEST = 1e-6  # no probability is nearer to 0 or 1
 LEVELS = 5  # grades 0 … 4 of the people that a log becomes

@@ -18,7 +18,7 @@ from rankloop.click_models.ubm import fit_ubm
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.engine import Engine, Here
-from rankloop.feedback.fitted_users import ModelName
+from rankloop.simulate.users.fitted_users import ModelName
 
 MODELS: dict[str, Callable[[PageLog, Prior], Fitted]] = {  # the simplest first
     "cascade": fit_cascade,

@@ -6,7 +6,7 @@ from rankloop.click_models.base import ALIKE, SMALLEST, SURE, Fitted, Prior
 from rankloop.click_models.page_log import PageLog
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
-from rankloop.feedback.fitted_users import browsing_probabilities, examined_after, reading_probabilities
+from rankloop.simulate.users.fitted_users import browsing_probabilities, examined_after, reading_probabilities
 
 
 @kernel

@@ -6,7 +6,7 @@ from rankloop.click_models.base import MAX_ROUNDS, SMALLEST, TOLERANCE, Fitted, 
 from rankloop.click_models.page_log import PageLog
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
-from rankloop.feedback.fitted_users import ModelName
+from rankloop.simulate.users.fitted_users import ModelName
 
 CELL_ROWS = 1.0  # the belief about how a cell of the table is examined: one row, one half
 

@@ -270,12 +270,3 @@ def discounts(n_positions: int, cutoff: int | None = None) -> Floats:
     if cutoff is not None:
         values[cutoff:] = 0.0
     return values
-
-
-def __getattr__(name: str) -> Any:
-    """`stable` is the name in 0.1 of `require_finite`, which learners of others import from here."""
-    if name == "stable":
-        from rankloop.core.learner import require_finite
-
-        return require_finite
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,6 @@ in 0.4 ms instead of 10, and one that dies is replaced and its task named, where
 The price: joblib would start a second map 0.7 s sooner, since it uses its processes again; ours begin each map afresh.
 """
 
-from rankloop.aliases import moved_from
 from rankloop.engine.base import Engine, HeadDied, OutOfMemory, SummingEngine, WorkerDied, kept, usable_cores
 from rankloop.engine.cluster import Cluster
 from rankloop.engine.in_process import Here, Threads
@@ -13,5 +12,3 @@ from rankloop.engine.processes import LocalProcesses
 
 __all__ = ["Cluster", "Engine", "HeadDied", "Here", "LocalProcesses", "OutOfMemory", "SummingEngine", "Threads"]
 __all__ += ["WorkerDied", "kept", "usable_cores"]
-
-__getattr__ = moved_from(__name__)

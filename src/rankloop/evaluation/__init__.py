@@ -1,10 +1,6 @@
 """How good rankings and policies are: by measures (`ranking`), and by what a log says of them (`off_policy`)."""
 
-from typing import Any
-
-from rankloop.aliases import moved_from
 from rankloop.evaluation.off_policy.estimators import (
-    ALIASES,
     Estimate,
     Options,
     clipped_ips,
@@ -58,8 +54,3 @@ __all__ += [
 __all__ += ["position_wise", "prefix_probabilities", "pseudo_inverse", "read_qrels", "read_run", "rows_of"]
 __all__ += ["score_model", "score_rankings", "score_run", "score_scores", "score_session", "session_rows"]
 __all__ += ["shown_parts", "slate_weight", "snips", "switch_dr", "verdicts", "whole_ranking"]
-
-
-def __getattr__(name: str) -> Any:
-    new = "position_probabilities" if name == "place_probabilities" else ALIASES.get(name)
-    return moved_from(__name__)(name) if new is None else globals()[new]

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from rankloop.aliases import renamed
 from rankloop.evaluation.off_policy.estimators import Estimate
 from rankloop.evaluation.off_policy.overlap import FEW_REWARDS, is_off_balance, rests_on
 from rankloop.evaluation.off_policy.sums import Sums
@@ -55,13 +54,7 @@ class Report(NamedTuple):
     unit: Unit
     context: str = ""  # one line: which columns tell of the visitor
 
-    @property
-    def n_taught(self) -> int:
-        """What `n_training` was called in 0.1."""
-        return self.n_training
 
-
-@renamed(judgement="report")
 def verdicts(report: Report) -> list[str]:
     """What the log says of every policy but the current and the uniform one, in plain words, with its doubts."""
     found = []
@@ -118,7 +111,6 @@ def _further_warnings(found: Estimate) -> tuple[str, ...]:
     return found.warnings[int(rests_on(found.overlap, found.bound) < FEW_REWARDS) :]
 
 
-@renamed(judgement="report")
 def plot_report(report: Report, path: Path) -> None:
     """A dot for each policy's estimate and a line down to its lower bound, the current one dashed across.
 

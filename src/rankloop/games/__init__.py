@@ -1,6 +1,5 @@
 """What can be learned at all from the grades of the first items: games, verdicts, certificates, advice."""
 
-from rankloop.aliases import moved_from
 from rankloop.games.analysis import Analysis, analyse, analyse_depths
 from rankloop.games.certificate_check import objection
 from rankloop.games.game import Game
@@ -9,5 +8,3 @@ from rankloop.games.learnability import Advice, advise
 
 __all__ = ["Advice", "Analysis", "Game", "Twins", "advise", "analyse", "analyse_depths", "objection", "theorem_32"]
 __all__ += ["twins"]
-
-__getattr__ = moved_from(__name__)

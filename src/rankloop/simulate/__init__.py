@@ -1,5 +1,1 @@
 """Playing the loop against simulated people."""
-
-from rankloop.aliases import moved_from
-
-__getattr__ = moved_from(__name__)

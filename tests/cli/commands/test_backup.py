@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.service.cases import SHOP, Location, learn, running
 
 from rankloop.cli.main import main
+from tests.service.cases import SHOP, Location, learn, running
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:

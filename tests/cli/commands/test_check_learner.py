@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ROOT, blocks_of
-from tests.imported_learners import forgotten_afterwards
 
 from rankloop.cli import main
 from rankloop.contracts.suite import names
+from tests.docs.pages import ROOT, blocks_of
+from tests.imported_learners import forgotten_afterwards
 
 GUIDE = blocks_of(ROOT / "docs" / "guides" / "add-a-learner.md")[0]
 

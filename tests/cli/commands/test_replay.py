@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.service.cases import SHOP, Location, inside, learn, running, until
 
 from rankloop.cli import main
 from rankloop.service.jobs.retention import compact
+from tests.service.cases import SHOP, Location, inside, learn, running, until
 
 pytestmark = pytest.mark.usefixtures("broken_connections_end_here")
 NOBODY = "postgresql://nobody:a-secret@127.0.0.1:1/nothing"  # nothing listens there

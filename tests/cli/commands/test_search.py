@@ -11,13 +11,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.search.boxes import NOTES, box_over, content_of, prefer, records, write_notes
 
 from rankloop.cli.commands.search import data_of, what_to_forget
 from rankloop.cli.main import main
 from rankloop.core.errors import InvalidInput
-from rankloop.experiments.papers.search import collection
 from rankloop.service.log.events import Ranked
+from research.search import collection
+from tests.search.boxes import NOTES, box_over, content_of, prefer, records, write_notes
 
 VISITOR = "0123456789abcdef" * 2
 

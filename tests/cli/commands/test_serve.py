@@ -7,10 +7,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.service.cases import SHOP, Location, running
-from tests.service.processes import only_line, served
 
 from rankloop.service.log.stores.sqlite import FILE
+from tests.service.cases import SHOP, Location, running
+from tests.service.processes import only_line, served
 
 pytestmark = pytest.mark.usefixtures("broken_connections_end_here")
 NOBODY = "postgresql://nobody:a-secret@127.0.0.1:1/nothing"  # nothing listens there

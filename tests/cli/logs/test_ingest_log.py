@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from tests.service.cases import Location, inside, rank, report, running
 
 from rankloop.cli.logs.ingest_log import ingest
 from rankloop.cli.main import main
@@ -17,6 +16,7 @@ from rankloop.client import Client
 from rankloop.service.log.events import Ranked
 from rankloop.service.log.replay import replayed
 from rankloop.service.ranker.trainer import digest
+from tests.service.cases import Location, inside, rank, report, running
 
 FIELDS = ["session", "query", "position", "sku", "price", "rating", "clicked"]
 

@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.service.cases import Location, running
-from tests.service.shop import NAMED, products, visit
 
 from rankloop import Ranker
 from rankloop.cli import main
 from rankloop.features import Schema
+from tests.service.cases import Location, running
+from tests.service.shop import NAMED, products, visit
 
 COLUMNS = "impression,query,sku,position,click,purchased,price,brand,title,segment,propensity"
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from rankloop import Ranker
-from rankloop.batch.trees import TreeRanker
 from rankloop.cli import main
+from rankloop.training.trees import TreeRanker
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, str, str]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.data.parts.cases import write_parts
 
 from rankloop.core.errors import InvalidInput
 from rankloop.data import Dataset, concatenate, read_letor
@@ -14,6 +13,7 @@ from rankloop.data.parts.catalogue import END, Catalogue, joined, read_whole, su
 from rankloop.data.parts.columns import Options, hash_of
 from rankloop.data.parts.rows import letor_rows
 from rankloop.data.parts.source import sources_in
+from tests.data.parts.cases import write_parts
 
 OPTIONS = Options(letor_rows)
 

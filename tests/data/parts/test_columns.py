@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.data.parts.cases import lines_of, write_parts
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
@@ -14,6 +13,7 @@ from rankloop.data import Dataset, normalise_queries, read_letor
 from rankloop.data.parts.columns import ColumnCopy, Options, hash_of
 from rankloop.data.parts.rows import graded_rows, letor_rows
 from rankloop.data.parts.source import scratch_folder, sources_in
+from tests.data.parts.cases import lines_of, write_parts
 
 UNSORTED = Options(letor_rows, by_hash=False)
 

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.data.parts.cases import write_parts
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.parts.memory import BY_NAME, available_memory, check_memory, fit_memory
 from rankloop.data.parts.source import Source, entries_in, sources_in
+from tests.data.parts.cases import write_parts
 
 
 def test_parts_are_listed_by_name_without_what_stands_beside_them(tmp_path: Path) -> None:

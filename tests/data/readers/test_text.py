@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import build, spec_of
 from rankloop.data import data_folder, read_corpus, tf_idf
 from rankloop.data.folder import absence_notice
-from rankloop.data.streams.topics import Topics, _distinct
+from rankloop.simulate.streams.topics import Topics, _distinct
 
 SGML = b"""<!DOCTYPE lewis SYSTEM "lewis.dtd">
 <REUTERS TOPICS="YES" LEWISSPLIT="TRAIN" NEWID="1"><TOPICS><D>cocoa</D><D>trade</D></TOPICS>

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.click_logs.test_schema_train import SCHEMA, logged
 
-from rankloop.click_logs.schema_train import train_with_schema
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Clicks
 from rankloop.engine import Here, Threads
@@ -14,6 +12,8 @@ from rankloop.evaluation import evaluate_on_lists
 from rankloop.evaluation.off_policy.judge import Judge
 from rankloop.evaluation.off_policy.propensities import session_rows
 from rankloop.features.encoder import Encoder
+from rankloop.training.clicks.schema_train import train_with_schema
+from tests.training.clicks.test_schema_train import SCHEMA, logged
 
 
 def test_every_engine_gives_the_same_report(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.experiments.cases import small
 
 from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import Curves
@@ -16,6 +15,7 @@ from rankloop.experiments.analysis.verdicts import growth, judge
 from rankloop.experiments.run.tasks import checkpoint_rounds, fingerprint
 from rankloop.experiments.run.worker import Run
 from rankloop.experiments.spec.claims import Claim
+from tests.experiments.cases import small
 
 ROUNDS = checkpoint_rounds(small()).tolist()
 

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.experiments.rehearsal.worlds import EXAMINED, shop
 
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.experiments.rehearsal.answer import Gain, rehearsals, rehearse
 from rankloop.experiments.rehearsal.attraction import attraction_of
 from rankloop.experiments.rehearsal.shown_log import read_shown_log
+from tests.experiments.rehearsal.worlds import EXAMINED, shop
 
 LEARNER = ["click_regression"]
 

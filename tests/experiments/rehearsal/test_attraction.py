@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import sparse
-from tests.experiments.rehearsal.worlds import shop
 
 from rankloop.experiments.rehearsal.attraction import TODAY, _fitted, _losses, attraction_of, with_today, without_memory
 from rankloop.experiments.rehearsal.shown_log import read_shown_log
 from rankloop.features.schema import Schema
+from tests.experiments.rehearsal.worlds import shop
 
 
 def test_the_regression_is_at_the_minimum_of_the_click_likelihood():

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.experiments.cases import small
 
 from rankloop.core.errors import Conflict, IncompatibleFeedback, InvalidInput
 from rankloop.core.registry import build
@@ -23,6 +22,7 @@ from rankloop.experiments.run.store import LINES, open_results, read_runs
 from rankloop.experiments.run.tasks import Task
 from rankloop.experiments.run.worker import Run, run_one
 from rankloop.simulate.play import play
+from tests.experiments.cases import small
 
 
 class StopAfter:

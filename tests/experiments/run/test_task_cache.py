@@ -1,8 +1,8 @@
 """Results of tasks on disk: what is there is not computed again, and a torn line costs nothing but itself."""
 
 from rankloop.engine import Here
-from rankloop.experiments.papers.registry import Setting
 from rankloop.experiments.run.task_cache import FILE, cached_map
+from research.registry import Setting
 
 done = []
 

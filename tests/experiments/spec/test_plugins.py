@@ -8,8 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.experiments.cases import table
-from tests.imported_learners import forgotten_afterwards
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.engine import Here, LocalProcesses
@@ -18,6 +16,8 @@ from rankloop.experiments.run.store import read_runs
 from rankloop.experiments.run.tasks import fingerprint
 from rankloop.experiments.spec.load import parse_spec, read_spec
 from rankloop.experiments.spec.plugins import Module, import_on_worker, modules_of
+from tests.experiments.cases import table
+from tests.imported_learners import forgotten_afterwards
 
 LEARNER = """
 from neighbour import ORDER

@@ -8,12 +8,12 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build, play
 from rankloop.core.types import clicks
-from rankloop.data.streams.linear_gaussian import LinearGaussian
-from rankloop.feedback.dcm import Dcm
 from rankloop.learners._shared.duel import step_to_winners
 from rankloop.learners.dbgd import Dbgd
 from rankloop.learners.mgd import Mgd
 from rankloop.measures.base import parse_measure
+from rankloop.simulate.streams.linear_gaussian import LinearGaussian
+from rankloop.simulate.users.dcm import Dcm
 
 
 def test_candidates_are_neighbours_at_the_spread():

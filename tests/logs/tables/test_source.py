@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from rankloop.click_logs.reader import read_click_log
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.logs.raw_columns import read_raw_columns
 from rankloop.logs.shown_lists import read_raw_table
 from rankloop.logs.tables.source import Source, decimal_in, first_rows
+from rankloop.training.clicks.reader import read_click_log
 
 ROWS = [
     {"session": "s1", "query": "red shoe", "position": 1, "product": "p1", "clicked": 1, "price": 19.5, "stock": 3},

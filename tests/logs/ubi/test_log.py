@@ -7,12 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.cli import main
-from rankloop.click_logs.reader import read_click_log
 from rankloop.core.errors import InvalidInput
 from rankloop.data.folder import absence_notice, data_folder
 from rankloop.logs.shown_lists import read_raw_table
 from rankloop.logs.ubi.log import ubi_log
 from rankloop.logs.ubi.records import read_events, read_queries
+from rankloop.training.clicks.reader import read_click_log
 
 QUERIES = [
     {

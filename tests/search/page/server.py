@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.service.page.server import page_server
 
 from rankloop.search.folder_source import FolderSource
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.routes import COOKIE, SearchCalls
 from rankloop.search.study import is_compared
+from tests.service.page.server import page_server
 
 HARM = "window.harm = (window.harm ?? 0) + 1"
 FILLER = ["pear", "quince", "medlar", "plum", "cherry", "fig", "walnut", "hazel", "almond", "chestnut"]

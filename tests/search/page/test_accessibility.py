@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.search.page.server import ask, click, search_server, shown, title
 from tests.service.page.checks import CONTRAST, NAMELESS, SMALL
 from tests.service.page.server import eventually, said

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pyarrow.parquet as pq
 import pytest
+
 from tests.search.page.server import COMPARES, ask, become, click, log_of, predicted, row, search_server
 from tests.service.page.server import eventually, said
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from tests.search.page.server import ask, title
 from tests.service.page.server import said
 

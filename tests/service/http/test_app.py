@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import httpx
 import pyarrow.parquet as pq
 import pytest
-from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, rank, report, running, until
 
 from rankloop.service.http.routes import monitoring as watching
 from rankloop.service.service import Service
+from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, rank, report, running, until
 
 SIDES = {"a": {"weights": [1.0]}, "b": {"weights": [-1.0]}}
 PAIR = {"items": [{"id": "a", "features": [0.1]}, {"id": "b", "features": [0.2]}]}

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Location, running, until
 
 from rankloop.service.http import connections
+from tests.service.cases import SHOP, Location, running, until
 
 HALF_HEADER = b"POST /rankers/shop/rank HTTP/1.1\r\nHost: localhost\r\n"
 HALF_BODY = HALF_HEADER + b"Content-Length: 9\r\n\r\n{"

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
-from tests.service.cases import SHOP, Location, items, running
 
 from rankloop.core.errors import Conflict, InvalidInput
 from rankloop.service.http import middleware as gate
@@ -22,6 +21,7 @@ from rankloop.service.http.middleware import AccessMiddleware
 from rankloop.service.http.problems import problem, response_of
 from rankloop.service.log.stores.sqlite import SqliteStore
 from rankloop.service.settings import Settings, keys_from
+from tests.service.cases import SHOP, Location, items, running
 
 KEYS = "rank:ranking-key,admin:admin-key-1"
 

@@ -17,12 +17,12 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from tests.service.cases import SHOP, items
 
 from rankloop.core.errors import InvalidInput
 from rankloop.service.http.app import make_app
 from rankloop.service.http.telemetry import Telemetry, telemetry_from
 from rankloop.service.settings import Settings
+from tests.service.cases import SHOP, items
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 

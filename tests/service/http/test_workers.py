@@ -12,12 +12,12 @@ from threading import Event, Thread
 
 import httpx
 import pytest
-from tests.service.cases import Location, items, running, until
-from tests.service.processes import THINKING, serving
 
 from rankloop.core.errors import Conflict
 from rankloop.service.http.workers import listening_sockets, renewed_socket
 from rankloop.service.settings import Settings, limits_from
+from tests.service.cases import Location, items, running, until
+from tests.service.processes import THINKING, serving
 
 ASK = {"items": items()}
 

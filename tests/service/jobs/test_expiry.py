@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.service.cases import SHOP, Location, append
 
 from rankloop.service.jobs.expiry import Windows
 from rankloop.service.log.events import Created, Ranked
@@ -15,6 +14,7 @@ from rankloop.service.log.stores.open import open_store
 from rankloop.service.log.writer import entry_of
 from rankloop.service.requests import CreateBody
 from rankloop.service.settings import Settings
+from tests.service.cases import SHOP, Location, append
 
 CREATED = Created(msgspec.convert(SHOP | {"window": 10}, CreateBody))
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.service.cases import SHOP, Location, learn, report, running, until
 
 from rankloop.service.jobs import history as curves
 from rankloop.service.jobs.history import MAX_POINTS, SNAPSHOTS, Curve, Point
+from tests.service.cases import SHOP, Location, learn, report, running, until
 
 
 @pytest.fixture

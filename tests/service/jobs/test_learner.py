@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.cases import SHOP, Location, feed, inside, items, rank, report, running, until
 
 from rankloop.service.jobs import learner
 from rankloop.service.log.events import partition_of, ranker_entity
 from rankloop.service.log.replay import replayed
+from tests.service.cases import SHOP, Location, feed, inside, items, rank, report, running, until
 
 
 def test_partitions_are_learned_by_different_processes(tmp_path: Path, postgres: Callable[[], str]) -> None:

@@ -12,9 +12,6 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
-from tests.service.processes import Told, serving
-from tests.service.promises.durability import check_survived
 
 from rankloop.service.errors import Superseded
 from rankloop.service.jobs import lease as leases
@@ -25,6 +22,9 @@ from rankloop.service.log.stores.base import Attendant, Publication
 from rankloop.service.log.stores.postgres import PostgresStore
 from rankloop.service.log.stores.postgres_tables import PARTITIONS
 from rankloop.service.log.writer import entry_of, settled_entry
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
+from tests.service.processes import Told, serving
+from tests.service.promises.durability import check_survived
 
 PART = partition_of("ranker/shop", PARTITIONS)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.service.cases import SHOP, Location, inside, learn, rank, report, running, until
 
 from rankloop.service.jobs.rollback_guard import LOST
 from rankloop.service.log.events import Frozen, Record, RolledBack, Snapshotted
@@ -16,6 +15,7 @@ from rankloop.service.log.replay import replayed
 from rankloop.service.ranker.config import config_of
 from rankloop.service.ranker.trainer import Rollback
 from rankloop.service.requests import CreateBody
+from tests.service.cases import SHOP, Location, inside, learn, rank, report, running, until
 
 GUARDED: dict[str, Any] = SHOP | {"base": {"feature": "age"}, "evaluation_share": 0.5, "guard": True}
 

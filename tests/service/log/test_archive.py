@@ -12,8 +12,6 @@ from typing import Any
 import httpx
 import pyarrow.parquet as pq
 import pytest
-from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
-from tests.service.shop import NAMED, products, visit
 
 from rankloop.cli.main import main
 from rankloop.service.jobs.retention import compact, move_old
@@ -21,6 +19,8 @@ from rankloop.service.log.archive import amend_archive, archived, keep, tidy, wh
 from rankloop.service.log.events import ArchiveFile, Evolved, Record, Resumed
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores.open import log_at
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
+from tests.service.shop import NAMED, products, visit
 
 SIDES = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
 

@@ -11,13 +11,13 @@ import httpx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.service.cases import NAMES, SHOP, Location, feed, rank, running
 
 from rankloop import load
 from rankloop.evaluation.off_policy.estimators import Options
 from rankloop.evaluation.off_policy.evaluate import evaluate_on_impressions
 from rankloop.logs.impressions import read_impressions, read_shown_lists
 from rankloop.service.log.events import Ranked
+from tests.service.cases import NAMES, SHOP, Location, feed, rank, running
 
 PDGD: dict[str, Any] = {"learner": "pdgd", "problem": {"feature_names": NAMES}}
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

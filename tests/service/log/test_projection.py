@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.service.cases import NAMES, SHOP, Location, append, items, running
-from tests.service.processes import serving
 
 from rankloop import Problem, Session, build
 from rankloop.core.errors import RankloopError
@@ -44,6 +42,8 @@ from rankloop.service.ranker.runtime import RankerRuntime
 from rankloop.service.ranker.trainer import Trainer
 from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, Id, Item, RankBody, SideBody
 from rankloop.service.service import query_request
+from tests.service.cases import NAMES, SHOP, Location, append, items, running
+from tests.service.processes import serving
 
 IDS: list[Id] = ["a", "b", 3, 2**64 - 1]
 FEATURES = np.eye(4, 3).tolist()

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.cases import Location, running
 
 from rankloop import Session, build, load, save
 from rankloop.cli import main
@@ -19,6 +18,7 @@ from rankloop.evaluation import evaluate_on_rankings
 from rankloop.evaluation.off_policy.propensities import prefix_probabilities
 from rankloop.service.log.events import Ranked
 from rankloop.service.log.rankings import feature_names_in, logged_rankings
+from tests.service.cases import Location, running
 
 pytestmark = pytest.mark.usefixtures("broken_connections_end_here")
 ROUNDS = 300

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.service.cases import SHOP, Location, learn, running
 
 from rankloop import __version__, build, play, spec_of
 from rankloop.core.session import generators
 from rankloop.service.log.events import Record, Snapshotted
 from rankloop.service.log.replay import replayed
+from tests.service.cases import SHOP, Location, learn, running
 
 CASES = [
     ("3pr", "linear_gaussian(n_items=8, n_features=4)", "cascade(max_grade=1)"),

@@ -12,7 +12,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.service.cases import SHOP, Location, append, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.core.errors import Conflict
 from rankloop.service.errors import Unavailable
@@ -24,6 +23,7 @@ from rankloop.service.log.stores.postgres import PostgresStore
 from rankloop.service.log.stores.sqlite import MIGRATIONS, SqliteStore
 from rankloop.service.log.writer import entry_of
 from rankloop.service.settings import Settings
+from tests.service.cases import SHOP, Location, append, feed, inside, items, learn, rank, report, running, until
 
 
 def test_a_sqlite_file_of_the_version_before_is_brought_up_to_date(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.service.page.checks import CONTRAST, NAMELESS, SMALL
 from tests.service.page.server import page_server
 

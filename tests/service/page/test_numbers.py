@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from tests.service.page.server import eventually, page_server, said
 from tests.service.shop import NAMED, visit
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from tests.service.page.server import eventually, said
 
 CHARTS = ("#chart-quality", "#chart-exploration", "#chart-learning")

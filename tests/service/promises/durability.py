@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.service.cases import Location
-
 from rankloop.service.log.events import FeedbackReceived, Ranked
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores.open import open_store
 from rankloop.service.ranker.trainer import digest
 from rankloop.service.service import Service
 from rankloop.service.settings import Settings
+from tests.service.cases import Location
 
 
 def check_survived(location: Location, acknowledged: Iterable[tuple[str, str]]) -> int:

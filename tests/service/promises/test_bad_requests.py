@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.service.ranker.trainer import digest
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 REQUESTS = int(os.environ.get("RANKLOOP_REQUESTS", "300"))

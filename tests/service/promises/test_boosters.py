@@ -12,12 +12,12 @@ import httpx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.service.cases import Location, feed, inside, rank, report, running
 
 from rankloop.client import Client
 from rankloop.core.types import Query
 from rankloop.service.log.replay import replayed
 from rankloop.service.ranker.trainer import digest
+from tests.service.cases import Location, feed, inside, rank, report, running
 
 lightgbm = pytest.importorskip("lightgbm")
 NAMES = ["price", "rating", "age"]

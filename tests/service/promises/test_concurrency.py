@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.service.cases import SHOP, Location, items, rank, running
 
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.service.errors import Late
@@ -19,6 +18,7 @@ from rankloop.service.log.stores.open import open_store
 from rankloop.service.requests import CreateBody, FeedbackBody, RankBody
 from rankloop.service.service import Service
 from rankloop.service.settings import Settings
+from tests.service.cases import SHOP, Location, items, rank, running
 
 Scenario = Callable[[Service], Awaitable[None]]
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.service.cases import Location
 from tests.service.processes import Told, Visitors, serving
 from tests.service.promises.crash_points import DIED, POINTS

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.service.log.replay import replayed
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 
 @pytest.fixture(scope="module")

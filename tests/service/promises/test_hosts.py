@@ -12,15 +12,15 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
+
+from rankloop.service.log.events import partition_of
+from rankloop.service.log.stores.postgres_tables import PARTITIONS
 from tests.hosts import Host, made, requires_hosts
 from tests.service.cases import SHOP, Location, until
 from tests.service.postgres_servers import postgres_server, served_by
 from tests.service.processes import Told, Visitors
 from tests.service.promises.durability import check_survived
 from tests.service.promises.test_workers import LEADER
-
-from rankloop.service.log.events import partition_of
-from rankloop.service.log.stores.postgres_tables import PARTITIONS
 
 KEY = "a-key-of-an-administrator"
 PORT = 8080

@@ -9,12 +9,12 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import Location, feed, inside, report, running, until
 
 from rankloop.service import settings as limits
 from rankloop.service.jobs import learner
 from rankloop.service.log.replay import replayed
 from rankloop.service.settings import Settings
+from tests.service.cases import Location, feed, inside, report, running, until
 
 N_ITEMS, N_FEATURES = 20, 500
 WIDE: dict[str, Any] = {"learner": {"kind": "3pr"}, "problem": {"n_features": N_FEATURES}}

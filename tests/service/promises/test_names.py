@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pyarrow.parquet as pq
 import pytest
-from tests.service.cases import Location, feed, rank, running
 
 from rankloop import Ranker
 from rankloop.cli import main
 from rankloop.features import Schema
 from rankloop.logs.impressions import exported_names, exported_schemas, read_shown_lists
+from tests.service.cases import Location, feed, rank, running
 
 SCHEMA = Schema(
     {"price": "number", "brand": "category", "tags": "category", "sku": "id"},

@@ -13,15 +13,15 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+
+from rankloop.service.errors import Unavailable
+from rankloop.service.log.replay import replayed
 from tests.service.cases import SHOP, Location, inside, learn, rank, report, running, until
 from tests.service.postgres_servers import postgres_server
 from tests.service.processes import Told, Visitors, serving
 from tests.service.promises.durability import check_survived
 from tests.service.promises.small_disks import fill, make_room, small_disk
 from tests.service.slow_networks import Way
-
-from rankloop.service.errors import Unavailable
-from rankloop.service.log.replay import replayed
 
 ROOM = 200_000  # bytes: a few dozen rankings, then the disk is full
 

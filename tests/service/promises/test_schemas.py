@@ -10,13 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import Location, inside, report, running, until
-from tests.service.promises.durability import check_survived
-from tests.service.shop import NAMED, SCHEMA, products, visit
 
 from rankloop.service.log.events import Evolved, Ranked
 from rankloop.service.log.replay import replayed
 from rankloop.service.ranker.trainer import digest
+from tests.service.cases import Location, inside, report, running, until
+from tests.service.promises.durability import check_survived
+from tests.service.shop import NAMED, SCHEMA, products, visit
 
 SHOP = NAMED | {"snapshot_every": 7}
 STOCK = {

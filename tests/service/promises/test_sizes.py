@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tests.service.cases import SHOP, Location, append, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.service.http.routes import rankers as ranker_calls
 from rankloop.service.jobs import publication
@@ -30,6 +29,7 @@ from rankloop.service.ranker.runtime import RankerRuntime
 from rankloop.service.requests import CreateBody, Item, RankBody
 from rankloop.service.service import query_request
 from rankloop.service.settings import Settings
+from tests.service.cases import SHOP, Location, append, feed, inside, items, learn, rank, report, running, until
 
 N_RANKERS = int(os.environ.get("RANKLOOP_RANKERS", "300"))
 N_ITEMS, N_FIELDS = (int(part) for part in os.environ.get("RANKLOOP_WIDE", "200x10000").split("x"))

@@ -13,15 +13,15 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
-from tests.service.processes import Told, Visitors, serving
-from tests.service.promises.durability import check_survived
 
 from rankloop.service.errors import Unavailable
 from rankloop.service.jobs import learner
 from rankloop.service.log.events import partition_of
 from rankloop.service.log.recovery import restored_course
 from rankloop.service.log.stores.postgres_tables import PARTITIONS
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
+from tests.service.processes import Told, Visitors, serving
+from tests.service.promises.durability import check_survived
 
 LEADER = "SELECT holder FROM rankloop_leases WHERE until > clock_timestamp() AND part = %s"
 

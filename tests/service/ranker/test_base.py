@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from tests.service.cases import SHOP, Location, running
 from tests.service.shop import NAMED, products, visit
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from tests.service.cases import Location, running
 from tests.service.shop import NAMED, SCHEMA, products, visit
 

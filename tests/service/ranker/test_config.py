@@ -7,8 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import Location, report, running
-from tests.service.shop import NAMED, SCHEMA, products, visit
 
 from rankloop import Ranker, Session, build
 from rankloop.client import Client, Refused
@@ -19,6 +17,8 @@ from rankloop.features.schema import Schema
 from rankloop.service.ranker.config import RankerConfig, config_of, next_schema
 from rankloop.service.ranker.state_size import size_of
 from rankloop.service.requests import BaseBody, CreateBody, ProblemBody, SchemaBody
+from tests.service.cases import Location, report, running
+from tests.service.shop import NAMED, SCHEMA, products, visit
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.service.cases import SHOP, Location, inside, learn, running, until
-from tests.service.shop import NAMED, products, visit
-
 from rankloop.service.log.events import Ranked, Snapshotted
 from rankloop.service.log.replay import replayed
 from rankloop.service.ranker.course import LOG_PER_SNAPSHOT
+from tests.service.cases import SHOP, Location, inside, learn, running, until
+from tests.service.shop import NAMED, products, visit
 
 
 def test_a_large_state_is_written_now_and_then(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import httpx
 import numpy as np
 import pytest
-from tests.service.cases import SHOP, Location, inside, items, learn, rank, running
-from tests.service.shop import NAMED, visit
 
 from rankloop.core.kernels import scores_of
 from rankloop.core.types import Query
 from rankloop.service.ranker.trainer import logged_decision
+from tests.service.cases import SHOP, Location, inside, items, learn, rank, running
+from tests.service.shop import NAMED, visit
 
 
 @pytest.fixture(scope="module")

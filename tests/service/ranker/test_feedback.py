@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.service.cases import Location, running
 
 from rankloop.bandits.auc_policy import AUCPolicy
 from rankloop.client import Client, Refused
@@ -14,6 +13,7 @@ from rankloop.core.saved_session import loads
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query, Reward
 from rankloop.service.log.replay import replayed
+from tests.service.cases import Location, running
 
 ADS = ["shoes", "hats", "coats"]
 POLICY = {"kind": "auc_policy", "epsilon": 0.3, "criterion": "click_rate"}

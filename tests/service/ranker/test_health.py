@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from tests.service.cases import SHOP, Location, feed, inside, rank, report, running
-
 from rankloop.service.log.projection import Counters
 from rankloop.service.ranker.health import clicks_of
+from tests.service.cases import SHOP, Location, feed, inside, rank, report, running
 
 
 def test_before_the_first_click_nothing_is_known() -> None:

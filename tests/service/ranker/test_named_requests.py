@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import Location, inside, report, running
-from tests.service.shop import NAMED, SCHEMA, products, visit
 
 from rankloop.service.ranker.trainer import digest
+from tests.service.cases import Location, inside, report, running
+from tests.service.shop import NAMED, SCHEMA, products, visit
 
 FIVE_HUNDRED = [f"sku-{i}" for i in range(500)]
 

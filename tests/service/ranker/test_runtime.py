@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from numpy.random import Generator
-from tests.service.cases import Location, learn, report, running
-from tests.service.processes import only_line, served
 
 from rankloop import Decision, InvalidInput, Problem, Query, Ranker, Session, build, register
 from rankloop.core.registry import unregister
 from rankloop.core.saved_session import save
 from rankloop.learners.fair_pairs import FairPairs
 from rankloop.service.log.replay import replayed
+from tests.service.cases import Location, learn, report, running
+from tests.service.processes import only_line, served
 
 PROBLEM = {"feature_names": ["price", "rating", "age"]}
 MUTE = "Mute.rank must say what it returns"

@@ -15,7 +15,6 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Location, items, rank, running
 
 from rankloop import Session, build
 from rankloop.cli import main
@@ -28,6 +27,7 @@ from rankloop.service.ranker.config import RankerConfig, config_of
 from rankloop.service.ranker.state_size import check_fits, size_of
 from rankloop.service.requests import CreateBody, ProblemBody
 from rankloop.service.settings import Settings, limits_from
+from tests.service.cases import SHOP, Location, items, rank, running
 
 MEGABYTE = 1_000_000
 TOO_LARGE: list[dict[str, Any]] = [

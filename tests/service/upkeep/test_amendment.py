@@ -7,13 +7,13 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import Location, feed, inside, items, learn, rank, report, running, until
 
 from rankloop.service.log.archive import archived, whole
 from rankloop.service.log.events import FeedbackReceived, Ranked, RolledBack, Snapshotted
 from rankloop.service.log.replay import replayed
 from rankloop.service.log.stores.open import log_at
 from rankloop.service.ranker.trainer import digest as digest_of
+from tests.service.cases import Location, feed, inside, items, learn, rank, report, running, until
 
 SHOP: dict[str, Any] = {
     "learner": {"kind": "3pr"},

@@ -10,7 +10,6 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from tests.service.cases import SHOP, Location, feed, inside, learn, rank, report, running, until
 
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.service.errors import Damaged
@@ -20,6 +19,7 @@ from rankloop.service.log.events import Ranked
 from rankloop.service.log.stores.open import log_at
 from rankloop.service.upkeep.backup import CONTENTS, back_up, opened_backup
 from rankloop.service.upkeep.restoration import check, restore
+from tests.service.cases import SHOP, Location, feed, inside, learn, rank, report, running, until
 
 
 def address_of(location: Location) -> str:

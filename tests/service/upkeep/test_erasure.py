@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.service.cases import SHOP, Location, feed, inside, items, rank, report, running, until
 
 from rankloop.client import Client
 from rankloop.service.jobs.retention import compact
@@ -18,6 +17,7 @@ from rankloop.service.log.events import Ranked
 from rankloop.service.log.replay import ReplayResult
 from rankloop.service.log.stores.open import log_at
 from rankloop.service.upkeep.restoration import check
+from tests.service.cases import SHOP, Location, feed, inside, items, rank, report, running, until
 
 PEOPLE = ("anne", "bob", "anne", "carl", "bob", "anne", "carl", "carl", "bob")
 

@@ -13,12 +13,12 @@ from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.core.types import Problem, Query
 from rankloop.data.dataset import Dataset
-from rankloop.data.streams.pool import shuffled_rounds
 from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.compiled import whole_run as module
 from rankloop.simulate.compiled.whole_run import whole_queries, whole_run
 from rankloop.simulate.play import play
+from rankloop.simulate.streams.pool import shuffled_rounds
 
 STREAM = build("flipped_relevance(n_items=7, n_relevant=3, flip=0.2)")
 ROUNDS = 700

@@ -39,7 +39,7 @@ def demo(
     from rankloop.experiments.report.export import summary_json
     from rankloop.experiments.report.html import write_report
     from rankloop.experiments.run.runner import run_experiment
-    from rankloop.experiments.shop.demo import VISITS, shop_finding
+    from research.shop.demo import VISITS, shop_finding
 
     experiment = demo_experiment(seed, rounds)
     nothing = "nothing was written"

@@ -35,7 +35,7 @@ def list_all(
     """
     from rankloop.core.registry import catalogue
     from rankloop.core.registry.specs import nearest
-    from rankloop.experiments.papers.registry import everything
+    from research.registry import everything
 
     families = catalogue()
     families["experiments"] = [{"kind": item.id, "summary": item.title} for item in everything().values()]

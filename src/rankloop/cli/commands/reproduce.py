@@ -47,8 +47,8 @@ def reproduce(
     a figure lets one change is asked for by --rounds, --seeds, --data, --topics, --items and --empty; others refuse it.
     """
     from rankloop.cli.progress import progress_bar
-    from rankloop.experiments.papers import registry
-    from rankloop.experiments.papers.options import Options
+    from research import registry
+    from research.options import Options
 
     if not ids and not everything:
         raise InvalidInput("say what to reproduce, or --all; `rankloop list experiments` shows what there is")

@@ -147,8 +147,8 @@ def _simulate_study(visits: int, seed: int, as_json: bool) -> None:
     """The study over Cranfield, or over made-up documents where that is not on this machine, and how it ends."""
     from rankloop.cli.output import print_json
     from rankloop.cli.progress import progress_bar
-    from rankloop.experiments.papers.search.collection import collection
-    from rankloop.experiments.papers.search.visitor_study import simulated
+    from research.search.collection import collection
+    from research.search.visitor_study import simulated
 
     name, found, notice = collection()
     if notice:

@@ -21,9 +21,9 @@ from rankloop.cli.options import (
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from rankloop.batch.folds import Fold
-    from rankloop.batch.stored_folds import StoredFold
-    from rankloop.batch.validation import Progress, Validated
+    from rankloop.training.folds import Fold
+    from rankloop.training.stored_folds import StoredFold
+    from rankloop.training.validation import Progress, Validated
 
 REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
 
@@ -196,10 +196,10 @@ def train(
         train_trees(data, log, booster, asked, out, as_json)
         return
     if log is not None:
-        from rankloop.batch.solution_path import Settings
         from rankloop.cli.logs.train_log import is_in_parts, train_on_log, train_on_parts
         from rankloop.cli.logs.train_schema import LogTraining
         from rankloop.engine import kept
+        from rankloop.training.solution_path import Settings
 
         columns = column or [], context or [], without or [], feature or []
         how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, epsilon, seed, *columns)
@@ -212,11 +212,11 @@ def train(
             return
         train_on_log(log, how, out, as_json)
         return
-    from rankloop.batch.risks.base import risk_of
-    from rankloop.batch.solution_path import Settings
-    from rankloop.batch.validation import cross_validate
     from rankloop.cli.progress import progress_bar
     from rankloop.engine import kept
+    from rankloop.training.risks.base import risk_of
+    from rankloop.training.solution_path import Settings
+    from rankloop.training.validation import cross_validate
 
     risk, path = risk_of(loss), _path(regularisation)
     with interruptible("nothing was saved"), kept(engine_of(engine, workers, threads=True)) as where:
@@ -250,12 +250,12 @@ def _folds(
     data: str, n_folds: int, seed: int, normalise: bool, stream: bool, engine: Any, progress: "Progress"
 ) -> "list[Fold] | list[StoredFold]":
     """In memory, or on the disks where the data are parts, too large, or only seen by the workers of a cluster."""
-    from rankloop.batch.folds import Fold, read_folds
-    from rankloop.batch.stored_folds import stored_folds
     from rankloop.data.dataset import normalise_queries
     from rankloop.data.parts.location import address_of
     from rankloop.data.public_sets import public_path
     from rankloop.engine import Cluster
+    from rankloop.training.folds import Fold, read_folds
+    from rankloop.training.stored_folds import stored_folds
 
     address = address_of(data, isinstance(engine, Cluster), stream)
     if address is not None:
@@ -265,7 +265,7 @@ def _folds(
 
 
 def _path(text: str) -> tuple[float, ...]:
-    from rankloop.batch.solution_path import PATH
+    from rankloop.training.solution_path import PATH
 
     if text == "path":
         return PATH
@@ -276,10 +276,10 @@ def _path(text: str) -> tuple[float, ...]:
 
 
 def _save(result: "Validated", out: Path, loss: str, tight: bool, normalise: bool) -> Path:
-    from rankloop.batch.estimator import NORMALISED, session_of
-    from rankloop.batch.validation import validation_curve
     from rankloop.core.files import atomic_write
     from rankloop.core.saved_session import save
+    from rankloop.training.estimator import NORMALISED, session_of
+    from rankloop.training.validation import validation_curve
 
     notes = {"loss": loss, "tight": tight, "regularisation": result.best, NORMALISED: normalise}
     out.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from rankloop.core.registry.specs import nearest
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks
 from rankloop.data.folder import given_path
-from rankloop.evaluation.off_policy.estimators import ALIASES, Method
+from rankloop.evaluation.off_policy.estimators import Method
 from rankloop.evaluation.off_policy.judge import HERE
 from rankloop.evaluation.off_policy.lists.answer import AUTO, KNOWN_BY, ListEstimate, ListOptions, evaluate_pages
 from rankloop.evaluation.off_policy.lists.estimates import ListMethod
@@ -63,7 +63,7 @@ def by_examination(log: str, asked: "LogOptions") -> bool:
 
 
 def _check_known(method: str) -> None:
-    known = (*get_args(Method), *BY_POSITION, *get_args(ListMethod), *ALIASES)
+    known = (*get_args(Method), *BY_POSITION, *get_args(ListMethod))
     if method not in known:
         raise InvalidInput(f"estimator = {method!r} is not known{nearest(method, known)}")
 

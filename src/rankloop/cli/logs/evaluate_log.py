@@ -26,7 +26,6 @@ from rankloop.evaluation import (
     evaluate_on_rankings,
     evaluate_target,
 )
-from rankloop.evaluation.off_policy.estimators import ALIASES
 from rankloop.evaluation.off_policy.judge import HERE
 from rankloop.evaluation.off_policy.overlap import is_off_balance
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA
@@ -162,7 +161,7 @@ def _on_export(path: Path, asked: LogOptions, progress: Progress) -> Report:
 
 
 def _refuse_by_position(log: str, asked: LogOptions) -> None:
-    if ALIASES.get(asked.method, asked.method) in BY_POSITION:
+    if asked.method in BY_POSITION:
         raise InvalidInput(
             f"{log} tells the probabilities of whole rankings only, and {asked.method} needs those of places: "
             "give the folder of the service instead, in which the states are that drew the rankings"
@@ -187,7 +186,7 @@ def _on_service(log: str, asked: LogOptions) -> Report:
     known = [] if schema is None else schemas_in(log, asked.ranker)
     if schema is not None and known:
         check_fields(schema, known, model.name, log)
-    by_position = ALIASES.get(asked.method, asked.method) in BY_POSITION
+    by_position = asked.method in BY_POSITION
     with _way_on("" if by_position else "try --method position_wise, which weighs places instead of whole rankings"):
         return evaluate_on_rankings(
             session,
@@ -229,7 +228,7 @@ def print_report(name: str, report: Report, written: list[str], as_json: bool, *
         return
 
     answer = report._asdict() | {"unit": "per page" if report.unit == PER_PAGE else "per row"}
-    answer["n_taught"] = answer.pop("n_training")  # as programs know it
+
     answer["estimates"] = {
         name: {field: _finite(value) for field, value in found._asdict().items()} | {"overlap": found.overlap._asdict()}
         for name, found in report.estimates.items()

@@ -12,9 +12,6 @@ from rankloop.cli.logs.train_schema import LogTraining, bias_of, guess_schema, t
 from rankloop.cli.options import log_file
 from rankloop.cli.output import print_json, show_table
 from rankloop.cli.progress import progress_bar
-from rankloop.click_logs.parts import LogColumns, train_on_click_parts
-from rankloop.click_logs.reader import read_click_log
-from rankloop.click_logs.train import GAIN, train_on_clicks
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
 from rankloop.data.parts.memory import BY_NAME, available_memory, check_memory
@@ -28,6 +25,9 @@ from rankloop.logs.impressions import exported_schemas, holds_impressions
 from rankloop.logs.table import column_names
 from rankloop.service.log.stores.open import POSTGRES
 from rankloop.service.log.stores.sqlite import FILE
+from rankloop.training.clicks.parts import LogColumns, train_on_click_parts
+from rankloop.training.clicks.reader import read_click_log
+from rankloop.training.clicks.train import GAIN, train_on_clicks
 
 
 def train_on_log(log: str, how: LogTraining, out: Path, as_json: bool) -> None:
@@ -90,7 +90,7 @@ def train_on_parts(address: str, how: LogTraining, engine: SummingEngine, out: P
     curve = {f"{regularisation:g}": gain for regularisation, gain in ranker.gains.items()}
     if as_json:
         answer = {"model": str(model), "regularisation": ranker.regularisation, "held_out": curve}
-        print_json(answer | {"looked_at": ranker.examined.tolist(), "features": ranker.feature_names})
+        print_json(answer | {"examined": ranker.examined.tolist(), "features": ranker.feature_names})
         return
     typer.echo(f"features: {', '.join(ranker.feature_names)}")
     rows = [(regularisation, f"{gain:.4f}") for regularisation, gain in curve.items()]
@@ -171,7 +171,7 @@ def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path
     curve = {f"{regularisation:g}": gain for regularisation, gain in ranker.gains.items()}
     if as_json:
         examined = ranker.examined.tolist()
-        answer = {"model": str(model), "regularisation": best, "held_out": curve, "looked_at": examined}
+        answer = {"model": str(model), "regularisation": best, "held_out": curve, "examined": examined}
         columns = {"features": clicks.feature_names, "left_out": (*clicks.left_out, *clicks.set_aside)}
         print_json(answer | columns | ({"outcomes": dict(clicks.outcomes)} if clicks.outcomes else {}))
         return

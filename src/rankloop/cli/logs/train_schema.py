@@ -8,14 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import typer
 
-from rankloop.batch.risks.base import risk_of
-from rankloop.batch.solution_path import DEFAULTS, Settings
 from rankloop.cli.options import interruptible
 from rankloop.cli.output import print_json, show_table
 from rankloop.cli.progress import progress_bar
-from rankloop.click_logs.schema_batch import BatchRanker, train_batch_with_schema
-from rankloop.click_logs.schema_train import LOGGED, MAX_PASSES, SchemaRanker, train_with_schema
-from rankloop.click_logs.train import GAIN
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import atomic_write
 from rankloop.core.registry.specs import nearest
@@ -27,6 +22,11 @@ from rankloop.logs.impressions import exported_schemas, holds_impressions, read_
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
 from rankloop.logs.schema_guess import Guess, guessed_schema
 from rankloop.logs.shown_lists import RawTable, ShownList, lists_of, read_raw_table
+from rankloop.training.clicks.schema_batch import BatchRanker, train_batch_with_schema
+from rankloop.training.clicks.schema_train import LOGGED, MAX_PASSES, SchemaRanker, train_with_schema
+from rankloop.training.clicks.train import GAIN
+from rankloop.training.risks.base import risk_of
+from rankloop.training.solution_path import DEFAULTS, Settings
 
 
 class LogTraining(NamedTuple):
@@ -132,7 +132,7 @@ def _train_at_once(path: Path, how: LogTraining, out: Path, as_json: bool) -> No
     if as_json:
         held_out = {f"{regularisation:g}": gain for regularisation, gain in ranker.gains.items()}
         answer = {"model": str(model), "lists": len(lists), "loss": ranker.loss, "held_out": held_out}
-        answer |= {"regularisation": ranker.regularisation, "looked_at": ranker.examined.tolist(), "notes": notes}
+        answer |= {"regularisation": ranker.regularisation, "examined": ranker.examined.tolist(), "notes": notes}
         print_json(answer | {"columns": ranker.n_columns, "gap": solution.gap, "schema": schema.to_plain()})
         return
     _print_notes(notes)
@@ -206,7 +206,7 @@ def _without(schema: Schema, names: Sequence[str]) -> Schema:
 def _answer(ranker: SchemaRanker, model: Path, n_lists: int, notes: list[str]) -> dict[str, object]:
     held_out = {str(passes): gain for passes, gain in ranker.gains.items()}
     answer: dict[str, object] = {"model": str(model), "lists": n_lists, "passes": ranker.passes, "held_out": held_out}
-    answer |= {"looked_at": ranker.examined.tolist(), "refused": ranker.refused, "notes": notes}
+    answer |= {"examined": ranker.examined.tolist(), "refused": ranker.refused, "notes": notes}
     return answer | {"schema": ranker.schema.to_plain()}
 
 

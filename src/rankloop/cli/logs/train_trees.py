@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import typer
 
-from rankloop.batch.trees import TreeRanker, TreeSettings, fit_trees
 from rankloop.cli.logs.train_schema import LogTraining, bias_of
 from rankloop.cli.output import print_json
-from rankloop.click_logs.reader import read_click_log
-from rankloop.click_logs.trees import trees_from_clicks
 from rankloop.core.errors import InvalidInput
 from rankloop.data import Dataset, read_letor
 from rankloop.data.folder import given_path
 from rankloop.evaluation.ranking.score import score_scores
 from rankloop.logs.columns import LIST_GUESSES, named_columns
+from rankloop.training.clicks.reader import read_click_log
+from rankloop.training.clicks.trees import trees_from_clicks
+from rankloop.training.trees import TreeRanker, TreeSettings, fit_trees
 
 FILE = "trees.json"
 REPORT = ["nDCG@5", "nDCG@10", "AP"]

@@ -19,7 +19,6 @@ from rankloop.logs.rows import Rows, rows_of
 
 Method = Literal["ips", "clipped_ips", "snips", "direct_method", "doubly_robust", "switch_dr"]
 MODELLED = ("direct_method", "doubly_robust", "switch_dr")  # these need a reward model
-ALIASES = {"clipped": "clipped_ips", "direct": "direct_method", "switch": "switch_dr", "cascade": "cascade_ips"}  # 0.1
 ROUNDING = 1e-9
 Span = Callable[[float, float], float]  # the range of a summand per reward, of the heaviest weight and the limit
 
@@ -145,11 +144,10 @@ def switch_dr(
 
 
 def method_of(name: str) -> Method:
-    """The estimator of this name, or of the one that it had in 0.1."""
-    method = ALIASES.get(name, name)
-    if method not in get_args(Method):
+    """Return the estimator of this name."""
+    if name not in get_args(Method):
         raise InvalidInput(f"method = {name!r} is not known{nearest(name, get_args(Method))}")
-    return cast("Method", method)
+    return cast("Method", name)
 
 
 def check_options(options: Options, method: str) -> None:

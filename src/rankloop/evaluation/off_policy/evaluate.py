@@ -8,7 +8,6 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
 from rankloop.engine import Engine
 from rankloop.evaluation.off_policy.estimators import (
-    ALIASES,
     SPANS,
     Options,
     check_options,
@@ -95,7 +94,7 @@ def evaluate_on_rankings(
 
     `feature_names` are those of the log. A ranker with a `schema` is asked by it, in the values that the log holds.
     """
-    options, known = options or Options(), ALIASES.get(method, method)
+    options, known = options or Options(), method
     if known == "pseudo_inverse" and options.bound in RANGED:
         raise InvalidInput(f"the {options.bound} bound needs the largest possible weight, which is not known here")
     check_options(options, known)

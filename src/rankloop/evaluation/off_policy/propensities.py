@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.aliases import renamed
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL, seen_count
 from rankloop.core.learner import from_layers, with_in_layers
@@ -37,7 +36,6 @@ def positions_seen(policy: RankingPolicy, n_items: int) -> int:
     return int(seen_count(int(from_layers(policy.state, "shown", ALL)), n_items))
 
 
-@renamed(places="positions")
 def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:
     """The probability of each position's item given those above it, for the first `positions`: a row of `cascade_ips`.
 
@@ -50,7 +48,6 @@ def prefix_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, pos
     return probabilities
 
 
-@renamed(places="positions")
 def position_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, positions: int) -> Floats:
     """The probability of each of these items at its position, whatever stands elsewhere: a row of `position_wise`.
 
@@ -62,7 +59,6 @@ def position_probabilities(policy: RankingPolicy, query: Query, ranking: Ints, p
     return np.minimum(found, 1.0)
 
 
-@renamed(places="positions")
 def shown_parts(policy: RankingPolicy, query: Query, positions: int) -> dict[tuple[int, ...], float]:
     """Everything that the policy can show in the first `positions`, with its probability, and nothing that it cannot.
 

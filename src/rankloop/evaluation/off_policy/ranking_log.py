@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances
 from rankloop.core.types import Rows as SparseRows
-from rankloop.evaluation.off_policy.estimators import ALIASES, SPANS, Span, method_of, series_of
+from rankloop.evaluation.off_policy.estimators import SPANS, Span, method_of, series_of
 from rankloop.evaluation.off_policy.propensities import (
     RankingPolicy,
     position_probabilities,
@@ -81,7 +81,7 @@ def ranking_series(
     Methods that are not for rankings (ips, snips, clipped_ips) weigh by the probability of all that was seen.
     Refused, with the number of the ranking: a policy that cannot say with which probability it shows what was shown.
     """
-    entries, first, method = iter(log), 1, ALIASES.get(method, method)
+    entries, first = iter(log), 1
     while piece := list(islice(entries, PIECE)):
         cut = [entry._replace(rewards=entry.rewards[:positions]) for entry in piece]
         if method == "pseudo_inverse":
@@ -99,7 +99,7 @@ def span_of(method: str) -> Span:
     """The range of a summand, for the bounds that need one."""
     if method == "pseudo_inverse":
         return either_sign
-    return SPANS["ips" if ALIASES.get(method, method) in SUMMED else method_of(method)]
+    return SPANS["ips" if method in SUMMED else method_of(method)]
 
 
 def _rows(

@@ -87,6 +87,3 @@ def measures_of(measures: Measures) -> list[RankedMeasure]:
         if not isinstance(measure, RankedMeasure):
             raise InvalidInput(f"{measure} judges one ranking at a time; it cannot score a file")
     return parsed  # type: ignore[return-value]
-
-
-judges_of = measures_of  # its name in 0.1

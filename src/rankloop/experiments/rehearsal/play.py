@@ -11,8 +11,8 @@ from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, Problem, Query
-from rankloop.feedback.fitted_users import FittedUsers
 from rankloop.learners.wrappers.hashed_columns import with_hashed
+from rankloop.simulate.users.fitted_users import FittedUsers
 
 BLOCKS = 20  # points of a learning curve
 LATE = BLOCKS // 5  # of them, at the end: when it has learned

@@ -7,8 +7,8 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
-from rankloop.experiments.papers.registry import Setting
 from rankloop.experiments.run.tasks import READABLE, VERSION
+from research.registry import Setting
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -48,9 +48,6 @@ def cached_map(setting: Setting, tasks: Sequence[T], function: Callable[[T], R])
 
         setting.engine.map(missing, function, keep)
     return [found[_name(task, function)] for task in tasks]
-
-
-kept_map = cached_map  # its name in version 0.1
 
 
 def _name(task: Any, function: Callable[..., Any]) -> str:

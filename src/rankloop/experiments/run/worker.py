@@ -11,13 +11,13 @@ from rankloop.core.protocols import AnyLearner, Stream
 from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.data.dataset import Dataset
-from rankloop.data.streams.held_out import HeldOut
 from rankloop.experiments.run.recorder import Recorder, Series, judges_of, values_of
 from rankloop.experiments.run.tasks import VERSION, Task, checkpoint_rounds, fingerprint, with_horizon
 from rankloop.experiments.spec.model import CEILING, Arm, Experiment
 from rankloop.experiments.spec.plugins import code_key, import_on_worker
 from rankloop.simulate.compiled.rounds import can_be_compiled
 from rankloop.simulate.play import Round, play, play_chunks
+from rankloop.simulate.streams.held_out import HeldOut
 
 
 class Run(Struct, frozen=True, kw_only=True):

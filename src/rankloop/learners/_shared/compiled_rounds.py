@@ -11,7 +11,7 @@ from numpy.random import Generator
 from rankloop.core.kernels import ALL, kernel, seen_count
 from rankloop.core.types import Floats, Ints, Problem
 from rankloop.data.dataset import Dataset
-from rankloop.feedback.click_behaviours import N_DRAWS, TopDownReader, walk_down
+from rankloop.simulate.users.click_behaviours import N_DRAWS, TopDownReader, walk_down
 
 ROUNDS, DRAWN, OWN, WRITTEN, LIMIT = 0, 1, 2, 3, 4  # the entries of QueryRounds.counts
 FIRST_ROW, COUNT, REFUSED, LOG_PROPENSITY, EXPLORATION, NUMBERS = range(6)  # the entries of a row of its history

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
+from rankloop.core.draws import normals
 from rankloop.core.kernels import is_permutation, kernel, ranking_of, scores_of
 from rankloop.core.learner import (
     LinearLearner,
@@ -17,7 +18,6 @@ from rankloop.core.learner import (
     start_weights,
 )
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
-from rankloop.data.streams.draws import normals
 from rankloop.interleaving.base import Interleaving, Mixed
 
 

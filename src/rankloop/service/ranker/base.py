@@ -96,7 +96,7 @@ def check_model(model: str, field: str) -> None:
 
 def check_booster_file(body: CreateBody) -> None:
     """Refuse a request whose booster is none; on a thread, as it may take a second."""
-    from rankloop.batch.trees.booster_file import check_booster
+    from rankloop.training.trees.booster_file import check_booster
 
     try:
         check_booster((body.base and body.base.booster) or b"")

@@ -36,7 +36,7 @@ from rankloop.service.ranker.base import (
 from rankloop.service.requests import CreateBody, ProblemBody, SchemaBody
 
 if TYPE_CHECKING:
-    from rankloop.batch.trees.booster_file import NamedBooster
+    from rankloop.training.trees.booster_file import NamedBooster
 
 MAX_FEATURES = 10_000
 MAX_WINDOW = 30 * 86400.0
@@ -129,7 +129,7 @@ def config_of(body: CreateBody) -> RankerConfig:
     config = config._replace(base_model=base_model(base))
     if base is None or base.booster is None:
         return config
-    from rankloop.batch.trees.booster_file import NamedBooster
+    from rankloop.training.trees.booster_file import NamedBooster
 
     names = config.adapter.feature_names if config.schema is None else tuple(config.schema.features)
     booster = NamedBooster(base.booster, [name for name in names if name != BASE_SCORE])

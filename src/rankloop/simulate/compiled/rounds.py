@@ -10,12 +10,6 @@ from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
 from rankloop.core.session import generators
 from rankloop.core.types import Arrival, Decision, Feedback, Floats, Ints, Query
 from rankloop.data.dataset import NO_CONTEXT, Dataset
-from rankloop.data.streams.letor import Letor
-from rankloop.data.streams.linear_gaussian import LinearGaussian
-from rankloop.data.streams.separable import Separable
-from rankloop.data.streams.web_search import WebSearch
-from rankloop.feedback.full import Full
-from rankloop.feedback.top_k import TopK
 from rankloop.learners._shared.compiled_rounds import (
     COUNT,
     FIRST_ROW,
@@ -28,6 +22,12 @@ from rankloop.learners._shared.compiled_rounds import (
 )
 from rankloop.simulate.compiled.whole_run import chunks
 from rankloop.simulate.round import Round
+from rankloop.simulate.streams.letor import Letor
+from rankloop.simulate.streams.linear_gaussian import LinearGaussian
+from rankloop.simulate.streams.separable import Separable
+from rankloop.simulate.streams.web_search import WebSearch
+from rankloop.simulate.users.full import Full
+from rankloop.simulate.users.top_k import TopK
 
 CHUNK = 2**13  # numbers drawn at a time
 PEOPLE, STREAMS = (Full, TopK), (LinearGaussian, Separable, WebSearch)  # people who draw nothing; shuffled data sets

@@ -14,10 +14,6 @@ from rankloop.core.protocols import FeedbackModel, Measure, Relevance, Stream
 from rankloop.core.session import generators
 from rankloop.core.types import Floats, Ints, Query, whole_number
 from rankloop.data.dataset import Dataset
-from rankloop.data.streams.letor import Letor
-from rankloop.feedback.click_behaviours import TopDownReader
-from rankloop.feedback.full import Full
-from rankloop.feedback.top_k import TopK
 from rankloop.learners._shared.compiled_rounds import (
     WRITTEN,
     ClickRounds,
@@ -32,6 +28,10 @@ from rankloop.learners._shared.compiled_rounds import (
 from rankloop.learners._shared.fixed_set import size_of_fixed_set
 from rankloop.learners._shared.linear_measure import gain_for, gain_of, worth_of_positions
 from rankloop.measures.base import RankedMeasure, parse_measure
+from rankloop.simulate.streams.letor import Letor
+from rankloop.simulate.users.click_behaviours import TopDownReader
+from rankloop.simulate.users.full import Full
+from rankloop.simulate.users.top_k import TopK
 
 FIXED_SET_CHUNK, QUERIES_CHUNK = 2**16, 2**15  # numbers drawn at a time
 Rounds = TypeVar("Rounds", FixedSetRounds, QueryRounds, ClickRounds)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.list_logs import PEOPLE, World
 
+from benchmarks.list_logs import PEOPLE, World
 from rankloop import Problem, Query, Session, build
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation.off_policy.lists.answer import (

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.click_logs.test_schema_train import SCHEMA, logged
 
 from rankloop import Problem, Query, Session, build
-from rankloop.click_logs.schema_train import train_with_schema
 from rankloop.engine import Here, Threads
 from rankloop.evaluation.off_policy.lists.pages import PageRows, ShownPage, page_table
 from rankloop.evaluation.off_policy.lists.sources import list_pages
 from rankloop.features.encoder import Encoder
+from rankloop.training.clicks.schema_train import train_with_schema
+from tests.training.clicks.test_schema_train import SCHEMA, logged
 
 
 def plain_pages(count: int) -> list[ShownPage]:

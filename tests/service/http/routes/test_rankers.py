@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.service.cases import Location, running
 
 from rankloop import Problem, Ranker, Session, build
-from rankloop.batch.estimator import NORMALISED
 from rankloop.client import Client, Refused
 from rankloop.core.saved_session import dumps, loads
 from rankloop.service.log.replay import replayed
+from rankloop.training.estimator import NORMALISED
+from tests.service.cases import Location, running
 
 ITEMS = {"a": {"price": 1.0}, "b": {"price": 2.0, "rating": 1.0}, "c": {"rating": 3.0}}
 

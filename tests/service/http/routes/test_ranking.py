@@ -13,12 +13,12 @@ import httpx
 import msgspec
 import numpy as np
 import pytest
-from tests.service.cases import SHOP, Location, items, running
 
 from rankloop.service import service
 from rankloop.service.http.app import make_app
 from rankloop.service.http.routes import ranking
 from rankloop.service.settings import Settings, keys_from
+from tests.service.cases import SHOP, Location, items, running
 
 JSON = {"Content-Type": "application/json"}
 ASK = httpx.Response(200, json={"items": items()}).content

@@ -11,7 +11,6 @@ from unittest.mock import Mock
 
 import psycopg
 import pytest
-from tests.service.cases import append
 
 from rankloop.core.errors import Conflict
 from rankloop.service.log.events import Closed, FeedbackReceived, Frozen, Ranked, Resumed
@@ -21,6 +20,7 @@ from rankloop.service.log.stores.postgres import FOUND, PostgresStore
 from rankloop.service.log.stores.postgres_connections import Connections, connected
 from rankloop.service.log.stores.postgres_tables import OLD_SLOTS, PARTITIONS
 from rankloop.service.log.writer import entry_of, settled_entry
+from tests.service.cases import append
 
 ALL = list(range(PARTITIONS))
 LATEST = len(tables.MIGRATIONS)

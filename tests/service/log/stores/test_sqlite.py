@@ -8,13 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.service.cases import append
 
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.events import Ranked
 from rankloop.service.log.stores import sqlite
 from rankloop.service.log.stores.sqlite import SqliteStore
 from rankloop.service.log.writer import entry_of
+from tests.service.cases import append
 
 PAGE = 4096
 SHOWN = Ranked("x" * 32, [str(i) for i in range(50)], bytes(8 * 50 * 20), list(range(50)))

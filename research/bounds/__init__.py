@@ -1,0 +1,1 @@
+"""What the theory promises each learner, as functions that compute the numbers."""

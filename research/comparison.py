@@ -1,0 +1,41 @@
+"""Learners compared on several streams: an experiment for each, played together, under one finding."""
+
+from typing import Any
+
+from rankloop.experiments.analysis.curves import Curves
+from rankloop.experiments.report.model import Finding
+from rankloop.experiments.run.runner import run_experiments
+from rankloop.experiments.spec.load import parse_spec
+from rankloop.experiments.spec.model import Experiment, Thing
+from research.registry import Setting
+
+
+def label_of(name: str) -> str:
+    """The name of a stream as part of a file name."""
+    return name.lower().replace(",", "").replace(" ", "-")
+
+
+def experiment_of(
+    name: str,
+    stream: Thing | None,
+    arms: list[dict[str, Any]],
+    measure: str,
+    horizon: int,
+    seeds: int | tuple[int, ...],
+    **more: Any,
+) -> Experiment:
+    """An experiment on one stream and one measure, without the ceiling; `more` are further fields, as `streams`."""
+    table: dict[str, Any] = {"stream": stream, "arms": arms, "measures": [measure], "horizon": horizon, "seeds": seeds}
+    return parse_spec(table | {"ceiling": False} | more, name, name)
+
+
+def play_all(experiments: list[Experiment], setting: Setting) -> list[Curves]:
+    """The curves of each, all played together, so that no core waits for one."""
+    folders = [(experiment, setting.folder / experiment.name) for experiment in experiments]
+    runs = run_experiments(folders, setting.engine, setting.progress)
+    return [Curves(experiment, own) for experiment, own in zip(experiments, runs)]
+
+
+def finding_with(text: str, notice: str) -> Finding:
+    """A finding to be filled, with a notice about the data that this machine lacks."""
+    return Finding(text=notice + text, missing=(notice.strip(),) if notice else ())

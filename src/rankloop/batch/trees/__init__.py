@@ -1,5 +1,0 @@
-"""Gradient-boosted trees as a base score: fitted here, or from the file of a booster that others fitted."""
-
-from rankloop.batch.trees.tree_ranker import N_FOLDS, TreeRanker, TreeSettings, fit_trees, fold_of
-
-__all__ = ["N_FOLDS", "TreeRanker", "TreeSettings", "fit_trees", "fold_of"]

@@ -1,0 +1,1 @@
+"""Simulated users: graders and click models, one per file."""

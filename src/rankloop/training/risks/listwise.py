@@ -1,0 +1,74 @@
+"""The convex surrogates of online learning as risks."""
+
+from itertools import pairwise
+from typing import ClassVar, Literal
+
+import numpy as np
+
+import rankloop.training.risks.base  # noqa: F401  (declares the category)
+from rankloop.core.kernels import kernel
+from rankloop.core.protocols import Surrogate
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Floats, Ints
+from rankloop.surrogates.list_net import cross_entropy
+from rankloop.surrogates.slam import Slam
+
+
+def sum_over_lists(surrogate: Surrogate, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+    """The surrogate list by list."""
+    value, grad = 0.0, np.empty(len(scores))
+    for first, end in pairwise(offsets.tolist()):
+        part, grad[first:end] = surrogate.value_and_grad(scores[first:end], relevance[first:end])
+        value += part
+    return value, grad
+
+
+@kernel
+def _list_net(scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+    value, grad = 0.0, np.empty(len(scores))
+    for q in range(len(offsets) - 1):
+        own = slice(offsets[q], offsets[q + 1])
+        part, grad[own] = cross_entropy(scores[own], relevance[own])
+        value += part
+    return value, grad
+
+
+@register("list_net", category="risk")
+class ListNetRisk:
+    """ListNet: the cross entropy between the softmax of the grades and that of the scores, as a risk.
+
+    See the surrogate `list_net`. Smooth, and its slope never exceeds 2 in total, for lists of any length.
+    Reference: Cao, Qin, Liu, Tsai and Li (2007), Learning to Rank: From Pairwise Approach to Listwise Approach.
+    """
+
+    def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        return _list_net(scores, relevance, offsets)
+
+
+@register("slam", category="risk")
+class SlamRisk:
+    """SLAM: each item should beat the best item of lower grade by a margin, weighted as in nDCG or AP, as a risk.
+
+    See the surrogate `slam`, whose parameters these are: an upper bound on 1 − nDCG, 1 − nDCG@`cutoff` or 1 − AP.
+    Reference: Chaudhuri and Tewari (2015), Perceptron-like Algorithms for Online Learning to Rank.
+    """
+
+    measure: Literal["nDCG", "AP"] = "nDCG"
+    cutoff: int | None = None
+    within: Literal["mean", "item_order"] = "mean"
+    margin: float = 1.0
+
+    examples: ClassVar[tuple[Spec, ...]] = Slam.examples
+
+    def __post_init__(self) -> None:
+        self._surrogate()
+
+    @property
+    def bounds(self) -> str | None:
+        return next(iter(self._surrogate().bounds), None)
+
+    def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        return sum_over_lists(self._surrogate(), scores, relevance, offsets)
+
+    def _surrogate(self) -> Slam:
+        return Slam(measure=self.measure, cutoff=self.cutoff, within=self.within, margin=self.margin)

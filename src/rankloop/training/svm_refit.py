@@ -1,0 +1,125 @@
+"""A batch ranking SVM behind an online list: fitted again from time to time to all feedback collected so far."""
+
+import math
+from contextlib import suppress
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from rankloop.core.checks import check_positive
+from rankloop.core.errors import InvalidInput, UnstableUpdate
+from rankloop.core.kernels import kernel, weighted_rows
+from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
+from rankloop.learners._shared.joint_features import clicked_weights, correction, moved_to_top
+from rankloop.training.bundle import minimise
+
+FIRST_FIT = 10  # rounds before the first fit
+NEVER = 2.0**53  # rounds
+MAX_FEATURE = 1e150  # number in an example: its square is still one
+CHUNK = 256  # new examples are copied every round, old ones once per so many
+
+
+class State(NamedTuple):
+    """The weights of the last fit, and the examples φ(x, better) − φ(x, shown) for the next one."""
+
+    weights: Floats
+    stored: Floats  # (n_examples, n_features)
+    recent: Floats  # the newest examples, less than CHUNK
+    rounds: int
+    next_fit: int
+    shown: int
+
+
+@kernel
+def hinge_of_examples(examples: Floats, weights: Floats) -> tuple[float, Floats]:
+    """(1/n) Σ max(0, 1 − example · weights) and a sub-gradient."""
+    n_examples, n_features = examples.shape
+    value, grad = 0.0, np.zeros(n_features)
+    for i in range(n_examples):
+        margin = 1.0
+        for j in range(n_features):
+            margin -= examples[i, j] * weights[j]
+        if margin > 0.0:
+            value += margin
+            for j in range(n_features):
+                grad[j] -= examples[i, j]
+    return value / n_examples, grad / n_examples
+
+
+@register("refitted_svm")
+class RefittedSVM(GreedyLearner):
+    """A ranking SVM that is fitted again whenever the number of rounds has grown by the factor `growth`.
+
+    Each piece of feedback is an example δ = φ(x, better) − φ(x, shown), clicked items moved to the top, as in
+    `preference_perceptron`. A fit minimises `regularisation`/2 · ‖w‖² + (1/n) Σ max(0, 1 − w · δ) over the newest
+    `memory` examples; between fits the list is sorted by the last w, without exploration.
+
+    Use it to compare: it is what retraining in batches gives. Its examples come from the lists that it showed itself,
+    so it often stays behind learners that explore, and how far depends on `regularisation`: try 1e-4 to 1e3.
+    Reference: Raman, Joachims, Shivaswamy and Schnabel (2013), Stable Coactive Learning via Perturbation, figure 4.
+    """
+
+    regularisation: float = 0.01
+    growth: float = 2.0
+    memory: int = 10_000
+    start: tuple[float, ...] = ()
+
+    accepts: ClassVar[tuple[type, ...]] = (Preferred, Clicks)
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"growth": 1.0, "memory": 3, "regularisation": 1.0})
+
+    def __post_init__(self) -> None:
+        check_positive("regularisation", self.regularisation)
+        super().__post_init__()
+        if not (math.isfinite(self.growth) and self.growth >= 1):
+            raise InvalidInput(f"growth = {self.growth} must be a factor from 1 on: 1 fits again in every round")
+        if self.memory < 1:
+            raise InvalidInput(f"memory = {self.memory} must be a number of examples from 1")
+
+    def init(self, problem: Problem) -> State:
+        nothing = np.zeros((0, problem.n_features))
+        return State(
+            start_weights(self.start, problem.n_features), nothing, nothing, 0, FIRST_FIT, shown_or_all(problem)
+        )
+
+    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        example = weighted_rows(query.features, _row_weights(decision.ranking, feedback))
+        stored, recent = state.stored, state.recent
+        largest = np.abs(example).max(initial=0.0)
+        if not largest <= MAX_FEATURE:
+            raise UnstableUpdate(
+                f"the features differ by {largest:g}, too much to fit: it is refused, the old state stands"
+            )
+        if largest > 0.0:
+            recent = np.vstack([recent, example])
+        if len(recent) >= CHUNK:
+            stored, recent = np.vstack([stored, recent])[-self.memory :], recent[:0]
+        rounds, next_fit, weights = state.rounds + 1, state.next_fit, state.weights
+        if rounds >= next_fit:
+            next_fit = max(rounds + 1, math.ceil(min(rounds * self.growth, NEVER)))
+            weights = self._fitted(np.vstack([stored, recent])[-self.memory :], weights)
+        return State(weights, stored, recent, rounds, next_fit, state.shown)
+
+    def _fitted(self, examples: Floats, start: Floats) -> Floats:
+        if len(examples) == 0:
+            return start
+        for first in (start, np.zeros(len(start))):  # from zero where the risk of the last weights is beyond numbers
+            with suppress(InvalidInput):
+                return require_finite(self._minimised(examples, first))
+        raise UnstableUpdate("the examples are too large to fit; the step is refused, the old state stands")
+
+    def _minimised(self, examples: Floats, first: Floats) -> Floats:
+        return minimise(
+            lambda weights: hinge_of_examples(examples, weights),
+            first,
+            regularisation=self.regularisation,
+            tolerance=1e-4,
+        ).weights
+
+
+def _row_weights(ranking: Ints, feedback: Feedback) -> Floats:
+    if isinstance(feedback, Preferred):
+        return correction(ranking, feedback.ranking)
+    items, weights = expect(feedback, Clicks)
+    return correction(ranking, moved_to_top(ranking, clicked_weights(len(ranking), items, weights)))

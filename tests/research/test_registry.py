@@ -1,0 +1,215 @@
+"""A reproduction that is interrupted goes on, says how long it took, and its report sums up."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from rankloop.core.errors import InvalidInput
+from rankloop.engine import Here
+from rankloop.experiments.analysis.verdicts import Verdict, judge, refutable
+from rankloop.experiments.report.html import UNFOLDED, counts, counts_text, duration, page, told_apart
+from rankloop.experiments.report.model import Chart, Finding, Table
+from rankloop.experiments.run.runner import run_experiments
+from rankloop.experiments.run.store import LINES, read_runs
+from rankloop.experiments.run.task_cache import FILE as KEPT
+from rankloop.experiments.run.task_cache import _name, cached_map, kept_map
+from rankloop.experiments.run.tasks import VERSION, fingerprint
+from research.record import FILE, finished_records, read_record, summary_json
+from research.registry import Reproduction, Setting, find, reproduce
+from research.thesis import list_length
+from research.top_k_feedback import regret_rate
+from tests.experiments.cases import small
+
+CLAIMS = (
+    Verdict("A <bold> claim.", "holds", "0.9 against 0.5", "table 1: 0.91"),
+    Verdict("Another.", "cannot hold", "at most 6.6", "section 4: 9.36", "Recovery has a <larger> chance."),
+)
+
+
+def _setting(folder: Path, quick: bool = True) -> Setting:
+    return Setting(folder, Here(), lambda finished, of: None, quick)
+
+
+def _found(setting: Setting) -> Finding:
+    return Finding("a", "A", claims=CLAIMS, facts=(("seeds", "0, 1"), ("data", "simulated")), missing=("Yahoo",))
+
+
+def _interrupted(setting: Setting) -> Finding:
+    raise KeyboardInterrupt
+
+
+def test_the_paper_s_number_stands_beside_ours_on_the_page() -> None:
+    text = page("P", [Finding("a", "A", claims=CLAIMS)])
+    for part in ("0.9 against 0.5", "table 1: 0.91", "Recovery has a &lt;larger&gt; chance."):
+        assert part in text
+
+
+def test_the_first_page_counts_and_lists() -> None:
+    first = Finding(
+        "a", "Title A", claims=CLAIMS, facts=(("seeds", "0, 1, 2"),), missing=("Yahoo is away",), seconds=7.25
+    )
+    own = Verdict("Ours.", "partly", "0.6 against 0.5")
+    text = page("P", [first, Finding("b", "Title B", claims=(CLAIMS[0], own), facts=(("seeds", "nothing is drawn"),))])
+    front = text[: text.index("<section")]
+    assert "2 figures and tables, 3 claims of the papers and 1 of our own, 7.2 s of computing." in front
+    papers, _, ours = front.partition("Our own, which no paper makes:")
+    assert '<div class="holds"><b>2</b> hold</div>' in papers
+    assert '<div class="partly"><b>1</b> hold partly</div>' in ours
+    assert '<div class="partly">' not in papers
+    assert '; our own: <span class="partly">1&nbsp;hold&nbsp;partly</span>' in front
+    assert '<a href="#a">a</a></td><td>Title A</td>' in front
+    assert "<td>3</td><td>7.2 s</td>" in front
+    assert "<td>nothing is drawn</td><td>–</td>" in front
+    assert "Another.<small>Recovery has" in front
+    assert "a: Yahoo is away" in front
+    assert counts(CLAIMS) == {"holds": 1, "cannot hold": 1}
+    assert counts_text(CLAIMS) == "1 hold, 1 cannot hold as printed"
+    assert told_apart((*CLAIMS, own)) == "1 hold, 1 cannot hold as printed; our own: 1 hold partly"
+    assert [duration(None), duration(59.94), duration(600.0)] == ["–", "59.9 s", "10 min"]
+
+
+def test_many_charts_and_tables_are_folded() -> None:
+    charts = tuple(Chart(f"c{i}", f"Chart {i}", "", "<svg></svg>", b"") for i in range(UNFOLDED + 2))
+    tables = tuple(Table(f"Table {i}", ("a",), [("1",)]) for i in range(UNFOLDED))
+    text = page("P", [Finding("a", "A", charts=charts, tables=tables)])
+    assert text.count("<figure>") == UNFOLDED + 2
+    assert "<summary>2 more figures</summary>" in text
+    assert "more tables" not in text
+
+
+def test_a_claim_s_paper_does_not_change_what_identifies_results() -> None:
+    claim = {"text": "t", "check": "above", "left": "leader", "right": "random order", "measure": "DCG"}
+    plain, told_ = small(claims=[claim]), small(claims=[claim | {"paper": "table 1: 0.5"}])
+    assert fingerprint(plain) == fingerprint(told_)
+    assert msgspec.to_builtins(told_)["claims"][0]["paper"] == "table 1: 0.5"
+
+
+def test_a_refutable_statement_has_its_argument_only_when_refuted() -> None:
+    assert refutable("t", True, "n", paper="p", argument="why") == Verdict("t", "cannot hold", "n", "p", "why")
+    assert refutable("t", False, "n", paper="p", argument="why") == Verdict("t", "holds", "n", "p")
+    assert judge.__doc__
+
+
+def test_seconds_add_up_over_interruptions_and_stay_when_nothing_is_left(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(Reproduction("a", "A", _interrupted), _setting(tmp_path / "a"))
+    kept = read_record(tmp_path / "a")
+    assert kept is not None
+    assert not kept.finished
+    assert finished_records(tmp_path) == []
+    (tmp_path / "a" / FILE).write_bytes(msgspec.json.encode(msgspec.structs.replace(kept, seconds=100.0)))
+    finding = reproduce(Reproduction("a", "A", _found), _setting(tmp_path / "a"))
+    assert finding.seconds == pytest.approx(100.0, abs=5.0)
+    again = reproduce(Reproduction("a", "A", _found), _setting(tmp_path / "a"))
+    assert again.seconds == round(finding.seconds or 0.0, 1)
+    facts = dict(again.facts)
+    assert (facts["seeds"], facts["data"], facts["rankloop"]) == ("0, 1", "simulated", VERSION)
+    assert facts["time"].startswith("100.")
+
+
+def test_the_summary_holds_what_is_finished(tmp_path: Path) -> None:
+    reproduce(Reproduction("a", "A", _found), _setting(tmp_path / "a"))
+    summary = json.loads(summary_json(finished_records(tmp_path)))
+    [told_] = summary["experiments"]
+    assert (told_["id"], told_["version"], told_["quick"], told_["missing"]) == ("a", VERSION, True, ["Yahoo"])
+    assert told_["claims"][1] == CLAIMS[1]._asdict()
+    (tmp_path / "a" / FILE).write_text("{")
+    with pytest.raises(InvalidInput, match="damaged"):
+        finished_records(tmp_path)
+
+
+def doubled(task: int) -> float:
+    return 2.0 * task
+
+
+def test_tasks_are_kept_and_not_repeated(tmp_path: Path) -> None:
+    class Counting:
+        seen: ClassVar[list[int]] = []
+
+        def map(self, tasks: Any, function: Any, done: Any = None) -> Any:
+            self.seen += tasks
+            return Here().map(tasks, function, done)
+
+    shown: list[tuple[int, int]] = []
+    setting = Setting(tmp_path / "new", Counting(), lambda finished, of: shown.append((finished, of)))
+    assert cached_map(setting, [1, 2], doubled) == [2.0, 4.0]
+    lines = (tmp_path / "new" / KEPT).read_bytes()
+    (tmp_path / "new" / KEPT).write_bytes(lines + b'{"version":"0","task":"doubled 3","result":9.0}\n{"torn')
+    assert kept_map(setting, [3, 2, 1], doubled) == [6.0, 4.0, 2.0]
+    assert Counting.seen == [1, 2, 3]
+    assert shown == [(0, 2), (1, 2), (2, 2), (2, 3), (3, 3)]
+
+
+def test_results_of_earlier_versions_are_found_under_their_names() -> None:
+    """What tasks.jsonl calls a task is made of the function and the task; another name would compute it again."""
+    rate, length = regret_rate.Task(0, 1000, 2), list_length.Task(10, 1)
+    assert _name(rate, regret_rate.regret_of) == "regret_of Task(rate=0, horizon=1000, seed=2)"
+    assert _name(length, list_length.excess_risk) == "excess_risk Task(n_items=10, seed=1)"
+
+
+def test_several_experiments_are_handed_out_together(tmp_path: Path) -> None:
+    one, two = small(name="one"), small(name="two", horizon=100, checkpoints=[100])
+    pairs = [(one, tmp_path / "one"), (two, tmp_path / "two")]
+    whole = run_experiments(pairs, Here())
+    alone = [run_experiments([pair], Here())[0] for pair in pairs]
+    assert whole == alone
+    assert {run.experiment.name for run in read_runs(tmp_path / "two")} == {"two"}
+    lines = (tmp_path / "one" / LINES).read_bytes().splitlines(keepends=True)
+    (tmp_path / "one" / LINES).write_bytes(b"".join(lines[:-1]))
+    shown: list[tuple[int, int]] = []
+    again = run_experiments(pairs, Here(), lambda finished, of: shown.append((finished, of)))
+    of = sum(map(len, whole))
+    assert shown == [(of - 1, of), (of, of)]
+    assert [run.values for run in again[0]] == [run.values for run in whole[0]]
+
+
+def test_ctrl_c_in_the_middle_of_all_goes_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rankloop.cli", "reproduce", "table-3.2", "thesis-3.2", "--quick"]
+    command += ["--workers", "1", "--json", "--out", str(tmp_path)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    lines, deadline = tmp_path / "thesis-3.2" / LINES, time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None and not (lines.exists() and lines.stat().st_size):
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "the same command goes on" in error
+    before = [(run.key, run.seconds) for run in read_runs(tmp_path / "thesis-3.2")]
+    assert 0 < len(before) < 6
+    assert [record.id for record in finished_records(tmp_path)] == ["table-3.2"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told_ = json.loads(done.stdout)["findings"][1]
+    assert told_["id"] == "thesis-3.2"
+    assert all(claim["paper"] for claim in told_["claims"])
+    runs = [(run.key, run.seconds) for run in read_runs(tmp_path / "thesis-3.2")]
+    assert runs[: len(before)] == before
+    assert len(runs) == 6
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert [record["id"] for record in summary["experiments"]] == ["table-3.2", "thesis-3.2"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the cluster engine needs Ray")
+def test_the_cluster_engine_reproduces_the_same_numbers(tmp_path: Path) -> None:
+    code = (
+        "from rankloop.cli.main import main; "
+        "main(['reproduce', 'top1-2', '--quick', '--engine', 'cluster', '--workers', '1', '--json', '--out', 'c'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    here = find("top1-2").work(_setting(tmp_path / "h"))
+    claims = json.loads(done.stdout.splitlines()[-1])["findings"][0]["claims"]
+    assert claims == [claim._asdict() for claim in here.claims]

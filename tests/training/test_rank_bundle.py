@@ -1,0 +1,183 @@
+"""Estimators: scikit-learn's conventions, without needing it, and models that rankloop reads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+
+from rankloop import load
+from rankloop.core.errors import InvalidInput
+from rankloop.data.dataset import Dataset
+from rankloop.evaluation.ranking.score import score_session
+from rankloop.training import RERM, RankBundle, online_to_batch
+from rankloop.training.rerm import rerm_regularisation
+from rankloop.training.risks.base import risk_of
+from rankloop.training.solution_path import Settings, fit
+
+
+def sample(n_queries: int = 40, n_items: int = 8, seed: int = 0, noise: float = 0.5) -> tuple[Any, Any, Any]:
+    rng = default_rng(seed)
+    X = rng.normal(size=(n_queries * n_items, 4))
+    y = np.clip(np.round(X @ [1.0, -1.0, 0.5, 0.0] + noise * rng.normal(size=len(X))), 0, 2)
+    return X, y, np.repeat(np.arange(n_queries), n_items)
+
+
+@pytest.mark.parametrize("loss", ["ordinal", "least_squares", "preferences", "list_net", "slam"])
+def test_it_learns_to_rank_new_queries(loss: str):
+    model = RankBundle(loss, 1e-2).fit(*sample())
+    assert model.score(*sample(seed=1)) > 0.85
+    assert model.solution_.converged
+
+
+def test_queries_are_kept_apart():
+    X, y = np.array([[0.0, 1], [1, 1], [0, 9], [1, 9]]), np.array([0.0, 1, 5, 6])
+    with_queries = RankBundle(regularisation=1e-2).fit(X, y, qid=[1, 1, 2, 2])
+    assert with_queries.coef_[1] == pytest.approx(0.0, abs=1e-9)  # it tells queries apart, not items
+    assert RankBundle(regularisation=1e-2).fit(X, y).coef_[1] > 0.0
+
+
+def test_more_is_better_in_the_score_of_a_loss():
+    X, y, qid = sample()
+    good, bad = RankBundle(measure="AUCLoss").fit(X, y, qid=qid), RankBundle(measure="AUCLoss").fit(X, y, qid=qid)
+    bad.coef_ = -bad.coef_
+    assert bad.score(X, y, qid=qid) < good.score(X, y, qid=qid) <= 0.0
+    gain = RankBundle(measure="AUC").fit(X, y, qid=qid).score(X, y, qid=qid)
+    assert good.score(X, y, qid=qid) == pytest.approx(gain - 1.0)
+
+
+def test_minus_one_job_is_one_per_core():
+    X, y, qid = sample()
+    one = RankBundle(n_jobs=1).fit(X, y, qid=qid).coef_
+    np.testing.assert_allclose(RankBundle(n_jobs=-1).fit(X, y, qid=qid).coef_, one, atol=1e-9)
+    for wrong in (0, -2, 1.5):
+        with pytest.raises(InvalidInput, match="n_jobs"):
+            RankBundle(n_jobs=wrong).fit(X, y, qid=qid)
+
+
+def test_a_score_that_forgets_the_queries_is_reported():
+    X, y, qid = sample()
+    with pytest.warns(RuntimeWarning, match="judged as one query"):
+        RankBundle().fit(X, y, qid=qid).score(X, y)
+
+
+def test_rows_of_a_query_need_not_be_together():
+    X, y, qid = sample()
+    order = default_rng(3).permutation(len(y))
+    together, apart = RankBundle().fit(X, y, qid=qid), RankBundle().fit(X[order], y[order], qid=qid[order])
+    assert together.score(X, y, qid=qid) == pytest.approx(apart.score(X, y, qid=qid), abs=0.01)
+
+
+@pytest.mark.parametrize("loss", ["nDCG@3", "P@2", "neru", "eru"])
+def test_tight_is_never_worse_than_the_ordinal_start_in_its_own_terms(loss: str):
+    X, y, qid = sample(noise=3.0)
+    start = RankBundle("ordinal", 1e-2).fit(X, y, qid=qid)
+    tight = RankBundle(loss, 1e-2, tight=True).fit(X, y, qid=qid)
+    risk, offsets = risk_of(loss), np.arange(0, len(y) + 1, 8)
+
+    def objective(w: Any) -> float:
+        scores = X @ w
+        value, _ = risk.of_lists(scores, y, offsets)
+        shift = risk.ideal_anchors(y, offsets) - risk.anchors(scores, y, offsets)
+        return (value + shift @ scores) / 40 + 0.5e-2 * w @ w
+
+    assert objective(tight.coef_) <= objective(start.coef_) + 1e-9
+
+
+def test_a_loss_whose_optimum_is_zero_is_reported():
+    rng = default_rng(0)
+    X, y = rng.normal(size=(400, 3)), rng.integers(0, 3, 400).astype(float)  # nothing to be learned
+    with pytest.warns(RuntimeWarning, match='no better than w = 0.*loss="ordinal", or tight=True'):
+        RankBundle("nDCG@5", 1e-2).fit(X, y, qid=np.repeat(np.arange(40), 10))
+
+
+def test_too_few_iterations_are_reported():
+    with pytest.warns(RuntimeWarning, match="raise max_iterations"):
+        RankBundle(regularisation=1e-5, max_iterations=2).fit(*sample())
+
+
+def test_preferences_without_grades():
+    X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    model = RankBundle("preferences", 1e-2).fit_pairs(X, [(0, 1), (0, 2)], costs=[1.0, 0.5])
+    assert model.predict(X)[0] == model.predict(X).min()
+    with pytest.raises(InvalidInput, match="rows 0 to 2"):
+        model.fit_pairs(X, [(0, 3)])
+    with pytest.raises(InvalidInput, match='for loss="preferences"'):
+        RankBundle().fit_pairs(X, [(0, 1)])
+
+
+def test_a_warm_start_goes_on_from_the_weights():
+    data = sample()
+    model = RankBundle(regularisation=1e-4, warm_start=True).fit(*data)
+    first = model.solution_.evaluations
+    assert model.fit(*data).solution_.evaluations < first
+
+
+def test_threads_do_not_change_the_weights(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rankloop.training.objective.ROWS_PER_PART", 50)
+    one, three = (RankBundle(n_jobs=n).fit(*sample()).coef_ for n in (1, 3))
+    assert np.array_equal(one, three)
+
+
+def test_saved_models_are_sessions_that_rank_the_same(tmp_path: Path):
+    X, y, qid = sample()
+    model = RankBundle().fit(X, y, qid=qid)
+    model.save(tmp_path / "model.rankloop", feature_names=["a", "b", "c", "d"])
+    session = load(tmp_path / "model.rankloop")
+    data = Dataset.of_rows(X, y, qid)
+    assert score_session(session, data, ["nDCG@10"]).overall["nDCG@10"] == model.score(X, y, qid=qid)
+    assert session.problem.feature_names == ("a", "b", "c", "d")
+
+
+def test_online_to_batch_averages_the_weights_that_were_used():
+    X, y, qid = sample()
+    data = Dataset.of_rows(X, y, qid)
+    learner = {"kind": "online_gradient", "surrogate": "list_net", "learning_rate": 0.1}
+    session = online_to_batch(learner, data, seed=1)
+    assert score_session(session, data, ["nDCG@10"]).overall["nDCG@10"] > 0.85
+    single = online_to_batch(learner, data.subset([0]))
+    assert not np.any(single.state.weights)  # w₁ = 0, the only one that was used
+    with pytest.raises(InvalidInput, match="no weights to average"):
+        online_to_batch("random_order", data)
+
+
+def test_rerm_stays_in_its_ball_and_uses_the_lambda_of_the_theory():
+    X, y, qid = sample()
+    model = RERM(radius=0.5, lipschitz=1e-4).fit(X, y, qid=qid)  # a slope so small that the ball has to hold it back
+    assert 0.48 <= np.linalg.norm(model.coef_) <= 0.5
+    free = RERM(radius=5.0).fit(X, y, qid=qid)
+    longest = np.sqrt((X**2).sum(axis=1).max())
+    expected = np.sqrt(4 * (2 * longest) ** 2 / 40 / (25 / 2 + 100 / 40))
+    assert free.regularisation_ == pytest.approx(expected) == rerm_regularisation(2.0, 5.0, longest, 40)
+    settings = Settings(tolerance=1e-6)
+    exact = fit(Dataset.of_rows(X, y, qid), risk_of("list_net"), expected, settings=settings).weights
+    np.testing.assert_allclose(free.coef_, exact, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        (lambda: RankBundle("ordinl").fit(*sample()), "did you mean 'ordinal'"),
+        (lambda: RankBundle(regularisation=-1.0).fit(*sample()), "regularisation = -1.0 must be"),
+        (lambda: RankBundle(tight=True).fit(*sample()), "tight is for losses"),
+        (lambda: RankBundle().predict([[1.0]]), "call fit first"),
+        (lambda: RankBundle().fit(*sample()).predict([[1.0]]), "X has 1 features"),
+        (lambda: RankBundle().fit([[np.nan]], [1.0]), "row 0, column 0"),
+        (lambda: RankBundle().fit(np.empty((0, 2)), []), "0 sample"),
+        (lambda: RankBundle().set_params(los="x"), "did you mean 'loss'"),
+    ],
+)
+def test_what_is_wrong_is_said(wrong: Any, complaint: str):
+    with pytest.raises(InvalidInput, match=complaint):
+        wrong()
+
+
+def test_scikit_learn_is_not_imported():
+    code = "import sys; from rankloop.training import RankBundle; RankBundle().fit([[0.], [1.]], [0, 1])"
+    code += "; assert 'sklearn' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
