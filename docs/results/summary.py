@@ -16,12 +16,12 @@ import msgspec
 
 from rankloop.core.files import atomic_write
 from rankloop.experiments.analysis.verdicts import Verdict
-from rankloop.experiments.report.html import duration, told_apart
+from research.front_page import claim_counts, duration
 from research.record import Record, finished_records, summary_json
 
 KEPT = Path(__file__).parent / "summary.json"
 MARK = "<!-- reproductions -->"
-NOTHING = "*No results are kept here yet: `rankloop reproduce --all` makes them.*"
+NOTHING = "*No results are kept here yet: `python -m research reproduce` makes them.*"
 
 
 class Summary(msgspec.Struct):
@@ -48,11 +48,11 @@ def _table(records: Sequence[Record]) -> list[str]:
     head = ["| experiment | what it shows | claims | data | time |", "|---|---|---|---|---|"]
     newest = max(record.version for record in records)
     rows = [
-        f"| `{record.id}` | {_cell(record.title)} | {told_apart(_verdicts(record))} | {_cell(record.data) or '–'} "
+        f"| `{record.id}` | {_cell(record.title)} | {claim_counts(_verdicts(record))} | {_cell(record.data) or '–'} "
         f"| {duration(record.seconds)}{' (quick)' if record.quick else ''}{_asked(record)}{_older(record, newest)} |"
         for record in records
     ]
-    whole = told_apart(verdict for record in records for verdict in _verdicts(record))
+    whole = claim_counts(verdict for record in records for verdict in _verdicts(record))
     versions = ", ".join(sorted({record.version for record in records}))
     seconds = duration(sum(record.seconds for record in records))
     return [*head, *rows, "", f"Together: {whole}; {seconds} of computing, rankloop {versions}."]
@@ -86,7 +86,7 @@ def _cell(text: str) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, help="the folder that `rankloop reproduce` wrote")
+    parser.add_argument("results", type=Path, help="the folder that `python -m research reproduce` wrote")
     parser.add_argument("--out", type=Path, default=KEPT)
     asked = parser.parse_args(arguments)
     records = finished_records(asked.results)

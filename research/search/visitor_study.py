@@ -22,7 +22,7 @@ from rankloop.experiments.report.model import Finding, Table
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.study import SURE
 from rankloop.service.settings import Settings
-from research.coactive.click_streams import PAPER
+from research.papers.coactive.click_streams import PAPER
 from research.registry import Setting, reproduction
 from research.search.collection import KNOWN, Documents, collection
 

@@ -12,7 +12,7 @@ import pytest
 from rankloop import build
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.readers.rcv1 import read_rcv1_tokens, read_rcv1_vectors
-from research.coactive.click_streams import THEIRS, available_streams
+from research.papers.coactive.click_streams import THEIRS, available_streams
 
 TRAIN = """.I 2286
 .W
