@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from rankloop.cli.messages import one_line
@@ -103,7 +104,7 @@ def _as_table(finding: Finding) -> dict[str, Any]:
         "seconds": finding.seconds,
         "facts": dict(finding.facts),
         "missing": finding.missing,
-        "claims": [verdict._asdict() for verdict in finding.claims],
+        "claims": [msgspec.structs.asdict(verdict) for verdict in finding.claims],
         "tables": [table._asdict() for table in finding.tables],
     }
 

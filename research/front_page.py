@@ -105,7 +105,7 @@ def _seeds(finding: Finding) -> str:
 
 def _impossible(findings: Sequence[Finding]) -> str:
     items = "".join(
-        f'<li><a href="#{escape(finding.id)}">{escape(finding.id)}</a>: {escape(claim.text)}'
+        f'<li><a href="#{escape(finding.id)}">{escape(finding.id)}</a>: {escape(claim.statement)}'
         f"<small>{escape(claim.argument)}</small></li>"
         for finding in findings
         for claim in finding.claims

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
-from rankloop.experiments.run.tasks import READABLE, VERSION
+from rankloop.experiments.run.tasks import VERSION
 from research.registry import Setting
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ def _finished(path: Path, kind: Any) -> dict[str, Any]:
     for text in path.read_bytes().splitlines() if path.exists() else ():
         try:
             line = msgspec.json.decode(text, type=Entry)
-            if line.version in READABLE:
+            if line.version == VERSION:
                 found[line.task] = msgspec.json.decode(line.result, type=kind)
         except msgspec.DecodeError:
             continue

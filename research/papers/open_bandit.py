@@ -8,10 +8,10 @@ import numpy as np
 
 from rankloop.evaluation.off_policy.estimators import Estimate, Options, estimate
 from rankloop.experiments.analysis.verdicts import Verdict, Word
-from rankloop.experiments.report.charts import dots
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.logs.rows import Rows, rows_of
 from rankloop.logs.table import LogTable
+from research.charts import dots
 from research.registry import Setting, reproduction
 
 CAMPAIGNS = ("all", "men", "women")

@@ -21,7 +21,7 @@ import pytest
 
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.engine import Here
-from rankloop.experiments.analysis.verdicts import Verdict, judge, refutable
+from rankloop.experiments.analysis.verdicts import Verdict, judge
 from rankloop.experiments.report.html import MAX_UNFOLDED, page
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.runner import run_experiments
@@ -35,6 +35,7 @@ from research.record import FILE, finished_records, read_record, summary_json
 from research.registry import Reproduction, Setting, find, reproduce, reproduce_into, reproduction
 from research.task_cache import FILE as KEPT
 from research.task_cache import _name, cached_map
+from research.verdicts import refutable
 from tests.experiments.cases import small
 
 CLAIMS = (
@@ -105,7 +106,7 @@ def test_the_summary_holds_what_is_finished(tmp_path: Path) -> None:
     summary = json.loads(summary_json(finished_records(tmp_path)))
     [told_] = summary["experiments"]
     assert (told_["id"], told_["version"], told_["quick"], told_["missing"]) == ("a", VERSION, True, ["Yahoo"])
-    assert told_["claims"][1] == CLAIMS[1]._asdict()
+    assert told_["claims"][1] == msgspec.to_builtins(CLAIMS[1])
     (tmp_path / "a" / FILE).write_text("{")
     with pytest.raises(InvalidInput, match="damaged"):
         finished_records(tmp_path)
@@ -194,7 +195,7 @@ def test_the_cluster_engine_reproduces_the_same_numbers(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     here = find("top1-2").work(_setting(tmp_path / "h"))
     claims = json.loads(done.stdout.splitlines()[-1])["findings"][0]["claims"]
-    assert claims == [claim._asdict() for claim in here.claims]
+    assert msgspec.convert(claims, tuple[Verdict, ...]) == here.claims
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from rankloop.experiments.analysis.summary import summarise
 from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.tasks import measure_name, window_of
 from rankloop.experiments.spec.model import Experiment, Thing
-from research.comparison import experiment_of, finding_with, label_of, play_all
+from research.comparison import experiment_of, finding_with, label_of, play_all, with_part
 from research.options import ALL, Options, chosen_of
 from research.registry import Setting
 
@@ -182,7 +182,7 @@ def compared(plan: Plan, setting: Setting) -> tuple[Finding, dict[str, Curves]]:
     whole, curves = finding_with(plan.text, notice), {}
     for stream, own in zip(found, play_all(experiments, setting)):
         curves[stream.name] = over_topics(own)
-        whole = whole.joined(stream.name, summarise(curves[stream.name]))
+        whole = with_part(whole, stream.name, summarise(curves[stream.name]))
     sizes = "; ".join(f"{name}: {_size(own)}" for name, own in curves.items())
     facts = dict(whole.facts) | {"rounds": sizes}
     return whole._replace(facts=(*facts.items(), data_fact(found))), curves

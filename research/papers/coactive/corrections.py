@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from rankloop.core.kernels import discount
 from rankloop.experiments.analysis.curves import number
-from rankloop.experiments.analysis.verdicts import Verdict, refutable
+from rankloop.experiments.analysis.verdicts import Verdict
+from research.verdicts import refutable
 
 DROP = discount(0) - discount(1)  # γ₁ − γ₂, which is also 1 − γ₂ / γ₁
 

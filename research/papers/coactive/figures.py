@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import Curves, estimate
-from rankloop.experiments.analysis.verdicts import Verdict, is_above
+from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.experiments.spec.model import FLOOR
 from research.papers.coactive.click_streams import (
@@ -21,6 +22,7 @@ from research.papers.coactive.click_streams import (
     compared,
 )
 from research.registry import Setting, reproduction
+from research.verdicts import about, is_above
 
 TOP, PAIR, THREE, DYNAMIC = "clicks to the top", "pairs", "3PR", "3PR, dynamic"
 FULL = "structured perceptron, all grades"
@@ -65,23 +67,23 @@ strengths of regularisation, 10⁻⁴ to 10³, the best one of each run counts, 
 to tune."""
     finding, curves = compared(Plan("coactive-4", text, arms, order), setting)
     return finding._replace(
-        claims=finding.claims + tuple(v for name, c in curves.items() for v in _about_curves(name, c))
+        claims=finding.claims + tuple(v for name, c in curves.items() for v in about((name,), _about_curves(c)))
     )
 
 
-def _about_curves(stream: str, curves: Curves) -> list[Verdict]:
+def _about_curves(curves: Curves) -> list[Verdict]:
     svm = np.max([at_the_end(curves, name) for name in SVMS], axis=0)
     three, full = at_the_end(curves, THREE), at_the_end(curves, FULL)
     early_full, early_three = at_start(curves, FULL), at_start(curves, THREE)
     return [
-        is_above(f"{stream}: 3PR is above the ranking SVM", three, svm, paper="section 8.1: the SVM performs poorly"),
-        is_above(f"{stream}: in the end 3PR is above the structured perceptron, which is told all grades", three, full,
+        is_above("3PR is above the ranking SVM", three, svm, paper="section 8.1: the SVM performs poorly"),
+        is_above("in the end 3PR is above the structured perceptron, which is told all grades", three, full,
                  paper="section 8.1: on two of three data sets"),
-        is_above(f"{stream}: the structured perceptron learns faster: it is above 3PR in the first tenth", early_full,
+        is_above("the structured perceptron learns faster: it is above 3PR in the first tenth", early_full,
                  early_three, paper="section 8.1: it learns faster"),
-        _at_most(f"{stream}: moving clicks to the top fails", gain_left(curves, TOP), FAILS,
+        _at_most("moving clicks to the top fails", gain_left(curves, TOP), FAILS,
                  "section 8.1: it fails catastrophically on two of three data sets"),
-        _at_most(f"{stream}: pairs deteriorate, too", gain_left(curves, PAIR), DETERIORATES,
+        _at_most("pairs deteriorate, too", gain_left(curves, PAIR), DETERIORATES,
                  "section 8.1: more stable, but similar deterioration"),
     ]  # fmt: skip
 
@@ -99,7 +101,8 @@ def _at_most(text: str, left: Floats, limit: float, paper: str) -> Verdict:
     """Whether the share of 3PR's gain that is left is below a limit."""
     verdict = is_above(f"{text}: less than {100 * limit:.0f} % of 3PR's gain over random is left", limit - left, 0.0)
     share = estimate(100.0 * left)
-    return verdict._replace(because=f"{share} % of the gain is left", paper=paper)
+    because = f"{share} % of the gain is left"
+    return msgspec.structs.replace(verdict, because=because, paper=paper, difference=None)
 
 
 @reproduction("coactive-7", takes=TAKES, title="How noise hurts")
@@ -120,15 +123,15 @@ def noise(setting: Setting) -> Finding:
     ]  # fmt: skip
     text = f"{PAPER}, figure 7: quality at the end with noisy people and with clean ones."
     finding, curves = compared(Plan("coactive-7", text, arms, clean), setting)
-    lost = [_loses_less(name, one, other) for name, one in curves.items() for other in (TOP, PAIR)]
+    lost = [v for name, one in curves.items() for v in about((name,), (_loses_less(one, who) for who in (TOP, PAIR)))]
     return finding._replace(claims=finding.claims + tuple(lost))
 
 
-def _loses_less(stream: str, curves: Curves, other: str) -> Verdict:
+def _loses_less(curves: Curves, other: str) -> Verdict:
     lost, lost_by_three = (
         at_the_end(curves, f"{name}, no noise") - at_the_end(curves, name) for name in (other, THREE)
     )
-    text = f"{stream}: 3PR loses less by noise than {other}"
+    text = f"3PR loses less by noise than {other}"
     return is_above(text, lost, lost_by_three, paper="section 8.5: it declines much less")
 
 
@@ -143,16 +146,18 @@ def presented_and_predicted(setting: Setting) -> Finding:
     text = f"{PAPER}, table 1: over all rounds, what people saw and what 3PR would have shown without swaps."
     plan = Plan("coactive-table-1", text, arms, [], more=lambda horizon: {"predicted": True})
     finding, curves = compared(plan, setting)
-    rows, verdicts = [], []
+    rows: list[tuple[str, ...]] = []
+    verdicts: list[Verdict] = []
     for stream, one in curves.items():
         for name in (THREE, DYNAMIC):
             shown, predicted = (at_the_end(one, name, quantity) for quantity in ("average", "predicted"))
             printed = f"table 1: {PRINTED[stream]}" if name == THREE and stream in PRINTED else ""
             rows.append((f"{stream}, {name}", str(estimate(shown)), str(estimate(predicted)), printed))
-            better = f"{stream}: the predicted rankings of {name} are better"
-            slightly = f"{stream}: the shown rankings of {name} are worse only by less than {SLIGHTLY}"
+            better = f"the predicted rankings of {name} are better"
+            slightly = f"the shown rankings of {name} are worse only by less than {SLIGHTLY}"
             told = printed or EXPECTED if name == THREE else ""  # the paper has no dynamic swaps there
-            verdicts += [is_above(better, predicted, shown, paper=told)]
-            verdicts += [is_above(slightly, shown, predicted, by=-SLIGHTLY, paper=told)]
+            is_better = is_above(better, predicted, shown, paper=told)
+            is_close = is_above(slightly, shown, predicted, by=-SLIGHTLY, paper=told)
+            verdicts += about((stream,), (is_better, is_close))
     table = Table("Presented and predicted", ("", "presented", "predicted", "the paper"), rows)
     return finding._replace(tables=(table, *finding.tables), claims=tuple(verdicts))

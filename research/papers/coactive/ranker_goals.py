@@ -6,11 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.types import Floats
-from rankloop.experiments.analysis.curves import Curves, Estimate, estimate, number, values_at
+from rankloop.experiments.analysis.curves import Curves, SeedMean, estimate, number, values_at
 from rankloop.experiments.analysis.significance import paired
-from rankloop.experiments.analysis.verdicts import Verdict, is_above, word_of
+from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.report.model import Table
 from research.papers.coactive.click_streams import MEASURE
+from research.verdicts import about, is_above
 
 OURS, FAIR, EITHER, TUNED, PAIRRANK = "newton pairs", "fair pairs", "fair pairs, either", "PDGD, tuned", "PairRank"
 SHORT_MEMORY, DRIFT = "fair pairs, memory 300", "drift"
@@ -73,17 +74,20 @@ def pooled_table(cells: Cells) -> Table:
 
 def verdicts(cells: Cells) -> Iterator[Verdict]:
     """The goals, then newton pairs beside the best others cell by cell."""
+    yield from about(("goal",), _goals(cells))
+    for (stream, condition), curves in cells.items():
+        ours = value_of(curves, OURS, LAST)
+        beside = (is_above(f"{OURS} is above {other}", ours, value_of(curves, other, LAST)) for other in BESIDE)
+        yield from about((stream, condition), beside)
+
+
+def _goals(cells: Cells) -> Iterator[Verdict]:
     for quantity in (LAST, ALL):
         yield _above_the_best(cells, quantity)
     yield _nowhere_below(cells)
     yield _never_far_behind(cells)
     yield from _new_queries(cells)
     yield from _drift(cells)
-    for (stream, condition), curves in cells.items():
-        ours = value_of(curves, OURS, LAST)
-        for other in BESIDE:
-            text = f"{stream}, {condition}: {OURS} is above {other}"
-            yield is_above(text, ours, value_of(curves, other, LAST))
 
 
 def best_other(cells: Cells, quantity: Quantity) -> str:
@@ -94,7 +98,7 @@ def best_other(cells: Cells, quantity: Quantity) -> str:
 
 def _above_the_best(cells: Cells, quantity: Quantity) -> Verdict:
     margin, other = MARGINS[quantity.words], best_other(cells, quantity)
-    text = f"goal, {quantity.words}, pooled: {OURS} is at least {margin} above the best other, {other}"
+    text = f"{quantity.words}, pooled: {OURS} is at least {margin} above the best other, {other}"
     return is_above(text, pooled(cells, OURS, quantity), pooled(cells, other, quantity), by=margin)
 
 
@@ -107,7 +111,7 @@ def _nowhere_below(cells: Cells) -> Verdict:
             difference = paired(ours, value_of(curves, name, LAST)) if name != OURS else None
             if difference is not None and difference.high < 0:
                 below.append(f"{stream}, {condition}: {number(difference.mean)} to {name}")
-    text = f"goal, {LAST.words}: {OURS} is below another beyond chance in no cell"
+    text = f"{LAST.words}: {OURS} is below another beyond chance in no cell"
     return Verdict(text, word_of(not below), f"in {len(below)}: {'; '.join(below)}" if below else "in none")
 
 
@@ -124,13 +128,13 @@ def _never_far_behind(cells: Cells) -> Verdict:
     names = next(iter(steady(cells).values())).arms
     counts = {name: behind(cells, name) for name in names}
     because = ", ".join(f"{name} {count}" for name, count in counts.items())
-    text = f"goal, {FIRST.words}: {OURS} is more than {BEHIND} behind the best in no run"
+    text = f"{FIRST.words}: {OURS} is more than {BEHIND} behind the best in no run"
     return Verdict(text, word_of(not counts[OURS]), f"of {len(pooled(cells, OURS, FIRST))} runs: {because}")
 
 
 def _new_queries(cells: Cells) -> Iterator[Verdict]:
     other = best_other(cells, NEW)
-    text = f"goal, {NEW.words}, pooled: {OURS} is above the best other, {other}"
+    text = f"{NEW.words}, pooled: {OURS} is above the best other, {other}"
     yield is_above(text, pooled(cells, OURS, NEW), pooled(cells, other, NEW))
     told, held = [], True
     for stream in dict.fromkeys(stream for stream, _ in cells):
@@ -139,7 +143,7 @@ def _new_queries(cells: Cells) -> Iterator[Verdict]:
         difference = float(np.nanmean(pooled(own, OURS, NEW)) - np.nanmean(pooled(own, best, NEW)))
         told.append(f"{stream}: {number(difference)} to {best}")
         held = held and difference >= -BELOW
-    text = f"goal, {NEW.words}: {OURS} is on no set more than {BELOW} below another"
+    text = f"{NEW.words}: {OURS} is on no set more than {BELOW} below another"
     yield Verdict(text, word_of(held), "; ".join(told))
 
 
@@ -148,18 +152,16 @@ def _drift(cells: Cells) -> Iterator[Verdict]:
     for stream, curves in drifting.items():
         if stream in IN_DRIFT:
             ours, wanted = estimate(value_of(curves, OURS, LAST)), IN_DRIFT[stream]
-            text = f"goal, drift, {LAST.words}, {stream}: {OURS} reaches {wanted}"
+            text = f"drift, {LAST.words}, {stream}: {OURS} reaches {wanted}"
             yield Verdict(text, word_of(ours.mean >= wanted), str(ours))
     for stream, curves in drifting.items():
-        text = f"goal, drift, {AFTER_CHANGE.words}, {stream}: {OURS} is above {SHORT_MEMORY}"
+        text = f"drift, {AFTER_CHANGE.words}, {stream}: {OURS} is above {SHORT_MEMORY}"
         yield is_above(text, value_of(curves, OURS, AFTER_CHANGE), value_of(curves, SHORT_MEMORY, AFTER_CHANGE))
     false, noticed = _alarms(steady(cells)), _alarms({(stream, DRIFT): own for stream, own in drifting.items()})
     because = (
         f"alarms in {false[0]} of {false[1]} runs in which nothing changes, in {noticed[0]} of {noticed[1]} others"
     )
-    yield Verdict(
-        "goal: where nothing changes there is no alarm, so that it costs nothing", word_of(not false[0]), because
-    )
+    yield Verdict("where nothing changes there is no alarm, so that it costs nothing", word_of(not false[0]), because)
 
 
 def _alarms(cells: Cells) -> tuple[int, int]:
@@ -169,5 +171,5 @@ def _alarms(cells: Cells) -> tuple[int, int]:
     return int(np.sum(last > 0)), len(last)
 
 
-def _signed(found: Estimate) -> str:
+def _signed(found: SeedMean) -> str:
     return f"{'+' if found.mean > 0 else ''}{found}"

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import Curves, estimate
-from rankloop.experiments.analysis.verdicts import Verdict, is_above
+from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
 from research.comparison import label_of
@@ -22,6 +23,7 @@ from research.papers.coactive.click_streams import (
 )
 from research.papers.coactive.figures import DYNAMIC
 from research.registry import Setting, reproduction
+from research.verdicts import about, is_above
 
 FIXED = {f"swap {p:g}": p for p in (0.0, 0.25, 0.5, 0.75, 1.0)}
 NEAR = 0.01
@@ -47,17 +49,18 @@ def swap_probabilities(setting: Setting) -> Finding:
     ]  # fmt: skip
     text = f"{PAPER}, figure 5: 3PR with fixed swap probabilities and with the dynamic one without budget."
     finding, curves = compared(Plan("coactive-5", text, arms, claims), setting)
-    return finding._replace(claims=finding.claims + tuple(_near_the_best(name, one) for name, one in curves.items()))
+    near = tuple(v for name, one in curves.items() for v in about((name,), [_near_the_best(one)]))
+    return finding._replace(claims=finding.claims + near)
 
 
-def _near_the_best(stream: str, curves: Curves) -> Verdict:
+def _near_the_best(curves: Curves) -> Verdict:
     """The dynamic probability against the fixed one that turned out best there."""
     finals = {name: at_the_end(curves, name) for name in FIXED}
     best = max(FIXED, key=lambda name: float(np.nanmean(finals[name])))
-    text = f"{stream}: the dynamic probability is at most {NEAR} below the best fixed one"
+    text = f"the dynamic probability is at most {NEAR} below the best fixed one"
     printed = "section 8.4: among the best; section 8.3: fixed, 0.25 is best on RCV1"
     verdict = is_above(text, at_the_end(curves, DYNAMIC), finals[best], by=-NEAR, paper=printed)
-    return verdict._replace(because=f"the best is {best}; {verdict.because}")
+    return msgspec.structs.replace(verdict, because=f"the best is {best}; {verdict.because}")
 
 
 @reproduction("coactive-6", takes=TAKES, title="The dynamic swap probability over time")
@@ -77,7 +80,7 @@ compares the first {OPENING} rounds with the next ones up to round {EARLY:,}, "f
     rows = [(", ".join(key), *map(str, map(estimate, windows(rounds[key[0]], rows)))) for key, rows in swaps.items()]
     table = Table("Mean swap probability", ("", "first rounds", f"to round {EARLY:,}", "last third"), rows)
     return finding._replace(
-        claims=tuple(v for stream in curves for v in _about_swaps(stream, rounds[stream], swaps)),
+        claims=tuple(v for stream in curves for v in about((stream,), _about_swaps(stream, rounds[stream], swaps))),
         charts=tuple(_chart(stream, rounds[stream], swaps) for stream in curves),
         tables=(table,),
         inside=(),
@@ -117,9 +120,9 @@ def _about_swaps(stream: str, rounds: Ints, swaps: dict[tuple[str, str], Floats]
         opening, early, last = windows(rounds, swaps[stream, who])
         for text, more, less in (("first rises", early, opening), ("then falls", early, last)):
             printed = "section 8.4: first increases, then eventually decreases"
-            rises.append(is_above(f"{stream}: with {who} the swap probability {text}", more, less, paper=printed))
+            rises.append(is_above(f"with {who} the swap probability {text}", more, less, paper=printed))
     noisy, clean = (swaps[stream, who][:, later].mean(axis=1) for who in (NOISY, CLEAN))
-    text = f"{stream}: with noise the swap probability is higher"
+    text = "with noise the swap probability is higher"
     return [*rises, is_above(text, noisy, clean, paper="section 8.4: larger noise increases it")]
 
 

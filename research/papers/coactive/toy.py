@@ -11,12 +11,13 @@ from rankloop.core.kernels import discount, kernel
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.experiments.analysis.curves import estimate, number
-from rankloop.experiments.analysis.verdicts import Verdict, Word, is_above
+from rankloop.experiments.analysis.verdicts import Verdict, Word
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.simulate.play import play
 from research.papers.coactive.click_streams import PAPER
 from research.registry import Setting, reproduction
+from research.verdicts import is_above
 
 N_ITEMS, ACCURACY, HORIZON = 10, 0.8, 1000
 START = (1.0, -1.0)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rankloop.experiments.analysis.curves import Curves
-from rankloop.experiments.analysis.verdicts import Verdict, is_above
+from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.model import Finding
 from research.papers.coactive.click_streams import (
     PAPER,
@@ -16,6 +16,7 @@ from research.papers.coactive.click_streams import (
     compared,
 )
 from research.registry import Setting, reproduction
+from research.verdicts import about, is_above
 
 COLD, NEAR = "3PR", 0.01
 WARM = {f"3PR, warm for {rounds:,}": rounds for rounds in (100, 1000)}
@@ -32,14 +33,15 @@ def warm_start(setting: Setting) -> Finding:
     text = f"""{PAPER}, section 8.1, suggests "the combination of aggressive move-to-top feedback in early iterations \
 with more conservative 3PR updates later". The paper makes no claim of it; these are ours."""
     finding, curves = compared(Plan("coactive-warm", text, arms, []), setting)
-    return finding._replace(claims=tuple(verdict for name, one in curves.items() for verdict in _verdicts(name, one)))
+    verdicts = (verdict for name, one in curves.items() for verdict in about((name,), _verdicts(one)))
+    return finding._replace(claims=tuple(verdicts))
 
 
-def _verdicts(stream: str, curves: Curves) -> list[Verdict]:
+def _verdicts(curves: Curves) -> list[Verdict]:
     found = []
     for name in WARM:
-        faster = f"{stream}: {name} rounds is above 3PR in the first tenth of the rounds"
-        settled = f"{stream}: in the end {name} rounds is at most {NEAR} below 3PR"
+        faster = f"{name} rounds is above 3PR in the first tenth of the rounds"
+        settled = f"in the end {name} rounds is at most {NEAR} below 3PR"
         found.append(is_above(faster, at_start(curves, name), at_start(curves, COLD)))
         found.append(is_above(settled, at_the_end(curves, name), at_the_end(curves, COLD), by=-NEAR))
     return found

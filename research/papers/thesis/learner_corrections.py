@@ -12,10 +12,11 @@ import numpy as np
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import number
-from rankloop.experiments.analysis.verdicts import Verdict, refutable
+from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.measures import parse_measure
 from research.bounds.fixed_items import constants
 from research.bounds.perceptrons import slam_weights
+from research.verdicts import refutable
 
 Moment = Callable[[int, float, float, float], float]
 LEMMA_29 = {

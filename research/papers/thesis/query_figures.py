@@ -14,7 +14,7 @@ from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding
 from rankloop.experiments.spec.model import FLOOR, Experiment
 from research.bounds.perceptrons import margin_of, max_pair_perceptron_loss, ranking_perceptron_loss, slam_weights
-from research.comparison import experiment_of, finding_with, label_of, play_all
+from research.comparison import experiment_of, finding_with, label_of, play_all, with_part
 from research.papers.thesis.query_sets import SEPARABLE, SPLITS, QuerySet, available_sets
 from research.papers.thesis.step_sizes import MEASURE, Contender, with_chosen_rates
 from research.registry import Setting, reproduction
@@ -180,7 +180,7 @@ def on_all(plan: Plan, names: tuple[str, ...], text: str, setting: Setting) -> F
     parts = _compared(plan, {f"{plan.id}-{label_of(one.name)}": one for one in found}, setting)
     for one, (part, curves) in zip(found, parts):
         closer = tuple(_closer(curves, arm) for arm in (SVM, KL, SQUARED) if arm in curves.arms)
-        whole = whole.joined(one.name, part._replace(claims=part.claims + closer, inside=()))
+        whole = with_part(whole, one.name, part._replace(claims=part.claims + closer, inside=()))
     sizes = "; ".join(f"{one.name}: {curves.experiment.horizon:,}" for one, (_, curves) in zip(found, parts))
     facts = dict(whole.facts) | {"rounds": sizes, "data": ", ".join(one.name for one in found)}
     return whole._replace(facts=tuple(facts.items()))

@@ -16,8 +16,8 @@ from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.off_policy.estimators import estimate as off_policy
 from rankloop.experiments.analysis.curves import estimate, number
 from rankloop.experiments.analysis.verdicts import Verdict, Word, word_of
-from rankloop.experiments.report.charts import dots
 from rankloop.experiments.report.model import Chart, Finding, Table
+from research.charts import dots
 from research.papers.thesis_ads.baselines import fit_cost_sensitive, fit_forest, fit_logistic
 from research.papers.thesis_ads.labelled_logs import most_informative
 from research.registry import Setting, reproduction

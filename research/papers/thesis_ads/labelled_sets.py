@@ -12,8 +12,8 @@ from rankloop.core.types import Floats
 from rankloop.data.readers.multiclass import LabelledSet, read_labelled
 from rankloop.experiments.analysis.curves import estimate, number
 from rankloop.experiments.analysis.verdicts import Verdict, word_of
-from rankloop.experiments.report.charts import dots
 from rankloop.experiments.report.model import Chart, Finding, Table
+from research.charts import dots
 from research.papers.thesis_ads.baselines import fit_forest, fit_logistic
 from research.papers.thesis_ads.labelled_logs import bandit_log, split, undersampled
 from research.papers.thesis_ads.tables import SETS, shape_of, shapes_table

@@ -175,7 +175,6 @@ def test_another_experiment_in_the_same_folder_is_refused(tmp_path: Path) -> Non
 def test_results_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_experiment(small(), tmp_path, Here())
     monkeypatch.setattr("rankloop.experiments.run.store.VERSION", "99.0")
-    monkeypatch.setattr("rankloop.experiments.run.store.READABLE", ("0.1.0", "99.0"))
     with pytest.raises(Conflict, match=r"this is 99\.0"):
         run_experiment(small(), tmp_path, Here())
 

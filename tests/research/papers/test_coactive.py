@@ -10,7 +10,6 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import clicks
 from rankloop.engine import Here
 from rankloop.experiments.analysis.curves import Curves
-from rankloop.experiments.analysis.verdicts import is_above
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from research.options import Options
 from research.papers.coactive import click_streams, figures, swaps, warm_start
@@ -39,6 +38,7 @@ from research.papers.coactive.toy import (
     ranks,
 )
 from research.registry import Setting, everything, reproduce
+from research.verdicts import is_above
 
 IDS = {f"coactive-{name}" for name in ("toy", "table-1", "warm", *range(1, 8))} | {"online-rankers"}
 STREAM = {"kind": "web_search", "n_items": 8, "n_features": 5, "n_queries": 50}
@@ -82,7 +82,7 @@ def test_figures_on_a_small_stream(figure, setting):
     assert finding.claims
     assert finding.charts
     assert {claim.word for claim in finding.claims} <= {"holds", "partly", "does not hold"}
-    assert all(claim.text.startswith("small: ") for claim in finding.claims)
+    assert all(claim.about == ("small",) for claim in finding.claims)
     assert len({claim.text for claim in finding.claims}) == len(finding.claims)
 
 
@@ -99,8 +99,8 @@ def test_online_rankers_on_a_small_stream(setting, monkeypatch):
     assert (last.header, new.header) == (("", "perfect", "drift"), ("", "perfect"))
     assert [row[0] for row in last.rows] == [*rankers.RANKERS, *rankers.IN_DRIFT]
     assert [row[0] for row in new.rows] == list(rankers.RANKERS)
-    assert sum(claim.text.startswith("goal") for claim in finding.claims) == 8
-    assert sum(claim.text.startswith("small") for claim in finding.claims) == 2 * len(goals.BESIDE)
+    assert sum(claim.about == ("goal",) for claim in finding.claims) == 8
+    assert sum(claim.about[:1] == ("small",) for claim in finding.claims) == 2 * len(goals.BESIDE)
 
 
 def run_of(seed, arm, first, alarms):
@@ -196,8 +196,8 @@ class FakeCurves:
 
 def test_the_dynamic_probability_is_held_against_the_best_fixed_one():
     fixed = {"swap_0": 0.3, "swap_0_25": 0.6, "swap_0_5": 0.5, "swap_0_75": 0.4, "swap_1": 0.2}
-    near = swaps._near_the_best("here", FakeCurves(**fixed, **{"3PR,_dynamic": 0.595}))
-    far = swaps._near_the_best("here", FakeCurves(**fixed, **{"3PR,_dynamic": 0.585}))
+    near = swaps._near_the_best(FakeCurves(**fixed, **{"3PR,_dynamic": 0.595}))
+    far = swaps._near_the_best(FakeCurves(**fixed, **{"3PR,_dynamic": 0.585}))
     assert (near.word, far.word) == ("holds", "does not hold")
     assert "the best is swap 0.25" in near.because
 

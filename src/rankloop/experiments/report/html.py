@@ -78,7 +78,7 @@ def _claim(verdict: Verdict) -> str:
     reasons = [(ours, verdict.because), ("paper", verdict.paper), ("why", verdict.argument)]
     lines = (f"<small><b>{name}</b> {escape(reason)}</small>" for name, reason in reasons if reason)
     badge = f'<span class="verdict {css_class(verdict.word)}">{verdict.word}</span>'
-    return f"<li>{badge}<span>{escape(verdict.text)}</span>{''.join(lines)}</li>"
+    return f"<li>{badge}<span>{escape(verdict.statement)}</span>{''.join(lines)}</li>"
 
 
 def _some(kind: str, parts: Sequence[str]) -> str:

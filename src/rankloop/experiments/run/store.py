@@ -10,7 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 from rankloop.core.errors import Conflict, InvalidInput
-from rankloop.experiments.run.tasks import READABLE, VERSION, fingerprint
+from rankloop.experiments.run.tasks import VERSION, fingerprint
 from rankloop.experiments.run.worker import Run
 from rankloop.experiments.spec.model import Experiment
 from rankloop.experiments.spec.plugins import code_key
@@ -84,7 +84,7 @@ def _check_same(runs: list[Run], experiment: Experiment, folder: Path) -> None:
                 f"{folder} holds results of a different {run.experiment.name!r} ({differs}); "
                 "choose another folder with --out, or delete this one"
             )
-        if run.version not in READABLE:
+        if run.version != VERSION:
             raise Conflict(
                 f"{folder} holds results of rankloop {run.version}, this is {VERSION}; "
                 "choose another folder with --out, or delete this one"
