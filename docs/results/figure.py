@@ -10,7 +10,7 @@ from rankloop.core.types import Ints
 from rankloop.experiments.analysis.curves import Curves
 from rankloop.experiments.report.charts import Line
 from rankloop.experiments.report.model import Chart
-from rankloop.experiments.run.store import read_runs
+from rankloop.experiments.run.runner import read_runs
 from research.charts import small_multiples
 from research.papers.coactive.click_streams import LETOR, MEASURE, SIMULATED
 from research.papers.coactive.online_rankers import CONDITIONS, PDGD

@@ -17,7 +17,7 @@ import typer
 from rankloop.cli.app import app
 from rankloop.cli.help import as_called, program
 from rankloop.cli.main import import_commands, main
-from rankloop.experiments.run.store import LINES, read_runs
+from rankloop.experiments.run.runner import LINES, read_runs
 
 import_commands()
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)  # type: ignore[union-attr]

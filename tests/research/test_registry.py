@@ -24,8 +24,7 @@ from rankloop.engine import Here
 from rankloop.experiments.analysis.verdicts import Verdict, judge
 from rankloop.experiments.report.html import MAX_UNFOLDED, page
 from rankloop.experiments.report.model import Chart, Finding, Table
-from rankloop.experiments.run.runner import run_experiments
-from rankloop.experiments.run.store import LINES, read_runs
+from rankloop.experiments.run.runner import LINES, read_runs, run_experiments
 from rankloop.experiments.run.tasks import VERSION, fingerprint
 from rankloop.experiments.spec.load import read_spec_text
 from research import papers, registry

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from rankloop.core.types import Floats, Ints
-from rankloop.experiments.analysis.curves import number
+from rankloop.experiments.analysis.curves import estimate, number
 from rankloop.experiments.report.model import Chart
 
 if TYPE_CHECKING:  # it takes half a second, for which nobody who draws nothing should wait
@@ -79,14 +79,9 @@ def chart(
 
 
 def band(rows: Floats) -> tuple[Floats, Floats]:
-    """Mean over seeds and its standard error, 0 where there is one seed; seeds without a value are left out."""
-    present = ~np.isnan(rows)
-    n = present.sum(axis=0)
-    filled = np.where(present, rows, 0.0)
-    mean = np.divide(filled.sum(axis=0), n, out=np.full(rows.shape[1], np.nan), where=n > 0)
-    squares = np.where(present, (rows - mean) ** 2, 0.0).sum(axis=0)
-    variance = np.divide(squares, n - 1, out=np.zeros(rows.shape[1]), where=n > 1)
-    return mean, np.sqrt(variance / np.maximum(n, 1))
+    """Return the mean over seeds and its standard error, 0 where there is one seed; missing values are left out."""
+    estimates = [estimate(column) for column in rows.T]
+    return np.array([each.mean for each in estimates]), np.nan_to_num([each.error for each in estimates])
 
 
 def colour_of(line: Line) -> str:

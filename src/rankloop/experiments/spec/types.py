@@ -9,27 +9,17 @@ from rankloop.core.registry.specs import nearest
 from rankloop.experiments.spec.errors import FieldError
 from rankloop.experiments.spec.model import Experiment
 
-TYPE_WORDS: dict[type, str] = {
-    inspect.IntType: "a whole number",
-    inspect.FloatType: "a number",
-    inspect.StrType: "text in quotes",
-    inspect.LiteralType: "text in quotes",
-    inspect.BoolType: "true or false",
-    inspect.VarTupleType: "a list",
-    inspect.DictType: "a table",
-    inspect.StructType: "a table",
-}
-PYTHON_TYPES: dict[type, tuple[type, ...]] = {
-    inspect.IntType: (int,),
-    inspect.FloatType: (int, float),
-    inspect.StrType: (str,),
-    inspect.LiteralType: (str,),
-    inspect.BoolType: (bool,),
-    inspect.NoneType: (type(None),),
-    inspect.VarTupleType: (list, tuple),
-    inspect.DictType: (dict,),
-    inspect.StructType: (dict,),
-    inspect.AnyType: (object,),
+KINDS: dict[type, tuple[str, tuple[type, ...]]] = {  # msgspec's types: in words, and the types of Python
+    inspect.IntType: ("a whole number", (int,)),
+    inspect.FloatType: ("a number", (int, float)),
+    inspect.StrType: ("text in quotes", (str,)),
+    inspect.LiteralType: ("text in quotes", (str,)),
+    inspect.BoolType: ("true or false", (bool,)),
+    inspect.VarTupleType: ("a list", (list, tuple)),
+    inspect.DictType: ("a table", (dict,)),
+    inspect.StructType: ("a table", (dict,)),
+    inspect.NoneType: ("", (type(None),)),
+    inspect.AnyType: ("", (object,)),
 }
 SAMPLE_VALUES = {"a whole number": "10", "a number": "0.5", "text in quotes": '"…"', "true or false": "true"}
 FIELD_EXAMPLES = {
@@ -58,7 +48,7 @@ def _check(value: Any, expected: inspect.Type, position: str) -> None:
     alternatives = expected.types if isinstance(expected, inspect.UnionType) else (expected,)
     fitting = [kind for kind in alternatives if _fits(value, kind)]
     if not fitting:
-        words = list(dict.fromkeys(TYPE_WORDS[type(kind)] for kind in alternatives if type(kind) in TYPE_WORDS))
+        words = list(filter(None, dict.fromkeys(KINDS[type(kind)][0] for kind in alternatives)))
         received = f"{position} must be {' or '.join(words)}, got {_in_words(value)}"
         raise FieldError(position, f"{received}{_example(position, words[0])}")
     match fitting[0]:
@@ -103,7 +93,7 @@ def _check_fields(table: dict[str, Any], structs: list[inspect.StructType], posi
 def _fits(value: Any, kind: inspect.Type) -> bool:
     if isinstance(value, bool):
         return isinstance(kind, inspect.BoolType | inspect.AnyType)
-    return isinstance(value, PYTHON_TYPES[type(kind)])
+    return isinstance(value, KINDS[type(kind)][1])
 
 
 def _in_words(value: Any) -> str:
