@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.random import Generator, default_rng
 
+from rankloop.bandits.ad_log import AdLog
 from rankloop.bandits.policies import Policy, choose
-from rankloop.bandits.train import AdLog
 from rankloop.core.checks import check_at_least, check_deviation
 from rankloop.core.draws import normals
 from rankloop.core.errors import InvalidInput
