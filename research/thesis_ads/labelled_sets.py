@@ -5,9 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import default_rng
 
+from rankloop.bandits.ad_log import AdLog
 from rankloop.bandits.auc_ranker import AUCRanker
-from rankloop.bandits.policies import Scorer, best_ads
-from rankloop.bandits.train import AdLog, fit_rankers
+from rankloop.bandits.policies import Scorer
+from rankloop.bandits.train import fit_rankers
 from rankloop.core.types import Floats
 from rankloop.data.readers.multiclass import LabelledSet, read_labelled
 from rankloop.experiments.analysis.curves import estimate, number
@@ -50,7 +51,7 @@ def accuracies(task: Repeat) -> list[float]:
 
 
 def _accuracy(scorer: Scorer, test: LabelledSet) -> float:
-    return float((best_ads(scorer.scores(test.features)) == test.labels).mean())
+    return float((np.argmax(scorer.scores(test.features), axis=1) == test.labels).mean())
 
 
 def _balanced(log: AdLog, rng: np.random.Generator) -> AdLog:

@@ -12,7 +12,6 @@ from rankloop.bandits import (
     AUCRanker,
     StreamingAUCRanker,
     ad_log,
-    fit_cost_sensitive,
     fit_rankers,
     fit_thresholds,
     threshold,
@@ -129,7 +128,7 @@ def streamed(X: Any, y: Any) -> Any:
 
 
 def logged_ads(contexts: Any, ads: Any, rewards: Any, propensities: Any, n_ads: Any) -> Any:
-    return fit_cost_sensitive(ad_log(contexts, ads, rewards, propensities, n_ads))
+    return fit_rankers(ad_log(contexts, ads, rewards, propensities, n_ads))
 
 
 LOG = ad_log(ROWS, QID - 1, CLICKED, np.full(8, 0.5))

@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import build, entry_of
 from rankloop.core.types import Floats, Ints, whole_number
-from rankloop.games.thresholds.numbers import SAME, level_numbers, whole_numbers
+from rankloop.games.numbers import SAME, level_numbers, whole_numbers
 
 MAX_GRADES = 100
 MAX_ENTRIES = 4_000_000  # of the loss matrix: 7 items with grades 0..1, 6 with 0..3, 5 with 0..4

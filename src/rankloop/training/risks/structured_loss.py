@@ -9,7 +9,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, positions_of, ranking_of
 from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.grade_levels import levels_of
+from rankloop.surrogates.base import levels_of
 from rankloop.training.risks.assignment import assign
 
 

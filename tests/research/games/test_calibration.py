@@ -9,7 +9,11 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.games.calibration import (
+from rankloop.games.game import Game, measure_for
+from rankloop.games.hopeless import gap_between
+from rankloop.learners.topk_gradient import TopKGradient
+from rankloop.surrogates.squared_loss import normalised_gains as gains_of
+from research.games.calibration import (
     calibration_pair,
     check_calibration_pair,
     normalised_gains,
@@ -17,10 +21,6 @@ from rankloop.games.calibration import (
     seen_by,
     worth_difference,
 )
-from rankloop.games.game import Game, measure_for
-from rankloop.games.hopeless import gap_between
-from rankloop.learners.topk_gradient import TopKGradient
-from rankloop.surrogates.calibrated_squared_loss import normalised_gains as gains_of
 
 CASES = [(m, k) for m in range(3, 8) for k in range(1, m - 1)]
 

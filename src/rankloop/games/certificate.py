@@ -1,4 +1,4 @@
-"""From which depth on a measure can be learned, and from which depth on fast; with the proofs of both."""
+"""Certificates: why a measure can be learned from a depth on, and from which depth on fast; as data and in words."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -89,3 +89,41 @@ class Thresholds:
         if depth < self.fast and self.border is not None:
             return self.border
         return AllSeen(refuted=self.refuted)
+
+
+def explain(proof: Certificate, depth: int) -> str:
+    """Return why the verdict at this depth is what it is, in one or two sentences."""
+    if isinstance(proof, AllEqual):
+        return "Every ranking is worth the same, whatever the grades."
+    if isinstance(proof, Unseen):
+        return (
+            f"Which of the rankings {_order(proof.first)} and {_order(proof.second)} is better depends on "
+            f"{_grades(proof.items)}, but no ranking reveals more than {depth} of them at once."
+        )
+    if isinstance(proof, Border):
+        return (
+            f"There are people for whom {_order(proof.first)} and {_order(proof.second)} tie for the best; to "
+            f"decide between them takes {_grades(proof.items)}, which neither of the two reveals. Rounds must be spent "
+            f"on rankings that are known to be worse."
+        )
+    return "Whichever rankings compete for the best place, showing those already reveals which of them is better."
+
+
+def _order(order: tuple[int, ...]) -> str:
+    if len(order) <= 8:
+        return "[" + ", ".join(map(str, order)) + "]"
+    return "[" + ", ".join(map(str, order[:6])) + ", …]"
+
+
+def _grades(items: tuple[int, ...]) -> str:
+    if len(items) == 1:
+        return f"the grade of item {items[0]}"
+    if len(items) > 6:
+        return f"the grades of {len(items)} items ({', '.join(map(str, items[:4]))}, …) taken together"
+    return f"the grades of items {', '.join(map(str, items[:-1]))} and {items[-1]} taken together"
+
+
+def swapped(n_items: int, item: int, other: int) -> Order:
+    """0, 1, 2, … with two items exchanged."""
+    exchange = {item: other, other: item}
+    return tuple(exchange.get(i, i) for i in range(n_items))

@@ -8,7 +8,10 @@ from scipy.optimize import linprog
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.games.constant_factor import (
+from rankloop.games.hopeless import Hopeless
+from rankloop.simulate.play import play
+from rankloop.simulate.users.top_k import TopK
+from research.games.constant_factor import (
     ConstantFactor,
     ceiling,
     check_ceiling,
@@ -16,9 +19,6 @@ from rankloop.games.constant_factor import (
     nearest_seen,
     sizes_of,
 )
-from rankloop.games.hopeless import Hopeless
-from rankloop.simulate.play import play
-from rankloop.simulate.users.top_k import TopK
 
 HOPELESS = [("nDCG", 3, 1), ("AP", 3, 1), ("nDCG", 4, 1), ("nDCG", 4, 2), ("AUC", 4, 1)]
 SHARES = {("nDCG", 3, 1): 0.9338, ("AP", 3, 1): 0.8947, ("nDCG", 4, 2): 0.9804}

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from rankloop.games import analyse_depths
+from rankloop.games.closed_forms import Weighted, hidden_term
 from rankloop.games.game import measure_for
-from rankloop.games.thresholds.numbers import (
+from rankloop.games.numbers import (
     Known,
     difference_terms,
     fraction,
@@ -21,7 +22,6 @@ from rankloop.games.thresholds.numbers import (
     log_discounts,
     one_over_best,
 )
-from rankloop.games.thresholds.position_weights import Weighted, hidden_term
 from rankloop.measures import parse_measure
 
 

@@ -17,7 +17,7 @@ from math import comb
 from typing import NamedTuple
 
 from rankloop.core.errors import InvalidInput
-from rankloop.games.thresholds.numbers import DIGITS, log_discounts
+from rankloop.games.numbers import DIGITS, log_discounts
 
 ERROR = Decimal(10) ** -150  # far above what 200 digits lose in these sums
 MAX_DENOMINATOR = 10**40

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rankloop.core.errors import InvalidInput
-from rankloop.games.thresholds.interactions import coefficients, depth_to_see, item_sets, needed_sets, nonzero
-from rankloop.games.thresholds.numbers import is_zero, level_numbers, whole_numbers
+from rankloop.games.enumeration import coefficients, depth_to_see, item_sets, needed_sets, nonzero
+from rankloop.games.numbers import is_zero, level_numbers, whole_numbers
 
 
 def relevances(n_items: int, max_grade: int) -> np.ndarray:
