@@ -18,7 +18,7 @@ from rankloop.games.constant_factor import (
 )
 from rankloop.games.hopeless import Hopeless
 from rankloop.simulate.play import play
-from rankloop.simulate.users.top_k import TopK
+from rankloop.simulate.users.graders import TopK
 
 HOPELESS = [("nDCG", 3, 1), ("AP", 3, 1), ("nDCG", 4, 1), ("nDCG", 4, 2), ("AUC", 4, 1)]
 SHARES = {("nDCG", 3, 1): 0.9338, ("AP", 3, 1): 0.8947, ("nDCG", 4, 2): 0.9804}

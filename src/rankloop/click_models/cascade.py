@@ -1,42 +1,57 @@
-"""The cascade model: people read from the top until their first click."""
+"""The cascade model: users read from the top until their first click."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from rankloop.click_models.base import Fitted, Prior, shares
-from rankloop.click_models.page_log import PageLog
-from rankloop.core.kernels import kernel
+from rankloop.click_models.base import ClickModel, Evidence, ModelName, Prior, shares
+from rankloop.click_models.page_log import ClickArrays
 from rankloop.core.types import Floats, Ints
 
 
-@kernel
-def last_examined(offsets: Ints, clicked: Floats, first: bool) -> Ints:
-    """By page: the row of the first or last click, or the last row where there is none."""
-    found = np.empty(len(offsets) - 1, np.int64)
-    for page in range(len(found)):
-        found[page] = offsets[page + 1] - 1
-        for row in range(offsets[page + 1] - 1, offsets[page] - 1, -1):
-            if clicked[row] > 0.0:
-                found[page] = row
-                if not first:
-                    break
-    return found
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CascadeModel(ClickModel):
+    """Users read from the top, click the first pair that attracts them, and stop.
 
-
-def counted(log: PageLog, first: bool) -> tuple[Floats, Floats, Ints]:
-    """Clicks and examinations by pair, of the rows down to the first or last click; and that row of each page."""
-    ends = last_examined(log.offsets, log.clicked, first)
-    own = np.arange(len(log.pair)) <= np.repeat(ends, np.diff(log.offsets))
-    hits = np.bincount(log.pair[own], log.clicked[own], log.n_pairs).astype(np.float64)
-    return hits, np.bincount(log.pair[own], minlength=log.n_pairs).astype(np.float64), ends
-
-
-def fit_cascade(log: PageLog, prior: Prior) -> Fitted:
-    """In closed form: attraction = clicks / examinations, of the rows down to the first click.
-
-    Clicks after the first one do not exist in this model, so they are left out here and cost likelihood later.
     Reference: Craswell, Zoeter, Taylor and Ramsey (2008), An Experimental Comparison of Click Position-Bias Models.
     """
-    hits, rows, _ = counted(log, first=True)
-    table, none = np.ones((log.n_positions, 1)), np.zeros(log.n_pairs)
-    stop = np.ones(log.n_positions)
-    return Fitted("cascade", shares(hits, rows, prior), none, table, stop, 1.0, hits, rows, prior)
+
+    name: ClassVar[ModelName] = "cascade"
+    stop: Floats = field(default_factory=lambda: np.ones(1))
+
+    @classmethod
+    def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
+        """In closed form: attraction = clicks / examinations, of the rows down to the first click.
+
+        Clicks after the first one do not exist in this model, so they are left out here and cost likelihood later.
+        """
+        counts = count_examined(log, first=True)
+        return cls(
+            attraction=shares(counts.clicks, counts.examined, prior),
+            examination=np.ones((log.n_positions, 1)),
+            evidence=Evidence(counts.clicks, counts.examined, prior),
+        )
+
+
+class ExaminedCounts(NamedTuple):
+    """Counts of the rows that were surely examined, by pair."""
+
+    clicks: Floats
+    examined: Floats
+    last_clicks: Ints  # the row of the first or last click of each page that has one
+
+
+def count_examined(log: ClickArrays, first: bool) -> ExaminedCounts:
+    """Count the rows down to the first or last click of each page; all rows, where a page has no click."""
+    rows, sizes = np.arange(len(log.pair)), np.diff(log.offsets)
+    page = np.repeat(np.arange(log.n_pages), sizes)
+    ends, clicked = log.offsets[1:] - 1, np.flatnonzero(log.clicked > 0.0)
+    # The last assignment to an index counts, so the order of the clicks decides which one remains.
+    ends[page[clicked[::-1]] if first else page[clicked]] = clicked[::-1] if first else clicked
+    examined = rows <= np.repeat(ends, sizes)
+    return ExaminedCounts(
+        clicks=np.bincount(log.pair[examined], log.clicked[examined], log.n_pairs).astype(np.float64),
+        examined=np.bincount(log.pair[examined], minlength=log.n_pairs).astype(np.float64),
+        last_clicks=ends[log.clicked[ends] > 0.0],
+    )

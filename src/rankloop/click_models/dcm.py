@@ -1,23 +1,38 @@
-"""The dependent click model: after a click at a position, people go on with a probability of that position."""
+"""The dependent click model: after a click at a position, users read on with a probability of that position."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 
-from rankloop.click_models.base import SMALLEST, Fitted, Prior, shares
-from rankloop.click_models.cascade import counted
-from rankloop.click_models.page_log import PageLog
+from rankloop.click_models.base import MIN_PROBABILITY, ClickModel, Evidence, ModelName, Prior, shares
+from rankloop.click_models.cascade import count_examined
+from rankloop.click_models.page_log import ClickArrays
 
 
-def fit_dcm(log: PageLog, prior: Prior) -> Fitted:
-    """In closed form, as published: rows down to the last click are examined (all, where there is none).
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DependentClickModel(ClickModel):
+    """Users read from the top and click what attracts them; after a click at position p they stop with stop[p].
 
-    attraction = clicks / examinations; stop[p] = pages whose last click is at p / pages with a click at p. Who went on
-    and found nothing more counts as stopped too, so low positions have too high numbers.
     Reference: Guo, Liu and Wang (2009), Efficient Multiple-Click Models in Web Search.
     """
-    hits, rows, ends = counted(log, first=False)
-    clicks = np.bincount(log.position, log.clicked, log.n_positions)
-    last = ends[log.clicked[ends] > 0.0]
-    finals = np.bincount(log.position[last], minlength=log.n_positions)
-    stop = np.clip((finals + 0.5) / (clicks + 1.0), SMALLEST, 1.0 - SMALLEST)
-    table, none = np.ones((log.n_positions, 1)), np.zeros(log.n_pairs)
-    return Fitted("dcm", shares(hits, rows, prior), none, table, stop, 1.0, hits, rows, prior)
+
+    name: ClassVar[ModelName] = "dcm"
+    numbers: ClassVar[tuple[str, ...]] = ("stop",)
+
+    @classmethod
+    def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
+        """In closed form, as published: rows down to the last click are examined (all, where there is none).
+
+        attraction = clicks / examinations; stop[p] = pages whose last click is at p / pages with a click at p. Who went
+        on and clicked nothing more counts as stopped too, so low positions have too high numbers.
+        """
+        counts = count_examined(log, first=False)
+        clicks = np.bincount(log.position, log.clicked, log.n_positions)
+        finals = np.bincount(log.position[counts.last_clicks], minlength=log.n_positions)
+        return cls(
+            attraction=shares(counts.clicks, counts.examined, prior),
+            examination=np.ones((log.n_positions, 1)),
+            stop=np.clip((finals + 0.5) / (clicks + 1.0), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY),
+            evidence=Evidence(counts.clicks, counts.examined, prior),
+        )
