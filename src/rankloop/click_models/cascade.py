@@ -1,11 +1,19 @@
-"""The cascade model: users read from the top until their first click."""
+"""The cascade model and its extensions to several clicks, dcm and sdbn: users read from the top; closed forms."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Self
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
-from rankloop.click_models.base import ClickModel, Evidence, ModelName, Prior, shares
+from rankloop.click_models.base import (
+    MIN_PROBABILITY,
+    ClickModel,
+    Evidence,
+    ModelName,
+    Prior,
+    estimate_prior,
+    shares,
+)
 from rankloop.click_models.page_log import ClickArrays
 from rankloop.core.types import Floats, Ints
 
@@ -14,44 +22,78 @@ from rankloop.core.types import Floats, Ints
 class CascadeModel(ClickModel):
     """Users read from the top, click the first pair that attracts them, and stop.
 
+    attraction = clicks / examinations, of the rows down to the first click (all, where there is none). Clicks after the
+    first one do not exist in this model, so `fit` leaves them out, and they cost likelihood later.
     Reference: Craswell, Zoeter, Taylor and Ramsey (2008), An Experimental Comparison of Click Position-Bias Models.
     """
 
     name: ClassVar[ModelName] = "cascade"
+    clicks_once: ClassVar[bool] = True
     stop: Floats = field(default_factory=lambda: np.ones(1))
 
     @classmethod
     def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
-        """In closed form: attraction = clicks / examinations, of the rows down to the first click.
-
-        Clicks after the first one do not exist in this model, so they are left out here and cost likelihood later.
-        """
-        counts = count_examined(log, first=True)
-        return cls(
-            attraction=shares(counts.clicks, counts.examined, prior),
-            examination=np.ones((log.n_positions, 1)),
-            evidence=Evidence(counts.clicks, counts.examined, prior),
-        )
+        examined = np.arange(len(log.pair)) <= np.repeat(_last_examined(log, cls.clicks_once), np.diff(log.offsets))
+        hits = np.bincount(log.pair[examined], log.clicked[examined], log.n_pairs).astype(np.float64)
+        rows = np.bincount(log.pair[examined], minlength=log.n_pairs).astype(np.float64)
+        evidence = Evidence(hits, rows, prior)
+        return cls(attraction=shares(hits, rows, prior), examination=np.ones((log.n_positions, 1)), evidence=evidence)
 
 
-class ExaminedCounts(NamedTuple):
-    """Counts of the rows that were surely examined, by pair."""
+def _last_examined(log: ClickArrays, first: bool) -> Ints:
+    """Return the row of the first or last click of each page, or its last row where there is none."""
+    clicks, ends = np.flatnonzero(log.clicked > 0.0), log.offsets[1:] - 1
+    clicks = clicks[::-1] if first else clicks  # the last assignment to an index counts
+    ends[np.repeat(np.arange(log.n_pages), np.diff(log.offsets))[clicks]] = clicks
+    return ends
 
-    clicks: Floats
-    examined: Floats
-    last_clicks: Ints  # the row of the first or last click of each page that has one
+
+def _last_clicks(log: ClickArrays) -> Ints:
+    """Return the row of the last click of each page that has one."""
+    ends = _last_examined(log, first=False)
+    return ends[log.clicked[ends] > 0.0]
 
 
-def count_examined(log: ClickArrays, first: bool) -> ExaminedCounts:
-    """Count the rows down to the first or last click of each page; all rows, where a page has no click."""
-    rows, sizes = np.arange(len(log.pair)), np.diff(log.offsets)
-    page = np.repeat(np.arange(log.n_pages), sizes)
-    ends, clicked = log.offsets[1:] - 1, np.flatnonzero(log.clicked > 0.0)
-    # The last assignment to an index counts, so the order of the clicks decides which one remains.
-    ends[page[clicked[::-1]] if first else page[clicked]] = clicked[::-1] if first else clicked
-    examined = rows <= np.repeat(ends, sizes)
-    return ExaminedCounts(
-        clicks=np.bincount(log.pair[examined], log.clicked[examined], log.n_pairs).astype(np.float64),
-        examined=np.bincount(log.pair[examined], minlength=log.n_pairs).astype(np.float64),
-        last_clicks=ends[log.clicked[ends] > 0.0],
-    )
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DependentClickModel(CascadeModel):
+    """Users read from the top and click what attracts them; after a click at position p they stop with stop[p].
+
+    attraction = clicks / examinations, of the rows down to the last click; stop[p] = pages whose last click is at p /
+    pages with a click at p. Who read on and clicked nothing more counts as stopped too, so low positions have too high
+    numbers. Reference: Guo, Liu and Wang (2009), Efficient Multiple-Click Models in Web Search.
+    """
+
+    name: ClassVar[ModelName] = "dcm"
+    numbers: ClassVar[tuple[str, ...]] = ("stop",)
+    clicks_once: ClassVar[bool] = False
+    stop: Floats = field(default_factory=lambda: np.zeros(1))
+
+    @classmethod
+    def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
+        finals = np.bincount(log.position[_last_clicks(log)], minlength=log.n_positions)
+        clicks = np.bincount(log.position, log.clicked, log.n_positions)
+        stop = np.clip((finals + 0.5) / (clicks + 1.0), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+        return replace(super()._fit(log, prior, max_rounds), stop=stop)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SimplifiedDbnModel(CascadeModel):
+    """Users read from the top and click what attracts them; after a click they stop with satisfaction[pair].
+
+    attraction = clicks / examinations, of the rows down to the last click; satisfaction = times that it was the last
+    click / clicks. Who read on and clicked nothing more counts as satisfied too, so it is too high where pages are
+    short; `dbn` has no such bias. Reference: Chapelle and Zhang (2009), A Dynamic Bayesian Network Click Model for Web
+    Search Ranking, section 5.
+    """
+
+    name: ClassVar[ModelName] = "sdbn"
+    numbers: ClassVar[tuple[str, ...]] = ("satisfaction",)
+    clicks_once: ClassVar[bool] = False
+    stop: Floats = field(default_factory=lambda: np.zeros(1))
+
+    @classmethod
+    def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
+        model = super()._fit(log, prior, max_rounds)
+        finals = np.bincount(log.pair[_last_clicks(log)], minlength=log.n_pairs).astype(np.float64)
+        clicks = model.evidence.clicks
+        return replace(model, satisfaction=shares(finals, clicks, estimate_prior(finals, clicks)))

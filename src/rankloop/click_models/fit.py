@@ -8,13 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.click_models.base import ClickModel
-from rankloop.click_models.cascade import CascadeModel
+from rankloop.click_models.cascade import CascadeModel, DependentClickModel, SimplifiedDbnModel
 from rankloop.click_models.dbn import DbnModel
-from rankloop.click_models.dcm import DependentClickModel
 from rankloop.click_models.kernels import ClickRows
 from rankloop.click_models.page_log import ClickArrays
 from rankloop.click_models.pbm import PositionBasedModel
-from rankloop.click_models.sdbn import SimplifiedDbnModel
 from rankloop.click_models.ubm import UserBrowsingModel
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats

@@ -5,9 +5,8 @@ from functools import cached_property
 import numpy as np
 
 from rankloop.click_models.base import ClickModel
-from rankloop.click_models.cascade import CascadeModel
+from rankloop.click_models.cascade import CascadeModel, DependentClickModel
 from rankloop.click_models.dbn import DbnModel
-from rankloop.click_models.dcm import DependentClickModel
 from rankloop.click_models.pbm import PositionBasedModel
 from rankloop.click_models.ubm import UserBrowsingModel
 from rankloop.core.checks import check_not_negative, check_probability

@@ -13,16 +13,18 @@ from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Feedback, Floats, Ints
 from rankloop.simulate.users.click_behaviours import clicks_at, seen_positions
 
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 SMALLEST_DRAW = 2.0**-54  # below the smallest positive draw: keeps the normal of a 0 finite
 
 
 @kernel
-def _first(ranking: Ints, relevance: Floats, accuracy: float, draws: Floats) -> tuple[Ints, Floats]:
-    clicked = np.zeros(len(draws), np.int64)
-    for position in range(len(draws)):
-        if (relevance[ranking[position]] > 0.0) == (draws[position] < accuracy):
+def _read(ranking: Ints, relevance: Floats, mistaken: Mask, max_clicks: int) -> tuple[Ints, Floats]:
+    """Click the first items that seem relevant: those with a grade above 0 unless the user is mistaken there."""
+    clicked, n_clicks = np.zeros(len(mistaken), np.int64), 0
+    for position in range(len(mistaken)):
+        if (relevance[ranking[position]] > 0.0) != mistaken[position] and n_clicks < max_clicks:
             clicked[position] = 1
-            break
+            n_clicks += 1
     return clicks_at(ranking, clicked)
 
 
@@ -44,21 +46,9 @@ class FirstRelevant:
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """At most one click."""
-        draws = rng.random(seen_positions(self.shown, len(ranking)))
-        items, weights = _first(ranking, relevance, self.accuracy, draws)
+        mistaken = rng.random(seen_positions(self.shown, len(ranking))) >= self.accuracy
+        items, weights = _read(ranking, relevance, mistaken, 1)
         return Clicks(items, weights)
-
-
-@kernel
-def _read(ranking: Ints, relevance: Floats, noise: float, max_clicks: int, draws: Floats) -> tuple[Ints, Floats]:
-    clicked = np.zeros(len(draws), np.int64)
-    left = max_clicks
-    for position in range(len(draws)):
-        takes_for_relevant = (relevance[ranking[position]] > 0.0) != (draws[position] < noise)
-        if takes_for_relevant and left > 0:
-            clicked[position] = 1
-            left -= 1
-    return clicks_at(ranking, clicked)
 
 
 @register("noisy_reader")
@@ -81,8 +71,8 @@ class NoisyReader:
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
-        draws = rng.random(seen_positions(self.shown, len(ranking)))
-        items, weights = _read(ranking, relevance, self.noise, self.max_clicks, draws)
+        mistaken = rng.random(seen_positions(self.shown, len(ranking))) < self.noise
+        items, weights = _read(ranking, relevance, mistaken, self.max_clicks)
         return Clicks(items, weights)
 
 
