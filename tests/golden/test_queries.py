@@ -8,8 +8,7 @@ from rankloop.data.folder import absence_notice, data_folder
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.compiled.whole_run import whole_queries
 from rankloop.simulate.play import play
-from rankloop.simulate.users.full import Full
-from rankloop.simulate.users.top_k import TopK
+from rankloop.simulate.users.graders import Full, TopK
 
 MSLR = "letor/mslr_sample/mslr_sample.txt.gz"
 

@@ -26,8 +26,7 @@ from rankloop.simulate.streams.letor import Letor
 from rankloop.simulate.streams.linear_gaussian import LinearGaussian
 from rankloop.simulate.streams.separable import Separable
 from rankloop.simulate.streams.web_search import WebSearch
-from rankloop.simulate.users.full import Full
-from rankloop.simulate.users.top_k import TopK
+from rankloop.simulate.users.graders import Full, TopK
 
 CHUNK = 2**13  # numbers drawn at a time
 PEOPLE, STREAMS = (Full, TopK), (LinearGaussian, Separable, WebSearch)  # people who draw nothing; shuffled data sets

@@ -30,8 +30,7 @@ from rankloop.learners._shared.linear_measure import gain_for, gain_of, worth_of
 from rankloop.measures.base import RankedMeasure, parse_measure
 from rankloop.simulate.streams.letor import Letor
 from rankloop.simulate.users.click_behaviours import TopDownReader
-from rankloop.simulate.users.full import Full
-from rankloop.simulate.users.top_k import TopK
+from rankloop.simulate.users.graders import Full, TopK
 
 FIXED_SET_CHUNK, QUERIES_CHUNK = 2**16, 2**15  # numbers drawn at a time
 Rounds = TypeVar("Rounds", FixedSetRounds, QueryRounds, ClickRounds)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankloop.click_models.pbm import position_bias as estimate_bias
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
@@ -17,7 +18,6 @@ from rankloop.data.parts.source import Source
 from rankloop.engine import SummingEngine
 from rankloop.logs.columns import list_columns_of
 from rankloop.logs.table import column_names, read_columns
-from rankloop.training.clicks.position_bias import Impressions, any_moved, bias_by_em
 from rankloop.training.clicks.reader import UNTOLD_BIAS, ClickLog, read_click_log
 from rankloop.training.clicks.train import GAIN, HELD_OUT, IN_PAIRS, ClickRanker
 from rankloop.training.solution_path import DEFAULTS, Settings, fit, fit_path
@@ -194,7 +194,7 @@ def _bias(seen: Sequence[Seen]) -> tuple[float, ...]:
     _, pairs = np.unique(np.concatenate([each.pairs[told] for each, told in zip(seen, some)]), return_inverse=True)
     positions = np.concatenate([each.positions[told] for each, told in zip(seen, some)])
     clicked = np.concatenate([each.clicked[told] for each, told in zip(seen, some)])
-    together = Impressions(pairs.astype(np.int64), positions, clicked)
-    if positions.max() > 0 and not any_moved(together):
+    examined = estimate_bias(pairs.astype(np.int64), positions, clicked)
+    if examined is None:
         raise InvalidInput(UNTOLD_BIAS)
-    return tuple(bias_by_em(together).examined.tolist())
+    return tuple(examined.tolist())

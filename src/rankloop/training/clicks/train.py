@@ -61,7 +61,7 @@ def train_on_clicks(
     `position_bias` is how likely each position is examined, estimated from the log unless given. The default loss is
     the weighted ranking SVM; for the loss of a measure all lists of a query are merged into one first (see `merged`).
     """
-    bias = log.position_bias().examined if position_bias is None else position_bias
+    bias = log.position_bias() if position_bias is None else position_bias
     examined = finite_floats(bias, 1, "position_bias")
     weights = log.relevance(examined, clip)
     if not np.any(weights):

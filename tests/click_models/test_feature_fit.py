@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankloop.evaluation.off_policy.lists.click_model import (
+from rankloop.click_models.feature_fit import (
     AttractionFit,
-    Shown,
+    FeatureRows,
     attractive,
     cells_by_last_click,
     cells_by_position,
-    chain_of,
     fit_attraction,
     fit_clicks,
     last_clicks,
     logistic,
+    reading_posterior,
 )
 
 
-def shown(clicked: Any, sessions: Any = None, browsing: bool = False) -> Shown:
+def shown(clicked: Any, sessions: Any = None, browsing: bool = False) -> FeatureRows:
     """Pages of the same length."""
     clicks = np.asarray(clicked, dtype=np.float64)
     n, k = clicks.shape
@@ -32,7 +32,7 @@ def shown(clicked: Any, sessions: Any = None, browsing: bool = False) -> Shown:
     position = np.tile(np.arange(k), n)
     cells = cells_by_last_click(k) if browsing else cells_by_position(k)
     cell = cells.at[position, last_clicks(position, clicks.ravel(), page) + 1]
-    return Shown(position, clicks.ravel(), page, own, going, cell, n, k, int(own.max()) + 1, cells)
+    return FeatureRows(position, clicks.ravel(), page, own, going, cell, n, int(own.max()) + 1, cells)
 
 
 def probability(clicks: tuple[int, ...], p: Any, go: Any) -> float:
@@ -58,7 +58,7 @@ def test_the_likelihood_is_the_sum_over_who_left() -> None:
     for clicks in product((0, 1), repeat=4):
         by_hand = probability(clicks, p, logistic(odds))
         total += by_hand
-        assert np.exp(chain_of(shown([clicks]), p, odds).likelihood) == pytest.approx(by_hand)
+        assert np.exp(reading_posterior(shown([clicks]), p, odds).likelihood) == pytest.approx(by_hand)
     assert total == pytest.approx(1.0)
 
 
@@ -67,7 +67,7 @@ def test_who_is_still_there_follows_from_the_clicks_above() -> None:
     rng = np.random.default_rng(1)
     p, odds = rng.random(4), rng.normal(size=4)
     for clicks in product((0, 1), repeat=4):
-        there = chain_of(shown([clicks]), p, odds).from_above
+        there = reading_posterior(shown([clicks]), p, odds).from_above
         for i in range(4):
             rests = list(product((0, 1), repeat=3 - i))
             above = [sum(probability((*clicks[:i], hit, *rest), p, logistic(odds)) for rest in rests) for hit in (0, 1)]
@@ -85,7 +85,7 @@ def test_no_step_from_the_optimum_is_better() -> None:
         log_e, odds, weights = parameters[:4], parameters[4:6], parameters[6:]
         p = np.minimum(np.exp(log_e[pages.position]) * attractive(features, weights), 1 - 1e-9)
         held = weights @ weights + 0.02 * odds[0] ** 2 + odds[1] ** 2 + 2.0 * np.sum(np.diff(log_e) ** 2)
-        return chain_of(pages, p, pages.going @ odds).likelihood - 0.5 * held
+        return reading_posterior(pages, p, pages.going @ odds).likelihood - 0.5 * held
 
     best = value(found)
     for entry in range(1, len(found)):
@@ -97,7 +97,7 @@ def test_no_step_from_the_optimum_is_better() -> None:
             assert value(moved) < best + 1e-5
 
 
-def simulated(rng: Any, n: int, examined: Any, going_on: float) -> tuple[Any, Shown]:
+def simulated(rng: Any, n: int, examined: Any, going_on: float) -> tuple[Any, FeatureRows]:
     k = len(examined)
     features = np.column_stack([np.ones(n * k), rng.normal(size=n * k)])
     attraction = attractive(features, np.array([-0.5, 1.0])).reshape(n, k)
@@ -128,8 +128,8 @@ def test_one_step_goes_where_a_new_fit_would() -> None:
     step = np.array([0.0, -0.05, -0.1])
     counts = np.where(np.arange(1500) < 150, 2.0, 1.0)
     again = np.repeat(counts[pages.page] > 1, 1)
-    twice = Shown(
-        *(np.concatenate([column, column[again]]) for column in pages[:6]), pages.n_pages, 3, 1500, pages.cells
+    twice = FeatureRows(
+        *(np.concatenate([column, column[again]]) for column in pages[:6]), pages.n_pages, 1500, pages.cells
     )
     rows = np.concatenate([features, features[again]])
     new = fit_attraction(rows, twice, log_e + step, np.ones(len(rows))).weights

@@ -8,17 +8,10 @@ import pytest
 from numpy.random import default_rng
 
 from rankloop import InvalidInput
-from rankloop.simulate.users.adversarial import Adversarial
-from rankloop.simulate.users.cascade import Cascade
 from rankloop.simulate.users.click_behaviours import CLICK, STOP
-from rankloop.simulate.users.dcm import Dcm
-from rankloop.simulate.users.first_relevant import FirstRelevant
-from rankloop.simulate.users.full import Full
-from rankloop.simulate.users.gaussian_grader import GaussianGrader
-from rankloop.simulate.users.noisy_reader import NoisyReader
-from rankloop.simulate.users.position_based import PositionBased
-from rankloop.simulate.users.sdbn import Sdbn
-from rankloop.simulate.users.ubm import EXAMINED, Ubm
+from rankloop.simulate.users.click_users import EXAMINED, Cascade, Dcm, PositionBased, Sdbn, Ubm
+from rankloop.simulate.users.graders import Full
+from rankloop.simulate.users.readers import Adversarial, FirstRelevant, GaussianGrader, NoisyReader
 
 RELEVANCE = np.array([0.0, 1.0, 2.0, 0.0, 1.0])
 RANKING = np.array([3, 2, 4, 0, 1])
@@ -49,7 +42,7 @@ def independent_probability(pattern, probabilities):
 def ubm_probability(pattern, click):
     total, last = 1.0, None
     for position, hit in enumerate(pattern):
-        looked = EXAMINED[position, position] if last is None else EXAMINED[position, position - last - 1]
+        looked = EXAMINED[position, 0 if last is None else position - last]
         p = looked * click[GRADES[position]]
         total *= p if hit else 1 - p
         last = position if hit else last
