@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.data.parts.catalogue import END, StoredDataset, copy_of
-from rankloop.data.parts.columns import Options
+from rankloop.data.parts.columns import PartOptions
 from rankloop.data.parts.rows import letor_rows
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.objective import objective_on
@@ -67,7 +67,7 @@ def queries(seed: int, part: int) -> Iterator[bytes]:
 
 def stored(folder: Path, engine: SummingEngine, n_parts: int | None = None) -> StoredDataset:
     """All parts, or the first ones."""
-    catalogue = catalogue_of(listing_of(str(folder)).sources[:n_parts], Options(letor_rows), engine)
+    catalogue = catalogue_of(listing_of(str(folder)).sources[:n_parts], PartOptions(letor_rows), engine)
     return catalogue.within((0, END))
 
 
@@ -105,7 +105,7 @@ def cold_seconds(data: StoredDataset, action: Callable[[], object], plain_first:
 def seconds_of_warm_passes(address: str, engine: SummingEngine, repeats: int = 5) -> float:
     """The best of several, where perhaps only the workers see the data."""
     with kept(engine) as where:
-        catalogue = catalogue_of(listed(address, where).sources, Options(letor_rows), where)
+        catalogue = catalogue_of(listed(address, where).sources, PartOptions(letor_rows), where)
         data = catalogue.within((0, END))
         weights = np.full(data.n_features, 1e-3)
         with objective_on(data, risk_of("ordinal"), where) as objective:

@@ -9,8 +9,8 @@ from numpy.random import default_rng
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.dataset import Dataset, concatenate
+from rankloop.data.letor.file import read_letor
 from rankloop.data.public_sets import ENDINGS, PublishedFold, is_archive, published_folds, refuse_cut
-from rankloop.data.readers.letor.file import read_letor
 
 FIFTH = 5
 

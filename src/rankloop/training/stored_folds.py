@@ -7,10 +7,10 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.data.parts.catalogue import END, Catalogue, StoredDataset, joined, summary_of
-from rankloop.data.parts.columns import Options
+from rankloop.data.parts.catalogue import END, PartCatalogue, StoredDataset, joined, summary_of
+from rankloop.data.parts.columns import PartOptions
 from rankloop.data.parts.rows import graded_rows, letor_rows
-from rankloop.data.parts.source import Source, entries_in, read_text, sources_in
+from rankloop.data.parts.source import PartSource, entries_in, read_text, sources_in
 from rankloop.data.public_sets import ENDINGS, SET, VALIDATION
 from rankloop.engine import Cluster, SummingEngine
 
@@ -30,15 +30,15 @@ class StoredFold(NamedTuple):
 class Roles(NamedTuple):
     """Which parts a published fold trains, chooses and is judged on."""
 
-    train: list[Source]
-    validation: list[Source]
-    test: list[Source]
+    train: list[PartSource]
+    validation: list[PartSource]
+    test: list[PartSource]
 
 
 class Listing(NamedTuple):
     """The parts, and the published folds; none: by hash."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[PartSource, ...]
     folds: dict[str, Roles]
 
 
@@ -59,7 +59,7 @@ def stored_folds(
         raise InvalidInput(f"at least 3 folds are needed to train, choose and judge, got {n_folds}")
     listing = listed(address, engine)
     read = graded_rows if listing.sources[0].is_table else letor_rows
-    options = Options(read, by_hash=not listing.folds, normalise=normalise)
+    options = PartOptions(read, by_hash=not listing.folds, normalise=normalise)
     catalogue = catalogue_of(listing.sources, options, engine, progress)
     if not listing.folds:
         return _by_hash(catalogue.checked(), n_folds)
@@ -119,8 +119,11 @@ def _is_there(address: str) -> bool:
 
 
 def catalogue_of(
-    sources: tuple[Source, ...], options: Options, engine: SummingEngine, progress: Progress = lambda done, of: None
-) -> Catalogue:
+    sources: tuple[PartSource, ...],
+    options: PartOptions,
+    engine: SummingEngine,
+    progress: Progress = lambda done, of: None,
+) -> PartCatalogue:
     """What is in the parts, each read by a worker; where some count features from 0 and others from 1, all from 0."""
     finished = iter(range(1, len(sources) + 1))
 
@@ -129,12 +132,12 @@ def catalogue_of(
 
     parts = engine.map([(source, options) for source in sources], summary_of, done)
     if len({part.zero_based for part in parts}) == 1:
-        return Catalogue(tuple(parts), options)
+        return PartCatalogue(tuple(parts), options)
     finished, options = iter(range(1, len(sources) + 1)), options._replace(zero_based=True)
-    return Catalogue(tuple(engine.map([(source, options) for source in sources], summary_of, done)), options)
+    return PartCatalogue(tuple(engine.map([(source, options) for source in sources], summary_of, done)), options)
 
 
-def _by_hash(catalogue: Catalogue, n_folds: int) -> list[StoredFold]:
+def _by_hash(catalogue: PartCatalogue, n_folds: int) -> list[StoredFold]:
     cuts = [number * END // n_folds for number in range(n_folds + 1)]
     folds = []
     for first in range(n_folds):
@@ -148,13 +151,13 @@ def _by_hash(catalogue: Catalogue, n_folds: int) -> list[StoredFold]:
     return folds
 
 
-def _published(catalogue: Catalogue, name: str, roles: Roles) -> StoredFold:
+def _published(catalogue: PartCatalogue, name: str, roles: Roles) -> StoredFold:
     used = {source for role in roles for source in role}
-    Catalogue(tuple(part for part in catalogue.parts if part.source in used), catalogue.options).checked()
+    PartCatalogue(tuple(part for part in catalogue.parts if part.source in used), catalogue.options).checked()
     return StoredFold(name, *(catalogue.of(role) for role in roles))
 
 
-def _table(files: dict[str, Source]) -> dict[str, tuple[list[str], list[str], list[str]]]:
+def _table(files: dict[str, PartSource]) -> dict[str, tuple[list[str], list[str], list[str]]]:
     """The names of the parts by fold and role."""
     source = files["folds.json"]
     try:
@@ -165,7 +168,7 @@ def _table(files: dict[str, Source]) -> dict[str, tuple[list[str], list[str], li
         raise InvalidInput(f"{source.address} should hold {wanted}: {error}") from None
 
 
-def _found(files: dict[str, Source], address: str, names: list[str]) -> list[Source]:
+def _found(files: dict[str, PartSource], address: str, names: list[str]) -> list[PartSource]:
     found = []
     for name in names:
         part = next((files[name + ending] for ending in ENDINGS if name + ending in files), None)

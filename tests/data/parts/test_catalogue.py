@@ -9,17 +9,17 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.data import Dataset, concatenate, read_letor
-from rankloop.data.parts.catalogue import END, Catalogue, joined, read_whole, summary_of
-from rankloop.data.parts.columns import Options, hash_of
+from rankloop.data.parts.catalogue import END, PartCatalogue, joined, read_whole, summary_of
+from rankloop.data.parts.columns import PartOptions, hash_of
 from rankloop.data.parts.rows import letor_rows
 from rankloop.data.parts.source import sources_in
 from tests.data.parts.cases import write_parts
 
-OPTIONS = Options(letor_rows)
+OPTIONS = PartOptions(letor_rows)
 
 
-def catalogue_in(folder: Path) -> Catalogue:
-    return Catalogue(tuple(summary_of((source, OPTIONS)) for source in sources_in(str(folder))), OPTIONS)
+def catalogue_in(folder: Path) -> PartCatalogue:
+    return PartCatalogue(tuple(summary_of((source, OPTIONS)) for source in sources_in(str(folder))), OPTIONS)
 
 
 def sorted_in_memory(folder: Path, *ranges: tuple[int, int]) -> Dataset:

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from rankloop.core.errors import NotFound
-from rankloop.data.parts.memory import fit_memory
-from rankloop.data.parts.source import SCHEME, Source, sources_in
+from rankloop.data.parts.source import SCHEME, PartSource, fit_memory, sources_in
 from rankloop.data.public_sets import is_archive, is_published, public_path, published_folds, unpacked
 
 
@@ -32,7 +31,7 @@ def _has_folds(folder: Path) -> bool:
     return (folder / "folds.json").is_file() or is_published(folder)
 
 
-def _files(path: Path) -> list[Source]:
+def _files(path: Path) -> list[PartSource]:
     """What training would read; of several folds those of the first, since one is in memory as often as another."""
     if path.is_file() or (path / "folds.json").is_file() or not is_published(path):
         return sources_in(str(path))

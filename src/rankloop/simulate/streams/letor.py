@@ -14,9 +14,9 @@ from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import Dataset, concatenate, normalise_queries
 from rankloop.data.folder import data_path
+from rankloop.data.letor.file import read_letor
+from rankloop.data.letor.rows import SIDE_SUFFIXES
 from rankloop.data.public_sets import is_archive, published_folds
-from rankloop.data.readers.letor.file import read_letor
-from rankloop.data.readers.letor.queries import SIDE_SUFFIXES
 from rankloop.simulate.streams.pool import shuffled_rounds
 
 NOT_DATA = (*SIDE_SUFFIXES, ".json", ".csv", ".md", ".sha256")

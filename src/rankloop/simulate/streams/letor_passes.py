@@ -12,9 +12,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT, Dataset, normalise_queries
+from rankloop.data.letor.file import stream_letor
+from rankloop.data.letor.rows import Layout, pieces
 from rankloop.data.public_sets import PublishedFold, is_archive, public_path, published_folds, refuse_cut
-from rankloop.data.readers.letor.file import stream_letor
-from rankloop.data.readers.letor.rows import Layout, pieces
 from rankloop.simulate.streams.letor import LetorQueries
 from rankloop.simulate.streams.pool import shuffled
 

@@ -11,9 +11,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 from rankloop.data.parts.catalogue import END
-from rankloop.data.parts.columns import END_OF_NAME, Hashes, Options, hash_of
+from rankloop.data.parts.columns import END_OF_NAME, Hashes, PartOptions, hash_of
 from rankloop.data.parts.rows import PartRows
-from rankloop.data.parts.source import Source
+from rankloop.data.parts.source import PartSource
 from rankloop.engine import SummingEngine
 from rankloop.logs.columns import list_columns_of
 from rankloop.logs.table import column_names, read_columns
@@ -102,7 +102,7 @@ class Seen(NamedTuple):
     unused: tuple[str, ...]
 
 
-def seen_in(task: tuple[Source, LogColumns, int]) -> Seen:
+def seen_in(task: tuple[PartSource, LogColumns, int]) -> Seen:
     """A task for a worker: read a part of the log, and say what the driver has to know of it."""
     source, columns, limit = task
     with source.local() as path:
@@ -163,7 +163,7 @@ def train_on_click_parts(
     n_lists, n_pairs = sum(each.n_lists for each in seen), sum(each.n_pairs for each in seen)
     if n_pairs == 0:
         raise InvalidInput("the log has no click, so there is nothing to learn from")
-    options = Options(ClickReader(understood, examined, clip))
+    options = PartOptions(ClickReader(understood, examined, clip))
     catalogue = catalogue_of(sources, options, engine)
     settings, risk = Settings(tolerance=tolerance, engine=engine), ClickedPairs(n_lists / n_pairs)
     train, held_out = catalogue.within((END // HELD_OUT, END)), catalogue.within((0, END // HELD_OUT))
