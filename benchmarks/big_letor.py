@@ -68,7 +68,7 @@ def queries(seed: int, part: int) -> Iterator[bytes]:
 def stored(folder: Path, engine: SummingEngine, n_parts: int | None = None) -> StoredDataset:
     """All parts, or the first ones."""
     catalogue = catalogue_of(listing_of(str(folder)).sources[:n_parts], PartOptions(letor_rows), engine)
-    return catalogue.within((0, END))
+    return catalogue.within([(0, END)])
 
 
 class Pass(NamedTuple):
@@ -106,7 +106,7 @@ def seconds_of_warm_passes(address: str, engine: SummingEngine, repeats: int = 5
     """The best of several, where perhaps only the workers see the data."""
     with kept(engine) as where:
         catalogue = catalogue_of(listed(address, where).sources, PartOptions(letor_rows), where)
-        data = catalogue.within((0, END))
+        data = catalogue.within([(0, END)])
         weights = np.full(data.n_features, 1e-3)
         with objective_on(data, risk_of("ordinal"), where) as objective:
             objective(weights)

@@ -22,7 +22,6 @@ from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rankloop.training.folds import Fold
-    from rankloop.training.stored_folds import StoredFold
     from rankloop.training.validation import Progress, Validated
 
 REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
@@ -248,20 +247,17 @@ def train(
 
 def _folds(
     data: str, n_folds: int, seed: int, normalise: bool, stream: bool, engine: Any, progress: "Progress"
-) -> "list[Fold] | list[StoredFold]":
+) -> "list[Fold]":
     """In memory, or on the disks where the data are parts, too large, or only seen by the workers of a cluster."""
-    from rankloop.data.dataset import normalise_queries
-    from rankloop.data.parts.location import address_of
     from rankloop.data.public_sets import public_path
     from rankloop.engine import Cluster
-    from rankloop.training.folds import Fold, read_folds
-    from rankloop.training.stored_folds import stored_folds
+    from rankloop.training.folds import read_folds
+    from rankloop.training.stored_folds import stored_address, stored_folds
 
-    address = address_of(data, isinstance(engine, Cluster), stream)
+    address = stored_address(data, isinstance(engine, Cluster), stream)
     if address is not None:
         return stored_folds(address, n_folds, engine, normalise=normalise, progress=progress)
-    parts = read_folds(public_path(data), n_folds, seed)
-    return [Fold(fold.name, *map(normalise_queries, fold[1:])) for fold in parts] if normalise else parts
+    return read_folds(public_path(data), n_folds, seed, normalise)
 
 
 def _path(text: str) -> tuple[float, ...]:

@@ -80,7 +80,7 @@ class PartCatalogue(NamedTuple):
             )
         return self
 
-    def within(self, *ranges: tuple[int, int]) -> "StoredDataset":
+    def within(self, ranges: Sequence[tuple[int, int]]) -> "StoredDataset":
         """The queries whose hash is in one of the ranges; of every part, those of the first range come first."""
         chosen = []
         for part in self.parts:
@@ -134,8 +134,8 @@ class StoredDataset:
         for part, start, stop in self._chosen:
             low, high = max(first - before, 0) + start, min(end - before + start, stop)
             if low < high:
-                rows = int(part.sizes[:low].sum()), int(part.sizes[:high].sum())
-                spans.append(Span(part.source, part.sizes[low:high], *rows))
+                first_row, end_row = int(part.sizes[:low].sum()), int(part.sizes[:high].sum())
+                spans.append(Span(part.source, part.sizes[low:high], first_row, end_row))
             before += stop - start
         return StoredQueries(tuple(spans), self.n_features, self._options)
 
@@ -160,7 +160,8 @@ def copy_of(source: PartSource, options: PartOptions) -> ColumnCopy:
 
 def summary_of(task: tuple[PartSource, PartOptions]) -> Summary:
     """A task for a worker: read a part, keep its columns, and say what is in it."""
-    return copy_of(*task).summary()
+    source, options = task
+    return copy_of(source, options).summary()
 
 
 def _position(part: Summary, low: int) -> int:

@@ -6,7 +6,7 @@ Also how much memory there is, and whether they fit into it.
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,10 +84,10 @@ class PartSource(NamedTuple):
 
 def sources_in(address: str) -> list[PartSource]:
     """The LETOR files, CSV and Parquet tables in a folder or under an address, by name; or the one file that it is."""
-    files, _ = entries_in(address)
-    found = (
-        [source for name, source in files.items() if _is_part(name)] if _is_folder(address) else list(files.values())
-    )
+    files, folders = entries_in(address)
+    if not files and len(folders) == 1:
+        return sources_in(f"{address.rstrip('/')}/{folders[0]}")
+    found = [source for name, source in files.items() if _is_part(name)] if is_folder(address) else list(files.values())
     if not found:
         raise NotFound(
             f"{address!r} holds no parts: LETOR files ({', '.join(LETOR)}, also packed), CSV or Parquet tables"
@@ -122,7 +122,8 @@ def read_text(source: PartSource) -> str:
     return content.decode("utf-8")
 
 
-def _is_folder(address: str) -> bool:
+def is_folder(address: str) -> bool:
+    """Whether an address is one of a folder."""
     from pyarrow import fs
 
     filesystem, path = _opened(address)
@@ -201,7 +202,7 @@ def available_memory() -> int:
     return min([_free_memory(), *(int(text) for text in map(_content, MEMORY_LIMITS) if text.isdigit())])
 
 
-def fit_memory(sources: list[PartSource]) -> bool:
+def fit_memory(sources: Sequence[PartSource]) -> bool:
     """Whether training on these files in memory, with folds, should work; text takes about as much as its numbers."""
     needed = sum(source.size * (PACKED_RATIO if source.name.endswith(PACKED_SUFFIXES) else 1) for source in sources)
     return DATASET_COPIES * needed <= available_memory()

@@ -65,7 +65,7 @@ class Letor(LetorQueries):
 
 def _files(path: Path) -> list[Path]:
     if path.is_file():
-        return published_folds(path)[0].files if is_archive(path) else [path]
+        return published_folds(path)[0].paths if is_archive(path) else [path]
     found = [
         file
         for file in sorted(path.iterdir())

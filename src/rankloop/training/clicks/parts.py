@@ -166,7 +166,7 @@ def train_on_click_parts(
     options = PartOptions(ClickReader(understood, examined, clip))
     catalogue = catalogue_of(sources, options, engine)
     settings, risk = Settings(tolerance=tolerance, engine=engine), ClickedPairs(n_lists / n_pairs)
-    train, held_out = catalogue.within((END // HELD_OUT, END)), catalogue.within((0, END // HELD_OUT))
+    train, held_out = catalogue.within([(END // HELD_OUT, END)]), catalogue.within([(0, END // HELD_OUT)])
     if 0 in (train.n_queries, held_out.n_queries):
         raise InvalidInput(f"the log has {n_lists} list(s); there must be more to choose the regularisation")
     found = []
@@ -175,7 +175,7 @@ def train_on_click_parts(
         progress(done, len(path))
     gains = dict(zip(path, mean_measures([(weights, GAIN) for weights in found], held_out, engine)))
     best = max(gains, key=lambda regularisation: gains[regularisation])
-    weights = fit(catalogue.within((0, END)), risk, best, settings=settings).weights
+    weights = fit(catalogue.within([(0, END)]), risk, best, settings=settings).weights
     return ClickRanker(weights, loss, False, best, gains, np.array(examined), first.feature_names, False)
 
 
