@@ -23,7 +23,7 @@ from rankloop.data.parts.rows import letor_rows
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.objective import objective_on
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import Settings, fit
+from rankloop.training.solution_path import SolverSettings, fit
 from rankloop.training.stored_folds import catalogue_of, listed, listing_of
 
 N_FEATURES, ITEMS = 136, 120  # as in MSLR
@@ -201,7 +201,7 @@ def measure(folder: Path, name: str, n_parts: int | None, regularisation: float,
         n_bytes = forget(data)
         found = seconds_of_a_pass(data, engine)
         begin = time.perf_counter()
-        settings = Settings(tolerance=tolerance, engine=engine)
+        settings = SolverSettings(tolerance=tolerance, engine=engine)
         solution = fit(data, risk_of("ordinal"), regularisation, settings=settings).solution
         trained = time.perf_counter() - begin
     return {

@@ -20,7 +20,7 @@ from rankloop.engine import Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.folds import read_folds
 from rankloop.training.objective import borders_of
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import Settings, fit
+from rankloop.training.solution_path import SolverSettings, fit
 from rankloop.training.stored_folds import catalogue_of, listing_of, stored_folds
 from rankloop.training.validation import cross_validate, mean_measures
 from tests.data.parts.cases import lines_of, write_parts
@@ -50,8 +50,8 @@ def test_weights_are_those_of_memory_to_the_last_bit(tmp_path: Path, engine: Sum
         stored, whole = catalogue.within([(0, END)]), sorted_in_memory(folder, (0, END))
         assert len(borders_of(stored)) == 7
         assert borders_of(stored) == borders_of(whole)
-        found = fit(stored, risk_of(loss), 1e-2, tight=tight, settings=Settings(engine=where))
-    expected = fit(whole, risk_of(loss), 1e-2, tight=tight, settings=Settings(engine=Here()))
+        found = fit(stored, risk_of(loss), 1e-2, tight=tight, settings=SolverSettings(engine=where))
+    expected = fit(whole, risk_of(loss), 1e-2, tight=tight, settings=SolverSettings(engine=Here()))
     assert np.array_equal(found.weights, expected.weights)
     assert found.solution.history == expected.solution.history
 

@@ -16,8 +16,8 @@ from rankloop.measures.base import mean_of, parse_measure
 from rankloop.training.folds import Fold, everything
 from rankloop.training.objective import InMemory, Part, Queries, parts_of
 from rankloop.training.risks.base import Risk
-from rankloop.training.risks.ordinal import Ordinal
-from rankloop.training.solution_path import DEFAULTS, Fit, Settings, fit, fit_path
+from rankloop.training.risks.pairwise import Ordinal
+from rankloop.training.solution_path import DEFAULT_SOLVER, Fit, SolverSettings, fit, fit_path
 
 Progress = Callable[[int, int], None]
 Asked = tuple[Floats, str]  # weights, and the measure of the rankings by them
@@ -54,7 +54,7 @@ def cross_validate(
     measure: str = "nDCG@10",
     report: Sequence[str] = ("nDCG@10",),
     tight: bool = False,
-    settings: Settings = DEFAULTS,
+    settings: SolverSettings = DEFAULT_SOLVER,
     progress: Progress = lambda finished, of: None,
 ) -> Validated:
     """Train along the path on every fold, choose by `measure` on its validation part, judge on its test part."""

@@ -17,7 +17,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from rankloop.core.errors import InvalidInput, RankloopError
+from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.data.dataset import Dataset, normalise_queries
 from rankloop.data.parts.column_file import ColumnFile
@@ -125,10 +125,6 @@ def _make(source: PartSource, options: PartOptions, folder: Path) -> None:
             _write(path, source, options, unfinished)
         if not folder.exists():
             os.rename(unfinished, folder)
-    except RankloopError as error:
-        if source.name in str(error):
-            raise
-        raise type(error)(f"{source.name}: {error}") from None
     except OSError as error:
         if error.errno == errno.ENOTEMPTY:
             return  # another worker of this machine was first

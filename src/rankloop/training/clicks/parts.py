@@ -20,7 +20,7 @@ from rankloop.logs.table import column_names, read_columns
 from rankloop.training.clicks.position_bias import Impressions, any_moved, bias_by_em
 from rankloop.training.clicks.reader import UNTOLD_BIAS, ClickLog, read_click_log
 from rankloop.training.clicks.train import GAIN, HELD_OUT, IN_PAIRS, ClickRanker
-from rankloop.training.solution_path import DEFAULTS, Settings, fit, fit_path
+from rankloop.training.solution_path import DEFAULT_SOLVER, SolverSettings, fit, fit_path
 from rankloop.training.stored_folds import catalogue_of, listed
 from rankloop.training.validation import mean_measures
 
@@ -137,7 +137,7 @@ def train_on_click_parts(
     path: Sequence[float],
     position_bias: Sequence[float] | None = None,
     clip: float = 10.0,
-    tolerance: float = DEFAULTS.tolerance,
+    tolerance: float = DEFAULT_SOLVER.tolerance,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> ClickRanker:
     """What `train_on_clicks` does, where the log is a folder or an address of parts that the workers read.
@@ -165,7 +165,7 @@ def train_on_click_parts(
         raise InvalidInput("the log has no click, so there is nothing to learn from")
     options = PartOptions(ClickReader(understood, examined, clip))
     catalogue = catalogue_of(sources, options, engine)
-    settings, risk = Settings(tolerance=tolerance, engine=engine), ClickedPairs(n_lists / n_pairs)
+    settings, risk = SolverSettings(tolerance=tolerance, engine=engine), ClickedPairs(n_lists / n_pairs)
     train, held_out = catalogue.within([(END // HELD_OUT, END)]), catalogue.within([(0, END // HELD_OUT)])
     if 0 in (train.n_queries, held_out.n_queries):
         raise InvalidInput(f"the log has {n_lists} list(s); there must be more to choose the regularisation")
