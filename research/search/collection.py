@@ -11,7 +11,6 @@ import numpy as np
 from rankloop.core.errors import NotFound
 from rankloop.core.types import Floats, Ints, Query
 from rankloop.data.folder import absence_notice, data_path
-from rankloop.data.readers.smart import TestCollection, read_cranfield
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.measures.base import parse_measure
@@ -21,6 +20,7 @@ from rankloop.search.local_engine import LocalEngine
 from rankloop.search.ranked_search import CANDIDATES
 from rankloop.search.source import Found, Skipped
 from rankloop.search.text_query import read_text
+from research.datasets.cranfield import TestCollection, read_cranfield
 
 CRANFIELD = "search/cranfield"
 KNOWN = 150  # queries that people ask; the others are never asked, and judged afterwards

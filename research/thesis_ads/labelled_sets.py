@@ -10,7 +10,6 @@ from rankloop.bandits.auc_ranker import AUCRanker
 from rankloop.bandits.policies import Scorer
 from rankloop.bandits.train import fit_rankers
 from rankloop.core.types import Floats
-from rankloop.data.readers.multiclass import LabelledSet, read_labelled
 from rankloop.experiments.analysis.curves import estimate, number
 from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.report.charts import dots
@@ -18,6 +17,7 @@ from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.task_cache import cached_map
 from research.campaigns.baselines import fit_forest, fit_logistic
 from research.campaigns.labelled_logs import bandit_log, split, undersampled
+from research.datasets.labelled import LabelledSet, read_labelled
 from research.registry import Setting, reproduction
 from research.thesis_ads.tables import SETS, shape_of, shapes_table
 

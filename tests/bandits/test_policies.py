@@ -9,7 +9,6 @@ from rankloop.bandits.policies import NEVER, EpsilonGreedy, LinearScorer, Softma
 from rankloop.bandits.policy_evaluation import fit_reward_model
 from rankloop.bandits.train import fit_rankers, fit_resampled
 from rankloop.core.errors import InvalidInput
-from rankloop.data.readers.multiclass import LabelledSet
 from research.campaigns.baselines import fit_cost_sensitive, fit_forest, fit_logistic
 from research.campaigns.labelled_logs import (
     bandit_log,
@@ -20,6 +19,7 @@ from research.campaigns.labelled_logs import (
     split,
     undersampled,
 )
+from research.datasets.labelled import LabelledSet
 
 SCORER = LinearScorer(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), np.array([0.5, 0.0, 0.0]))
 PEOPLE = np.array([[2.0, 1.0], [0.0, 0.0], [-1.0, -1.0]])

@@ -189,6 +189,5 @@ CALLS = {
     "normalise_queries": Call(datasets.normalise_queries, {"dataset": SETS}),
     "read_letor": Call(datasets.read_letor, {"path": "nowhere.txt", "sizes": None, "n_features": 3}),
     "read_corpus": Call(datasets.read_corpus, {"path": "nowhere.jsonl"}),
-    "read_labelled": Call(datasets.read_labelled, {"name": "letter", "folder": "nowhere"}),
     "load": Call(rankloop.load, {"path": "nowhere.rankloop"}),
 }  # fmt: skip

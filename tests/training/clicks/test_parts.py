@@ -19,7 +19,7 @@ from rankloop.training.clicks.ips_weights import clicked_pairs
 from rankloop.training.clicks.parts import AS_NAMED, ClickedPairs, seen_in, train_on_click_parts
 from rankloop.training.clicks.reader import read_click_log
 from rankloop.training.rank_bundle import RankBundle
-from rankloop.training.risks.pairs import hinge_of_pairs
+from rankloop.training.risks.pairwise import hinge_of_pairs
 
 EXAMINED = np.array([1.0, 0.6, 0.4, 0.3, 0.25])
 HIDDEN = np.array([1.5, -1.0, 0.0])

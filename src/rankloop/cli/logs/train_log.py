@@ -13,8 +13,7 @@ from rankloop.cli.output import print_json, show_table
 from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
-from rankloop.data.parts.memory import BY_NAME, available_memory, check_memory
-from rankloop.data.parts.source import SCHEME
+from rankloop.data.parts.source import SCHEMA_COPIES, SCHEME, available_memory, check_memory
 from rankloop.engine import SummingEngine
 from rankloop.evaluation import LogTable
 from rankloop.evaluation.report import plot_report
@@ -56,7 +55,7 @@ def train_on_parts(address: str, how: LogTraining, engine: SummingEngine, out: P
     """A ranker from a log of lists and clicks in parts, by the batch solver."""
     _check_solver(how)
     if how.schema is not None:
-        limit = available_memory() // BY_NAME["online"]
+        limit = available_memory() // SCHEMA_COPIES["online"]
         raise InvalidInput(
             f"--schema is for a log in one file, of which all lists are held in memory (here at most {limit:,} bytes "
             f"of text); {address!r} holds parts, which are streamed as numbers"

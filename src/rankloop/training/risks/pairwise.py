@@ -1,4 +1,4 @@
-"""Pairs of items of different grade, all of them, without looking at pairs."""
+"""Losses over pairs of items: one should stand above the other by a margin."""
 
 from typing import ClassVar, Literal
 
@@ -52,7 +52,7 @@ def _ordinal(scores: Floats, levels: Ints, costs: Floats, grad: Floats) -> float
 
 
 @kernel
-def _of_lists(scores: Floats, levels: Ints, offsets: Ints, costs: Floats) -> tuple[float, Floats]:
+def _ordinal_of_lists(scores: Floats, levels: Ints, offsets: Ints, costs: Floats) -> tuple[float, Floats]:
     value, grad = 0.0, np.empty(len(scores))
     for q in range(len(offsets) - 1):
         own = slice(offsets[q], offsets[q + 1])
@@ -90,7 +90,7 @@ class Ordinal:
 
     def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
         levels, n_levels = levels_of(relevance)
-        return _of_lists(scores, levels, offsets, self._matrix(relevance, levels, n_levels))
+        return _ordinal_of_lists(scores, levels, offsets, self._matrix(relevance, levels, n_levels))
 
     def _matrix(self, relevance: Floats, levels: Ints, n_levels: int) -> Floats:
         """costs[a, b] for the levels a < b that occur."""
@@ -108,3 +108,94 @@ class Ordinal:
         if not whole:
             raise InvalidInput(f"costs is for the grades 0 to {len(costs) - 1}; other grades occur")
         return costs[:n_levels, :n_levels].copy()
+
+
+@kernel
+def hinge_of_pairs(scores: Floats, pairs: Ints, costs: Floats) -> tuple[float, Floats]:
+    """(1/|P|) Σ over rows (i, j) of `pairs` of costs · max(0, 1 + scores[i] − scores[j]): j should stand above i."""
+    value, grad = 0.0, np.zeros(len(scores))
+    for p in range(len(pairs)):
+        worse, better = pairs[p, 0], pairs[p, 1]
+        gap = 1.0 + scores[worse] - scores[better]
+        if gap > 0.0:
+            value += costs[p] * gap
+            grad[worse] += costs[p]
+            grad[better] -= costs[p]
+    n_pairs = max(len(pairs), 1)
+    return value / n_pairs, grad / n_pairs
+
+
+@kernel
+def pairs_of(relevance: Floats) -> Ints:
+    """Every (worse, better) of different grade in one list."""
+    n_items, n_pairs = len(relevance), 0
+    for i in range(n_items):
+        for j in range(n_items):
+            n_pairs += relevance[i] < relevance[j]
+    pairs, position = np.empty((n_pairs, 2), np.int64), 0
+    for i in range(n_items):
+        for j in range(n_items):
+            if relevance[i] < relevance[j]:
+                pairs[position, 0], pairs[position, 1] = i, j
+                position += 1
+    return pairs
+
+
+@kernel
+def _preferences(scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+    value, grad = 0.0, np.empty(len(scores))
+    for q in range(len(offsets) - 1):
+        own = slice(offsets[q], offsets[q + 1])
+        pairs = pairs_of(relevance[own])
+        part, grad[own] = hinge_of_pairs(scores[own], pairs, np.ones(len(pairs)))
+        value += part
+    return value, grad
+
+
+@register("preferences", category="risk")
+class Preferences:
+    """Preferences: a hinge for every listed pair of items, which need not agree with any grades.
+
+    (1/|P|) Σ over pairs (i, j) of cost · max(0, 1 + scores[i] − scores[j]): j should stand above i. Pairs come from
+    `RankBundle.fit_pairs`, with their costs, and may contradict each other; where there are grades, all pairs of
+    different grade are taken, which `ordinal` does faster.
+    Reference: Joachims (2002), Optimizing Search Engines Using Clickthrough Data.
+    """
+
+    def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        return _preferences(scores, relevance, offsets)
+
+
+@kernel
+def _clicked_pairs(scores: Floats, weights: Floats, offsets: Ints) -> tuple[float, Floats]:
+    value, grad = 0.0, np.zeros(len(scores))
+    for q in range(len(offsets) - 1):
+        for clicked in range(offsets[q], offsets[q + 1]):
+            if weights[clicked] <= 0.0:
+                continue
+            for other in range(offsets[q], offsets[q + 1]):
+                gap = 1.0 + scores[other] - scores[clicked]
+                if other != clicked and gap > 0.0:
+                    value += weights[clicked] * gap
+                    grad[other] += weights[clicked]
+                    grad[clicked] -= weights[clicked]
+    return value, grad
+
+
+@register("clicked_pairs", category="risk")
+class ClickedPairs:
+    """Clicked pairs: every clicked item should stand above every other of its list, by a margin.
+
+    Σ over clicked items i of weight_i · Σ over the others j of max(0, 1 + scores[j] − scores[i]), which bounds the
+    weighted ranks of what was clicked from above. With weights 1 / P(position examined) it is unbiased.
+    Reference: Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback.
+    """
+
+    def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        return _clicked_pairs(scores, relevance, offsets)
+
+    @staticmethod
+    def n_pairs(relevance: Floats, offsets: Ints) -> int:
+        """How many pairs the clicks of these lists make."""
+        before = np.concatenate([[0], np.cumsum(relevance > 0.0)])
+        return int(((before[offsets[1:]] - before[offsets[:-1]]) * (np.diff(offsets) - 1)).sum())

@@ -1,6 +1,7 @@
 """Lines of `grade qid:id index:value …` in a byte buffer, turned into arrays at a few hundred megabytes a second.
 
-The query of a line is named behind `qid:`, or as the number in its comment.
+The query of a line is named behind `qid:`, or as the number in its comment. Numbers are read exactly as Python's
+float() reads them.
 """
 
 from typing import NamedTuple
@@ -10,19 +11,14 @@ import numpy as np
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 from rankloop.data.compression import Bytes
-from rankloop.data.readers.letor.tokens import (
-    COLON,
-    COMMENT,
-    NEWLINE,
-    NINE,
-    ZERO,
-    ends_token,
-    line_end,
-    parse_index,
-    parse_number,
-    skip_spaces,
-)
 
+NEWLINE, TAB, RETURN, SPACE, COMMENT, COLON = 10, 9, 13, 32, 35, 58
+ROOM_FOR_INDEX = 2**40  # larger ones are all the same: too large
+PLUS, MINUS, POINT, ZERO, NINE, BIG_E, SMALL_E = 43, 45, 46, 48, 57, 69, 101
+EXACT_POWERS = np.array([float(10**power) for power in range(23)])  # doubles without error: one operation rounds once
+EXACT_MANTISSA = 2**53
+MAX_DIGITS = 18  # more might not fit 64 bits
+HUGE = 10**6  # any exponent of more digits
 NO_INDEX = 2**41
 LETTER_Q, LETTER_I, LETTER_D = 113, 105, 100
 
@@ -36,8 +32,18 @@ NOWHERE, IN_QID, IN_COMMENT = range(3)
 KIND, NAME_START, NAME_END, LINE = range(4)
 
 
-class Found(NamedTuple):
-    """What one call of `parse_lines` came across."""
+class LineScratch(NamedTuple):
+    """Memory that every piece of a file is parsed into."""
+
+    features: Floats  # (rows, width); the column is the feature's index
+    grades: Floats
+    queries: Ints  # (rows, 4): kind, start, end and line of the query's name
+    hard: Ints  # (…, 4): row, column (−1: the grade), start and end of numbers that need exact reading
+    last_row: Ints  # (width,): the row in which each index occurred last
+
+
+class ParsedLines(NamedTuple):
+    """The outcome of one call of `parse_lines`."""
 
     position: int  # the first byte that was not read
     n_rows: int
@@ -50,23 +56,105 @@ class Found(NamedTuple):
 
 
 @kernel
-def parse_lines(
-    buffer: Bytes,
-    position: int,
-    stop: int,
-    least: int,
-    features: Floats,
-    grades: Floats,
-    queries: Ints,
-    hard: Ints,
-    rows_seen: Ints,
-) -> Found:
+def _is_space(byte: int) -> bool:
+    return byte in (SPACE, TAB, RETURN)
+
+
+@kernel
+def ends_token(buffer: Bytes, i: int, stop: int) -> bool:
+    return i >= stop or _is_space(buffer[i]) or buffer[i] == NEWLINE or buffer[i] == COMMENT
+
+
+@kernel
+def skip_spaces(buffer: Bytes, i: int, stop: int) -> int:
+    while i < stop and _is_space(buffer[i]):
+        i += 1
+    return i
+
+
+@kernel
+def line_end(buffer: Bytes, i: int, stop: int) -> int:
+    while i < stop and buffer[i] != NEWLINE:
+        i += 1
+    return i
+
+
+@kernel
+def parse_index(buffer: Bytes, i: int, stop: int) -> tuple[int, int]:
+    """(index, position of its colon); −1 when there is none."""
+    first, index = i, 0
+    while i < stop and ZERO <= buffer[i] <= NINE:
+        index = min(index * 10 + (np.int64(buffer[i]) - ZERO), ROOM_FOR_INDEX)  # type: ignore[assignment]
+        i += 1
+    return index, i if i > first and i < stop and buffer[i] == COLON else -1
+
+
+@kernel
+def parse_number(buffer: Bytes, i: int, stop: int) -> tuple[float, int, bool, bool]:
+    """(value, end, is a number, needs a slower exact reading) of the decimal number that begins at i.
+
+    A mantissa below 2^53 times or divided by a power of ten up to 10^22 is one rounding away from the truth, so it is
+    the nearest double. What does not fit is left to float().
+    """
+    negative, i = _sign(buffer, i, stop)
+    mantissa, n_digits, exponent, i = _mantissa(buffer, i, stop)
+    if n_digits == 0:
+        return 0.0, i, False, False
+    if i < stop and (buffer[i] == BIG_E or buffer[i] == SMALL_E):
+        power, i, is_whole = _exponent(buffer, i + 1, stop)
+        exponent += power
+        if not is_whole:
+            return 0.0, i, False, False
+    if n_digits > MAX_DIGITS or mantissa > EXACT_MANTISSA or exponent < -22 or exponent > 22:
+        return 0.0, i, True, True
+    value = mantissa / EXACT_POWERS[-exponent] if exponent < 0 else mantissa * EXACT_POWERS[exponent]
+    return -value if negative else value, i, True, False
+
+
+@kernel
+def _sign(buffer: Bytes, i: int, stop: int) -> tuple[bool, int]:
+    """(is there a minus, position behind the sign)."""
+    if i < stop and (buffer[i] == MINUS or buffer[i] == PLUS):
+        return buffer[i] == MINUS, i + 1
+    return False, i
+
+
+@kernel
+def _mantissa(buffer: Bytes, i: int, stop: int) -> tuple[int, int, int, int]:
+    """(mantissa, number of digits, exponent, end): one loop over digits and point, the fastest of those tried."""
+    mantissa, n_digits, point = 0, 0, -1
+    while i < stop:
+        digit = np.int64(buffer[i]) - ZERO
+        if 0 <= digit <= 9:
+            if n_digits < MAX_DIGITS:
+                mantissa = mantissa * 10 + digit  # type: ignore[assignment]
+            n_digits += 1
+        elif digit == POINT - ZERO and point < 0:
+            point = i
+        else:
+            break
+        i += 1
+    return mantissa, n_digits, point + 1 - i if point >= 0 else 0, i
+
+
+@kernel
+def _exponent(buffer: Bytes, i: int, stop: int) -> tuple[int, int, bool]:
+    """(power, end, is one) of the digits behind an e."""
+    negative, first = _sign(buffer, i, stop)
+    power, i = 0, first
+    while i < stop and ZERO <= buffer[i] <= NINE:
+        power = min(power * 10 + (np.int64(buffer[i]) - ZERO), HUGE)  # type: ignore[assignment]
+        i += 1
+    return -power if negative else power, i, i > first
+
+
+@kernel
+def parse_lines(buffer: Bytes, position: int, stop: int, least: int, scratch: LineScratch) -> ParsedLines:
     """Read whole lines into rows until the buffer, the rows or the room for hard numbers runs out.
 
-    Indices below `least` are refused. features has shape (rows, width); the column is the feature's index. queries
-    (rows, 4) receives the kind, start, end and line of the query's name; hard (…, 4) the row, column (−1: the grade),
-    start and end of numbers that need exact reading; rows_seen (width) is scratch filled with −1.
+    Indices below `least` are refused. `scratch.last_row` must be filled with −1.
     """
+    features, grades, queries, hard, _ = scratch
     n_rows, n_lines, n_hard, lowest, highest = 0, 0, 0, NO_INDEX, -1
     room = min(len(grades), len(features), len(queries))
     while position < stop and n_rows < room and n_hard + features.shape[1] + 1 <= len(hard):
@@ -75,33 +163,31 @@ def parse_lines(
             token = i
             grades[n_rows], i, is_number, is_hard = parse_number(buffer, i, stop)
             if not is_number or not ends_token(buffer, i, stop):
-                return Found(position, n_rows, n_lines, n_hard, lowest, highest, BAD_GRADE, token)
+                return ParsedLines(position, n_rows, n_lines, n_hard, lowest, highest, BAD_GRADE, token)
             if is_hard:
                 n_hard = _note_hard(hard, n_hard, n_rows, -1, token, i)
             i = token = skip_spaces(buffer, i, stop)
             i, is_fine = note_query(buffer, i, stop, n_rows, queries)
             if not is_fine:
-                return Found(position, n_rows, n_lines, n_hard, lowest, highest, BAD_QUERY, token)
-            i, n_hard, low, high, problem = _parse_pairs(
-                buffer, i, stop, n_rows, least, features, hard, n_hard, rows_seen
-            )
+                return ParsedLines(position, n_rows, n_lines, n_hard, lowest, highest, BAD_QUERY, token)
+            i, n_hard, low, high, problem = _parse_pairs(buffer, i, stop, least, scratch, n_rows, n_hard)
             lowest, highest = min(lowest, low), max(highest, high)
             if problem != FINE:
-                return Found(position, n_rows, n_lines, n_hard, lowest, highest, problem, i)
+                return ParsedLines(position, n_rows, n_lines, n_hard, lowest, highest, problem, i)
             i = note_comment(buffer, i, stop, n_rows, queries)
             queries[n_rows, LINE] = n_lines
             n_rows += 1
         n_lines += 1
         position = line_end(buffer, i, stop) + 1
-    return Found(min(position, stop), n_rows, n_lines, n_hard, lowest, highest, FINE, 0)
+    return ParsedLines(min(position, stop), n_rows, n_lines, n_hard, lowest, highest, FINE, 0)
 
 
 @kernel
 def _parse_pairs(
-    buffer: Bytes, i: int, stop: int, row: int, least: int, features: Floats, hard: Ints, n_hard: int, rows_seen: Ints
+    buffer: Bytes, i: int, stop: int, least: int, scratch: LineScratch, row: int, n_hard: int
 ) -> tuple[int, int, int, int, int]:
     """(position, n_hard, lowest index, highest index, problem) after the `index:value` pairs at i."""
-    lowest, highest = NO_INDEX, -1
+    lowest, highest, features = NO_INDEX, -1, scratch.features
     features[row] = 0.0
     while True:
         i = skip_spaces(buffer, i, stop)
@@ -117,13 +203,13 @@ def _parse_pairs(
             return i, n_hard, lowest, highest, TOO_SMALL
         if index >= features.shape[1]:
             return i, n_hard, lowest, index, TOO_LARGE
-        if rows_seen[index] == row:
+        if scratch.last_row[index] == row:
             return i, n_hard, lowest, highest, TWICE
-        rows_seen[index] = row
+        scratch.last_row[index] = row
         lowest, highest = min(lowest, index), max(highest, index)
         features[row, index] = value
         if is_hard:
-            n_hard = _note_hard(hard, n_hard, row, index, colon + 1, end)
+            n_hard = _note_hard(scratch.hard, n_hard, row, index, colon + 1, end)
         i = end
 
 

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rankloop.data import read_letor
-from rankloop.data.readers.letor.tokens import parse_number
+from rankloop.data.letor.lines import parse_number
 
 digits = st.text("0123456789", max_size=25)
 numerals = st.builds(

@@ -7,9 +7,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.data import data_folder, read_labelled
+from rankloop.data import data_folder
 from rankloop.data.folder import absence_notice
-from rankloop.data.readers.multiclass import read_csv
+from research.datasets.labelled import read_csv, read_labelled
 
 REAL = {
     "letter": (20_000, 16, 26, 734),

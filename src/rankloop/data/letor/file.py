@@ -11,8 +11,16 @@ from rankloop.core.types import Floats, Ints, whole_number
 from rankloop.data.cache import cached
 from rankloop.data.compression import BLOCK_BYTES
 from rankloop.data.dataset import Dataset
-from rankloop.data.readers.letor.queries import Namer, Sizes, side_file, sizes_of
-from rankloop.data.readers.letor.rows import Layout, Table, columns_of, pieces
+from rankloop.data.letor.rows import (
+    Layout,
+    LetorTable,
+    Namer,
+    Sizes,
+    columns_of,
+    pieces,
+    side_file,
+    sizes_of,
+)
 
 
 def read_letor(
@@ -78,7 +86,7 @@ def _layout(n_features: int | None, zero_based: bool | None, max_features: int) 
 
 
 def _read(path: Path, layout: Layout, counts: Ints | None) -> Dataset:
-    table, namer = Table(path, layout), Namer(path, counts)
+    table, namer = LetorTable(path, layout), Namer(path, counts)
     for rows in pieces(path, layout):
         table.append(rows, namer.number(rows))
     namer.finish()

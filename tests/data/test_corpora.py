@@ -3,6 +3,7 @@
 import gzip
 import json
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy.stats import chi2_contingency
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import build, spec_of
 from rankloop.data import data_folder, read_corpus, tf_idf
+from rankloop.data.corpora import read_rcv1_tokens
 from rankloop.data.folder import absence_notice
 from rankloop.simulate.streams.topics import Topics, _distinct
 
@@ -152,3 +154,56 @@ def test_documents_are_distinct_and_uniform_in_every_position():
 def test_real_collections(name, train, test, topics):
     corpus = read_corpus(data_folder() / "text" / name)
     assert (corpus.is_train.sum(), (~corpus.is_train).sum(), len(corpus.topic_names)) == (train, test, topics)
+
+
+TRAIN = """.I 2286
+.W
+recov recov excit bring mexic bond bond
+bourse peso
+
+.I 2287
+.W
+drill gas gas field
+
+"""
+TEST = ".I 26151\n.W\npeso mexic rate bond\ngas price\n\n.I 26152\n.W\nfield oil gas drill\n\n"
+QRELS = "E11 2286 1\nECAT 2286 1\nM11 2286 1\nM13 2287 1\nE11 26151 1\nM13 26152 1\n"
+
+
+def write_rcv1(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "lyrl2004_tokens_train.dat").write_text(TRAIN)
+    (folder / "lyrl2004_tokens_test_pt0.dat.gz").write_bytes(gzip.compress(TEST.encode()))
+    (folder / "rcv1-v2.topics.qrels.gz").write_bytes(gzip.compress(QRELS.encode()))
+    return folder
+
+
+def test_tokens_and_topics_are_joined(tmp_path: Path) -> None:
+    corpus = read_rcv1_tokens(write_rcv1(tmp_path / "rcv1"))
+    assert corpus.texts[0] == "recov recov excit bring mexic bond bond bourse peso"
+    assert corpus.topics == (("E11", "ECAT", "M11"), ("M13",), ("E11",), ("M13",))
+    assert corpus.is_train.tolist() == [True, True, False, False]
+    assert corpus.topic_names == ("E11", "ECAT", "M11", "M13")
+    assert len(read_rcv1_tokens(tmp_path / "rcv1" / "lyrl2004_tokens_train.dat").texts) == 2
+
+
+def test_what_is_wrong_names_file_and_line(tmp_path: Path) -> None:
+    folder = write_rcv1(tmp_path / "rcv1")
+    tokens = folder / "lyrl2004_tokens_train.dat"
+    for text, message in (
+        (".I x\n", "line 1: '.I x' lacks the document's number"),
+        (TRAIN + ".I 2288\n", "line 10: document 2288 has no '.W': the file is cut short"),
+        ("bond\n" + TRAIN, "line 1: 'bond' stands before"),
+        (TRAIN.replace("2287", "9"), "line 6: document 9 has no topic"),
+    ):
+        tokens.write_text(text)
+        with pytest.raises(InvalidInput, match=message):
+            read_rcv1_tokens(folder)
+    packed = folder / "lyrl2004_tokens_test_pt0.dat.gz"
+    packed.write_bytes(packed.read_bytes()[:-12])
+    tokens.write_text(TRAIN)
+    with pytest.raises(InvalidInput, match=r"pt0.dat.gz, line .*cut short"):
+        read_rcv1_tokens(folder)
+    (folder / "rcv1-v2.topics.qrels.gz").unlink()
+    with pytest.raises(NotFound, match=r"there is no rcv1-v2.topics.qrels"):
+        read_rcv1_tokens(folder)

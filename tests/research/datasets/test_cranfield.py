@@ -7,7 +7,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import absence_notice, data_path
-from rankloop.data.readers.smart import read_cranfield
+from research.datasets.cranfield import read_cranfield
 
 DOCUMENTS = """.I 1
 .T

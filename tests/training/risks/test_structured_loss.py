@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 from scipy.optimize import linear_sum_assignment
 
-from rankloop.training.risks.assignment import assign
+from rankloop.training.risks.structured_loss import assign
 
 
 @given(st.integers(1, 12), st.integers(0, 12), st.booleans(), st.integers(0, 10_000))

@@ -10,7 +10,7 @@ from rankloop.engine import Here
 from rankloop.training.bundle import minimise
 from rankloop.training.objective import objective_on
 from rankloop.training.risks.base import risk_of
-from rankloop.training.risks.clicks import ClickedPairs
+from rankloop.training.risks.pairwise import ClickedPairs
 
 N_COLUMNS = 30
 
