@@ -17,8 +17,8 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.words import STOP_WORDS, words_of
 from rankloop.search.local_engine import LocalEngine, Refresh
-from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch, Results
-from rankloop.search.source import Source
+from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch, SearchResults
+from rankloop.search.sources import DocumentSource
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
 from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body
 from rankloop.service.jobs.history import history_of
@@ -75,7 +75,7 @@ class SearchCalls:
     def __init__(
         self,
         engine: LocalEngine,
-        source: Source,
+        source: DocumentSource,
         found: Refresh,
         *,
         study: bool = False,
@@ -222,7 +222,7 @@ def _visitor(request: Request) -> str | None:
     return value if VISITOR.fullmatch(value) else None
 
 
-def _plain(found: Results) -> dict[str, Any]:
+def _plain(found: SearchResults) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(found)
     return plain
 
