@@ -13,26 +13,8 @@ import rankloop
 
 SOURCE = Path(rankloop.__file__).parent
 RATCHET = Path(__file__).with_name("names_ratchet.toml")
-EMPTY_NAMES = frozenset(
-    [
-        "found",
-        "known",
-        "own",
-        "one",
-        "seen",
-        "given",
-        "wanted",
-        "asked",
-        "told",
-        "whole",
-        "rest",
-        "how",
-        "there",
-        "what",
-        "such",
-        "before",
-    ]
-)
+EMPTY_NAMES = {"found", "known", "own", "one", "seen", "given", "wanted", "asked", "told", "whole", "rest", "how"}
+EMPTY_NAMES |= {"there", "what", "such", "before"}
 ODD_OPENING = re.compile(r"(Whether|Who|What|Where|How|Which|When|The same)\b")
 ONE_WORD_CONSTANT = re.compile(r"[A-Z]{3,}")
 REPEATABLE_CLASSES = {"State", "Receipt"}  # every learner has its own
