@@ -1,6 +1,5 @@
 """`rankloop search`: a search box over one's own documents that learns."""
 
-import os
 import re
 import webbrowser
 from pathlib import Path
@@ -12,7 +11,6 @@ from rankloop.cli.app import command
 from rankloop.cli.output import print_json
 from rankloop.core.errors import InvalidInput
 
-STUDY = "study"
 VISITOR, DAYS = re.compile(r"[0-9a-f]{32}"), re.compile(r"(\d+(?:\.\d+)?)\s*(?:d|days?)?")
 NAMED = 10  # files that could not be read, as the command names them
 
@@ -23,7 +21,6 @@ NAMED = 10  # files that could not be read, as the command names them
     "rankloop search articles.jsonl --id key --title headline --body text",
     "rankloop search notes/ --study",
     "rankloop search notes/ --forget 'a query'",
-    "rankloop search study --simulate",
 )
 def search(
     source: Annotated[
@@ -49,10 +46,6 @@ def search(
             "--forget", metavar="QUERY|VISITOR|DAYS", help="Forget it, and what was learned from it; then end."
         ),
     ] = None,
-    simulate: Annotated[
-        bool, typer.Option("--simulate", help="With `study`: simulated visitors, through HTTP.")
-    ] = False,
-    visits: Annotated[int, typer.Option("--visits", min=4, metavar="N", help="With --simulate: how many.")] = 4_000,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port of the page.")] = 8080,
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="Other than 127.0.0.1 needs keys in RANKLOOP_KEYS.")
@@ -69,11 +62,6 @@ def search(
     and left out. Changed files are read again at every start, and what was learned stays. Queries are kept in the data
     folder and nowhere else: --forget takes them out again.
     """
-    if os.fspath(source) == STUDY and simulate:
-        _simulate_study(visits, seed, as_json)
-        return
-    if simulate:
-        raise InvalidInput("visitors are simulated by `rankloop search study --simulate`, over documents of its own")
     from rankloop.search.box import SearchBox, source_of
     from rankloop.search.local_engine import LocalEngine
     from rankloop.search.routes import SearchCalls
@@ -141,24 +129,3 @@ def _tell(found: Any, as_json: bool) -> None:
         typer.echo(f"  left out: {what}: {reason}", err=True)
     if len(found.skipped) > NAMED:
         typer.echo(f"  and {len(found.skipped) - NAMED:,} more", err=True)
-
-
-def _simulate_study(visits: int, seed: int, as_json: bool) -> None:
-    """The study over Cranfield, or over made-up documents where that is not on this machine, and how it ends."""
-    from rankloop.cli.output import print_json
-    from rankloop.cli.progress import progress_bar
-    from research.search.collection import collection
-    from research.search.visitor_study import simulated
-
-    name, found, notice = collection()
-    if notice:
-        typer.echo(f"rankloop: {notice.strip()}", err=True)
-    with progress_bar(f"visitors search {name}", "visits") as progress:
-        *_, end = simulated(name, found, visits, seed, progress)
-    if as_json:
-        print_json({"data": name} | end._asdict())
-        return
-    better = "better" if end.wins > end.losses else "worse"
-    verdict = f"the learned order is {better}" if end.p_value < 0.05 else "this can be chance"
-    typer.echo(f"{end.visits:,} visits to a search box over {name}: half taught, half compared with the engine's order")
-    typer.echo(f"wins {end.wins}, losses {end.losses}, ties {end.ties}: p = {end.p_value:.2g} at any time, {verdict}")

@@ -14,8 +14,7 @@ from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.tasks import VERSION, about_the_ceiling, window_of, without_regret
 from rankloop.experiments.run.worker import Run
-from rankloop.experiments.spec.claims import Quantity
-from rankloop.experiments.spec.model import CEILING, FLOOR, Experiment
+from rankloop.experiments.spec.model import CEILING, FLOOR, Experiment, Quantity
 
 WORDS: dict[Quantity, str] = {
     "average": "mean of all rounds so far",

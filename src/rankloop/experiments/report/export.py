@@ -52,6 +52,6 @@ def summary_json(experiment: Experiment, runs: list[Run], finding: Finding, repo
         for quantity in ("average", "recent", "predicted", "regret")
         if (values := curves.of(stream, arm, measure, quantity)) is not None
     ]
-    claims = [verdict._asdict() for verdict in finding.claims]
+    claims = [msgspec.structs.asdict(verdict) for verdict in finding.claims]
     named = {"experiment": experiment.name, "version": VERSION, "rounds": experiment.horizon, "report": str(report)}
     return msgspec.json.encode(named | {"results": ends, "claims": claims}).decode()
