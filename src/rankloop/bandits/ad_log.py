@@ -69,8 +69,13 @@ def training_rows(log: LogTable, encoding: Encoding, seed: int, share: float) ->
             break
     if not parts:
         raise InvalidInput(f"{log.name} has no rows")
-    contexts, ads, rewards, propensities = (np.concatenate(column) for column in zip(*(part[:4] for part in parts)))
-    return AdLog(contexts, ads, rewards, propensities, len(encoding.ads))
+    return AdLog(
+        np.concatenate([part.contexts for part in parts]),
+        np.concatenate([part.ads for part in parts]),
+        np.concatenate([part.rewards for part in parts]),
+        np.concatenate([part.propensities for part in parts]),
+        len(encoding.ads),
+    )
 
 
 def split_rows(log: LogTable, encoding: Encoding, seed: int, share: float) -> Iterator[tuple[AdLog, Mask]]:

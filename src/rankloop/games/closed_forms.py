@@ -55,6 +55,13 @@ class BorderPair(NamedTuple):
     group: int
 
 
+class HiddenTerm(NamedTuple):
+    """Two neighbours, and the items of a term of their difference."""
+
+    pair: BorderPair
+    items: tuple[int, ...]
+
+
 def trivial() -> Thresholds:
     """The order does not matter."""
     return Thresholds(learnable=0, fast=0, unseen=None, border=None, refuted=(), source="closed form")
@@ -93,10 +100,10 @@ def position_thresholds(form: Weighted) -> Thresholds:
     )
     fast = next(depth for depth in range(1, n_items + 1) if hidden_term(form, depth) is None)
     hidden = hidden_term(form, fast - 1) if fast > 1 else None
-    return proved(len(largest), fast, unseen, None if hidden is None else _border(form, *hidden))
+    return proved(len(largest), fast, unseen, None if hidden is None else _border(form, hidden))
 
 
-def hidden_term(form: Weighted, depth: int) -> tuple[BorderPair, tuple[int, ...]] | None:
+def hidden_term(form: Weighted, depth: int) -> HiddenTerm | None:
     """Two neighbours and a term of their difference that none of their tops of this depth holds; None if there is none.
 
     Inside a group the order is free, so that the tops are: the whole groups that fit, and any `room` items of the
@@ -116,7 +123,7 @@ def hidden_term(form: Weighted, depth: int) -> tuple[BorderPair, tuple[int, ...]
             worst = (below + at_cut + above)[:size]
             out = sum(group_of[i] > cut for i in worst), sum(group_of[i] == cut for i in worst)
             if pair.group > cut or out[0] > 0 or out[1] > left:
-                return pair, tuple(sorted([pair.item, *worst]))
+                return HiddenTerm(pair, tuple(sorted([pair.item, *worst])))
     return None
 
 
@@ -135,14 +142,14 @@ def _pairs(groups: tuple[int, ...]) -> Iterator[BorderPair]:
         yield BorderPair(end - 1, end, group)
 
 
-def _border(form: Weighted, pair: BorderPair, items: tuple[int, ...]) -> Border:
-    n_items = sum(form.groups)
+def _border(form: Weighted, hidden: HiddenTerm) -> Border:
+    n_items, pair = sum(form.groups), hidden.pair
     return Border(
         first=tuple(range(n_items)),
         second=swapped(n_items, pair.item, pair.other),
         witness=one_hot_border(form.groups, pair, form.grade),
-        items=items,
-        grades=(form.grade,) * len(items),
+        items=hidden.items,
+        grades=(form.grade,) * len(hidden.items),
     )
 
 

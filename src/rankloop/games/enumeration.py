@@ -137,7 +137,7 @@ def coefficients(rows: NDArray[np.generic], n_items: int, max_grade: int) -> NDA
 
     The Möbius transform along every item: f(level) − f(0) for levels from 1, f(0) else. Whole numbers stay whole.
     """
-    terms = np.array(rows).reshape(len(rows), *[max_grade + 1] * n_items)
+    terms = np.array(rows).reshape((len(rows),) + (max_grade + 1,) * n_items)
     for item in range(1, n_items + 1):
         along = np.moveaxis(terms, item, 0)
         along[1:] -= along[0]

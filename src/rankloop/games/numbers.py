@@ -5,6 +5,7 @@ import math
 from collections.abc import Hashable, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
 from math import comb
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ def whole_numbers(values: Floats) -> Ints | None:
     errors = [abs(float(fraction) - value) for fraction, value in zip(fractions, values)]
     if max(errors) > ROUNDING * max(1.0, float(np.abs(values).max())):
         return None
-    common = math.lcm(*(fraction.denominator for fraction in fractions))
+    common = reduce(math.lcm, (fraction.denominator for fraction in fractions))
     if common * max(1.0, float(np.abs(values).max())) > MAX_WHOLE_NUMBER:
         return None
     return np.array([int(fraction * common) for fraction in fractions], dtype=np.int64)
