@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from rankloop.simulate.compiled.whole_run import whole_run
 
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints
@@ -13,7 +14,6 @@ from rankloop.experiments.analysis.verdicts import Verdict, Word, growth
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.task_cache import cached_map
-from rankloop.simulate.compiled.whole_run import whole_run
 from research.bounds.fixed_items import Bound, ftpl_regret, precision_bandit_regret, rtopk_regret, useful_from
 from research.registry import Setting, reproduction
 

@@ -13,7 +13,6 @@ from rankloop.experiments.run.regret import best_fixed
 from rankloop.experiments.run.tasks import checkpoint_rounds, measure_name, window_of
 from rankloop.experiments.spec.model import Experiment
 from rankloop.measures.base import RankedMeasure
-from rankloop.simulate.compiled.rounds import Played
 from rankloop.simulate.play import Round
 
 Series = list[float | None]  # one value per checkpoint; None: not a number
@@ -51,21 +50,6 @@ class Recorder:
                 self._judge_new_queries(round, self.held_out)
         elif len(self.shown.rankings) == CHUNK:
             self._judge()
-
-    @property
-    def takes_chunks(self) -> bool:
-        """Whether nothing but what was shown, and states at checkpoints, is written down."""
-        compares = any(regret.best is not None for regret in self.regrets)
-        return self.predicted is None and self.held_out is None and not compares
-
-    def add_chunk(self, played: Played) -> None:
-        """All rounds of a chunk, as `add` would one after another."""
-        self.shown.judge_all(*played.shown)
-        for checkpoint in self.checkpoints.tolist():
-            position = checkpoint - played.first
-            if 0 < position <= played.n_rounds:
-                for path, series in self.reports.items():
-                    series.append(_number_at(played.state_before(position), path))
 
     def values(self) -> dict[str, dict[str, Series]]:
         """Measure → quantity → series."""

@@ -15,8 +15,7 @@ from rankloop.experiments.run.recorder import Recorder, Series, judges_of, value
 from rankloop.experiments.run.tasks import VERSION, Task, checkpoint_rounds, fingerprint, with_horizon
 from rankloop.experiments.spec.model import CEILING, Arm, Experiment
 from rankloop.experiments.spec.plugins import code_key, import_on_worker
-from rankloop.simulate.compiled.rounds import can_be_compiled
-from rankloop.simulate.play import Round, play, play_chunks
+from rankloop.simulate.play import Round, play
 from rankloop.simulate.streams.held_out import HeldOut
 
 
@@ -87,12 +86,6 @@ def _play(task: Task) -> tuple[dict[str, dict[str, Series]], dict[str, Series], 
     learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
     recorder = Recorder(experiment, learner, stream, _held_out(experiment, stream, task.seed))
     rounds = refused = 0
-    people = build(with_horizon(arm.feedback, experiment.horizon), "feedback")
-    if arm.delivery is None and recorder.takes_chunks and can_be_compiled(learner, stream, people):
-        for chunk in play_chunks(learner, stream, people, horizon=experiment.horizon, seed=task.seed):
-            recorder.add_chunk(chunk)
-            rounds, refused = chunk.first + chunk.n_rounds, chunk.refused
-        return recorder.values(), recorder.reports, refused
     for round in _rounds(experiment, arm, learner, stream, task.seed):
         recorder.add(round)
         rounds, refused = round.t + 1, round.refused
