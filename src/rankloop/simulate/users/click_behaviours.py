@@ -88,7 +88,6 @@ class GradedClicks:
     max_grade: int
     shown: int
     depth: ClassVar[int | None] = None
-    n_draws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         scales = sorted({scale for _, scale in CLICK})
@@ -107,8 +106,8 @@ class GradedClicks:
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
-        draws = rng.random((self.n_draws, seen_positions(self.shown, len(ranking))))
-        numbers = self._parameters
+        n_draws, numbers = 1 if self.model.browsing else N_DRAWS, self._parameters
+        draws = rng.random((n_draws, seen_positions(self.shown, len(ranking))))
         items, weights = clicks_by_grade(
             numbers.attraction,
             numbers.satisfaction,
@@ -120,28 +119,3 @@ class GradedClicks:
             draws,
         )
         return Clicks(items, weights)
-
-
-class TopDownReader(GradedClicks):
-    """Users who read from the top and stop at some click, or when they lose patience."""
-
-    n_draws: ClassVar[int] = N_DRAWS
-
-    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        """The clicked items, from the top."""
-        return super().observe(ranking, relevance, rng)
-
-    @property
-    def behaviour_by_grade(self) -> tuple[Floats, Floats, float]:
-        """The probabilities of a click and of stopping after it, by grade, and of going on."""
-        numbers = self._parameters
-        stop = numbers.satisfaction + (1.0 - numbers.satisfaction) * numbers.stop[0]
-        return numbers.attraction, stop, numbers.persistence
-
-
-@kernel
-def walk_down(
-    ranking: Ints, relevance: Floats, click: Floats, stop: Floats, persistence: float, draws: Floats
-) -> tuple[Ints, Floats]:
-    """Draw the clicks of a `TopDownReader`, for kernels that hold its numbers."""
-    return clicks_by_grade(click, stop, np.ones((1, 1)), np.zeros(1), persistence, ranking, relevance, draws)
