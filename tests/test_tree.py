@@ -24,7 +24,6 @@ ALGORITHMS = {
 }
 NOUNS = {
     "based": "position_based is the field's name of a click model",
-    "compiled": "simulate/compiled: the loop once more, as whole-run kernels",
     "interleaving": "the field's noun for mixing two rankings in one list",
     "monitoring": "the trade's noun for health, readiness and metrics",
     "ranking": "what the package makes",

@@ -60,13 +60,24 @@ def seen_positions(shown: int | None, n_items: int) -> int:
 
 @kernel
 def clicks_by_grade(
-    parameters: ClickParameters, ranking: Ints, relevance: Floats, draws: Floats
+    attraction: Floats,
+    satisfaction: Floats,
+    examination: Floats,
+    stop: Floats,
+    persistence: float,
+    ranking: Ints,
+    relevance: Floats,
+    draws: Floats,
 ) -> tuple[Ints, Floats]:
-    """Draw clicks of users for whom items of a grade are alike; grades beyond the scale count as its ends."""
+    """Draw clicks of users for whom items of a grade are alike; grades beyond the scale count as its ends.
+
+    Takes the numbers one by one: a tuple of them would cost 2 µs per call.
+    """
     grades = np.empty(draws.shape[1], np.int64)
     for position in range(len(grades)):
         grade = int(relevance[ranking[position]])
-        grades[position] = max(0, min(grade, len(parameters.attraction) - 1))
+        grades[position] = max(0, min(grade, len(attraction) - 1))
+    parameters = ClickParameters(attraction, satisfaction, examination, stop, persistence)
     return clicks_at(ranking, draw_clicks(parameters, grades, draws))
 
 
@@ -77,7 +88,6 @@ class GradedClicks:
     max_grade: int
     shown: int
     depth: ClassVar[int | None] = None
-    n_draws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         scales = sorted({scale for _, scale in CLICK})
@@ -96,32 +106,16 @@ class GradedClicks:
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
-        draws = rng.random((self.n_draws, seen_positions(self.shown, len(ranking))))
-        items, weights = clicks_by_grade(self._parameters, ranking, relevance, draws)
+        n_draws, numbers = 1 if self.model.browsing else N_DRAWS, self._parameters
+        draws = rng.random((n_draws, seen_positions(self.shown, len(ranking))))
+        items, weights = clicks_by_grade(
+            numbers.attraction,
+            numbers.satisfaction,
+            numbers.examination,
+            numbers.stop,
+            numbers.persistence,
+            ranking,
+            relevance,
+            draws,
+        )
         return Clicks(items, weights)
-
-
-class TopDownReader(GradedClicks):
-    """Users who read from the top and stop at some click, or when they lose patience."""
-
-    n_draws: ClassVar[int] = N_DRAWS
-
-    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
-        """The clicked items, from the top."""
-        return super().observe(ranking, relevance, rng)
-
-    @property
-    def behaviour_by_grade(self) -> tuple[Floats, Floats, float]:
-        """The probabilities of a click and of stopping after it, by grade, and of going on."""
-        numbers = self._parameters
-        stop = numbers.satisfaction + (1.0 - numbers.satisfaction) * numbers.stop[0]
-        return numbers.attraction, stop, numbers.persistence
-
-
-@kernel
-def walk_down(
-    ranking: Ints, relevance: Floats, click: Floats, stop: Floats, persistence: float, draws: Floats
-) -> tuple[Ints, Floats]:
-    """Draw the clicks of a `TopDownReader`, for kernels that hold its numbers."""
-    parameters = ClickParameters(click, stop, np.ones((1, 1)), np.zeros(1), persistence)
-    return clicks_by_grade(parameters, ranking, relevance, draws)

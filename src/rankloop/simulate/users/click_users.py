@@ -12,7 +12,7 @@ from rankloop.click_models.ubm import UserBrowsingModel
 from rankloop.core.checks import check_not_negative, check_probability
 from rankloop.core.registry import register
 from rankloop.core.types import Floats
-from rankloop.simulate.users.click_behaviours import CLICK, STOP, Behaviour, GradedClicks, TopDownReader, seen_positions
+from rankloop.simulate.users.click_behaviours import CLICK, STOP, Behaviour, GradedClicks, seen_positions
 
 # Row p: the probability of examining position p with no click above, then with the last click 1, 2 … positions above.
 # As published for the first ten positions.
@@ -84,7 +84,7 @@ class Ubm(GradedClicks):
 
 
 @register("cascade")
-class Cascade(TopDownReader):
+class Cascade(GradedClicks):
     """Examines the items from the top, clicks the first that attracts, and stops: at most one click.
 
     P(click | examined, grade) is that of the `behaviour` on the scale 0 … `max_grade` (1, 2 or 4).
@@ -103,7 +103,7 @@ class Cascade(TopDownReader):
 
 
 @register("dcm")
-class Dcm(TopDownReader):
+class Dcm(GradedClicks):
     """Examines the items from the top and clicks what attracts; after each click stops with a probability.
 
     P(click | examined, grade) and P(stop | clicked, grade) are those of the `behaviour` on the scale 0 …
@@ -125,7 +125,7 @@ class Dcm(TopDownReader):
 
 
 @register("sdbn")
-class Sdbn(TopDownReader):
+class Sdbn(GradedClicks):
     """Clicks what attracts, stops when satisfied, and otherwise goes on to the next item with `persistence`.
 
     Attraction and satisfaction by grade are those of the `behaviour` on the scale 0 … `max_grade` (1, 2 or 4).

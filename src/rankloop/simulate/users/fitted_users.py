@@ -1,15 +1,14 @@
 """Users whose numbers come from a log: any click model that `rankloop fit-users` fits."""
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.click_models.base import ClickModel, ModelName
+from rankloop.click_models.base import ModelName
 from rankloop.click_models.fit import MODELS
-from rankloop.click_models.kernels import ClickRows
+from rankloop.click_models.kernels import ClickParameters, ClickRows, draw_clicks, examined_whatever_clicks
 from rankloop.core.checks import check_positions, check_probability
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Spec, register
@@ -66,8 +65,8 @@ class FittedUsers:
                 check_probability(name, value)
 
     @cached_property
-    def model_by_level(self) -> ClickModel:
-        """The click model, its pairs being the levels of attraction."""
+    def by_level(self) -> ClickParameters:
+        """The numbers of the click model, its pairs being the levels of attraction."""
         cls, values = MODELS[self.model], dict[str, Any]()
         if "examination" in cls.numbers:
             values["examination"] = np.array(self.examination or USUAL_EXAMINATION)
@@ -76,31 +75,32 @@ class FittedUsers:
         if "satisfaction" in cls.numbers:
             values["satisfaction"] = np.array(self.satisfaction)
         persistence = 1.0 if cls.browsing else self.persistence
-        return cls(attraction=np.array(self.attraction), persistence=persistence, **values)
+        return cls(attraction=np.array(self.attraction), persistence=persistence, **values).parameters
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
         n_seen = seen_positions(self.shown, len(ranking))
         draws = rng.random((N_DRAWS, n_seen))
-        model, pair = self._page(ranking[:n_seen], relevance)
-        items, weights = clicks_at(ranking, model.observe(pair, draws))
+        parameters, pair = self._page(ranking[:n_seen], relevance)
+        items, weights = clicks_at(ranking, draw_clicks(parameters, pair, draws))
         return Clicks(items, weights)
 
     def click_probabilities(self, ranking: Ints, relevance: Floats) -> Floats:
         """The probability that each position is clicked; 0 for those that nobody sees."""
         n_seen = seen_positions(self.shown, len(ranking))
-        model, pair = self._page(ranking[:n_seen], relevance)
+        parameters, pair = self._page(ranking[:n_seen], relevance)
         clicks = np.zeros(len(ranking))
         rows = ClickRows(np.array([0, n_seen]), pair, np.arange(n_seen), clicks[:n_seen])
-        clicks[:n_seen] = model.probabilities(rows).clicked
+        clicks[:n_seen] = examined_whatever_clicks(parameters, rows) * parameters.attraction[pair]
         return clicks
 
-    def _page(self, items: Ints, relevance: Floats) -> tuple[ClickModel, Ints]:
-        """The model and the pair of each shown item: its grade, or the item itself."""
-        model, grades = self.model_by_level, relevance[items]
+    def _page(self, items: Ints, relevance: Floats) -> tuple[ClickParameters, Ints]:
+        """The numbers of the model and the pair of each shown item: its grade, or the item itself."""
+        by_level, grades = self.by_level, relevance[items]
         if self.by_grade:
-            return model, np.clip(grades.astype(np.int64), 0, len(model.attraction) - 1)
-        attraction, satisfaction = np.clip(grades, 0.0, 1.0), model.satisfaction
-        if len(satisfaction):
-            satisfaction = np.interp(attraction, model.attraction, satisfaction)
-        return replace(model, attraction=attraction, satisfaction=satisfaction), np.arange(len(items))
+            return by_level, np.clip(grades.astype(np.int64), 0, len(by_level.attraction) - 1)
+        attraction = np.clip(grades, 0.0, 1.0)
+        satisfaction = np.zeros(len(items))
+        if self.satisfaction:
+            satisfaction = np.interp(attraction, by_level.attraction, by_level.satisfaction)
+        return by_level._replace(attraction=attraction, satisfaction=satisfaction), np.arange(len(items))

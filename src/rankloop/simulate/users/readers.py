@@ -13,16 +13,18 @@ from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Feedback, Floats, Ints
 from rankloop.simulate.users.click_behaviours import clicks_at, seen_positions
 
-Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 SMALLEST_DRAW = 2.0**-54  # below the smallest positive draw: keeps the normal of a 0 finite
 
 
 @kernel
-def _read(ranking: Ints, relevance: Floats, mistaken: Mask, max_clicks: int) -> tuple[Ints, Floats]:
-    """Click the first items that seem relevant: those with a grade above 0 unless the user is mistaken there."""
-    clicked, n_clicks = np.zeros(len(mistaken), np.int64), 0
-    for position in range(len(mistaken)):
-        if (relevance[ranking[position]] > 0.0) != mistaken[position] and n_clicks < max_clicks:
+def _read(
+    ranking: Ints, relevance: Floats, draws: Floats, low: float, high: float, max_clicks: int
+) -> tuple[Ints, Floats]:
+    """Click the first items that seem relevant: a grade above 0, or another where low ≤ draw < high, a mistake."""
+    clicked, n_clicks = np.zeros(len(draws), np.int64), 0
+    for position in range(len(draws)):
+        mistaken = low <= draws[position] < high
+        if (relevance[ranking[position]] > 0.0) != mistaken and n_clicks < max_clicks:
             clicked[position] = 1
             n_clicks += 1
     return clicks_at(ranking, clicked)
@@ -46,8 +48,8 @@ class FirstRelevant:
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """At most one click."""
-        mistaken = rng.random(seen_positions(self.shown, len(ranking))) >= self.accuracy
-        items, weights = _read(ranking, relevance, mistaken, 1)
+        draws = rng.random(seen_positions(self.shown, len(ranking)))
+        items, weights = _read(ranking, relevance, draws, self.accuracy, 1.0, 1)
         return Clicks(items, weights)
 
 
@@ -71,8 +73,8 @@ class NoisyReader:
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
-        mistaken = rng.random(seen_positions(self.shown, len(ranking))) < self.noise
-        items, weights = _read(ranking, relevance, mistaken, self.max_clicks)
+        draws = rng.random(seen_positions(self.shown, len(ranking)))
+        items, weights = _read(ranking, relevance, draws, 0.0, self.noise, self.max_clicks)
         return Clicks(items, weights)
 
 

@@ -16,7 +16,6 @@ from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Feedback, Ints, Preferred, Problem, Query, Relevances, Reward
 from rankloop.features import Encoder, Schema
 from rankloop.learners.wrappers.hashed_columns import with_hashed
-from rankloop.simulate.compiled.whole_run import whole_queries, whole_run
 
 N_ITEMS = 4
 MAX_PROCESSES = 4
@@ -24,12 +23,6 @@ NO_CONTEXT, ONE_LIST = np.empty(0), np.array([0, N_ITEMS])
 GRADES, SCORES = np.array([0.0, 2.0, 1.0, 0.0]), np.array([0.1, 0.4, 0.2, 0.3])
 FOR_FIELDS = ("click_regression", "fair_pairs", "diagonal_thompson")  # what `advise` names for them
 PROBLEMS = (Problem(n_features=3, max_grade=2, depth=2), Problem(n_features=0, n_items=N_ITEMS, depth=2))
-WHOLE_RUNS: tuple[tuple[Callable[..., Any], str, str], ...] = (
-    (whole_run, "flipped_relevance", "full"),
-    (whole_run, "flipped_relevance", "top_k"),
-    (whole_queries, "separable", "top_k"),
-    (whole_queries, "separable", "cascade"),
-)
 
 
 def warm() -> None:
@@ -93,9 +86,6 @@ def _use_people(people: Any) -> None:
 def _use_learner(learner: Any) -> None:
     with suppress(InvalidInput):
         _use(Session(learner, getattr(learner, "example_problem", None) or _first_fit(learner), 0))
-    for run, stream, people in WHOLE_RUNS:
-        with suppress(InvalidInput):
-            run(learner, build(stream), build(people), horizon=3, seed=0)
 
 
 def _use_fields(kind: str) -> None:
