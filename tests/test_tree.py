@@ -24,14 +24,20 @@ ALGORITHMS = {
 }
 NOUNS = {
     "based": "position_based is the field's name of a click model",
-    "compiled": "simulate/compiled: the loop once more, as whole-run kernels",
     "interleaving": "the field's noun for mixing two rankings in one list",
     "monitoring": "the trade's noun for health, readiness and metrics",
     "ranking": "what the package makes",
     "shared": "learners/_shared: what is no algorithm of its own",
     "training": "the field's noun for fitting a ranker to data",
 }
-OF_THE_HOUSE = ("test_glossary.py", "test_hosts.py", "test_public_names.py", "test_request_walk.py", "test_tree.py")
+OF_THE_HOUSE = (
+    "test_glossary.py",
+    "test_hosts.py",
+    "test_public_names.py",
+    "test_request_walk.py",
+    "test_structure.py",
+    "test_tree.py",
+)
 # Tests that hold for the whole rather than for a module, by what they hold true.
 SUITES = (
     "benchmarks",

@@ -15,13 +15,13 @@ import numpy as np
 from rankloop.core.errors import RankloopError
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints
-from rankloop.data.readers.smart import TestCollection
 from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.study import SURE
 from rankloop.service.settings import Settings
+from research.datasets.cranfield import TestCollection
 from research.papers.coactive.click_streams import PAPER
 from research.registry import Setting, reproduction
 from research.search.collection import KNOWN, Documents, collection

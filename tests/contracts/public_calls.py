@@ -12,7 +12,6 @@ from rankloop.bandits import (
     AUCRanker,
     StreamingAUCRanker,
     ad_log,
-    fit_cost_sensitive,
     fit_rankers,
     fit_thresholds,
     threshold,
@@ -129,7 +128,7 @@ def streamed(X: Any, y: Any) -> Any:
 
 
 def logged_ads(contexts: Any, ads: Any, rewards: Any, propensities: Any, n_ads: Any) -> Any:
-    return fit_cost_sensitive(ad_log(contexts, ads, rewards, propensities, n_ads))
+    return fit_rankers(ad_log(contexts, ads, rewards, propensities, n_ads))
 
 
 LOG = ad_log(ROWS, QID - 1, CLICKED, np.full(8, 0.5))
@@ -190,6 +189,5 @@ CALLS = {
     "normalise_queries": Call(datasets.normalise_queries, {"dataset": SETS}),
     "read_letor": Call(datasets.read_letor, {"path": "nowhere.txt", "sizes": None, "n_features": 3}),
     "read_corpus": Call(datasets.read_corpus, {"path": "nowhere.jsonl"}),
-    "read_labelled": Call(datasets.read_labelled, {"name": "letter", "folder": "nowhere"}),
     "load": Call(rankloop.load, {"path": "nowhere.rankloop"}),
 }  # fmt: skip

@@ -26,7 +26,7 @@ def saved(tmp_path: Path) -> Path:
     ads = WISH.values()
     rows = [f"{n % 9},{job},{ad},{WISH[job] == ad:d},0.5" for n in range(40) for job in WISH for ad in ads]
     (tmp_path / "log.csv").write_text("age,job,ad,click,propensity\n" + "\n".join(rows) + "\n")
-    save_policy(train_policy(LogTable(tmp_path / "log.csv")), 0.0, tmp_path / "ads.rankloop")
+    save_policy(train_policy(LogTable(tmp_path / "log.csv")), tmp_path / "ads.rankloop")
     return tmp_path / "ads.rankloop"
 
 

@@ -14,10 +14,10 @@ from rankloop.core.kernels import random_ranking
 from rankloop.core.registry import build, spec_of
 from rankloop.core.session import generators
 from rankloop.games import Game, theorem_32, twins
-from rankloop.games.cells import best_under
 from rankloop.games.game import measure_for
 from rankloop.games.hopeless import Hopeless, gap_between, seen_probabilities
 from rankloop.simulate.play import play
+from tests.games.brute_force import best_under
 
 HOPELESS = [
     ("nDCG", 3, 1, 1),

@@ -12,10 +12,10 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop.search.folder_source import FolderSource
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.ranked_search import SHOWN
 from rankloop.search.routes import COOKIE, SearchCalls
+from rankloop.search.sources import FolderSource
 from rankloop.search.study import is_compared
 from rankloop.service.log.events import FeedbackReceived, Ranked
 from rankloop.service.settings import keys_from

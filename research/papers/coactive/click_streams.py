@@ -10,8 +10,8 @@ import msgspec
 from rankloop.core.errors import NotFound
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
+from rankloop.data.corpora import rcv1_files
 from rankloop.data.folder import data_path, missing_notice
-from rankloop.data.readers.rcv1 import rcv1_files
 from rankloop.experiments.analysis.curves import Curves, values_at
 from rankloop.experiments.analysis.summary import summarise
 from rankloop.experiments.report.model import Finding

@@ -12,7 +12,7 @@ from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import number
 from rankloop.experiments.analysis.verdicts import Verdict, Word, word_of
 from rankloop.games import analyse
-from rankloop.training.risks.least_squares import LeastSquares
+from rankloop.training.risks.pointwise import LeastSquares
 from research.bounds.generalisation import rademacher
 from research.verdicts import refutable
 

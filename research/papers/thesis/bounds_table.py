@@ -8,7 +8,7 @@ import numpy as np
 from rankloop.core.kernels import scores_of
 from rankloop.data.dataset import Dataset, concatenate
 from rankloop.data.folder import data_folder, missing_notice
-from rankloop.data.readers.letor.file import read_letor
+from rankloop.data.letor.file import read_letor
 from rankloop.experiments.analysis.curves import number
 from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.report.model import Finding, Table

@@ -16,7 +16,7 @@ from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.training.rerm import rerm_regularisation
 from rankloop.training.risks.listwise import ListNetRisk
-from rankloop.training.solution_path import Settings, fit
+from rankloop.training.solution_path import SolverSettings, fit
 from research.bounds.generalisation import chapelle_wu, constants_of, rerm, uniform
 from research.registry import Setting, reproduction
 from research.task_cache import cached_map
@@ -48,7 +48,7 @@ def queries(n_queries: int, n_items: int, seed: int) -> Dataset:
 
 def excess_risk(task: Task) -> float:
     """ListNet on new queries: RERM's risk less that of the best weights for those very queries."""
-    risk, settings = ListNetRisk(), Settings(tolerance=1e-5, engine=Here())
+    risk, settings = ListNetRisk(), SolverSettings(tolerance=1e-5, engine=Here())
     train, new = queries(N_TRAIN, task.n_items, 2 * task.seed), queries(N_NEW, task.n_items, 2 * task.seed + 1)
     regularisation = rerm_regularisation(constants_of("list_net", task.n_items).lipschitz, RADIUS, 1.0, N_TRAIN)
     learned = fit(train, risk, regularisation, settings=settings).weights

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.bandits.train import AdLog
+from rankloop.bandits.ad_log import AdLog
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.data.download import need

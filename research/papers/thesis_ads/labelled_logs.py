@@ -4,10 +4,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from rankloop.bandits.train import AdLog
+from rankloop.bandits.ad_log import AdLog
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
-from rankloop.data.readers.multiclass import LabelledSet
+from research.datasets.labelled import LabelledSet
 
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 

@@ -5,15 +5,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import default_rng
 
+from rankloop.bandits.ad_log import AdLog
 from rankloop.bandits.auc_ranker import AUCRanker
-from rankloop.bandits.policies import Scorer, best_ads
-from rankloop.bandits.train import AdLog, fit_rankers
+from rankloop.bandits.policies import Scorer
+from rankloop.bandits.train import fit_rankers
 from rankloop.core.types import Floats
-from rankloop.data.readers.multiclass import LabelledSet, read_labelled
 from rankloop.experiments.analysis.curves import estimate, number
 from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.report.model import Chart, Finding, Table
 from research.charts import dots
+from research.datasets.labelled import LabelledSet, read_labelled
 from research.papers.thesis_ads.baselines import fit_forest, fit_logistic
 from research.papers.thesis_ads.labelled_logs import bandit_log, split, undersampled
 from research.papers.thesis_ads.tables import SETS, shape_of, shapes_table
@@ -50,7 +51,7 @@ def accuracies(task: Repeat) -> list[float]:
 
 
 def _accuracy(scorer: Scorer, test: LabelledSet) -> float:
-    return float((best_ads(scorer.scores(test.features)) == test.labels).mean())
+    return float((np.argmax(scorer.scores(test.features), axis=1) == test.labels).mean())
 
 
 def _balanced(log: AdLog, rng: np.random.Generator) -> AdLog:

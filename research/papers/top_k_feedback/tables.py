@@ -7,7 +7,7 @@ from rankloop.core.types import Floats
 from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.games import Game, analyse_depths, theorem_32
-from rankloop.games.certificate_text import Grid, feedback_grid, loss_grid, reason
+from rankloop.games.matrices import Grid, feedback_grid, loss_grid
 from rankloop.measures import parse_measure
 from research.registry import Setting, reproduction
 
@@ -60,7 +60,7 @@ def numbers_verdict(text: str, printed: tuple[float, ...], computed: Floats, whe
 def losses(setting: Setting) -> Finding:
     grid = loss_grid(Game(measure=parse_measure("SumLoss"), n_items=3))
     found = analyse_depths("SumLoss", 3)
-    rows = [(str(analysis.depth), analysis.verdict, reason(analysis)) for analysis in found]
+    rows = [(str(analysis.depth), analysis.verdict, analysis.reason) for analysis in found]
     text = "Rows are rankings, written as the rank of each item; columns are the grades that people may have in mind."
     return Finding(
         text=text,

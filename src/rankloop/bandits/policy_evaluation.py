@@ -1,17 +1,14 @@
 """What policies would earn, from a log of shown ads that another one made."""
 
-import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from rankloop.bandits.ad_log import AdLog, split_rows
 from rankloop.bandits.policies import Policy, Uniform
-from rankloop.bandits.reward_model import RewardModel, fit_reward_model
-from rankloop.bandits.saved_policy import load_policy
-from rankloop.bandits.train import AdLog, split_rows, training_rows
+from rankloop.core.types import Floats
 from rankloop.evaluation.off_policy.estimators import (
-    MODELLED,
     SPANS,
     Options,
     check_options,
@@ -28,8 +25,36 @@ from rankloop.logs.table import LogTable
 Watch = Callable[[int], None]  # called with the number of rows that have been read
 
 
+class RewardModel(NamedTuple):
+    """The expected reward of ad a for context x is base[a] + weights[a] · x, cut to the range of seen rewards."""
+
+    base: Floats
+    weights: Floats  # (n_ads, n_context)
+    least: float
+    most: float
+
+    def predict(self, contexts: Floats) -> Floats:
+        """(n_people, n_ads)."""
+        return np.clip(self.base + contexts @ self.weights.T, self.least, self.most)
+
+
+def fit_reward_model(log: AdLog, ridge: float = 10.0) -> RewardModel:
+    """Ridge regression around each ad's own mean, which is itself drawn to the mean of all ads."""
+    overall, n_context = float(log.rewards.mean()), log.contexts.shape[1]
+    centre = log.contexts.mean(axis=0)
+    base, weights = np.full(log.n_ads, overall), np.zeros((log.n_ads, n_context))
+    for ad in range(log.n_ads):
+        shown = log.ads == ad
+        rows, rewards = log.contexts[shown] - centre, log.rewards[shown]
+        base[ad] = (rewards.sum() + ridge * overall) / (len(rewards) + ridge)
+        gram = rows.T @ rows + ridge * np.eye(n_context)
+        weights[ad] = np.linalg.solve(gram, rows.T @ (rewards - base[ad]))
+    least, most = float(log.rewards.min()), float(log.rewards.max())
+    return RewardModel(base - weights @ centre, weights, least, most)
+
+
 def evaluate_policies(
-    table: LogTable,
+    log: LogTable,
     encoding: Encoding,
     policies: Mapping[str, Policy],
     *,
@@ -50,41 +75,20 @@ def evaluate_policies(
     others = {**policies, UNIFORM: Uniform(n_ads=len(encoding.ads))}
     current, sums = Sums(), {name: Sums() for name in others}
     n_rows, n_training, n_rewarded = 0, 0, 0
-    for rows, training in split_rows(table, encoding, seed, share):
+    for rows, training in split_rows(log, encoding, seed, share):
         n_rows, n_training = n_rows + len(training), n_training + int(training.sum())
         n_rewarded += int((rows.rewards > 0).sum())
-        log = rows.take(~training)
-        current.add(series_of(Rows(log.rewards, log.propensities, log.propensities), "ips", options.limit))
+        held_out = rows.take(~training)
+        current.add(
+            series_of(Rows(held_out.rewards, held_out.propensities, held_out.propensities), "ips", options.limit)
+        )
         for name, policy in others.items():
-            sums[name].add(series_of(policy_rows(log, policy, model), known, options.limit))
+            sums[name].add(series_of(policy_rows(held_out, policy, model), known, options.limit))
         watch(n_rows)
     estimates = {CURRENT: concluded(current, "ips", options)}
     estimates |= {name: concluded(sums[name], method, options, SPANS[known]) for name in others}
-    context = encoding.described + table.columns.unused
+    context = encoding.described + log.columns.unused
     return Report(n_rows, n_training, n_rewarded, len(encoding.ads), estimates, unit_of(current), context)
-
-
-def evaluate_saved_policy(
-    table: LogTable,
-    path: str | os.PathLike[str],
-    *,
-    method: str = "snips",
-    options: Options | None = None,
-    seed: int = 0,
-    watch: Watch = lambda rows: None,
-) -> Report:
-    """Estimate what `save_policy` wrote on a log that it has not learned from.
-
-    All rows count; where the method needs a reward model, a random half fits it and the other half counts.
-    """
-    policy, encoding = load_policy(path)
-    model, share = None, 0.0
-    if method_of(method) in MODELLED:
-        share = 0.5
-        model = fit_reward_model(training_rows(table, encoding, seed, share))
-    policies = {f"policy of {os.path.basename(path)}": policy}
-    rest: dict[str, Any] = {"method": method, "options": options, "model": model, "watch": watch}
-    return evaluate_policies(table, encoding, policies, seed=seed, share=share, **rest)
 
 
 def policy_rows(log: AdLog, policy: Policy, model: RewardModel | None = None) -> Rows:

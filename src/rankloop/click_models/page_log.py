@@ -21,7 +21,7 @@ NO_ITEM = (
 )
 
 
-class PageLog(NamedTuple):
+class ClickArrays(NamedTuple):
     """One row per shown item, sorted by position inside each page; page l owns the rows offsets[l] … offsets[l + 1]."""
 
     offsets: Ints
@@ -46,15 +46,15 @@ class PageLog(NamedTuple):
     def n_positions(self) -> int:
         return int(self.position.max()) + 1
 
-    def pages(self, chosen: Ints) -> "PageLog":
+    def pages(self, chosen: Ints) -> "ClickArrays":
         """Some of the pages; pairs keep their numbers."""
         rows = np.concatenate([np.arange(self.offsets[page], self.offsets[page + 1]) for page in chosen.tolist()])
         sizes = np.diff(self.offsets)[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         own = self.pair[rows], self.position[rows], self.clicked[rows], self.session[chosen]
-        return PageLog(offsets, *own, self.query_ids, self.items, self.columns)
+        return ClickArrays(offsets, *own, self.query_ids, self.items, self.columns)
 
-    def by_item(self) -> "PageLog":
+    def by_item(self) -> "ClickArrays":
         """With an item being the same pair whatever was asked: where queries seldom come again."""
         numbers: dict[str, int] = {}
         of_pair = np.array([numbers.setdefault(item, len(numbers)) for item in self.items], dtype=np.int64)
@@ -68,7 +68,7 @@ class PageLog(NamedTuple):
         return float((low < high)[self.pair].mean())
 
 
-def page_log(
+def click_arrays(
     offsets: Ints,
     position: Ints,
     clicked: Floats,
@@ -77,7 +77,7 @@ def page_log(
     sessions: Sequence[Any] | None = None,
     columns: str = "",
     n_repeated: int = 0,
-) -> PageLog:
+) -> ClickArrays:
     """Number pairs and visits, and sort the rows of each page; `queries`, `items` are by row, `sessions` by page."""
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     order = np.lexsort((position, owner))
@@ -88,7 +88,7 @@ def page_log(
     visits: dict[Any, int] = {}
     pages = range(len(offsets) - 1)
     session = np.array([visits.setdefault(one, len(visits)) for one in (pages if sessions is None else sessions)])
-    return PageLog(
+    return ClickArrays(
         np.asarray(offsets, dtype=np.int64),
         pair,
         position[order].astype(np.int64),
@@ -101,16 +101,16 @@ def page_log(
     )
 
 
-def log_of_lists(lists: Sequence[ShownList], sessions: Sequence[Any] | None = None) -> PageLog:
+def log_of_lists(lists: Sequence[ShownList], sessions: Sequence[Any] | None = None) -> ClickArrays:
     """From lists in values as people have them."""
     offsets = np.concatenate([[0], np.cumsum([len(one.ids) for one in lists])]).astype(np.int64)
     queries = [one.query_id for one in lists for _ in one.ids]
     items = [str(id) for one in lists for id in one.ids]
     position = np.concatenate([one.position for one in lists])
-    return page_log(offsets, position, np.concatenate([one.clicked for one in lists]), queries, items, sessions)
+    return click_arrays(offsets, position, np.concatenate([one.clicked for one in lists]), queries, items, sessions)
 
 
-def read_page_log(given: Given, columns: Mapping[str, str] | None = None) -> PageLog:
+def read_page_log(given: Given, columns: Mapping[str, str] | None = None) -> ClickArrays:
     """From a table of any format, or the export of a service; `columns` says which column is what."""
     source = Source(given)
     if source.path is not None and holds_impressions(source.path):
@@ -124,7 +124,7 @@ def read_page_log(given: Given, columns: Mapping[str, str] | None = None) -> Pag
     return _of_table(source, roles)
 
 
-def _of_table(source: Source, roles: RawColumns) -> PageLog:
+def _of_table(source: Source, roles: RawColumns) -> ClickArrays:
     visit = named_like(source.names, SESSIONS) or (roles.list if plain_name(roles.list) in SESSIONS else "")
     texts = list(dict.fromkeys(filter(None, (roles.list, roles.query, roles.item, visit))))
     wanted = list(dict.fromkeys([*texts, roles.position, roles.click]))
@@ -142,7 +142,7 @@ def _of_table(source: Source, roles: RawColumns) -> PageLog:
     kept = np.flatnonzero(pages.kept)
     rows = kept.tolist()
     first = [rows[start] for start in pages.offsets[:-1].tolist()]
-    return page_log(
+    return click_arrays(
         pages.offsets,
         position[kept],
         clicked[kept],
@@ -154,7 +154,7 @@ def _of_table(source: Source, roles: RawColumns) -> PageLog:
     )
 
 
-def _of_export(path: Path) -> PageLog:
+def _of_export(path: Path) -> ClickArrays:
     if exported_schemas(path):
         lists = list(read_shown_lists(path))
         if not lists:
@@ -164,7 +164,7 @@ def _of_export(path: Path) -> PageLog:
     if not shown:
         raise InvalidInput(f"{path.name} has no impressions")
     offsets = np.concatenate([[0], np.cumsum([len(one.ranking) for one in shown])]).astype(np.int64)
-    return page_log(
+    return click_arrays(
         offsets,
         np.concatenate([np.arange(len(one.ranking)) for one in shown]),
         np.array([one.values.get(item, 0.0) for one in shown for item in one.ranking]),

@@ -2,10 +2,9 @@
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator
-from itertools import chain
 from typing import Any, NamedTuple
 
-from rankloop.contracts import learn_contracts, option_contracts, rank_contracts, recipe_contracts
+from rankloop.contracts import learn_contracts, rank_contracts, recipe_contracts
 from rankloop.contracts.cases import Case, cases_of
 from rankloop.contracts.contract import Broken, Contract, contract, contracts_of
 from rankloop.contracts.process import Trial, try_apart
@@ -14,7 +13,7 @@ from rankloop.core.registry import Entry, build, entry_of
 from rankloop.experiments.spec.plugins import Module, modules_of
 
 RECIPE_CONTRACTS = contracts_of(recipe_contracts)
-LEARNER_CONTRACTS = tuple(chain.from_iterable(map(contracts_of, (rank_contracts, learn_contracts, option_contracts))))
+LEARNER_CONTRACTS = (*contracts_of(rank_contracts), *contracts_of(learn_contracts))
 WRAPPED_CONTRACTS = (
     learn_contracts.check_late_feedback,
     rank_contracts.check_log_prob,

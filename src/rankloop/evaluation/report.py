@@ -1,8 +1,9 @@
 """What a log says of policies, in numbers, sentences and a picture, the policy that made it beside the others."""
 
+import math
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rankloop.evaluation.off_policy.estimators import Estimate
 from rankloop.evaluation.off_policy.overlap import FEW_REWARDS, is_off_balance, rests_on
@@ -53,6 +54,41 @@ class Report(NamedTuple):
     estimates: dict[str, Estimate]
     unit: Unit
     context: str = ""  # one line: which columns tell of the visitor
+
+    def __str__(self) -> str:
+        first, unit = next(iter(self.estimates.values())), self.unit
+        half = f", {self.n_training:,} of them to learn from" if self.n_training else ""
+        ads = f", {self.n_ads} ads" if self.n_ads else ""
+        width, column = max(map(len, self.estimates)) + 2, len(unit.name) + 2
+        lines = [f"{self.n_rows:,} {unit.each}s{half}{ads}, {self.n_rewarded:,} rewarded"]
+        lines += [self.context, ""] if self.context else [""]
+        heads = f"{f'at least ({first.level:.0%})':>18}{f'{unit.each}s count as':>16}"
+        lines.append(f"{'policy':<{width}}{unit.name:>{column}}{heads}")
+        for policy, estimate in self.estimates.items():
+            low = "unknown" if is_off_balance(estimate.overlap) else unit.of(max(0.0, estimate.lower))
+            value = unit.of(estimate.value)
+            lines.append(f"{policy:<{width}}{value:>{column}}{low:>18}{estimate.effective_n:>16,.0f}")
+        return "\n".join([*lines, "", *verdicts(self)])
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return numbers and verdicts as plain data; infinite bounds, which JSON does not have, become None."""
+        plain = self._asdict() | {"unit": "per page" if self.unit == PER_PAGE else "per row"}
+        plain["estimates"] = {
+            name: {field: _finite(value) for field, value in estimate._asdict().items()}
+            | {"overlap": estimate.overlap._asdict()}
+            for name, estimate in self.estimates.items()
+        }
+        return plain | {"verdicts": verdicts(self)}
+
+    def to_json(self) -> str:
+        """Return numbers and verdicts as JSON."""
+        import msgspec
+
+        return msgspec.json.encode(self.to_plain()).decode()
+
+
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def verdicts(report: Report) -> list[str]:

@@ -14,8 +14,8 @@ from rankloop.core.protocols import Measure
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.games.analysis import analyse
+from rankloop.games.enumeration import classes_of
 from rankloop.games.game import Game, measure_for, name_of
-from rankloop.games.thresholds.enumeration import classes_of
 from rankloop.measures.dcg import NDCG
 
 NOTHING = 1e-7  # a gap up to this is none

@@ -95,9 +95,8 @@ class Encoding(NamedTuple):
         return np.ascontiguousarray(np.column_stack([*parts, np.ones(len(piece.reward))]))
 
     def to_plain(self) -> dict[str, Any]:
-        """Tables and lists for JSON, as version 0.1 reads them where there are no outcomes."""
-        plain = self._asdict()
-        return plain if self.outcomes else {name: value for name, value in plain.items() if name != "outcomes"}
+        """Return tables and lists for JSON."""
+        return self._asdict()
 
     @classmethod
     def from_plain(cls, plain: Any) -> "Encoding":

@@ -14,10 +14,10 @@ from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Query
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.search.engine import MATCHES, Candidate, Engine, Snippet, TextQuery
+from rankloop.search.engine import MATCHES, Candidate, SearchEngine, Snippet, TextQuery
 from rankloop.search.features import BASE, match_name, question_of, rows_of, search_schema
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.text_query import read_text, same_query
+from rankloop.search.texts import read_text, same_query
 from rankloop.service.log.events import ranker_entity
 from rankloop.service.operations import MAX_WAIT
 from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody, SchemaBody
@@ -41,7 +41,7 @@ BASE_WEIGHT = 5.0
 
 
 @dataclass(frozen=True)
-class Result:
+class SearchResult:
     """A document that was found."""
 
     id: str
@@ -52,11 +52,11 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Results:
+class SearchResults:
     """What was found for a query, best first; `impression` is its name in the log, empty where it was not logged."""
 
     query: str
-    results: tuple[Result, ...] = ()
+    results: tuple[SearchResult, ...] = ()
     impression: str = ""
     state: int = 0  # how many lessons the order is made of
     compared: bool = False  # whether it is a mixture with the engine's own order, which teaches nobody
@@ -75,7 +75,7 @@ def search_session(schema: Schema, seed: int) -> Session:
 class RankedSearch:
     """A search engine and the ranker that learns its order. Every call may be made by many at once."""
 
-    def __init__(self, service: Service, engine: Engine, seed: int = 0, fields: Sequence[str] = ()) -> None:
+    def __init__(self, service: Service, engine: SearchEngine, seed: int = 0, fields: Sequence[str] = ()) -> None:
         self.service = service
         self.engine = engine
         self.fields = tuple(fields)
@@ -108,28 +108,28 @@ class RankedSearch:
 
     async def search(
         self, text: str, n: int = 10, visitor: str = "", segment: str = "", compared: bool = False
-    ) -> Results:
+    ) -> SearchResults:
         """The best n for a query, now and then with neighbours swapped, which is logged; clicks on it teach."""
         query = _checked(text, n)
         _check_text(visitor, "visitor")
         body, scores = await asyncio.to_thread(self._request, query, visitor, segment)
         if not body.items:
-            return Results(query.text)
+            return SearchResults(query.text)
         answer = await self.service.rank(RANKER, body, compared=compared)
         ids = [str(id) for id in answer.ranking[:n]]
         found = await asyncio.to_thread(self._results, query, ids, scores)
-        return Results(query.text, found, answer.impression, answer.state, compared)
+        return SearchResults(query.text, found, answer.impression, answer.state, compared)
 
-    async def predict(self, text: str, n: int = 10, segment: str = "", *, prefix: bool = False) -> Results:
+    async def predict(self, text: str, n: int = 10, segment: str = "", *, prefix: bool = False) -> SearchResults:
         """The same without exploration and without a trace; `prefix` takes the last word as only begun."""
         query = _checked(text, n, prefix)
         body, scores = await asyncio.to_thread(self._request, query, "", segment)
         if not body.items:
-            return Results(query.text)
+            return SearchResults(query.text)
         runtime = self.service.ranker(RANKER)
         request = query_request(body, runtime.config, CANDIDATES)
         ids = [str(request.ids[i]) for i in runtime.serving.predict(request.query)[:n]]
-        return Results(
+        return SearchResults(
             query.text, await asyncio.to_thread(self._results, query, ids, scores), state=runtime.published.number
         )
 
@@ -173,12 +173,12 @@ class RankedSearch:
         items = [Item(id, row) for id, row in question.rows.items()]
         return RankBody(items, question.query_id, question.context, user=visitor), question.scores
 
-    def _results(self, query: TextQuery, ids: Sequence[str], scores: Mapping[str, float]) -> tuple[Result, ...]:
+    def _results(self, query: TextQuery, ids: Sequence[str], scores: Mapping[str, float]) -> tuple[SearchResult, ...]:
         found = []
         for id, snippet in zip(ids, self._snippets(query, ids)):
             document = self.engine.document(id)
             if document is not None:  # else it is gone since the engine found it
-                found.append(Result(id, document.title, snippet.text, snippet.highlights, scores[id]))
+                found.append(SearchResult(id, document.title, snippet.text, snippet.highlights, scores[id]))
         return tuple(found)
 
     def _snippets(self, query: TextQuery, ids: Sequence[str]) -> Sequence[Snippet]:

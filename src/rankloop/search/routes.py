@@ -5,23 +5,22 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI, Request
+from fastapi import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
-from starlette.staticfiles import StaticFiles
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.words import STOP_WORDS, words_of
 from rankloop.search.local_engine import LocalEngine, Refresh
-from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch, Results
-from rankloop.search.source import Source
+from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch, SearchResults
+from rankloop.search.sources import DocumentSource
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
-from rankloop.service.http.codec import content, decoder, json
-from rankloop.service.http.openapi import gives, takes
+from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body
 from rankloop.service.jobs.history import history_of
 from rankloop.service.log.archive import whole
 from rankloop.service.ranker.health import clicks_of
@@ -71,12 +70,12 @@ class ForgetRequest(Strict):
 
 
 class SearchCalls:
-    """The page over an engine. `begin` makes the ranker when the service is ready, `add_calls` adds the routes."""
+    """The page over an engine. `begin` makes the ranker when the service is ready, `add_endpoints` adds the routes."""
 
     def __init__(
         self,
         engine: LocalEngine,
-        source: Source,
+        source: DocumentSource,
         found: Refresh,
         *,
         study: bool = False,
@@ -93,73 +92,72 @@ class SearchCalls:
         self.search = RankedSearch(service, self.engine, self._seed, self._fields)
         await self.search.begin()
 
-    def add_calls(self, app: FastAPI) -> None:
-        max_body = app.state.settings.max_body
-        app.state.bodies += [SearchRequest, ClickRequest, UndoRequest, ForgetRequest]
-        read, clicked = decoder(SearchRequest), decoder(ClickRequest)
-        undone, forgotten = decoder(UndoRequest), decoder(ForgetRequest)
+    def add_endpoints(self, endpoints: Endpoints) -> None:
+        """Add the page and its endpoints."""
+        of_all = partial(endpoints.add, tag="search", ranker=RANKER)
+        of_visitors = partial(of_all, role="rank")
 
-        @app.post("/search", openapi_extra=takes(SearchRequest), tags=["search"])
+        @of_visitors("POST /search", body=SearchRequest)
         async def find(request: Request) -> Response:
             """The best results for a query; clicks on them teach, unless it is private or the query only begun."""
-            body = read(await content(request, max_body))
+            body = await read_body(request, SearchRequest)
             if body.private or body.begun:
                 found = await self.search.predict(body.text, body.n, body.segment, prefix=body.begun)
-                return json(_plain(found))
+                return JsonAnswer(_plain(found))
             known = _visitor(request)
             visitor = known or secrets.token_hex(16)
             compared = self.study and is_compared(visitor)
             found = await self.search.search(body.text, body.n, visitor, body.segment, compared)
-            answer = json(_plain(found))
+            answer = JsonAnswer(_plain(found))
             if known is None:
                 answer.set_cookie(COOKIE, visitor, max_age=YEAR, httponly=True, samesite="strict", path="/search")
             return answer
 
-        @app.post("/search/clicks", openapi_extra=takes(ClickRequest), tags=["search"])
+        @of_visitors("POST /search/clicks", body=ClickRequest)
         async def click(request: Request) -> Response:
             """What was clicked; several calls add up until one is final."""
-            body = clicked(await content(request, max_body))
-            return json({"verdict": await self.search.learn(body.impression, body.clicks, body.final)})
+            body = await read_body(request, ClickRequest)
+            return JsonAnswer({"verdict": await self.search.learn(body.impression, body.clicks, body.final)})
 
-        @app.post("/search/undo", openapi_extra=takes(UndoRequest), tags=["search"])
+        @of_visitors("POST /search/undo", body=UndoRequest)
         async def undo(request: Request) -> Response:
             """Take a click back; what was learned since is learned again without it."""
-            body = undone(await content(request, max_body))
-            return json({"undone": await self.search.undo(body.impression, body.id)})
+            body = await read_body(request, UndoRequest)
+            return JsonAnswer({"undone": await self.search.undo(body.impression, body.id)})
 
-        @app.get("/search/why", openapi_extra=gives(), tags=["search"])
+        @of_visitors("GET /search/why")
         async def why(impression: str = "", id: str = "") -> Response:
             """What each value of a document adds to its score, the largest first."""
-            return json(await self.search.explain(impression, id))
+            return JsonAnswer(await self.search.explain(impression, id))
 
-        @app.get("/search/document", openapi_extra=gives(), tags=["search"])
+        @of_visitors("GET /search/document")
         async def document(id: str = "") -> Response:
             """Title and text of a document, as plain text."""
             found = await asyncio.to_thread(self.engine.document, id)
             if found is None:
                 raise NotFound(f"there is no document {id!r:.80}")
-            return json({"id": found.id, "title": found.title, "body": found.body, "at": found.at or None})
+            return JsonAnswer({"id": found.id, "title": found.title, "body": found.body, "at": found.at or None})
 
-        @app.post("/search/forget", openapi_extra=takes(ForgetRequest), tags=["search"])
+        @of_all("POST /search/forget", body=ForgetRequest)
         async def forget(request: Request) -> Response:
             """Forget a query, a visitor or all that is older than some days, and what was learned from it."""
-            body = forgotten(await content(request, max_body))
-            return json({"forgotten": await self.search.forget(body.query, body.visitor, body.days)})
+            body = await read_body(request, ForgetRequest)
+            return JsonAnswer({"forgotten": await self.search.forget(body.query, body.visitor, body.days)})
 
-        @app.post("/search/forget-me", openapi_extra=gives(), tags=["search"])
+        @of_visitors("POST /search/forget-me")
         async def forget_me(request: Request) -> Response:
             """Forget everything that this visitor has asked and clicked, and the visitor."""
             visitor = _visitor(request)
-            answer = json({"forgotten": 0 if visitor is None else await self.search.forget(visitor=visitor)})
+            answer = JsonAnswer({"forgotten": 0 if visitor is None else await self.search.forget(visitor=visitor)})
             answer.delete_cookie(COOKIE, path="/search")
             return answer
 
-        @app.post("/search/refresh", openapi_extra=gives(), tags=["search"])
+        @of_all("POST /search/refresh")
         async def refresh() -> Response:
             """Read what is new or has changed in the documents; what was learned stays."""
-            return json(_of_refresh(await asyncio.to_thread(self._refresh)))
+            return JsonAnswer(_of_refresh(await asyncio.to_thread(self._refresh)))
 
-        @app.get("/search/status", openapi_extra=gives(), tags=["search"])
+        @of_visitors("GET /search/status")
         async def status() -> Response:
             """What is indexed, what was learned, and how the learned order fares against the engine's."""
             report = ranker_report(self.search.service, RANKER)
@@ -168,20 +166,20 @@ class SearchCalls:
             kept["health"] |= clicks_of(counters)
             study = study_report(counters.comparison)
             limits = {"candidates": CANDIDATES, "shown": SHOWN, "examples": self.examples}
-            return json(_of_refresh(self.found) | kept | limits | {"study": study if self.study else None})
+            return JsonAnswer(_of_refresh(self.found) | kept | limits | {"study": study if self.study else None})
 
-        @app.get("/search/history", openapi_extra=gives(), tags=["search"])
+        @of_visitors("GET /search/history")
         async def history() -> Response:
             """How counts and click rates came about: at most a few hundred points, for curves."""
             points = await asyncio.to_thread(history_of, self.search.service.ranker(RANKER))
-            return json({"points": [point._asdict() for point in points]})
+            return JsonAnswer({"points": [point._asdict() for point in points]})
 
-        @app.get("/search/study.{form}", openapi_extra=gives(), tags=["search"])
+        @of_all("GET /search/study.{form}")
         async def study(form: str) -> Response:
             """Every compared list with its winner, as study.jsonl or study.parquet; study.json is the standing."""
             service = self.search.service
             if form == "json":
-                return json(study_report(service.ranker(RANKER).projection.counters.comparison))
+                return JsonAnswer(study_report(service.ranker(RANKER).projection.counters.comparison))
             until = await asyncio.to_thread(service.store.last)
             where = service.store, service.ranker(RANKER).entity, service.settings.data, until
             records = await asyncio.to_thread(whole, *where)
@@ -192,12 +190,12 @@ class SearchCalls:
                 return Response(file, media_type="application/vnd.apache.parquet")
             raise NotFound("the study is there as study.json, study.jsonl and study.parquet")
 
-        @app.head("/search", include_in_schema=False)
-        @app.get("/search", include_in_schema=False)
+        @endpoints.add("HEAD /search", role="anyone")
+        @endpoints.add("GET /search", role="anyone")
         async def page() -> Response:
             return FileResponse(PAGE / "index.html")
 
-        app.mount("/search/page", StaticFiles(directory=PAGE), name="search page")
+        endpoints.add_files("/search/page", PAGE)
 
     def _refresh(self) -> Refresh:
         if not self._refreshing.acquire(blocking=False):
@@ -224,7 +222,7 @@ def _visitor(request: Request) -> str | None:
     return value if VISITOR.fullmatch(value) else None
 
 
-def _plain(found: Results) -> dict[str, Any]:
+def _plain(found: SearchResults) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(found)
     return plain
 

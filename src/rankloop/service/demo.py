@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from fastapi import FastAPI, Request
+from fastapi import Request
 from numpy.random import Generator
 from starlette.responses import Response
 
 from rankloop.core.errors import Conflict, RankloopError, Rejected
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
-from rankloop.service.http.codec import content, decoder, json
+from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body
 from rankloop.service.requests import (
     CreateBody,
     ExperimentBody,
@@ -111,21 +111,20 @@ class Demo:
         await service.create_comparison(COMPARISON, sides)
         self._start(self._keep_searching(service))
 
-    def add_calls(self, app: FastAPI) -> None:
+    def add_endpoints(self, endpoints: Endpoints) -> None:
         """`POST /demo/people` lets people loose, `GET /demo/people` says how far they are."""
-        read = decoder(PeopleBody)
 
-        @app.post("/demo/people", tags=["demo"])
+        @endpoints.add("POST /demo/people", tag="demo", body=PeopleBody)
         async def let_loose(request: Request) -> Response:
             """Let simulated people use the playground."""
-            body = read(await content(request, app.state.settings.max_body) or b"{}")
-            self.let_loose(app.state.service, body.people)
-            return json(self.progress, 202)
+            body = await read_body(request, PeopleBody, is_optional=True)
+            self.let_loose(endpoints.service, body.people)
+            return JsonAnswer(self.progress, 202)
 
-        @app.get("/demo/people", tags=["demo"])
+        @endpoints.add("GET /demo/people", tag="demo")
         async def progress() -> Response:
             """How far the simulated people are."""
-            return json(self.progress)
+            return JsonAnswer(self.progress)
 
     def let_loose(self, service: Service, people: int) -> None:
         """Let this many people use the playground, one after the other."""

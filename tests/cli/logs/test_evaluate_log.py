@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 
 from rankloop.bandits import load_policy
 from rankloop.cli import main
-from rankloop.cli.logs.evaluate_log import _text
 from rankloop.evaluation.off_policy.estimators import Options
 from rankloop.evaluation.off_policy.evaluate import evaluate_target
 from rankloop.evaluation.report import PER_PAGE, PER_ROW
@@ -45,7 +44,7 @@ def test_no_bound_is_drawn_where_the_log_cannot_tell(tmp_path: Path, monkeypatch
 def test_rankings_are_counted_in_pages(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(HEADER + "a,1,0.5,0.6\nb,0,0.5,0.4\n" * 5)
     judged = evaluate_target(LogTable(tmp_path / "log.csv"), "snips", Options())
-    rows, pages = (_text("log", judged._replace(unit=unit), []) for unit in (PER_ROW, PER_PAGE))
+    rows, pages = (f"log: {judged._replace(unit=unit)}" for unit in (PER_ROW, PER_PAGE))
     assert "log: 10 rows, 5 rewarded" in rows
     assert "rows count as" in rows
     assert "rewarded rows" in rows

@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 
-from rankloop.search.folder_source import FolderSource
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.routes import COOKIE, SearchCalls
+from rankloop.search.sources import FolderSource
 from rankloop.search.study import is_compared
 from tests.service.page.server import page_server
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from rankloop.service.http.routes import rankers as ranker_calls
+from rankloop.service.http.routes import administration as ranker_calls
 from rankloop.service.jobs import publication
 from rankloop.service.jobs.learner import ALL_OPEN_BYTES
 from rankloop.service.log.events import Created, Ranked, encode

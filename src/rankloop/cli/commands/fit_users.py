@@ -10,7 +10,7 @@ from rankloop.cli.options import AsJson, EngineChoice, EngineName, Workers, engi
 
 if TYPE_CHECKING:
     from rankloop.click_models.fit import UserFit
-    from rankloop.click_models.page_log import PageLog
+    from rankloop.click_models.page_log import ClickArrays
 
 COLUMN = "Which column is what: list=NAME, query=, item=, position=, click=. May be repeated."
 
@@ -94,8 +94,8 @@ def users_toml(spec: dict[str, Any]) -> str:
     return "feedback = { " + ", ".join(parts) + " }\n"
 
 
-def _answer(pages: "PageLog", found: "UserFit") -> dict[str, object]:
-    from rankloop.click_models.chart import examined_by_position
+def _answer(pages: "ClickArrays", found: "UserFit") -> dict[str, object]:
+    from rankloop.click_models.fit import examined_by_position
 
     held_out = {
         name: {
@@ -106,14 +106,14 @@ def _answer(pages: "PageLog", found: "UserFit") -> dict[str, object]:
         for name, one in found.held_out.items()
     }
     size = {"pages": pages.n_pages, "pairs": pages.n_pairs, "clicks": int(pages.clicked.sum())}
-    examined = examined_by_position(found).tolist()
-    answer = {"model": found.fitted.model, "held_out": held_out, "examined": examined, "notes": found.notes}
+    examined = examined_by_position(found.fitted).tolist()
+    answer = {"model": found.fitted.name, "held_out": held_out, "examined": examined, "notes": found.notes}
     return size | answer | {"users": found.fitted.spec(), "columns": pages.columns}
 
 
-def _print(pages: "PageLog", found: "UserFit", text: str) -> None:
+def _print(pages: "ClickArrays", found: "UserFit", text: str) -> None:
     from rankloop.cli.output import show_table
-    from rankloop.click_models.chart import examined_by_position
+    from rankloop.click_models.fit import examined_by_position
     from rankloop.experiments.report.model import Table
 
     if pages.columns:
@@ -122,9 +122,9 @@ def _print(pages: "PageLog", found: "UserFit", text: str) -> None:
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     rows = [
-        (name + " *" * (name == found.fitted.model), f"{one.log_likelihood:.4f}", f"{one.perplexity:.4f}")
+        (name + " *" * (name == found.fitted.name), f"{one.log_likelihood:.4f}", f"{one.perplexity:.4f}")
         for name, one in found.held_out.items()
     ]
     show_table(Table("On visits that were held out", ("model", "log-likelihood of a page", "perplexity"), rows))
-    first = ", ".join(f"{one:.2f}" for one in examined_by_position(found)[:10])
+    first = ", ".join(f"{one:.2f}" for one in examined_by_position(found.fitted)[:10])
     typer.echo(f"examined, first positions: {first}\n\n{text}")

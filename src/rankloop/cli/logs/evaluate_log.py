@@ -1,6 +1,5 @@
 """`rankloop evaluate --log`: what a policy would earn, from a log that another one made."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,9 +7,9 @@ from typing import Any, NamedTuple
 
 import typer
 
-from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
-from rankloop.bandits.saved_policy import save_policy
-from rankloop.bandits.train import train_policy
+from rankloop.bandits.policy_evaluation import evaluate_policies
+from rankloop.bandits.saved_policy import evaluate_saved_policy, save_policy
+from rankloop.bandits.train import TRAINED_POLICY, train_policy
 from rankloop.cli.logs.evaluate_lists import by_examination, evaluate_lists
 from rankloop.cli.output import print_json
 from rankloop.cli.progress import progress_bar
@@ -27,11 +26,10 @@ from rankloop.evaluation import (
     evaluate_target,
 )
 from rankloop.evaluation.off_policy.judge import HERE
-from rankloop.evaluation.off_policy.overlap import is_off_balance
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA
 from rankloop.evaluation.off_policy.sums import NeverShown
 from rankloop.evaluation.ranking.saved_model import load_with_schema
-from rankloop.evaluation.report import PER_PAGE, Report, plot_report, verdicts
+from rankloop.evaluation.report import Report, plot_report
 from rankloop.features.schema import Schema
 from rankloop.logs.columns import GUESSES, RAW_GUESSES, named_columns
 from rankloop.logs.impressions import (
@@ -47,7 +45,6 @@ from rankloop.logs.typed_columns import fields_of
 from rankloop.service.log.rankings import feature_names_in, is_service_log, logged_rankings, schemas_in
 
 PICTURES = (".png", ".svg", ".pdf")
-TRAINED = "trained policy"
 LEARNED_AGAIN = "a service's log is learned again in its order"
 
 
@@ -118,10 +115,12 @@ def _on_table(path: Path, asked: LogOptions, progress: Progress) -> Report:
     if table.columns.target:
         return evaluate_target(table, asked.method, asked.options)
     typer.echo(f"no policy is named, so one is trained first, as `rankloop train --log {path.name}` does", err=True)
-    trained = train_policy(table, seed, context=asked.context or None, without=asked.without)
+    trained = train_policy(
+        table, epsilon=asked.epsilon, context=asked.context or None, without=asked.without, seed=seed
+    )
     if asked.save is not None:
-        save_policy(trained, asked.epsilon, asked.save, seed)
-    policies = {TRAINED: trained.policy(asked.epsilon)}
+        save_policy(trained, asked.save)
+    policies = {TRAINED_POLICY: trained.policy}
     return evaluate_policies(table, trained.encoding, policies, model=trained.model, **rest)
 
 
@@ -223,34 +222,7 @@ def saved_lines(path: Path, epsilon: float) -> list[str]:
 
 def print_report(name: str, report: Report, written: list[str], as_json: bool, **more: object) -> None:
     """What a log says of policies, and which files were written; as JSON with `more`."""
-    if not as_json:
-        typer.echo(_text(name, report, written))
-        return
-
-    answer = report._asdict() | {"unit": "per page" if report.unit == PER_PAGE else "per row"}
-
-    answer["estimates"] = {
-        name: {field: _finite(value) for field, value in found._asdict().items()} | {"overlap": found.overlap._asdict()}
-        for name, found in report.estimates.items()
-    }
-    print_json(answer | {"verdicts": verdicts(report)} | more)
-
-
-def _text(name: str, report: Report, written: list[str]) -> str:
-    first, unit = next(iter(report.estimates.values())), report.unit
-    half = f", {report.n_training:,} of them to learn from" if report.n_training else ""
-    ads = f", {report.n_ads} ads" if report.n_ads else ""
-    width, column = max(map(len, report.estimates)) + 2, len(unit.name) + 2
-    lines = [f"{name}: {report.n_rows:,} {unit.each}s{half}{ads}, {report.n_rewarded:,} rewarded"]
-    lines += [report.context, ""] if report.context else [""]
-    heads = f"{f'at least ({first.level:.0%})':>18}{f'{unit.each}s count as':>16}"
-    lines.append(f"{'policy':<{width}}{unit.name:>{column}}{heads}")
-    for policy, found in report.estimates.items():
-        low = "unknown" if is_off_balance(found.overlap) else unit.of(max(0.0, found.lower))
-        lines.append(f"{policy:<{width}}{unit.of(found.value):>{column}}{low:>18}{found.effective_n:>16,.0f}")
-    return "\n".join([*lines, "", *verdicts(report), *written])
-
-
-def _finite(value: object) -> object:
-    """Infinite bounds, which JSON does not have, become null."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if as_json:
+        print_json(report.to_plain() | more)
+    else:
+        typer.echo("\n".join([f"{name}: {report}", *written]))

@@ -4,18 +4,16 @@ from pathlib import Path
 
 import typer
 
-from rankloop.bandits.policy_evaluation import evaluate_policies
 from rankloop.bandits.saved_policy import save_policy
 from rankloop.bandits.train import train_policy
-from rankloop.cli.logs.evaluate_log import TRAINED, print_report, saved_lines
+from rankloop.cli.logs.evaluate_log import print_report, saved_lines
 from rankloop.cli.logs.train_schema import LogTraining, bias_of, guess_schema, train_by_schema
 from rankloop.cli.options import log_file
 from rankloop.cli.output import print_json, show_table
 from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
-from rankloop.data.parts.memory import BY_NAME, available_memory, check_memory
-from rankloop.data.parts.source import SCHEME
+from rankloop.data.parts.source import SCHEMA_COPIES, SCHEME, available_memory, check_memory
 from rankloop.engine import SummingEngine
 from rankloop.evaluation import LogTable
 from rankloop.evaluation.report import plot_report
@@ -57,7 +55,7 @@ def train_on_parts(address: str, how: LogTraining, engine: SummingEngine, out: P
     """A ranker from a log of lists and clicks in parts, by the batch solver."""
     _check_solver(how)
     if how.schema is not None:
-        limit = available_memory() // BY_NAME["online"]
+        limit = available_memory() // SCHEMA_COPIES["online"]
         raise InvalidInput(
             f"--schema is for a log in one file, of which all lists are held in memory (here at most {limit:,} bytes "
             f"of text); {address!r} holds parts, which are streamed as numbers"
@@ -131,22 +129,21 @@ def _train_policy(path: Path, roles: dict[str, str], how: LogTraining, out: Path
     table, epsilon = LogTable(path, **roles), how.epsilon or 0.0
     with progress_bar(f"training on {path.name}", "rows") as progress:
         trained = train_policy(
-            table, how.seed, context=how.context or None, without=how.without, asked_for=how.features
-        )
-        report = evaluate_policies(
             table,
-            trained.encoding,
-            {TRAINED: trained.policy(epsilon)},
-            model=trained.model,
+            epsilon=epsilon,
+            context=how.context or None,
+            without=how.without,
+            features=how.features,
             seed=how.seed,
             watch=lambda rows: progress(rows, rows),
         )
     out.mkdir(parents=True, exist_ok=True)
     model, plot = out / "model.rankloop", out / "estimates.png"
-    save_policy(trained, epsilon, model, how.seed)
-    plot_report(report, plot)
-    written = [*saved_lines(model, epsilon), f"The plot is in {plot}."]
-    print_report(path.name, report, written, as_json, model=str(model))
+    save_policy(trained, model)
+    if trained.report is not None:
+        plot_report(trained.report, plot)
+        written = [*saved_lines(model, epsilon), f"The plot is in {plot}."]
+        print_report(path.name, trained.report, written, as_json, model=str(model))
 
 
 def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path, as_json: bool) -> None:

@@ -110,7 +110,7 @@ def rehearse(
     if seeds < 2 or pages < BLOCKS:
         raise InvalidInput(f"a rehearsal needs at least 2 seeds and {BLOCKS} pages, got {seeds} and {pages}")
     users = fit_users(log.pages, model, folds=3, seed=seed)
-    believed = attraction_of(log, users.fitted.model, seed)
+    believed = attraction_of(log, users.fitted.name, seed)
     arms = rehearsals(log, believed, pages, seeds, seed, learners)
     finished = 0
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rankloop.click_models.chart import examined_by_position
+from rankloop.click_models.fit import examined_by_position
 from rankloop.experiments.rehearsal.answer import PER, TODAY, Answer
 from rankloop.experiments.rehearsal.play import BLOCKS
 from rankloop.experiments.report.charts import Line, chart
@@ -32,7 +32,7 @@ def tables_of(answer: Answer) -> list[Table]:
         title = f"{measure.capitalize()} per {PER:,} pages, beside {answer.today[measure]:,.1f} of today's order"
         found.append(Table(title, head, rows))
     people = [
-        (name + " *" * (name == answer.users.fitted.model), f"{one.log_likelihood:.4f}", f"{one.perplexity:.4f}")
+        (name + " *" * (name == answer.users.fitted.name), f"{one.log_likelihood:.4f}", f"{one.perplexity:.4f}")
         for name, one in answer.users.held_out.items()
     ]
     found.append(Table("Click models, on held-out visits", ("model", "log-likelihood of a page", "perplexity"), people))
@@ -50,12 +50,12 @@ def curves(answer: Answer) -> Chart:
 
 def write_rehearsal(answer: Answer, folder: Path, name: str) -> Path:
     """The report, and beside it the answer as JSON and the people as TOML."""
-    examined = ", ".join(f"{one:.2f}" for one in examined_by_position(answer.users)[:10])
+    examined = ", ".join(f"{one:.2f}" for one in examined_by_position(answer.users.fitted)[:10])
     facts = (
         ("log", name),
         ("pages played", f"{answer.horizon:,}"),
         ("seeds", str(answer.n_seeds)),
-        ("people", answer.users.fitted.model),
+        ("people", answer.users.fitted.name),
         ("examined, first positions", examined),
         ("fields tell what attracts", "yes" if answer.fields_matter else "no"),
         ("items differ beyond that", "yes" if answer.pairs_matter else "no"),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.click_models.page_log import NO_ITEM, PageLog, log_of_lists
+from rankloop.click_models.page_log import NO_ITEM, ClickArrays, log_of_lists
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.features.schema import Schema
@@ -32,7 +32,7 @@ class ShownLog(NamedTuple):
     name: str
     lists: list[ShownList]
     schema: Schema
-    pages: PageLog
+    pages: ClickArrays
     worth: dict[str, Floats]  # by row: what a click is worth, in clicks (1), purchases and money
     notes: tuple[str, ...] = ()
 
@@ -88,7 +88,7 @@ def _list_of(shown: Any, names: Sequence[str]) -> ShownList:
     return ShownList(shown.query_id, list(shown.ranking), list(rows), {}, 0.0, np.arange(n_items), clicked)
 
 
-def _worth(table: RawTable, pages: PageLog) -> dict[str, Floats]:
+def _worth(table: RawTable, pages: ClickArrays) -> dict[str, Floats]:
     """What a click on each row is worth; purchases by the item's own share, drawn to that of all items."""
     worth = {"clicks": np.ones(len(pages.pair))}
     names = list(table.values)

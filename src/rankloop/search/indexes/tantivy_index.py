@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import Floats
-from rankloop.search.indexes.text_index import NO_SPACE, UNWRITTEN, Damaged, IndexQuery, check_language
+from rankloop.search.indexes.text_index import NO_SPACE, UNWRITTEN, DamagedIndex, IndexQuery, check_language
 
 FIELDS = ("title", "body")
 HEAP = 64_000_000  # bytes that the writer fills before it writes a segment
@@ -40,7 +40,7 @@ class TantivyIndex:
             self._index.register_tokenizer("words", _spaced(tantivy).build())
             self._searcher = self._index.searcher()
         except (ValueError, OSError) as error:
-            raise Damaged(f"{folder}: {_reason(error)}") from None
+            raise DamagedIndex(f"{folder}: {_reason(error)}") from None
 
     def close(self) -> None:
         self._writer = None

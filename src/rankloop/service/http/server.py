@@ -26,6 +26,7 @@ from rankloop.service.demo import Demo
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.app import make_app
 from rankloop.service.http.connections import KEEP_ALIVE, TimedProtocol, check_all, connection_limit
+from rankloop.service.http.endpoints import Endpoints
 from rankloop.service.log.recovery import check_kinds
 from rankloop.service.log.stores.base import Store
 from rankloop.service.log.stores.open import open_store
@@ -146,7 +147,7 @@ class Addition(Protocol):
     """What a server has beside its rankers, such as a demo: it begins with the service, and has calls of its own."""
 
     async def begin(self, service: Service) -> None: ...
-    def add_calls(self, app: FastAPI) -> None: ...
+    def add_endpoints(self, endpoints: Endpoints) -> None: ...
 
 
 def make_server(
@@ -156,7 +157,7 @@ def make_server(
     addition = Demo() if demo else addition
     app = make_app(settings, addition.begin if addition else None, store)
     if addition:
-        addition.add_calls(app)
+        addition.add_endpoints(app.state.endpoints)
     config = uvicorn.Config(
         app,
         host=settings.host,

@@ -11,7 +11,7 @@ from rankloop.core.learner import best_ranking
 from rankloop.core.plain import to_plain
 from rankloop.core.registry import build, spec_of
 from rankloop.core.types import Floats, Ints, Query, Rows
-from rankloop.features.encoder import Encoder, check_names
+from rankloop.features.encoder import Encoder, check_context_names, check_item_names
 from rankloop.interleaving import interleave
 from rankloop.service.log.catalogue import merged_rows
 from rankloop.service.log.events import Ranked
@@ -46,9 +46,9 @@ class JointEncoder:
 
     def rows(self, ids: Sequence[Any], rows: Sequence[Any], context: Mapping[str, Any], at: float = 0.0) -> Rows:
         """Those of the first side, once both have read them."""
-        check_names(context, self.context, "context")
+        check_context_names(context, self.context)
         for id, row in zip(ids, rows):
-            check_names(row, self.features, f"item {id!r:.60}")
+            check_item_names(id, row, self.features)
         first, *_ = [own_rows(encoder, ids, rows, context, at) for encoder in self.encoders]
         return first
 

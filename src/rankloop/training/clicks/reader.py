@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankloop.click_models.pbm import position_bias
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints
@@ -18,7 +19,6 @@ from rankloop.logs.table import CLICK, are_times, click_number, read_columns
 from rankloop.logs.tables.pages import pages_of
 from rankloop.logs.tables.source import Given, Source
 from rankloop.training.clicks.ips_weights import weighted_relevance
-from rankloop.training.clicks.position_bias import Bias, Impressions, any_moved, bias_by_em
 
 MAX_POSITIONS = 10_000
 UNTOLD_BIAS = (
@@ -56,16 +56,12 @@ class ClickLog(NamedTuple):
             unused += f"; outcomes, so not features: {outcomes_said(dict(self.outcomes))}"
         return f"features: {', '.join(self.feature_names) or self.features.shape[1]}{unused}"
 
-    def impressions(self) -> Impressions:
-        """For the estimators of position bias."""
-        return Impressions(self.pair, self.position, self.clicked)
-
-    def position_bias(self) -> Bias:
+    def position_bias(self) -> Floats:
         """By expectation maximisation; refused where no item stands at two positions, since nothing tells it then."""
-        seen = self.impressions()
-        if self.position.max() > 0 and not any_moved(seen):
+        examined = position_bias(self.pair, self.position, self.clicked)
+        if examined is None:
             raise InvalidInput(UNTOLD_BIAS)
-        return bias_by_em(seen)
+        return examined
 
     def relevance(self, examined: Floats, clip: float = 10.0) -> Floats:
         """The weight of each click, 0 elsewhere; no click weighs more than `clip`."""

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.list_logs import PEOPLE, World
 from rankloop import Problem, Query, Session, build
+from rankloop.click_models.feature_fit import logistic
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation.off_policy.lists.answer import (
     ListOptions,
@@ -18,7 +19,6 @@ from rankloop.evaluation.off_policy.lists.answer import (
     evaluate_pages,
     told_apart,
 )
-from rankloop.evaluation.off_policy.lists.click_model import logistic
 from rankloop.evaluation.off_policy.lists.estimates import ListModel, Values
 from rankloop.evaluation.off_policy.lists.pages import ShownPage, page_table
 from rankloop.evaluation.off_policy.lists.report import list_verdicts

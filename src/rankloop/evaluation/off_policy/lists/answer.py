@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankloop.click_models.feature_fit import logistic
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, whole_number
 from rankloop.engine import Engine
 from rankloop.evaluation.off_policy.judge import HERE
-from rankloop.evaluation.off_policy.lists.click_model import logistic
 from rankloop.evaluation.off_policy.lists.estimates import (
     RESAMPLES,
     ListMethod,

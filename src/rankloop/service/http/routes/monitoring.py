@@ -1,4 +1,4 @@
-"""The calls of those who watch: events as they come, the log as a file, health, metrics."""
+"""The endpoints of monitoring: events as they come, the log as a file, health, metrics."""
 
 import asyncio
 import math
@@ -8,15 +8,15 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
 from rankloop.core.errors import NotFound
 from rankloop.features.schema import Schema
 from rankloop.service.errors import Unavailable
-from rankloop.service.http.codec import json
+from rankloop.service.http.endpoints import Endpoints, JsonAnswer
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.openapi import gives
+from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.problems import problem, response_of
 from rankloop.service.log.archive import whole
 from rankloop.service.log.catalogue import Catalogue
@@ -33,55 +33,59 @@ FAILING = "the log cannot be written now"
 STOPPING = "this process is about to stop"
 
 
-def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metrics) -> None:
-    """Events, exports, health."""
-    watching = EventStream(app)
+def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
+    """Add the endpoints of events, exports, health and metrics."""
+    stream, state = EventStream(endpoints.app), endpoints.app.state
 
-    @app.get("/events", openapi_extra=gives(), tags=["health"])
+    @endpoints.add("GET /events", tag="health")
     async def events(ranker: str | None = None) -> Response:
         """Server-sent events, one a second: what `GET /rankers` and `GET /experiments` say."""
         if ranker is not None:
-            await service().find_ranker(ranker)
-        return StreamingResponse(watching.events(ranker), media_type="text/event-stream")
+            await endpoints.service.find_ranker(ranker)
+        return StreamingResponse(stream.events(ranker), media_type="text/event-stream")
 
-    @app.get("/log/{file}", openapi_extra=gives(), tags=["rankers"])
-    async def log(file: str, of: str = "", format: str = "", who: bool = False) -> Response:
+    @endpoints.add("GET /log/{file}", tag="rankers", ranker=None)
+    async def log(file: str, request: Request, of: str = "", format: str = "", who: bool = False) -> Response:
         """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist.
 
         who=true adds user, session and tags to the table of a ranker without a schema. NAME?format=ubi, or NAME.ubi, is
         that of a ranker as a bulk file of User Behavior Insights, queries and events.
         """
         name, _, form = (file, "", format) if format else file.rpartition(".")
-        await service().catch_up(name)
-        entity = _entity(service(), name, of)
-        until = await asyncio.to_thread(service().store.last)
-        where = service().store, entity, service().settings.data, until
-        records = await asyncio.to_thread(whole, *where)  # a file that is missing is told before an answer begins
+        check_reach(request.scope, name)
+        await endpoints.service.catch_up(name)
+        entity = _entity(endpoints.service, name, of)
+        store, data = endpoints.service.store, endpoints.service.settings.data
+        until = await asyncio.to_thread(store.last)
+        records = await asyncio.to_thread(
+            whole, store, entity, data, until
+        )  # a file that is missing is told before an answer begins
         if form == "jsonl":
             return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
         if form == "parquet":
-            content = parquet(records, *_schemas(service(), entity), who)
+            schemas, catalogue = _schemas(endpoints.service, entity)
+            content = parquet(records, schemas, catalogue, who)
             return StreamingResponse(_pieces(content), media_type="application/vnd.apache.parquet")
         if form == "ubi":
             return StreamingResponse(_pieces(ubi_bulk(records, name)), media_type="application/x-ndjson")
         raise NotFound(f"the log is there as {name}.jsonl, as {name}.parquet and as {name}?format=ubi")
 
-    @app.head("/readyz", include_in_schema=False)
-    @app.get("/readyz", openapi_extra=gives(), tags=["health"])
+    @endpoints.add("HEAD /readyz", role="anyone")
+    @endpoints.add("GET /readyz", tag="health", role="anyone")
     async def ready() -> Response:
         """Whether rankings can be asked for: it has started, and the log can be written."""
-        if service().store.shared:
+        if endpoints.service.store.shared:
             with suppress(Unavailable):
-                await service().log.append(None)  # asks the database
-        ready = service().ready and not service().log.is_failing and not app.state.stopping
-        report = {"ready": ready, "leads": service().is_leader}
-        reason = STOPPING if app.state.stopping else FAILING
-        return json(report) if ready else response_of(problem(503, "unavailable", reason) | report)
+                await endpoints.service.log.append(None)  # asks the database
+        ready = endpoints.service.ready and not endpoints.service.log.is_failing and not state.stopping
+        report = {"ready": ready, "leads": endpoints.service.is_leader}
+        reason = STOPPING if state.stopping else FAILING
+        return JsonAnswer(report) if ready else response_of(problem(503, "unavailable", reason) | report)
 
-    @app.get("/metrics", openapi_extra=gives(), tags=["health"])
+    @endpoints.add("GET /metrics", tag="health")
     async def prometheus() -> Response:
         """For Prometheus."""
-        await service().catch_up_with_all()
+        await endpoints.service.catch_up_with_all()
         text = await asyncio.to_thread(metrics.text)  # of many rankers it takes long
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 

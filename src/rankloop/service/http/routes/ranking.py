@@ -1,20 +1,19 @@
-"""The calls that come with every page view: rank and feedback, one or many, of rankers and comparisons."""
+"""The endpoints that come with every page view: rank and feedback, one or many, of rankers and comparisons."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI, Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rankloop.core.errors import RankloopError
 from rankloop.service.errors import TooLarge
-from rankloop.service.http.codec import JSON, MSGPACK, content, decoder, json, with_feature_name
+from rankloop.service.http.endpoints import MAX_LOOP_BYTES, Endpoints, decode
+from rankloop.service.http.invalid_body import InvalidBody, invalid_body
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.openapi import takes
-from rankloop.service.http.problems import FORESEEN, KINDS, problem_of, response_of
+from rankloop.service.http.openapi import MSGPACK
+from rankloop.service.http.problems import KINDS, problem_of
 from rankloop.service.requests import (
     FeedbackAnswer,
     FeedbackBatch,
@@ -25,134 +24,112 @@ from rankloop.service.requests import (
     RankBatch,
     RankBody,
 )
-from rankloop.service.service import Service
 
-MAX_AT_ONCE = 500_000  # bytes of a body that are read in one step
-_rank_body, _feedback_body, _packed_body = (
-    decoder(RankBody),
-    decoder(FeedbackBody),
-    decoder(PackedRankBody, packed=True),
-)
-_rank_batch, _feedback_batch = decoder(RankBatch), decoder(FeedbackBatch)
-Call = Callable[[str, Request], Awaitable[Response]]
-Calls = Mapping[tuple[str, str], Call]  # by the first and the last part of the path
+Headers = Mapping[bytes, bytes]
+_decode_ranking = msgspec.json.Decoder(RankBody).decode
+_decode_feedback = msgspec.json.Decoder(FeedbackBody).decode
 
 
 class Outline(RankBody):
-    """A request to rank whose items are still to be read."""
+    """A request to rank whose items are still to be decoded."""
 
     items: list[msgspec.Raw] = []  # type: ignore[assignment]  # noqa: RUF012
 
 
-_outline, _item = decoder(Outline), decoder(Item)
+def add_ranking(endpoints: Endpoints) -> None:
+    """Add POST rank and feedback, one or many; they are answered without FastAPI."""
+    direct = partial(endpoints.add, role="rank", is_direct=True)
+    ranking = partial(direct, body=RankBody, packed=PackedRankBody, answer=RankAnswer)
+    feedback = partial(direct, body=FeedbackBody, answer=FeedbackAnswer)
 
-
-class RankingCalls:
-    """ASGI: answers the calls of page views itself, as FastAPI would but sooner; hands on all others."""
-
-    def __init__(self, app: ASGIApp, calls: Calls) -> None:
-        self.app = app
-        self.calls = calls
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        parts: list[str] = scope["path"].split("/") if scope["type"] == "http" and scope["method"] == "POST" else []
-        call = self.calls.get((parts[1], parts[3])) if len(parts) == 4 and parts[2] else None
-        if call is None:
-            await self.app(scope, receive, send)
-            return
-        try:
-            answer = await call(parts[2], Request(scope, receive))
-        except FORESEEN as error:
-            answer = response_of(problem_of(error))
-        await answer(scope, receive, send)
-
-
-def add_ranking(app: FastAPI) -> Calls:
-    """POST rank and feedback, one or many: FastAPI describes them, `RankingCalls` answers them."""
-    max_body = app.state.settings.max_body
-
-    def service() -> Service:
-        return app.state.service  # type: ignore[no-any-return]
-
-    @app.post("/rankers/{name}/rank", openapi_extra=takes(RankBody, RankAnswer, PackedRankBody), tags=["use"])
-    async def rank(name: str, request: Request) -> Response:
+    @ranking("POST /rankers/{name}/rank", tag="use")
+    async def rank(name: str, content: bytes, headers: Headers) -> RankAnswer:
         """The order to show. The header Idempotency-Key makes a repeated request give the same impression."""
-        key = request.headers.get("idempotency-key") or None
-        return json(await service().rank(name, await _asked(request, max_body, service().rankers.get(name)), key))
+        service = endpoints.service
+        body = await _rank_body(content, headers, service.rankers.get(name))
+        return await service.rank(name, body, headers.get(b"idempotency-key", b"").decode("latin-1") or None)
 
-    @app.post("/rankers/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["use"])
-    async def feedback(name: str, request: Request) -> Response:
+    @feedback("POST /rankers/{name}/feedback", tag="use")
+    async def give_feedback(name: str, content: bytes, headers: Headers) -> FeedbackAnswer:
         """What came back: clicks, relevances, preferred or reward; `final` closes the impression."""
-        return json(await service().feedback(name, _feedback_body(await content(request, max_body))))
+        return await endpoints.service.feedback(name, _feedback_body(content))
 
-    @app.post("/rankers/{name}/rank:batch", openapi_extra=takes(RankBatch), tags=["use"])
-    async def rank_batch(name: str, request: Request) -> Response:
+    @direct("POST /rankers/{name}/rank:batch", tag="use", body=RankBatch)
+    async def rank_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
         """Many rankings; each answer or problem stands where its request stood."""
-        requests = _rank_batch(await content(request, max_body)).requests
-        return json({"results": await _each(requests, lambda body: service().rank(name, body), app)})
+        requests = decode(content, RankBatch).requests
+        return await _each(requests, lambda body: endpoints.service.rank(name, body), endpoints)
 
-    @app.post("/rankers/{name}/feedback:batch", openapi_extra=takes(FeedbackBatch), tags=["use"])
-    async def feedback_batch(name: str, request: Request) -> Response:
+    @direct("POST /rankers/{name}/feedback:batch", tag="use", body=FeedbackBatch)
+    async def feedback_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
         """Feedback for many impressions; each answer or problem stands where its feedback stood."""
-        given = _feedback_batch(await content(request, max_body)).feedback
-        return json({"results": await _each(given, lambda body: service().feedback(name, body), app)})
+        bodies = decode(content, FeedbackBatch).feedback
+        return await _each(bodies, lambda body: endpoints.service.feedback(name, body), endpoints)
 
-    @app.post(
-        "/experiments/{name}/rank", openapi_extra=takes(RankBody, RankAnswer, PackedRankBody), tags=["experiments"]
-    )
-    async def experiment_rank(name: str, request: Request) -> Response:
+    @ranking("POST /experiments/{name}/rank", tag="experiments")
+    async def experiment_rank(name: str, content: bytes, headers: Headers) -> RankAnswer:
         """One list from both sides of the experiment. Idempotency-Key as for rankers."""
-        key, runtime = request.headers.get("idempotency-key") or None, service().comparisons.get(name)
-        return json(await service().rank_comparison(name, await _asked(request, max_body, runtime), key))
+        service = endpoints.service
+        body = await _rank_body(content, headers, service.comparisons.get(name))
+        return await service.rank_comparison(name, body, headers.get(b"idempotency-key", b"").decode("latin-1") or None)
 
-    @app.post("/experiments/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["experiments"])
-    async def experiment_feedback(name: str, request: Request) -> Response:
+    @feedback("POST /experiments/{name}/feedback", tag="experiments")
+    async def experiment_feedback(name: str, content: bytes, headers: Headers) -> FeedbackAnswer:
         """The clicks on a list of the experiment."""
-        return json(await service().feedback_comparison(name, _feedback_body(await content(request, max_body))))
-
-    return {
-        ("rankers", "rank"): rank,
-        ("rankers", "feedback"): feedback,
-        ("rankers", "rank:batch"): rank_batch,
-        ("rankers", "feedback:batch"): feedback_batch,
-        ("experiments", "rank"): experiment_rank,
-        ("experiments", "feedback"): experiment_feedback,
-    }
+        return await endpoints.service.feedback_comparison(name, _feedback_body(content))
 
 
-async def _asked(request: Request, max_body: int, runtime: Any) -> RankBody:
-    """The body of a request to rank; a number that is none is named as the ranker names it."""
-    packed = request.headers.get("content-type", JSON).lower().startswith(MSGPACK)
-    given = await content(request, max_body, MSGPACK if packed else JSON)
+def _feedback_body(content: bytes) -> FeedbackBody:
     try:
-        if packed:
-            return _packed_body(given)
-        return _rank_body(given) if len(given) <= MAX_AT_ONCE else await asyncio.to_thread(_in_steps, given)
-    except msgspec.ValidationError as error:
+        return _decode_feedback(content)
+    except msgspec.DecodeError as error:
+        raise invalid_body(error, content, FeedbackBody) from None
+
+
+async def _rank_body(content: bytes, headers: Headers, runtime: Any) -> RankBody:
+    """Decode a request to rank; a feature in a list that is no number is named as the ranker names it."""
+    is_packed = headers.get(b"content-type", b"").lower().startswith(MSGPACK.encode())
+    try:
+        if is_packed:
+            return decode(content, PackedRankBody, packed=True)
+        if len(content) > MAX_LOOP_BYTES:
+            return await asyncio.to_thread(_decode_in_steps, content)
+        try:
+            return _decode_ranking(content)
+        except msgspec.DecodeError as error:
+            raise invalid_body(error, content, RankBody) from None
+    except InvalidBody as error:
         names = runtime.config.adapter.feature_names if runtime is not None else ()
-        raise msgspec.ValidationError(with_feature_name(str(error), given, names)) from None
+        match error.path:
+            case (*_, "features", int(column)) if column < len(names):
+                raise InvalidBody(error.path, f"the feature {names[column]!r:.80}: {error.reason}") from None
+            case (*_, "features", str(name)):
+                raise InvalidBody(error.path, f"the feature {name!r:.80}: {error.reason}") from None
+        raise
 
 
-def _in_steps(given: bytes) -> RankBody:
-    """The same as in one step, which would hold up all other threads until it is done."""
+def _decode_in_steps(content: bytes) -> RankBody:
+    """Decode a large body item by item: in one step it would hold up all other threads until it is done."""
     try:
-        outline = _outline(given)
-        items = [_item(raw) for raw in outline.items]
-    except msgspec.ValidationError:
-        return _rank_body(given)  # says where
-    return RankBody(items, *(getattr(outline, field) for field in RankBody.__struct_fields__[1:]))
+        outline = decode(content, Outline)
+        items: Any = [decode(raw, Item) for raw in outline.items]
+    except InvalidBody:
+        return decode(content, RankBody)  # says where
+    outline.items = items
+    return outline
 
 
-async def _each(given: list[Any], call: Callable[[Any], Awaitable[Any]], app: FastAPI) -> list[Any]:
-    max_batch = app.state.settings.max_batch
-    if len(given) > max_batch:
-        raise TooLarge(f"{len(given)} requests in a batch, the limit is {max_batch}")
-    results = await asyncio.gather(*(call(body) for body in given), return_exceptions=True)
-    return [_answer(result, app.state.metrics) for result in results]
+async def _each(bodies: list[Any], call: Callable[[Any], Awaitable[Any]], endpoints: Endpoints) -> dict[str, Any]:
+    """Answer every request of a batch; one that is refused is a problem document at its place."""
+    max_batch = endpoints.settings.max_batch
+    if len(bodies) > max_batch:
+        raise TooLarge(f"{len(bodies)} requests in a batch, the limit is {max_batch}")
+    results = await asyncio.gather(*(call(body) for body in bodies), return_exceptions=True)
+    return {"results": [_answer(result, endpoints.app.state.metrics) for result in results]}
 
 
 def _answer(result: Any, metrics: Metrics) -> Any:
-    """What a batch says of one of its requests; one that is refused is counted, though the call as a whole is not."""
+    """Return what a batch says of one of its requests; one that is refused is counted, though the batch is not."""
     if isinstance(result, RankloopError):
         document = problem_of(result)
         metrics.refused.labels(KINDS.get(document["status"], "other"), metrics.worker).inc()
