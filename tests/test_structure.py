@@ -23,7 +23,7 @@ MAX_SHARED_NAMES = 34
 MAX_SPLATTED_CALLS = 185
 MAX_WIDE_FUNCTIONS = 8
 MAX_WIDE_KERNELS = 20
-MAX_IMPORTS_FROM_OUTSIDE = 7
+MAX_IMPORTS_FROM_OUTSIDE = 0
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Nodes = list[tuple[str, ast.AST]]  # with the file that each stands in
 
