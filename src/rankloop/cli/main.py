@@ -86,7 +86,7 @@ def one_line(error: BaseException) -> str | None:
     """What a person has to know about a wrong input; None for what is no fault of the input."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    if isinstance(error, UnknownKind) and "did you mean" not in str(error):
+    if isinstance(error, UnknownKind):
         return f"{error}; one of your own needs --import its_module"
     if isinstance(error, RankloopError | OSError | UnicodeDecodeError):
         return str(error)
