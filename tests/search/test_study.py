@@ -13,7 +13,7 @@ from rankloop.interleaving import Comparison, Mixed
 from rankloop.search import SearchBox
 from rankloop.search.ranked_search import Results
 from rankloop.search.study import COLUMNS, is_compared, study_lines, study_parquet, study_report, study_rows
-from rankloop.service.log.events import Ranked
+from rankloop.service.records import Ranked
 from tests.search.boxes import box_over, digest, prefer, records, replay
 
 

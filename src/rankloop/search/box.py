@@ -14,7 +14,7 @@ from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import RankedSearch, Results
 from rankloop.search.source import Source
 from rankloop.search.table_source import TableSource
-from rankloop.service.local_service import LocalService
+from rankloop.service.application.local_service import LocalService
 from rankloop.service.settings import Settings
 
 
@@ -62,7 +62,7 @@ class SearchBox:
             else:
                 self.engine = self._opened = LocalEngine(self.folder, engine, language)
                 self.found = self.refresh()
-            self._search = RankedSearch(self._inside.service, self.engine, seed, fields)
+            self._search = RankedSearch(self._inside.node, self.engine, seed, fields)
             self._inside.call(self._search.begin())
         except BaseException:
             self.close()

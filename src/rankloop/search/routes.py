@@ -20,14 +20,14 @@ from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch, Results
 from rankloop.search.source import Source
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
+from rankloop.service.application.jobs.history import history_of
+from rankloop.service.application.node import Node
+from rankloop.service.application.reports import ranker_report
+from rankloop.service.domain.health import clicks_of
 from rankloop.service.http.codec import content, decoder, json
 from rankloop.service.http.openapi import gives, takes
-from rankloop.service.jobs.history import history_of
-from rankloop.service.log.archive import whole
-from rankloop.service.ranker.health import clicks_of
-from rankloop.service.reports import ranker_report
+from rankloop.service.log.archive import read_records
 from rankloop.service.requests import Strict
-from rankloop.service.service import Service
 
 PAGE = Path(__file__).parent / "static"
 COOKIE = "rankloop_visitor"
@@ -89,7 +89,7 @@ class SearchCalls:
         self.examples = example_words(engine)
         self.search: RankedSearch
 
-    async def begin(self, service: Service) -> None:
+    async def begin(self, service: Node) -> None:
         self.search = RankedSearch(service, self.engine, self._seed, self._fields)
         await self.search.begin()
 
@@ -164,7 +164,7 @@ class SearchCalls:
             """What is indexed, what was learned, and how the learned order fares against the engine's."""
             report = ranker_report(self.search.service, RANKER)
             kept = {name: report[name] for name in ("state", "counts", "health", "comparison", "frozen")}
-            counters = self.search.service.ranker(RANKER).projection.counters
+            counters = self.search.service.directory.ranker(RANKER).projection.counters
             kept["health"] |= clicks_of(counters)
             study = study_report(counters.comparison)
             limits = {"candidates": CANDIDATES, "shown": SHOWN, "examples": self.examples}
@@ -173,7 +173,9 @@ class SearchCalls:
         @app.get("/search/history", openapi_extra=gives(), tags=["search"])
         async def history() -> Response:
             """How counts and click rates came about: at most a few hundred points, for curves."""
-            points = await asyncio.to_thread(history_of, self.search.service.ranker(RANKER))
+            points = await asyncio.to_thread(
+                history_of, self.search.service.directory.ranker(RANKER), self.search.service.store
+            )
             return json({"points": [point._asdict() for point in points]})
 
         @app.get("/search/study.{form}", openapi_extra=gives(), tags=["search"])
@@ -181,10 +183,10 @@ class SearchCalls:
             """Every compared list with its winner, as study.jsonl or study.parquet; study.json is the standing."""
             service = self.search.service
             if form == "json":
-                return json(study_report(service.ranker(RANKER).projection.counters.comparison))
+                return json(study_report(service.directory.ranker(RANKER).projection.counters.comparison))
             until = await asyncio.to_thread(service.store.last)
-            where = service.store, service.ranker(RANKER).entity, service.settings.data, until
-            records = await asyncio.to_thread(whole, *where)
+            where = service.store, service.directory.ranker(RANKER).entity, service.settings.data, until
+            records = await asyncio.to_thread(read_records, *where)
             if form == "jsonl":
                 return StreamingResponse(_on_thread(study_lines(records)), media_type="application/x-ndjson")
             if form == "parquet":

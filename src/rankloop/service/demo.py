@@ -14,6 +14,7 @@ from starlette.responses import Response
 from rankloop.core.errors import Conflict, RankloopError, Rejected
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
+from rankloop.service.application.node import Node
 from rankloop.service.http.codec import content, decoder, json
 from rankloop.service.requests import (
     CreateBody,
@@ -25,7 +26,6 @@ from rankloop.service.requests import (
     SideBody,
     Strict,
 )
-from rankloop.service.service import Service
 
 PLAYGROUND, SEARCH, COMPARISON = "playground", "search", "learned-or-boldest"
 SHELF = Path(__file__).parent / "http" / "static" / "shelf.json"
@@ -98,17 +98,21 @@ class Demo:
         self._pause = pause
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def begin(self, service: Service) -> None:
+    async def begin(self, service: Node) -> None:
         """Make the rankers, unless they are there already, and start searching."""
         prints, signals = (
             ProblemBody(feature_names=self.shelf.features),
             ProblemBody(feature_names=SIGNALS, max_grade=GRADES),
         )
-        await service.create(PLAYGROUND, CreateBody({"kind": "3pr", "warm": 3}, prints, snapshot_every=100))
-        await service.create(SEARCH, CreateBody({"kind": "online_gradient", "learning_rate": 0.02}, signals))
+        await service.administration.create(
+            PLAYGROUND, CreateBody({"kind": "3pr", "warm": 3}, prints, snapshot_every=100)
+        )
+        await service.administration.create(
+            SEARCH, CreateBody({"kind": "online_gradient", "learning_rate": 0.02}, signals)
+        )
         boldest = [float(name == "bold") for name in self.shelf.features]
         sides = ExperimentBody(SideBody(ranker=PLAYGROUND), SideBody(weights=boldest))
-        await service.create_comparison(COMPARISON, sides)
+        await service.administration.create_comparison(COMPARISON, sides)
         self._start(self._keep_searching(service))
 
     def add_calls(self, app: FastAPI) -> None:
@@ -127,7 +131,7 @@ class Demo:
             """How far the simulated people are."""
             return json(self.progress)
 
-    def let_loose(self, service: Service, people: int) -> None:
+    def let_loose(self, service: Node, people: int) -> None:
         """Let this many people use the playground, one after the other."""
         if not 1 <= people <= MAX_USERS:
             raise Rejected("people", f"must be a number from 1 to {MAX_USERS}, got {people}")
@@ -136,34 +140,34 @@ class Demo:
         self.progress = Progress(people, running=True)
         self._start(self._use(service, self.progress))
 
-    async def visit(self, service: Service, compared: bool) -> None:
+    async def visit(self, service: Node, compared: bool) -> None:
         """Somebody looks at some of the prints from the first position on, and clicks the first that attracts."""
         chosen = np.argsort(self._people_rng.random(len(self.shelf.prints)))[: self.shelf.people.prints]
         prints = [self.shelf.prints[i] for i in chosen]
         body = RankBody([Item(entry.id, entry.features) for entry in prints])
         if compared:
-            answer = await service.rank_comparison(COMPARISON, body)
+            answer = await service.ranking.rank_comparison(COMPARISON, body)
         else:
-            answer = await service.rank(PLAYGROUND, body)
+            answer = await service.ranking.rank(PLAYGROUND, body)
         number = {entry.id: i for i, entry in enumerate(prints)}
         ranking = np.array([number[str(id)] for id in answer.ranking])
         seen = self._people.observe(ranking, self.shelf.relevance[chosen], self._people_rng)
         feedback = FeedbackBody(answer.impression, clicks=[prints[i].id for i in seen.items], final=True)
         if compared:
-            await service.feedback_comparison(COMPARISON, feedback)
+            await service.feedback.take_comparison(COMPARISON, feedback)
         else:
-            await service.feedback(PLAYGROUND, feedback)
+            await service.feedback.take(PLAYGROUND, feedback)
 
-    async def search(self, service: Service) -> None:
+    async def search(self, service: Node) -> None:
         """Somebody searches, and an editor grades what came."""
         features = self._search_rng.random((RESULTS, len(SIGNALS)))
         found = [Item(str(i), row.tolist()) for i, row in enumerate(features)]
-        answer = await service.rank(SEARCH, RankBody(found))
+        answer = await service.ranking.rank(SEARCH, RankBody(found))
         grades = dict(enumerate(graded(features, self._search_rng)))
         relevances = {str(id): grades[int(id)] for id in answer.ranking}
-        await service.feedback(SEARCH, FeedbackBody(answer.impression, relevances=relevances, final=True))
+        await service.feedback.take(SEARCH, FeedbackBody(answer.impression, relevances=relevances, final=True))
 
-    async def _use(self, service: Service, progress: Progress) -> None:
+    async def _use(self, service: Node, progress: Progress) -> None:
         try:
             for number in range(progress.people):
                 await self.visit(service, compared=number % COMPARED == COMPARED - 1)
@@ -174,7 +178,7 @@ class Demo:
         finally:
             progress.running = False
 
-    async def _keep_searching(self, service: Service) -> None:
+    async def _keep_searching(self, service: Node) -> None:
         for _ in range(SEARCHES):
             if not service.ready:
                 return

@@ -15,7 +15,7 @@ import pytest
 from rankloop.cli.commands.search import data_of, what_to_forget
 from rankloop.cli.main import main
 from rankloop.core.errors import InvalidInput
-from rankloop.service.log.events import Ranked
+from rankloop.service.records import Ranked
 from research.search import collection
 from tests.search.boxes import NOTES, box_over, content_of, prefer, records, write_notes
 

@@ -15,6 +15,7 @@ from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
 from rankloop import __version__
+from rankloop.service.application.node import Node
 from rankloop.service.http.codec import json
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import AccessMiddleware, GatedApp
@@ -28,17 +29,16 @@ from rankloop.service.http.routes.people import add_people
 from rankloop.service.http.routes.rankers import add_rankers
 from rankloop.service.http.routes.ranking import RankingCalls, add_ranking
 from rankloop.service.http.telemetry import Telemetry, TelemetryMiddleware, telemetry_from
-from rankloop.service.log.stores.base import Store
-from rankloop.service.log.stores.open import open_store
-from rankloop.service.service import Service
 from rankloop.service.settings import Settings
+from rankloop.service.stores.base import Store
+from rankloop.service.stores.open import open_store
 
 PAGE = Path(__file__).parent / "static"
 
 
 def make_app(
     settings: Settings,
-    opened: Callable[[Service], Any] | None = None,
+    opened: Callable[[Node], Any] | None = None,
     store: Store | None = None,
     telemetry: Telemetry | None = None,
 ) -> FastAPI:
@@ -49,7 +49,7 @@ def make_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         opening = store if store is not None else await asyncio.to_thread(open_store, settings)
-        app.state.service = Service(opening, settings)
+        app.state.service = Node(opening, settings)
         await service().open()
         metrics.watch(service())
         try:
@@ -61,7 +61,7 @@ def make_app(
             if telemetry is not None:
                 await asyncio.to_thread(telemetry.close)
 
-    def service() -> Service:
+    def service() -> Node:
         return app.state.service  # type: ignore[no-any-return]
 
     app = GatedApp(title="rankloop", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)

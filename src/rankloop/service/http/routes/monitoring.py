@@ -13,27 +13,27 @@ from starlette.responses import Response, StreamingResponse
 
 from rankloop.core.errors import NotFound
 from rankloop.features.schema import Schema
+from rankloop.service.application.export import json_lines, parquet, ubi_bulk
+from rankloop.service.application.node import Node
+from rankloop.service.application.reports import comparison_report, ranker_report
+from rankloop.service.domain.catalogue import Catalogue
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.codec import json
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.openapi import gives
 from rankloop.service.http.problems import problem, response_of
-from rankloop.service.log.archive import whole
-from rankloop.service.log.catalogue import Catalogue
-from rankloop.service.log.events import comparison_entity, ranker_entity
-from rankloop.service.log.export import json_lines, parquet, ubi_bulk
-from rankloop.service.reports import comparison_report, ranker_report
-from rankloop.service.service import Service
+from rankloop.service.log.archive import read_records
+from rankloop.service.records import comparison_entity, ranker_entity
 
 EVENTS_EVERY = 1.0  # seconds
 MAX_STEP = 0.002  # seconds in which reports are made without a pause
-Report = Callable[[Service, str], dict[str, Any]]
+Report = Callable[[Node, str], dict[str, Any]]
 KINDS = ("ranker", "experiment")
 FAILING = "the log cannot be written now"
 STOPPING = "this process is about to stop"
 
 
-def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metrics) -> None:
+def add_monitoring(app: FastAPI, service: Callable[[], Node], metrics: Metrics) -> None:
     """Events, exports, health."""
     watching = EventStream(app)
 
@@ -41,7 +41,7 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
     async def events(ranker: str | None = None) -> Response:
         """Server-sent events, one a second: what `GET /rankers` and `GET /experiments` say."""
         if ranker is not None:
-            await service().find_ranker(ranker)
+            await service().directory.find_ranker(ranker)
         return StreamingResponse(watching.events(ranker), media_type="text/event-stream")
 
     @app.get("/log/{file}", openapi_extra=gives(), tags=["rankers"])
@@ -52,11 +52,13 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
         that of a ranker as a bulk file of User Behavior Insights, queries and events.
         """
         name, _, form = (file, "", format) if format else file.rpartition(".")
-        await service().catch_up(name)
+        await service().learning.catch_up(name)
         entity = _entity(service(), name, of)
         until = await asyncio.to_thread(service().store.last)
         where = service().store, entity, service().settings.data, until
-        records = await asyncio.to_thread(whole, *where)  # a file that is missing is told before an answer begins
+        records = await asyncio.to_thread(
+            read_records, *where
+        )  # a file that is missing is told before an answer begins
         if form == "jsonl":
             return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
         if form == "parquet":
@@ -74,34 +76,34 @@ def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metric
             with suppress(Unavailable):
                 await service().log.append(None)  # asks the database
         ready = service().ready and not service().log.is_failing and not app.state.stopping
-        report = {"ready": ready, "leads": service().is_leader}
+        report = {"ready": ready, "leads": service().learning.is_leader}
         reason = STOPPING if app.state.stopping else FAILING
         return json(report) if ready else response_of(problem(503, "unavailable", reason) | report)
 
     @app.get("/metrics", openapi_extra=gives(), tags=["health"])
     async def prometheus() -> Response:
         """For Prometheus."""
-        await service().catch_up_with_all()
+        await service().learning.catch_up_with_all()
         text = await asyncio.to_thread(metrics.text)  # of many rankers it takes long
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _entity(service: Service, name: str, of: str) -> str:
-    if name in service.rankers and of != "experiment":
+def _entity(service: Node, name: str, of: str) -> str:
+    if name in service.directory.rankers and of != "experiment":
         return ranker_entity(name)
-    if name in service.comparisons and of != "ranker":
+    if name in service.directory.comparisons and of != "ranker":
         return comparison_entity(name)
     raise NotFound(f"there is no {of if of in KINDS else ' and no '.join(KINDS)} {name!r}")
 
 
-def _schemas(service: Service, entity: str) -> tuple[list[Schema], Catalogue | None]:
+def _schemas(service: Node, entity: str) -> tuple[list[Schema], Catalogue | None]:
     """All schemas by which an entity ranked, and the catalogue that it read: of a comparison those of both sides."""
     name = entity.partition("/")[2]
     if entity == ranker_entity(name):
-        runtime = service.rankers[name]
+        runtime = service.directory.rankers[name]
         return [encoder.schema for encoder in runtime.config.encoders.values()], runtime.catalogue
-    comparison = service.comparisons[name]
-    found = [side.runtime.config.schema for side in comparison.sides if side.runtime is not None]
+    comparison = service.directory.comparisons[name]
+    found = [side.ranker.config.schema for side in comparison.sides if side.ranker is not None]
     return [schema for schema in found if schema is not None], comparison.catalogue
 
 
@@ -114,16 +116,16 @@ class EventStream:
 
     async def events(self, name: str | None) -> AsyncIterator[bytes]:
         """One a second, of one ranker or of all, as long as the service runs."""
-        service: Service = self._app.state.service
+        service: Node = self._app.state.service
         while service.ready and not self._app.state.stopping:
-            await service.catch_up_with_all()
-            rankers = await self._reports(service, ranker_report, service.rankers if name is None else [name])
-            experiments = await self._reports(service, comparison_report, service.comparisons)
+            await service.learning.catch_up_with_all()
+            rankers = await self._reports(service, ranker_report, service.directory.rankers if name is None else [name])
+            experiments = await self._reports(service, comparison_report, service.directory.comparisons)
             at = msgspec.json.encode(time.time())
             yield b'data: {"at":%b,"rankers":[%b],"experiments":[%b]}\n\n' % (at, rankers, experiments)
             await asyncio.sleep(EVENTS_EVERY)
 
-    async def _reports(self, service: Service, report: Report, names: Iterable[str]) -> bytes:
+    async def _reports(self, service: Node, report: Report, names: Iterable[str]) -> bytes:
         paused, reports = time.monotonic(), []
         for name in sorted(names):
             made, content = self._made.get((report, name), (-math.inf, b""))

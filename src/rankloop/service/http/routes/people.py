@@ -5,13 +5,12 @@ from collections.abc import Callable
 from fastapi import FastAPI
 from starlette.responses import Response
 
+from rankloop.service.application.node import Node
 from rankloop.service.http.codec import json
 from rankloop.service.http.openapi import gives
-from rankloop.service.service import Service
-from rankloop.service.upkeep.erasure import erase_user
 
 
-def add_people(app: FastAPI, service: Callable[[], Service]) -> None:
+def add_people(app: FastAPI, service: Callable[[], Node]) -> None:
     """Erase a person."""
 
     @app.delete("/users/{id:path}", openapi_extra=gives(), tags=["people"])
@@ -20,5 +19,5 @@ def add_people(app: FastAPI, service: Callable[[], Service]) -> None:
 
         What they taught stays as weights; relearn=true learns again without them.
         """
-        erased = await erase_user(service(), id, relearn)
+        erased = await service().administration.erase_user(id, relearn)
         return json({"user": id, "impressions": erased.impressions} | erased._asdict())

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rankloop.core.errors import RankloopError
+from rankloop.service.application.node import Node
 from rankloop.service.errors import TooLarge
 from rankloop.service.http.codec import JSON, MSGPACK, content, decoder, json, with_feature_name
 from rankloop.service.http.metrics import Metrics
@@ -25,7 +26,6 @@ from rankloop.service.requests import (
     RankBatch,
     RankBody,
 )
-from rankloop.service.service import Service
 
 MAX_AT_ONCE = 500_000  # bytes of a body that are read in one step
 _rank_body, _feedback_body, _packed_body = (
@@ -71,44 +71,48 @@ def add_ranking(app: FastAPI) -> Calls:
     """POST rank and feedback, one or many: FastAPI describes them, `RankingCalls` answers them."""
     max_body = app.state.settings.max_body
 
-    def service() -> Service:
+    def service() -> Node:
         return app.state.service  # type: ignore[no-any-return]
 
     @app.post("/rankers/{name}/rank", openapi_extra=takes(RankBody, RankAnswer, PackedRankBody), tags=["use"])
     async def rank(name: str, request: Request) -> Response:
         """The order to show. The header Idempotency-Key makes a repeated request give the same impression."""
         key = request.headers.get("idempotency-key") or None
-        return json(await service().rank(name, await _asked(request, max_body, service().rankers.get(name)), key))
+        return json(
+            await service().ranking.rank(
+                name, await _asked(request, max_body, service().directory.rankers.get(name)), key
+            )
+        )
 
     @app.post("/rankers/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["use"])
     async def feedback(name: str, request: Request) -> Response:
         """What came back: clicks, relevances, preferred or reward; `final` closes the impression."""
-        return json(await service().feedback(name, _feedback_body(await content(request, max_body))))
+        return json(await service().feedback.take(name, _feedback_body(await content(request, max_body))))
 
     @app.post("/rankers/{name}/rank:batch", openapi_extra=takes(RankBatch), tags=["use"])
     async def rank_batch(name: str, request: Request) -> Response:
         """Many rankings; each answer or problem stands where its request stood."""
         requests = _rank_batch(await content(request, max_body)).requests
-        return json({"results": await _each(requests, lambda body: service().rank(name, body), app)})
+        return json({"results": await _each(requests, lambda body: service().ranking.rank(name, body), app)})
 
     @app.post("/rankers/{name}/feedback:batch", openapi_extra=takes(FeedbackBatch), tags=["use"])
     async def feedback_batch(name: str, request: Request) -> Response:
         """Feedback for many impressions; each answer or problem stands where its feedback stood."""
         given = _feedback_batch(await content(request, max_body)).feedback
-        return json({"results": await _each(given, lambda body: service().feedback(name, body), app)})
+        return json({"results": await _each(given, lambda body: service().feedback.take(name, body), app)})
 
     @app.post(
         "/experiments/{name}/rank", openapi_extra=takes(RankBody, RankAnswer, PackedRankBody), tags=["experiments"]
     )
     async def experiment_rank(name: str, request: Request) -> Response:
         """One list from both sides of the experiment. Idempotency-Key as for rankers."""
-        key, runtime = request.headers.get("idempotency-key") or None, service().comparisons.get(name)
-        return json(await service().rank_comparison(name, await _asked(request, max_body, runtime), key))
+        key, runtime = request.headers.get("idempotency-key") or None, service().directory.comparisons.get(name)
+        return json(await service().ranking.rank_comparison(name, await _asked(request, max_body, runtime), key))
 
     @app.post("/experiments/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["experiments"])
     async def experiment_feedback(name: str, request: Request) -> Response:
         """The clicks on a list of the experiment."""
-        return json(await service().feedback_comparison(name, _feedback_body(await content(request, max_body))))
+        return json(await service().feedback.take_comparison(name, _feedback_body(await content(request, max_body))))
 
     return {
         ("rankers", "rank"): rank,
