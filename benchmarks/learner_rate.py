@@ -10,15 +10,15 @@ import time
 from pathlib import Path
 
 import numpy as np
+from rankloop.service.application.recovery import restored_course
+from rankloop.service.application.runtime import RankerRuntime
 
-from rankloop.service.log.events import Created, FeedbackReceived
-from rankloop.service.log.recovery import restored_course
-from rankloop.service.log.stores.sqlite import SqliteStore
+from rankloop.service.application.ranking import query_request
+from rankloop.service.domain.configuration import config_of
 from rankloop.service.log.writer import Batch, entry_of
-from rankloop.service.ranker.config import config_of
-from rankloop.service.ranker.runtime import RankerRuntime
+from rankloop.service.records import Created, FeedbackReceived
 from rankloop.service.requests import CreateBody, Item, ProblemBody, RankBody
-from rankloop.service.service import query_request
+from rankloop.service.stores.sqlite import SqliteStore
 
 N_ITEMS, N_FEATURES = 50, 20
 LESSONS = 10_000

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rankloop.search import SearchBox
-from rankloop.service.log.archive import whole
-from rankloop.service.log.events import Record
-from rankloop.service.log.replay import ReplayResult, replayed
-from rankloop.service.log.stores.open import log_at
 from rankloop.service.ranker import trainer
+
+from rankloop.search import SearchBox
+from rankloop.service.application.rebuild import ReplayResult, replayed
+from rankloop.service.log.archive import read_records
+from rankloop.service.records import Record
+from rankloop.service.stores.open import log_at
 
 NOTES = {
     "boats.md": "# Boats\n\nSail a boat, moor a boat, paint a boat.",
@@ -49,7 +50,7 @@ def digest(box: SearchBox) -> str:
 
 def records(data: Path) -> list[Record]:
     with log_at(str(data)) as log:
-        return list(whole(log, "ranker/search", data))
+        return list(read_records(log, "ranker/search", data))
 
 
 def replay(data: Path) -> ReplayResult:

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rankloop.service.application.jobs.learner import Learner
 
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.search import SearchBox
 from rankloop.search.engine import MATCHES, Candidate, TextDocument, TextQuery
 from rankloop.search.ranked_search import DAY, SearchResults
 from rankloop.service.errors import Late
-from rankloop.service.jobs.learner import Learner
-from rankloop.service.log.events import FeedbackReceived, Ranked, encode
+from rankloop.service.records import FeedbackReceived, Ranked, encode
 from tests.search.boxes import (
     ENGINE_ORDER,
     NOTES,
@@ -379,7 +379,7 @@ def test_what_was_acknowledged_outlives_the_process(tmp_path: Path) -> None:
     done = run(
         f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r}, engine='sqlite')\n"
         "for _ in range(3): box.learn(box.search('boat'), clicks=['knots.md'])\n"
-        "from rankloop.service.ranker.trainer import digest\n"
+        "from rankloop.service.domain.trainer import digest\n"
         "print(digest(box._inside.service.rankers['search'].serving.state), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -478,7 +478,7 @@ def test_a_visitor_is_forgotten(box: SearchBox) -> None:
 def test_a_kill_while_it_forgets_leaves_all_or_nothing(tmp_path: Path, where: str, left: int) -> None:
     write_notes(tmp_path / "notes")
     done = run(
-        "from rankloop.service.upkeep import amendment\n"
+        "from rankloop.service.application.upkeep import amendment\n"
         f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r}, engine='sqlite')\n"
         f"for _ in range(3): box.learn(box.search({SECRET!r}), clicks=['knots.md'])\n"
         "box.learn(box.search('boat'), clicks=['harbours.md'])\n"

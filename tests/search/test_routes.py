@@ -17,7 +17,7 @@ from rankloop.search.ranked_search import SHOWN
 from rankloop.search.routes import COOKIE, SearchPage
 from rankloop.search.sources import FolderSource
 from rankloop.search.study import is_compared
-from rankloop.service.log.events import FeedbackReceived, Ranked
+from rankloop.service.records import FeedbackReceived, Ranked
 from rankloop.service.settings import keys_from
 from tests.search.boxes import ENGINE_ORDER, content_of, records, replay, write_notes
 from tests.service.cases import UNENCRYPTED

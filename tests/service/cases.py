@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import httpx
 
 from rankloop.service.http.server import make_server
-from rankloop.service.log.events import Entry, Record
-from rankloop.service.log.stores.open import log_at
 from rankloop.service.log.writer import Batch
+from rankloop.service.records import Entry, Record
 from rankloop.service.settings import Settings
+from rankloop.service.stores.open import log_at
 
 UNENCRYPTED = False  # for `verify`: to read all certificates takes longer than most tests
 NAMES = ["price", "rating", "age"]
@@ -75,7 +75,7 @@ def until(condition: Callable[[], Any], patience: float = 15.0) -> None:
 
 def inside(client: httpx.Client) -> Any:
     """The service behind a client of `running`."""
-    return client.server.app.state.service  # type: ignore[attr-defined]
+    return client.server.app.state.node  # type: ignore[attr-defined]
 
 
 def items(n: int = 4, shift: int = 0) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from rankloop.search.engine import SearchEngine
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import RankedSearch, SearchResults
 from rankloop.search.sources import DocumentSource, FolderSource, TableSource
-from rankloop.service.local_service import LocalService
+from rankloop.service.application.local_service import LocalService
 from rankloop.service.settings import Settings
 
 
@@ -60,7 +60,7 @@ class SearchBox:
             else:
                 self.engine = self._opened = LocalEngine(self.folder, engine, language)
                 self.found = self.refresh()
-            self._search = RankedSearch(self._inside.service, self.engine, seed, fields)
+            self._search = RankedSearch(self._inside.node, self.engine, seed, fields)
             self._inside.call(self._search.begin())
         except BaseException:
             self.close()

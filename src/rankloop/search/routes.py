@@ -21,14 +21,14 @@ from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch, SearchResults
 from rankloop.search.sources import DocumentSource
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
+from rankloop.service.application.jobs.history import history_of
+from rankloop.service.application.node import Node
+from rankloop.service.application.reports import ranker_report
+from rankloop.service.domain.health import clicks_of
 from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body
 from rankloop.service.http.server import serve
-from rankloop.service.jobs.history import history_of
-from rankloop.service.log.archive import whole
-from rankloop.service.ranker.health import clicks_of
-from rankloop.service.reports import ranker_report
+from rankloop.service.log.archive import read_records
 from rankloop.service.requests import Strict
-from rankloop.service.service import Service
 from rankloop.service.settings import Settings
 
 PAGE = Path(__file__).parent / "static"
@@ -94,8 +94,8 @@ class SearchPage:
         """Serve until told to stop; `announce` gets the address once calls are answered."""
         serve(settings, announce, addition=self)
 
-    async def begin(self, service: Service) -> None:
-        self.search = RankedSearch(service, self.engine, self._seed, self._fields)
+    async def begin(self, node: Node) -> None:
+        self.search = RankedSearch(node, self.engine, self._seed, self._fields)
         await self.search.begin()
 
     def add_endpoints(self, endpoints: Endpoints) -> None:
@@ -166,9 +166,9 @@ class SearchPage:
         @of_visitors("GET /search/status")
         async def status() -> Response:
             """What is indexed, what was learned, and how the learned order fares against the engine's."""
-            report = ranker_report(self.search.service, RANKER)
+            report = ranker_report(self.search.node, RANKER)
             kept = {name: report[name] for name in ("state", "counts", "health", "comparison", "frozen")}
-            counters = self.search.service.ranker(RANKER).projection.counters
+            counters = self.search.node.directory.ranker(RANKER).projection.counters
             kept["health"] |= clicks_of(counters)
             study = study_report(counters.comparison)
             limits = {"candidates": CANDIDATES, "shown": SHOWN, "examples": self.examples}
@@ -177,18 +177,20 @@ class SearchPage:
         @of_visitors("GET /search/history")
         async def history() -> Response:
             """How counts and click rates came about: at most a few hundred points, for curves."""
-            points = await asyncio.to_thread(history_of, self.search.service.ranker(RANKER))
+            points = await asyncio.to_thread(
+                history_of, self.search.node.directory.ranker(RANKER), self.search.node.store
+            )
             return JsonAnswer({"points": [point._asdict() for point in points]})
 
         @of_all("GET /search/study.{form}")
         async def study(form: str) -> Response:
             """Every compared list with its winner, as study.jsonl or study.parquet; study.json is the standing."""
-            service = self.search.service
+            node = self.search.node
             if form == "json":
-                return JsonAnswer(study_report(service.ranker(RANKER).projection.counters.comparison))
-            until = await asyncio.to_thread(service.store.last)
-            where = service.store, service.ranker(RANKER).entity, service.settings.data, until
-            records = await asyncio.to_thread(whole, *where)
+                return JsonAnswer(study_report(node.directory.ranker(RANKER).projection.counters.comparison))
+            until = await asyncio.to_thread(node.store.last)
+            entity, data = node.directory.ranker(RANKER).entity, node.settings.data
+            records = await asyncio.to_thread(read_records, node.store, entity, data, until)
             if form == "jsonl":
                 return StreamingResponse(_on_thread(study_lines(records)), media_type="application/x-ndjson")
             if form == "parquet":

@@ -14,7 +14,7 @@ from rankloop.cli.commands.search import what_to_forget
 from rankloop.cli.main import main
 from rankloop.core.errors import InvalidInput
 from rankloop.search.box import data_beside
-from rankloop.service.log.events import Ranked
+from rankloop.service.records import Ranked
 from tests.search.boxes import NOTES, box_over, content_of, prefer, records, write_notes
 
 VISITOR = "0123456789abcdef" * 2

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.cli.main import main
-from rankloop.service.jobs.retention import compact, move_old
+from rankloop.service.application.jobs.retention import compact, move_old
+from rankloop.service.application.rebuild import replay_records
 from rankloop.service.log.archive import amend_archive, archived, keep, tidy, whole
-from rankloop.service.log.events import ArchiveFile, Evolved, Record, Resumed
-from rankloop.service.log.replay import replayed
-from rankloop.service.log.stores.open import log_at
+from rankloop.service.records import ArchiveFile, Evolved, Record, Resumed
+from rankloop.service.stores.open import log_at
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, products, visit
 
@@ -45,7 +45,7 @@ def test_old_events_move_to_parquet_and_the_proof_still_holds(location: Location
         assert feed(client, waiting["impression"], clicks=waiting["ranking"][1:2], final=True).status_code == 200
         assert report(client)["counts"]["learned"] == 21
     with log_at(location.store or str(location.data)) as log:
-        (result,) = replayed(whole(log, "ranker/shop", location.data))
+        (result,) = replay_records(whole(log, "ranker/shop", location.data))
     assert (result.learned, result.differing) == (21, ())
 
 
@@ -165,7 +165,7 @@ def test_a_schema_outlives_the_events_that_made_it(tmp_path: Path) -> None:
         assert feed(client, waiting["impression"], clicks=["p0"], final=True).json()["verdict"] == "closed"
         assert report(client)["counts"]["unfit"] == 0
     with log_at(str(tmp_path)) as log:
-        (result,) = replayed(whole(log, "ranker/shop", tmp_path))
+        (result,) = replay_records(whole(log, "ranker/shop", tmp_path))
     assert (result.learned, result.differing) == (5, ())
 
 

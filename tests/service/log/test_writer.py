@@ -7,8 +7,8 @@ from threading import Event
 from typing import Any
 
 from rankloop.service.log import writer
-from rankloop.service.log.events import Entry, Ranked
 from rankloop.service.log.writer import Batch, LogWriter, entry_of
+from rankloop.service.records import Entry, Ranked
 
 
 class Memory:

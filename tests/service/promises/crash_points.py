@@ -12,11 +12,11 @@ import sys
 from itertools import zip_longest
 from pathlib import Path
 
-from rankloop.service.log.stores.postgres import PostgresStore
-from rankloop.service.log.stores.sqlite import SqliteStore
+from rankloop.service.application.node import Node
 from rankloop.service.requests import CreateBody, FeedbackBody, Item, ProblemBody, RankBody
-from rankloop.service.service import Service
 from rankloop.service.settings import Settings
+from rankloop.service.stores.postgres import PostgresStore
+from rankloop.service.stores.sqlite import SqliteStore
 
 POINTS = ("begin", "inserted", "snapshot", "commit", "committed")
 CRASH_AT = {"begin": 41, "inserted": 40, "snapshot": 3, "commit": 43, "committed": 42}  # which time the point is passed
@@ -33,7 +33,7 @@ async def rounds(folder: Path, point: str, address: str) -> None:
             os._exit(DIED)
 
     store = PostgresStore(address, passing) if address else SqliteStore(folder / "rankloop.db", passing)
-    service = Service(store, Settings(data=folder))
+    service = Node(store, Settings(data=folder))
     await service.open()
     while not service.is_leader:
         await asyncio.sleep(0.01)
@@ -43,7 +43,7 @@ async def rounds(folder: Path, point: str, address: str) -> None:
         await asyncio.gather(*(_visitor(service, told, visitor) for visitor in range(3)))
 
 
-async def _visitor(service: Service, told: object, visitor: int) -> None:
+async def _visitor(service: Node, told: object, visitor: int) -> None:
     for turn in range(200):
         items = [Item(i, [((i + turn) * 7 + visitor) % 5 / 5, i / 6]) for i in range(6)]
         shown = await service.rank("shop", RankBody(items))

@@ -11,16 +11,16 @@ import msgspec
 import pytest
 
 from rankloop.core.errors import InvalidInput, Rejected
+from rankloop.service.application.node import Node
+from rankloop.service.application.rebuild import replay_records
 from rankloop.service.errors import Late
-from rankloop.service.log.events import Closed, Frozen
-from rankloop.service.log.replay import replayed
-from rankloop.service.log.stores.open import open_store
+from rankloop.service.records import Closed, Frozen
 from rankloop.service.requests import CreateBody, FeedbackBody, RankBody
-from rankloop.service.service import Service
 from rankloop.service.settings import Settings
+from rankloop.service.stores.open import open_store
 from tests.service.cases import SHOP, Location, items, rank, running
 
-Scenario = Callable[[Service], Awaitable[None]]
+Scenario = Callable[[Node], Awaitable[None]]
 
 
 def within(location: Location, scenario: Scenario) -> None:
@@ -28,7 +28,7 @@ def within(location: Location, scenario: Scenario) -> None:
 
     async def runtime() -> None:
         settings = Settings(data=location.data, store=location.store)
-        service = Service(open_store(settings), settings)
+        service = Node(open_store(settings), settings)
         await service.open()
         try:
             while not service.is_leader:
@@ -47,7 +47,7 @@ def asking(shift: int = 0, **more: Any) -> RankBody:
 
 
 def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(location: Location) -> None:
-    async def scenario(service: Service) -> None:
+    async def scenario(service: Node) -> None:
         for turn in range(12):
             same = [service.rank("shop", asking(turn), f"key {turn}") for _ in range(6)]
             answers = await asyncio.gather(*same)
@@ -58,12 +58,12 @@ def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(locatio
         assert service.ranker("shop").projection.counters.impressions == 12
 
     within(location, scenario)
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.learned, result.differing) == (12, ())
 
 
 def test_the_same_final_feedback_many_times_at_once_is_repeated_not_late(location: Location) -> None:
-    async def scenario(service: Service) -> None:
+    async def scenario(service: Node) -> None:
         for turn in range(5):
             shown = await service.rank("shop", asking(turn))
             clicks = FeedbackBody(shown.impression, clicks=shown.ranking[2:3], final=True)
@@ -72,12 +72,12 @@ def test_the_same_final_feedback_many_times_at_once_is_repeated_not_late(locatio
         assert service.late == {}
 
     within(location, scenario)
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.learned, result.differing) == (5, ())
 
 
 def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(location: Location) -> None:
-    async def scenario(service: Service) -> None:
+    async def scenario(service: Node) -> None:
         shown = await service.rank("shop", asking())
         clicks = FeedbackBody(shown.impression, clicks=shown.ranking[2:3], final=True)
         closing = service.append("ranker/shop", Closed(shown.impression))
@@ -91,7 +91,7 @@ def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(lo
 
 
 def test_what_cannot_be_written_fails_alone(location: Location) -> None:
-    async def scenario(service: Service) -> None:
+    async def scenario(service: Node) -> None:
         good = [service.rank("shop", asking(turn)) for turn in range(8)]
         unwritable = [service.append("ranker/shop", Frozen(2**70)) for _ in range(4)]  # type: ignore[arg-type]
         bad = [service.rank("shop", asking(items=[{"id": 2**64, "features": [1, 2, 3]}])) for _ in range(4)]
@@ -102,7 +102,7 @@ def test_what_cannot_be_written_fails_alone(location: Location) -> None:
         assert not service.log.is_failing
 
     within(location, scenario)
-    assert {result.differing for result in replayed(location.records())} == {()}
+    assert {result.differing for result in replay_records(location.records())} == {()}
 
 
 def test_an_id_may_have_64_bits_and_no_more(location: Location) -> None:

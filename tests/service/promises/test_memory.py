@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from rankloop.service import settings as limits
-from rankloop.service.jobs import learner
-from rankloop.service.log.replay import replayed
+from rankloop.service.application.jobs import learner
+from rankloop.service.application.rebuild import replay_records
 from rankloop.service.settings import Settings
 from tests.service.cases import Location, feed, inside, report, running, until
 
@@ -44,7 +44,7 @@ def test_what_waits_for_feedback_takes_no_memory(location: Location, monkeypatch
             assert feed(client, one["impression"], "wide", **said).json()["verdict"] == "closed"
         counts = report(client, "wide")["counts"]
         assert (counts["learned"], counts["open"]) == (30, 0)
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.learned, result.differing) == (30, ())
 
 

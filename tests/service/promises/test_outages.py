@@ -14,8 +14,8 @@ import httpx
 import psycopg
 import pytest
 
+from rankloop.service.application.rebuild import replay_records
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.replay import replayed
 from tests.service.cases import SHOP, Location, inside, learn, rank, report, running, until
 from tests.service.postgres_servers import postgres_server
 from tests.service.processes import Told, Visitors, serving
@@ -75,7 +75,7 @@ def test_a_rollback_waits_until_the_log_can_be_read(location: Location, monkeypa
         assert client.post("/rankers/shop/rollback", json={"state": 2}, timeout=10).status_code == 200
         learn(client, 3)
         assert report(client)["counts"]["learned"] == 8
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.differing, result.learned) == ((), 8)
 
 
@@ -94,7 +94,7 @@ def test_a_stop_while_a_rollback_waits_loses_nothing(location: Location, monkeyp
     with running(location) as client:
         learn(client, 3)
         assert report(client)["counts"]["learned"] == 8
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.differing, result.learned) == ((), 8)
 
 
@@ -206,7 +206,7 @@ def test_a_slow_database_holds_up_nobody_who_does_not_need_it(tmp_path: Path, po
         until(lambda: report(client)["counts"]["learned"] == 7)
         assert server_fences(direct.store) == fences  # nobody took them meanwhile
     way.close()
-    (result,) = replayed(direct.records())
+    (result,) = replay_records(direct.records())
     assert (result.learned, result.differing) == (7, ())
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from rankloop.service.log.events import Evolved, Ranked
-from rankloop.service.log.replay import replayed
-from rankloop.service.ranker.trainer import digest
+from rankloop.service.application.rebuild import replay_records
+from rankloop.service.domain.trainer import digest
+from rankloop.service.records import Evolved, Ranked
 from tests.service.cases import Location, inside, report, running, until
 from tests.service.promises.durability import check_survived
 from tests.service.shop import NAMED, SCHEMA, products, visit
@@ -98,8 +98,8 @@ def test_a_crash_forgets_nothing_of_a_schema(tmp_path: Path) -> None:
         after = digest(inside(client).rankers["shop"].serving.state)
         runtime = inside(client).rankers["shop"]
         assert runtime.published.rejected == 0
-    assert [result.digest for result in replayed(records)] == [before]
-    assert [result.digest for result in replayed(Location(tmp_path).records())] == [after]
+    assert [result.digest for result in replay_records(records)] == [before]
+    assert [result.digest for result in replay_records(Location(tmp_path).records())] == [after]
     check_survived(Location(tmp_path), [])
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+from rankloop.service.application.recovery import restored_course
 
+from rankloop.service.application.jobs import learner
 from rankloop.service.errors import Unavailable
-from rankloop.service.jobs import learner
-from rankloop.service.log.events import partition_of
-from rankloop.service.log.recovery import restored_course
-from rankloop.service.log.stores.postgres_tables import PARTITIONS
+from rankloop.service.records import partition_of
+from rankloop.service.stores.postgres_tables import PARTITIONS
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.processes import Told, Visitors, serving
 from tests.service.promises.durability import check_survived

@@ -19,7 +19,7 @@ from rankloop.service.http.openapi import JSON, MSGPACK, describe, operation
 from rankloop.service.settings import Settings
 
 if TYPE_CHECKING:
-    from rankloop.service.service import Service
+    from rankloop.service.application.node import Node
 
 Role = Literal["anyone", "rank", "admin"]  # the least that a key has to allow; admin allows everything
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
@@ -63,9 +63,9 @@ class Endpoints:
         describe(app, self._bodies.values())
 
     @property
-    def service(self) -> "Service":
-        """The running service."""
-        return self.app.state.service  # type: ignore[no-any-return]
+    def node(self) -> "Node":
+        """The node that serves."""
+        return self.app.state.node  # type: ignore[no-any-return]
 
     def add(
         self,

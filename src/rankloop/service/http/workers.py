@@ -12,10 +12,10 @@ from dataclasses import replace
 from socket import socket as Socket
 from types import FrameType
 
+from rankloop.service.application.rebuild import check_kinds
 from rankloop.service.http.server import address_of, bound_socket, serve
-from rankloop.service.log.recovery import check_kinds
-from rankloop.service.log.stores.open import open_store
 from rankloop.service.settings import Settings, half_of_memory
+from rankloop.service.stores.open import open_store
 
 PAUSE = 0.2  # seconds between two checks of the workers
 PATIENCE = 60  # seconds for a worker to start, and for one to finish

@@ -45,38 +45,44 @@ def add_ranking(endpoints: Endpoints) -> None:
     @ranking("POST /rankers/{name}/rank", tag="use")
     async def rank(name: str, content: bytes, headers: Headers) -> RankAnswer:
         """The order to show. The header Idempotency-Key makes a repeated request give the same impression."""
-        service = endpoints.service
-        body = await _rank_body(content, headers, service.rankers.get(name))
-        return await service.rank(name, body, headers.get(b"idempotency-key", b"").decode("latin-1") or None)
+        node = endpoints.node
+        body = await _rank_body(content, headers, node.directory.rankers.get(name))
+        return await node.ranking.rank(name, body, _key_of(headers))
 
     @feedback("POST /rankers/{name}/feedback", tag="use")
     async def give_feedback(name: str, content: bytes, headers: Headers) -> FeedbackAnswer:
         """What came back: clicks, relevances, preferred or reward; `final` closes the impression."""
-        return await endpoints.service.feedback(name, _feedback_body(content))
+        return await endpoints.node.feedback.take(name, _feedback_body(content))
 
     @direct("POST /rankers/{name}/rank:batch", tag="use", body=RankBatch)
     async def rank_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
         """Many rankings; each answer or problem stands where its request stood."""
         requests = decode(content, RankBatch).requests
-        return await _each(requests, lambda body: endpoints.service.rank(name, body), endpoints)
+        return await _each(requests, lambda body: endpoints.node.ranking.rank(name, body), endpoints)
 
     @direct("POST /rankers/{name}/feedback:batch", tag="use", body=FeedbackBatch)
     async def feedback_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
         """Feedback for many impressions; each answer or problem stands where its feedback stood."""
         bodies = decode(content, FeedbackBatch).feedback
-        return await _each(bodies, lambda body: endpoints.service.feedback(name, body), endpoints)
+        return await _each(bodies, lambda body: endpoints.node.feedback.take(name, body), endpoints)
 
     @ranking("POST /experiments/{name}/rank", tag="experiments")
     async def experiment_rank(name: str, content: bytes, headers: Headers) -> RankAnswer:
         """One list from both sides of the experiment. Idempotency-Key as for rankers."""
-        service = endpoints.service
-        body = await _rank_body(content, headers, service.comparisons.get(name))
-        return await service.rank_comparison(name, body, headers.get(b"idempotency-key", b"").decode("latin-1") or None)
+        node = endpoints.node
+        body = await _rank_body(content, headers, node.directory.comparisons.get(name))
+        return await node.ranking.rank_comparison(
+            name, body, headers.get(b"idempotency-key", b"").decode("latin-1") or None
+        )
 
     @feedback("POST /experiments/{name}/feedback", tag="experiments")
     async def experiment_feedback(name: str, content: bytes, headers: Headers) -> FeedbackAnswer:
         """The clicks on a list of the experiment."""
-        return await endpoints.service.feedback_comparison(name, _feedback_body(content))
+        return await endpoints.node.feedback.take_comparison(name, _feedback_body(content))
+
+
+def _key_of(headers: Headers) -> str | None:
+    return headers.get(b"idempotency-key", b"").decode("latin-1") or None
 
 
 def _feedback_body(content: bytes) -> FeedbackBody:
