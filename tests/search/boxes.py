@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rankloop.service.ranker import trainer
-
 from rankloop.search import SearchBox
-from rankloop.service.application.rebuild import ReplayResult, replayed
+from rankloop.service.application.rebuild import ReplayResult, replay_records
+from rankloop.service.domain import trainer
 from rankloop.service.log.archive import read_records
 from rankloop.service.records import Record
 from rankloop.service.stores.open import log_at
@@ -45,7 +44,7 @@ def prefer(box: SearchBox, id: str, text: str = "boat", times: int = 3, **search
 
 def digest(box: SearchBox) -> str:
     """Of what the box serves from now."""
-    return str(trainer.digest(box._inside.service.rankers["search"].serving.state))
+    return str(trainer.digest(box._inside.node.directory.rankers["search"].serving.state))
 
 
 def records(data: Path) -> list[Record]:
@@ -54,7 +53,7 @@ def records(data: Path) -> list[Record]:
 
 
 def replay(data: Path) -> ReplayResult:
-    return replayed(records(data))[0]
+    return replay_records(records(data))[0]
 
 
 def content_of(data: Path) -> bytes:

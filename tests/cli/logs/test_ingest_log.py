@@ -53,7 +53,7 @@ def test_pages_are_taken_in_once_and_learned_from(tmp_path: Path, by_schema: boo
         assert report(client)["state"] == state > 0
         counts = report(client)["counts"]
         assert (counts["impressions"], counts["learned"], counts["with_feedback"]) == (25, 25, 25)
-        learned = digest(inside(client).rankers["shop"].serving.state)
+        learned = digest(inside(client).directory.rankers["shop"].serving.state)
         if not by_schema:
             assert report(client)["weights"]["rating"] > 0
     shown = [record.event for record in location.records() if isinstance(record.event, Ranked)]

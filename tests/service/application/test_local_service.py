@@ -22,30 +22,30 @@ def threads() -> int:
 
 def test_calls_give_what_they_give_and_raise_what_they_raise(tmp_path: Path) -> None:
     local = LocalService(Settings(data=tmp_path))
-    assert local.call(local.service.create("shop", BODY))
+    assert local.call(local.node.administration.create("shop", BODY))
     with pytest.raises(NotFound, match="nobody"):
-        local.call(local.service.saved("nobody"))
-    assert not local.call(local.service.create("shop", BODY))
+        local.call(local.node.administration.saved("nobody"))
+    assert not local.call(local.node.administration.create("shop", BODY))
     local.close()
     local.close()
     again = LocalService(Settings(data=tmp_path))
-    assert list(again.service.rankers) == ["shop"]
+    assert list(again.node.directory.rankers) == ["shop"]
     again.close()
 
 
 def test_a_ranker_without_a_base_is_not_compared(tmp_path: Path) -> None:
     body = RankBody([Item(f"i{i}", [float(i), 0.0, 0.0]) for i in range(3)])
     local = LocalService(Settings(data=tmp_path))
-    local.call(local.service.create("shop", BODY))
+    local.call(local.node.administration.create("shop", BODY))
     with pytest.raises(Rejected, match="no base"):
-        local.call(local.service.rank("shop", body, compared=True))
+        local.call(local.node.ranking.rank("shop", body, compared=True))
     based = msgspec.structs.replace(BODY, base=BaseBody(feature="price"))
-    local.call(local.service.create("based", based))
-    local.call(local.service.rank("based", body, compared=True))
-    local.call(local.service.rank("based", body))
+    local.call(local.node.administration.create("based", based))
+    local.call(local.node.ranking.rank("based", body, compared=True))
+    local.call(local.node.ranking.rank("based", body))
     mixed = [
         record.event.mixed is not None
-        for record in local.service.store.read("ranker/based")
+        for record in local.node.store.read("ranker/based")
         if hasattr(record.event, "mixed")
     ]
     assert mixed == [True, False]

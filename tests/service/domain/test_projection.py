@@ -13,17 +13,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rankloop.service.application.runtime import RankerRuntime
-from rankloop.service.domain.feedback import fingerprint, merged, received_feedback
 
 from rankloop import Problem, Session, build
 from rankloop.core.errors import RankloopError
 from rankloop.core.saved_session import dumps
-from rankloop.service.application.ranking import query_request
+from rankloop.service.application.ranking import ServedRanker, query_request
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.domain.comparison import ComparisonRuntime
+from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import config_of
-from rankloop.service.domain.impression import Impression, impression_of
+from rankloop.service.domain.impression import Impression, fingerprint, impression_of, merged, received_feedback
 from rankloop.service.domain.projection import TEAM_DRAFT, Outcome, Projection
 from rankloop.service.domain.trainer import Trainer
 from rankloop.service.log.writer import entry_of
@@ -77,7 +75,7 @@ call = st.one_of(
     st.tuples(
         st.just("log"), st.sampled_from([Frozen("x"), Resumed(), RolledBack(0), RolledBack(0, "y", freezes=True)])
     ),
-    st.tuples(st.just("log"), st.just(Snapshotted(1, 1, ""))),
+    st.tuples(st.just("log"), st.just(Snapshotted(1, 1, "", "0"))),
     st.tuples(st.just("close")),
 )
 
@@ -85,9 +83,9 @@ call = st.one_of(
 class World:
     """A ranker or an experiment without a service: what its calls would log is written, read and folded."""
 
-    def __init__(self, runtime: RankerRuntime | ComparisonRuntime) -> None:
+    def __init__(self, runtime: ServedRanker | ServedComparison) -> None:
         self.runtime = runtime
-        method = runtime.body.method if isinstance(runtime, ComparisonRuntime) else TEAM_DRAFT
+        method = runtime.body.method if isinstance(runtime, ServedComparison) else TEAM_DRAFT
         self.projection = Projection(runtime.config, method)
         self.forgetful = Projection(runtime.config, method, self.find)  # a learner with no memory for what is open
         self.trainer = Trainer(runtime.config)
@@ -109,7 +107,7 @@ class World:
         self.forgetful.make_room(0)
         assert self.forgetful.saved() == self.projection.saved()
         assert _lesson(other) == _lesson(outcome)
-        if isinstance(self.runtime, RankerRuntime) and outcome.step is not None:
+        if isinstance(self.runtime, ServedRanker) and outcome.step is not None:
             self.trainer.learn(outcome.step, lambda number: self.trainer.first)
         again = Projection(self.runtime.config)
         again.restore(self.projection.saved())
@@ -168,7 +166,7 @@ def test_no_event_of_a_ranker_breaks_the_fold(kind: str) -> None:
     def check(calls: list[Any]) -> None:
         written: Any = decode(entry_of("ranker/r", event).body)
         store: Any = None  # only asked for snapshots
-        runtime = RankerRuntime("ranker/r", config_of(written.body), b"", store)
+        runtime = ServedRanker("ranker/r", config_of(written.body), b"", store)
         World(runtime).live_through([("rank", [], []), *calls])
 
     check()
@@ -183,7 +181,7 @@ def test_no_event_of_an_experiment_breaks_the_fold(method: str) -> None:
     @given(calls=st.lists(call, min_size=1, max_size=25))
     def check(calls: list[Any]) -> None:
         written: Any = decode(entry_of("experiment/e", event).body)
-        World(ComparisonRuntime("experiment/e", written.body, {})).live_through([("rank", [], []), *calls])
+        World(ServedComparison("experiment/e", written.body, {})).live_through([("rank", [], []), *calls])
 
     check()
 

@@ -40,13 +40,13 @@ async def _restarted(location: Location) -> dict[str, tuple[int, str]]:
     settings = Settings(data=location.data, store=location.store)
     service = Node(open_store(settings), settings)
     await service.open()
-    while not service.is_leader:
+    while not service.learning.is_leader:
         await asyncio.sleep(0.01)
     found = {
         runtime.entity: (runtime.published.number, digest(runtime.serving.state))
-        for runtime in service.rankers.values()
+        for runtime in service.directory.rankers.values()
     }
-    for entity, course in service.learner.courses.items():
+    for entity, course in service.learning.worker.consumers.items():
         if course.trainer is not None:
             assert course.trainer.digest() == found[entity][1]
     await service.close()

@@ -37,7 +37,7 @@ def unchanged(client: httpx.Client) -> Any:
 
 
 def _state(client: httpx.Client) -> list[Any]:
-    runtimes = inside(client).rankers.values()
+    runtimes = inside(client).directory.rankers.values()
     return [
         (digest(runtime.serving.state), runtime.published.number, runtime.published.learned) for runtime in runtimes
     ]

@@ -31,9 +31,9 @@ def within(location: Location, scenario: Scenario) -> None:
         service = Node(open_store(settings), settings)
         await service.open()
         try:
-            while not service.is_leader:
+            while not service.learning.is_leader:
                 await asyncio.sleep(0.01)
-            await service.create("shop", msgspec.convert(SHOP | {"snapshot_every": 5}, CreateBody))
+            await service.administration.create("shop", msgspec.convert(SHOP | {"snapshot_every": 5}, CreateBody))
             await scenario(service)
         finally:
             await service.close()
@@ -49,13 +49,13 @@ def asking(shift: int = 0, **more: Any) -> RankBody:
 def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(location: Location) -> None:
     async def scenario(service: Node) -> None:
         for turn in range(12):
-            same = [service.rank("shop", asking(turn), f"key {turn}") for _ in range(6)]
+            same = [service.ranking.rank("shop", asking(turn), f"key {turn}") for _ in range(6)]
             answers = await asyncio.gather(*same)
             assert all(answer == answers[0] for answer in answers)
             clicks = FeedbackBody(answers[0].impression, clicks=answers[0].ranking[2:3], final=True)
-            await service.feedback("shop", clicks)
-        await service.catch_up("shop")
-        assert service.ranker("shop").projection.counters.impressions == 12
+            await service.feedback.take("shop", clicks)
+        await service.learning.catch_up("shop")
+        assert service.directory.ranker("shop").projection.counters.impressions == 12
 
     within(location, scenario)
     (result,) = replay_records(location.records())
@@ -65,11 +65,11 @@ def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(locatio
 def test_the_same_final_feedback_many_times_at_once_is_repeated_not_late(location: Location) -> None:
     async def scenario(service: Node) -> None:
         for turn in range(5):
-            shown = await service.rank("shop", asking(turn))
+            shown = await service.ranking.rank("shop", asking(turn))
             clicks = FeedbackBody(shown.impression, clicks=shown.ranking[2:3], final=True)
-            answers = await asyncio.gather(*(service.feedback("shop", clicks) for _ in range(4)))
+            answers = await asyncio.gather(*(service.feedback.take("shop", clicks) for _ in range(4)))
             assert sorted(answer.verdict for answer in answers) == ["closed", *["repeated"] * 3]
-        assert service.late == {}
+        assert service.feedback.late == {}
 
     within(location, scenario)
     (result,) = replay_records(location.records())
@@ -78,23 +78,23 @@ def test_the_same_final_feedback_many_times_at_once_is_repeated_not_late(locatio
 
 def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(location: Location) -> None:
     async def scenario(service: Node) -> None:
-        shown = await service.rank("shop", asking())
+        shown = await service.ranking.rank("shop", asking())
         clicks = FeedbackBody(shown.impression, clicks=shown.ranking[2:3], final=True)
         closing = service.append("ranker/shop", Closed(shown.impression))
-        _, feedback = await asyncio.gather(closing, service.feedback("shop", clicks), return_exceptions=True)
+        _, feedback = await asyncio.gather(closing, service.feedback.take("shop", clicks), return_exceptions=True)
         assert isinstance(feedback, Late)
         with pytest.raises(Late):  # though it is in the log
-            await service.feedback("shop", clicks)
-        assert service.late == {"ranker/shop": 2}
+            await service.feedback.take("shop", clicks)
+        assert service.feedback.late == {"ranker/shop": 2}
 
     within(location, scenario)
 
 
 def test_what_cannot_be_written_fails_alone(location: Location) -> None:
     async def scenario(service: Node) -> None:
-        good = [service.rank("shop", asking(turn)) for turn in range(8)]
+        good = [service.ranking.rank("shop", asking(turn)) for turn in range(8)]
         unwritable = [service.append("ranker/shop", Frozen(2**70)) for _ in range(4)]  # type: ignore[arg-type]
-        bad = [service.rank("shop", asking(items=[{"id": 2**64, "features": [1, 2, 3]}])) for _ in range(4)]
+        bad = [service.ranking.rank("shop", asking(items=[{"id": 2**64, "features": [1, 2, 3]}])) for _ in range(4)]
         answers = await asyncio.gather(*unwritable, *good, *bad, return_exceptions=True)
         assert [type(answer) for answer in answers[:4]] == [InvalidInput] * 4
         assert [len(answer.ranking) for answer in answers[4:12]] == [6] * 8

@@ -88,7 +88,7 @@ def test_a_stop_while_a_rollback_waits_loses_nothing(location: Location, monkeyp
         breaking(inside(client), failures, monkeypatch)
         waiting = thread.submit(client.post, "/rankers/shop/rollback", json={"state": 2})
         until(lambda: len(failures) < 10_000)
-        inside(client).learner.give_up()  # as a stop does, when calls have had their time
+        inside(client).learning.worker.give_up()  # as a stop does, when calls have had their time
         assert waiting.result(10).status_code == 503
         failures.clear()
     with running(location) as client:
@@ -154,7 +154,7 @@ def test_postgres_whose_whole_disk_is_full(tmp_path: Path) -> None:
                 make_room(disk)
                 server.come_back()
                 goes_on(visitors, told)
-                until(lambda: inside(client).is_leader)
+                until(lambda: inside(client).learning.is_leader)
             check_survived(location, told)
 
 
@@ -234,7 +234,7 @@ def test_a_standby_takes_over_and_nothing_that_was_acknowledged_is_lost(tmp_path
             way.target = standby.socket
             goes_on(visitors, told)
             until(lambda: client.get("/readyz").status_code == 200)
-            until(lambda: inside(client).is_leader)
+            until(lambda: inside(client).learning.is_leader)
             visitors.leave()
             assert set(visitors.refused) == {503}
             client.server.stop()  # type: ignore[attr-defined]

@@ -13,13 +13,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from rankloop.service.application.jobs.learner import ALL_OPEN_BYTES
-from rankloop.service.application.recovery import MAX_OPEN_BYTES, restored_course
-from rankloop.service.application.runtime import RankerRuntime
-from rankloop.service.ranker import course as courses
 
+from rankloop.service.application import learning as courses
 from rankloop.service.application.jobs import publication
-from rankloop.service.application.ranking import query_request
+from rankloop.service.application.learning import MAX_ALL_OPEN_BYTES, MAX_OPEN_BYTES, restored_consumer
+from rankloop.service.application.ranking import ServedRanker, query_request
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.http.routes import administration as ranker_calls
@@ -120,7 +118,7 @@ def test_more_values_than_an_encoder_can_look_at_are_refused_at_once(
 
 def shown_rows(store: SqliteStore, n: int) -> Iterator[tuple[Any, ...]]:
     """Rows of the log, each an impression that was shown now."""
-    runtime = RankerRuntime("ranker/shop", config_of(CREATED.body), b"", store)
+    runtime = ServedRanker("ranker/shop", config_of(CREATED.body), b"", store)
     request = query_request(RankBody([Item(**item) for item in items()]), runtime.config, 1000)
     ranked, now = runtime.rank(request, "one"), time.time()
     for number in range(n):
@@ -143,7 +141,7 @@ def test_many_impressions_that_wait(tmp_path: Path) -> None:
     store._writer.execute("COMMIT")
     store.close()
     store = SqliteStore(tmp_path / "rankloop.db")
-    course = restored_course("ranker/shop", store, store.last(), lambda name: None)
+    course = restored_consumer("ranker/shop", store, store.last(), lambda name: None)
     assert course.projection.open_bytes <= MAX_OPEN_BYTES
     append(store, course.snapshot())  # as the learner does after so many events
     ago = time.time() - (window - 3)  # so that no time between two events is longer than the window
@@ -161,7 +159,7 @@ def test_many_impressions_that_wait(tmp_path: Path) -> None:
             waits.append(time.monotonic() - asked)
             ranked += 1
             assert counts["open"] + counts["closed"] <= N_OPEN + ranked
-            assert service.learner.courses["ranker/shop"].projection.open_bytes <= ALL_OPEN_BYTES
+            assert service.learning.worker.consumers["ranker/shop"].projection.open_bytes <= MAX_ALL_OPEN_BYTES
             time.sleep(0.02)
         assert sorted(waits)[len(waits) // 2] < 1.0
         assert ranked > 2  # that is, they did not close all at once

@@ -19,7 +19,7 @@ from rankloop.service.stores import postgres_connections
 from rankloop.service.stores import postgres_tables as tables
 from rankloop.service.stores.postgres import FOUND, PostgresStore
 from rankloop.service.stores.postgres_connections import Connections, connected
-from rankloop.service.stores.postgres_tables import OLD_SLOTS, PARTITIONS
+from rankloop.service.stores.postgres_tables import PARTITIONS
 from tests.service.cases import append
 
 ALL = list(range(PARTITIONS))
@@ -143,30 +143,26 @@ def test_events_that_were_restored_from_a_server_that_counted_further_come_first
     again.close()
 
 
-def test_a_worker_of_the_version_before_and_one_of_this_do_not_mix(postgres: Callable[[], str]) -> None:
+def test_a_newer_database_is_refused(postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
     address = postgres()
-    with psycopg.connect(address, autocommit=True) as old:
-        old.execute("CREATE TABLE rankloop_version (version INT NOT NULL)")
-        for number, script in enumerate(tables.MIGRATIONS[:2], 1):
-            old.execute(script)  # type: ignore[arg-type]
-            old.execute("INSERT INTO rankloop_version VALUES (%s)", [number])
-        old.execute("SELECT pg_advisory_lock(%s)", [OLD_SLOTS[0]])
-        with pytest.raises(Conflict, match=r"1 workers of rankloop 0\.1 use this database: stop them first"):
-            PostgresStore(address)
-        old.execute("SELECT pg_advisory_unlock(%s)", [OLD_SLOTS[0]])
-        PostgresStore(address).close()
-        with pytest.raises(psycopg.errors.NotNullViolation):  # it was not seen, and goes on writing
-            old.execute("INSERT INTO rankloop_events (seq, stream, at, body) VALUES (1, 'ranker/a', 0, '')")
-        with pytest.raises(psycopg.errors.NotNullViolation):
-            old.execute("INSERT INTO rankloop_published VALUES ('ranker/a', 1, 1, 0, '')")
-
-
-def test_one_of_the_version_before_does_not_start(postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    address = postgres()
+    monkeypatch.setattr(tables, "MIGRATIONS", (*tables.MIGRATIONS, "CREATE TABLE rankloop_more (name TEXT)"))
     PostgresStore(address).close()
-    monkeypatch.setattr(tables, "MIGRATIONS", tables.MIGRATIONS[:2])
-    with pytest.raises(Conflict, match=f"the database is of version {LATEST}, this rankloop knows versions up to 2"):
+    monkeypatch.undo()
+    with pytest.raises(Conflict, match="the database is of version 2, this rankloop knows versions up to 1"):
         PostgresStore(address)
+
+
+def test_a_database_is_brought_up_to_date(postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    address = postgres()
+    store = PostgresStore(address)
+    append(store, shown("old"))
+    store.close()
+    monkeypatch.setattr(tables, "MIGRATIONS", (*tables.MIGRATIONS, "CREATE TABLE rankloop_more (name TEXT)"))
+    store = PostgresStore(address)
+    assert store.rows("SELECT max(version) FROM rankloop_version") == [(2,)]
+    assert store.rows("SELECT count(*) FROM rankloop_more") == [(0,)]
+    assert len(store.tail(0, ALL).records) == 1
+    store.close()
 
 
 def test_two_tenants_in_one_database_do_not_meet(postgres: Callable[[], str]) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from rankloop.service.application.recovery import restored_course
 
 from rankloop.service.application.jobs.expiry import Windows
+from rankloop.service.application.learning import restored_consumer
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Created, Ranked
 from rankloop.service.requests import CreateBody
@@ -45,8 +45,8 @@ def test_what_is_left_of_a_window(location: Location, times: list[float], expect
     numbers = append(store, *(entry_of("ranker/a", Ranked(f"{at}", [], b"", [])) for at in shown))
     for seq, at in zip(numbers, shown):
         set_time(store, seq, at)
-    course = restored_course("ranker/a", store, store.last(), lambda name: None)
-    windows = Windows(course)
-    assert [max(10 - windows.elapsed(seq, at, now), 0) for seq, at in zip(numbers, shown)] == expected
+    consumer = restored_consumer("ranker/a", store, store.last(), lambda name: None)
+    windows = Windows(store, "ranker/a", consumer.projection, 10.0)
+    assert [max(10 - windows.elapsed(seq, at, now, store.last()), 0) for seq, at in zip(numbers, shown)] == expected
     assert windows.over(now, store.last()) == [f"{at}" for at, left in zip(shown, expected) if left == 0]
     store.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rankloop.service.application.jobs import history as curves
-from rankloop.service.application.jobs.history import MAX_POINTS, SNAPSHOTS, Curve, Point
+from rankloop.service.application.jobs.history import MAX_POINTS, MAX_SNAPSHOT_POINTS, Curve, Point
 from tests.service.cases import SHOP, Location, learn, report, running, until
 
 
@@ -69,7 +69,7 @@ def test_a_restart_reads_the_past_from_the_snapshots(location: Location) -> None
         learned = [point["counts"]["learned"] for point in points]
         assert learned == sorted(learned)
         assert learned[:10] == [2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
-        assert len(points) <= SNAPSHOTS + MAX_POINTS
+        assert len(points) <= MAX_SNAPSHOT_POINTS + MAX_POINTS
         assert [point["at"] for point in points] == sorted(point["at"] for point in points)
         last = points[-1]
         assert last["weights"] == before["weights"]

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from rankloop.service.application.jobs import lease as leases
-from rankloop.service.application.jobs.expiry import close_if_open
 from rankloop.service.application.rebuild import replay_records
+from rankloop.service.domain.impression import settle_end
 from rankloop.service.errors import Superseded
 from rankloop.service.log.writer import entry_of, settled_entry
 from rankloop.service.records import RolledBack, partition_of
@@ -38,7 +38,7 @@ def test_a_lease_ends_by_itself_and_the_next_one_has_a_higher_number(postgres: C
     until(lambda: len(other.lease("other", [0, 1, 2], 30)) == 3)
     assert other.lease("other", [0, 1, 2], 30) == [(0, 2), (1, 2), (2, 1)]
     assert one.lease("one", [0, 1], 30) == []
-    assert other.holders() == {0: "other", 1: "other", 2: "other"}
+    assert other.learning.holders() == {0: "other", 1: "other", 2: "other"}
     other.release("other")
     assert one.lease("one", [0], 30) == [(0, 3)]
     one.close()
@@ -58,7 +58,7 @@ def test_who_sleeps_and_believes_that_it_leads_writes_nothing(
     with running(location) as first:
         first.put("/rankers/shop", json=SHOP).raise_for_status()
         learn(first, 3)
-        asleep = inside(first).learner
+        asleep = inside(first).learning.worker
         asleep.leases._stopping.set()  # its lease is not renewed any more,
         asleep.leases._thread.join()
         asleep.leases._until = float("inf")  # which it does not notice
@@ -67,11 +67,11 @@ def test_who_sleeps_and_believes_that_it_leads_writes_nothing(
             waiting = rank(second)
             learn(second, 3)
             until(lambda: report(second)["counts"]["learned"] == 6)
-            before, course = _log(location), asleep.courses["ranker/shop"]
+            before, course = _log(location), asleep.consumers["ranker/shop"]
             wanted = [
                 course.snapshot(),
                 entry_of("ranker/shop", RolledBack(0, "lost", freezes=True)),
-                settled_entry("ranker/shop", waiting["impression"], close_if_open),
+                settled_entry("ranker/shop", waiting["impression"], settle_end),
             ]
             for future in asleep._write(wanted):
                 assert isinstance(future.exception(10), Superseded)
@@ -199,17 +199,17 @@ def test_a_second_learner_gets_its_share(
             first.put(f"/rankers/r{number}", json=SHOP).raise_for_status()
             learn(first, 2, f"r{number}")
         with running(location, follower=True) as second:
-            until(lambda: [len(inside(each).learner.leases.held) for each in (first, second)] == [8, 8])
-            until(lambda: inside(second).learner._held == inside(second).learner.leases.held)
+            until(lambda: [len(inside(each).learning.worker.leases.held) for each in (first, second)] == [8, 8])
+            until(lambda: inside(second).learning.worker._held == inside(second).learning.worker.leases.held)
             fences = inside(first).store.rows("SELECT part, fence, holder FROM rankloop_leases ORDER BY part")
             for number in range(6):
                 learn(second, 2, f"r{number}")
                 until(lambda number=number: report(first, f"r{number}")["counts"]["learned"] == 4)  # type: ignore[misc]
             assert inside(first).store.rows("SELECT part, fence, holder FROM rankloop_leases ORDER BY part") == fences
-            learned = [set(inside(each).learner.courses) for each in (first, second)]
+            learned = [set(inside(each).learning.worker.consumers) for each in (first, second)]
             assert not learned[0] & learned[1]
             assert learned[0] | learned[1] == {f"ranker/r{number}" for number in range(6)}
-        until(lambda: len(inside(first).learner.leases.held) == 16)  # who leaves gives everything back at once
+        until(lambda: len(inside(first).learning.worker.leases.held) == 16)  # who leaves gives everything back at once
     check_survived_all(location, 4)
 
 

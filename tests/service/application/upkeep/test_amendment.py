@@ -1,5 +1,7 @@
 """Forgetting and taking back: the log, the snapshots and the state without what is gone, as if it had never been."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,12 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
-from rankloop.service.application.rebuild import replay_records
+from rankloop.client import Client
+from rankloop.service.application.jobs.retention import compact
+from rankloop.service.application.rebuild import ReplayResult, replay_records
+from rankloop.service.application.upkeep.restoration import check
 from rankloop.service.domain.trainer import digest as digest_of
-from rankloop.service.log.archive import archived, whole
+from rankloop.service.log.archive import read_records
 from rankloop.service.records import FeedbackReceived, Ranked, RolledBack, Snapshotted
 from rankloop.service.stores.open import log_at
-from tests.service.cases import Location, feed, inside, items, learn, rank, report, running, until
+from tests.service.cases import SHOP, Location, archived, feed, inside, items, learn, rank, report, running, until
 
 SHOP: dict[str, Any] = {
     "learner": {"kind": "3pr"},
@@ -49,11 +54,11 @@ def forget(client: httpx.Client, **what: Any) -> int:
 
 def replay(location: Location) -> Any:
     with log_at(str(location.data)) as log:
-        return replay_records(whole(log, "ranker/shop", location.data))[0]
+        return replay_records(read_records(log, "ranker/shop", location.data))[0]
 
 
 def digest(client: httpx.Client) -> str:
-    return str(digest_of(inside(client).rankers["shop"].serving.state))
+    return str(digest_of(inside(client).directory.rankers["shop"].serving.state))
 
 
 def lessons(location: Location) -> list[tuple[Ranked, FeedbackReceived]]:
@@ -65,11 +70,11 @@ def lessons(location: Location) -> list[tuple[Ranked, FeedbackReceived]]:
 def relearned(client: httpx.Client, location: Location) -> str:
     """The digest of the lessons that are in the log, learned one after the other by hand."""
     from rankloop.service.domain.configuration import config_of
-    from rankloop.service.domain.trainer import Lesson, Trainer
+    from rankloop.service.domain.trainer import Trainer, Update
 
-    trainer = Trainer(config_of(inside(client).rankers["shop"].body))
+    trainer = Trainer(config_of(inside(client).directory.rankers["shop"].body))
     for seq, (ranked, feedback) in enumerate(lessons(location)):
-        trainer.learn(Lesson(seq, ranked, feedback), lambda number: None)
+        trainer.learn(Update(seq, ranked, feedback), lambda number: None)
     return trainer.digest()
 
 
@@ -146,7 +151,7 @@ def test_a_click_is_taken_back_open_or_learned(client: httpx.Client, location: L
     def retract(id: str) -> bool:
         service = inside(client)
         return asyncio.run_coroutine_threadsafe(
-            service.retract("shop", shown["impression"], id), service.log._loop
+            service.administration.retract("shop", shown["impression"], id), service.log._loop
         ).result()
 
     assert retract(second)
@@ -162,7 +167,7 @@ def test_a_click_is_taken_back_open_or_learned(client: httpx.Client, location: L
 
 def relearned_merged(client: httpx.Client, shown: dict[str, Any], clicks: list[str]) -> str:
     from rankloop.service.domain.configuration import config_of
-    from rankloop.service.domain.trainer import Lesson, Trainer
+    from rankloop.service.domain.trainer import Trainer, Update
 
     service = inside(client)
     ranked = next(
@@ -170,10 +175,10 @@ def relearned_merged(client: httpx.Client, shown: dict[str, Any], clicks: list[s
         for record in service.store.of_impression("ranker/shop", shown["impression"])
         if isinstance(record.event, Ranked)
     )
-    trainer = Trainer(config_of(service.rankers["shop"].body))
+    trainer = Trainer(config_of(service.directory.rankers["shop"].body))
     numbers = [ranked.ids.index(id) for id in clicks]
     feedback = FeedbackReceived(ranked.impression, "clicks", numbers, [1.0] * len(numbers), True)
-    trainer.learn(Lesson(1, ranked, feedback), lambda number: None)
+    trainer.learn(Update(1, ranked, feedback), lambda number: None)
     return trainer.digest()
 
 
@@ -231,3 +236,142 @@ def test_an_archive_that_could_not_be_written_is_amended_by_the_next_try(
     assert not replay(location).differing
     visit(client, 21, "afterwards")
     assert digest(client) == replay(location).digest
+
+
+PEOPLE = ("anne", "bob", "anne", "carl", "bob", "anne", "carl", "carl", "bob")
+
+
+@pytest.fixture(name="shop")
+def erasure_client(location: Location) -> Iterator[httpx.Client]:
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
+        yield client
+
+
+def erasure_visit(client: httpx.Client, shift: int, user: str) -> None:
+    shown = rank(client, items=items(shift=shift), user=user)
+    answer = feed(client, shown["impression"], clicks=[shown["ranking"][shift % 3]], final=True)
+    assert answer.json()["verdict"] == "closed"
+
+
+def erase(client: httpx.Client, user: str, **query: Any) -> dict[str, Any]:
+    answer = client.delete(f"/users/{user}", params=query)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def address_of(location: Location) -> str:
+    return location.store or str(location.data)
+
+
+def erasure_replay(location: Location) -> ReplayResult:
+    (result,) = check(address_of(location), location.data)
+    return result
+
+
+def users_in(location: Location) -> set[str]:
+    """Of the database, and of every file of the archive."""
+    with log_at(address_of(location)) as log:
+        there = [*log.read(), *archived(location.data, "ranker/shop"), *read_records(log, "ranker/shop", location.data)]
+    return {record.event.user for record in there if isinstance(record.event, Ranked)}
+
+
+def bytes_of(location: Location) -> bytes:
+    return b"".join(path.read_bytes() for path in Path(location.data).rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("archive", [False, True])
+@pytest.mark.parametrize("relearn", [False, True])
+def test_a_person_is_gone_and_the_replay_agrees(
+    shop: httpx.Client, location: Location, relearn: bool, archive: bool
+) -> None:
+    for shift, user in enumerate(PEOPLE):
+        erasure_visit(client, shift, user)
+    until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 4)
+    if archive:
+        assert compact(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 6
+    waiting, other = rank(client, user="anne"), rank(client, user="bob")
+    before = erasure_replay(location)
+    weights = report(client)["weights"]
+    told = erase(client, "anne", relearn=relearn)
+    assert (told["impressions"], told["rankers"], told["relearned"]) == (4, {"shop": 4}, relearn)
+    assert users_in(location) == {"bob", "carl"}
+    if not location.store:
+        assert b"anne" not in bytes_of(location)
+    after = erasure_replay(location)
+    assert not after.differing
+    assert after.learned == (6 if relearn else 9)
+    assert (after.digest == before.digest) is not relearn
+    assert (report(client)["weights"] == weights) is not relearn
+    assert feed(client, waiting["impression"], clicks=[], final=True).status_code == 404
+    assert feed(client, other["impression"], clicks=other["ranking"][:1], final=True).json()["verdict"] == "closed"
+    erasure_visit(client, 20, "bob")
+    erasure_visit(client, 21, "carl")
+    assert not erasure_replay(location).differing
+    assert erase(client, "anne")["impressions"] == 0
+
+
+def test_it_holds_after_a_restart_a_rollback_and_for_the_next_person(location: Location) -> None:
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
+        for shift, user in enumerate(PEOPLE):
+            erasure_visit(client, shift, user)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 4)
+        numbers = [row["state"] for row in client.get("/rankers/shop/snapshots").json()["snapshots"]]
+        erase(client, "anne")
+        weights = report(client)["weights"]
+    with running(location) as client:
+        assert report(client)["weights"] == weights
+        assert numbers[1] in [row["state"] for row in client.get("/rankers/shop/snapshots").json()["snapshots"]]
+        answer = client.post("/rankers/shop/rollback", json={"state": numbers[1]})  # from between anne's events
+        assert answer.status_code == 200
+        erasure_visit(client, 30, "carl")
+        assert not erasure_replay(location).differing
+        assert (
+            client.delete("/users/bob", params={"relearn": True}).status_code == 409
+        )  # anne taught before, and is gone
+        erase(client, "bob")
+        erasure_visit(client, 31, "carl")
+        weights = report(client)["weights"]
+    assert users_in(location) == {"carl"}
+    assert not erasure_replay(location).differing
+    with running(location) as client:
+        assert report(client)["weights"] == weights
+    assert not erasure_replay(location).differing
+
+
+def test_experiments_forget_a_person_and_keep_their_counts(location: Location) -> None:
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP).raise_for_status()
+        sides = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
+        client.put("/experiments/trial", json=sides).raise_for_status()
+        for user in PEOPLE:
+            shown = client.post("/experiments/trial/rank", json={"items": items(), "user": user}).json()
+            body = {"impression": shown["impression"], "clicks": shown["ranking"][:1], "final": True}
+            client.post("/experiments/trial/feedback", json=body).raise_for_status()
+        before = client.get("/experiments/trial").json()
+        assert erase(client, "anne")["experiments"] == {"trial": 3}
+    with running(location) as client:
+        after = client.get("/experiments/trial").json()
+        assert {name: after[name] for name in ("wins", "ties", "losses")} == {
+            name: before[name] for name in ("wins", "ties", "losses")
+        }
+        assert "anne" not in client.get("/log/trial.jsonl").text
+
+
+def test_a_name_that_is_none_is_refused(shop: httpx.Client) -> None:
+    assert shop.delete(f"/users/{'x' * 257}").status_code == 422
+    assert erase(shop, "nobody") == {
+        "user": "nobody",
+        "impressions": 0,
+        "rankers": {},
+        "experiments": {},
+        "relearned": False,
+    }
+
+
+def test_the_client_erases_whatever_the_name_is(shop: httpx.Client) -> None:
+    erasure_visit(shop, 0, "a/b c\u00e4")
+    with Client(str(shop.base_url)) as mine:
+        assert mine.erase_user("a/b c\u00e4", relearn=True)["impressions"] == 1
+    assert report(shop)["counts"]["learned"] == 0

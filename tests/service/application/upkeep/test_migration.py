@@ -1,4 +1,4 @@
-"""A log of 0.1 says its version, is brought up to date, and replays to the same states; a newer one is refused."""
+"""A log says its version; one of a newer rankloop is refused, and what is no log too."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.compatibility.observations import ELSEWHERE, copied, read, rebuilt, same_cpu
 
 from rankloop.cli.main import main
 from rankloop.core.errors import Conflict, InvalidInput
-from rankloop.service.application.upkeep.backup import back_up
 from rankloop.service.application.upkeep.migration import bring_up_to_date, version_of
-from rankloop.service.application.upkeep.restoration import check, restore
-from rankloop.service.stores.open import log_at
-
-pytestmark = pytest.mark.filterwarnings(ELSEWHERE)
+from rankloop.service.settings import Settings
+from rankloop.service.stores.open import open_store
+from rankloop.service.stores.sqlite import FILE
+from tests.service.cases import SHOP, Location, learn, running
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -27,49 +25,36 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     return int(left.value.code or 0), told.out + told.err
 
 
-def test_a_folder_of_0_1_is_brought_up_to_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = copied("archive/data", tmp_path)
-    before = (data / "rankloop.db").read_bytes()
-    code, said = run(capsys, "migrate", str(data), "--dry-run")
-    assert (code, "version 2 (that of rankloop 0.1)" in said, "to go" in said) == (0, True, True)
-    assert (data / "rankloop.db").read_bytes() == before
-    code, said = run(capsys, "migrate", str(data), "--check")
-    assert "taken" in said
-    assert code == 0 or not same_cpu()
-    with log_at(str(data)) as log:
-        listed = [file.name for entity in log.entities() for file in log.manifest(entity)]
-    assert sorted(listed) == sorted(file.name for file in (data / "archive").iterdir())
-    code, said = run(capsys, "migrate", str(data))
-    assert (code, "it is up to date" in said) == (0, True)
+def test_a_log_is_up_to_date_and_replays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(Location(tmp_path)) as client:
+        client.put("/rankers/shop", json=SHOP).raise_for_status()
+        learn(client, 3)
+    code, said = run(capsys, "migrate", str(tmp_path), "--check")
+    assert (code, "version 1" in said, "it is up to date" in said) == (0, True, True)
+    assert "the same bit for bit" in said
 
 
-def test_a_backup_of_0_1_becomes_a_log_of_today(tmp_path: Path, postgres: Callable[[], str]) -> None:
-    """Of a folder into a database, and of the database of 0.1 into a folder."""
-    old, new = postgres(), postgres()
-    rebuilt(old, read("postgres/expected.json.gz")["open"])
-    back_up(old, tmp_path / "from-database", tmp_path)
-    restore(tmp_path / "from-database", str(tmp_path / "folder"))
-    back_up(str(copied("archive/data", tmp_path)), tmp_path / "from-folder")
-    restore(tmp_path / "from-folder", new, tmp_path / "archived")
-    ways = ((old, str(tmp_path / "folder"), None), (str(tmp_path / "data"), new, tmp_path / "archived"))
-    for before, after, data in ways:
-        expected, found = check(before), check(after, data)
-        assert found
-        assert found == expected
-        assert version_of(after).found == version_of(after).current
-    assert version_of(old).found == 2
-    assert bring_up_to_date(old, tmp_path).found == 2
-    assert check(old) == check(str(tmp_path / "folder"))
+def test_a_database_says_its_version(postgres: Callable[[], str]) -> None:
+    address = postgres()
+    with pytest.raises(InvalidInput, match="not the log"):
+        version_of(address)
+    open_store(Settings(store=address)).close()
+    assert version_of(address) == (1, 1)
+    assert bring_up_to_date(address) == (1, 1)
 
 
-def test_a_newer_log_and_what_is_none_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = copied("archive/data", tmp_path)
-    with closing(sqlite3.connect(data / "rankloop.db")) as connection:
+def test_a_newer_log_is_refused(tmp_path: Path) -> None:
+    open_store(Settings(data=tmp_path)).close()
+    with closing(sqlite3.connect(tmp_path / FILE)) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(Conflict, match="use the rankloop that wrote it"):
-        bring_up_to_date(str(data))
-    code, said = run(capsys, "migrate", str(data), "--dry-run")
-    assert (code, len(said.splitlines())) == (2, 1)
-    (tmp_path / "text").write_text("no database")
-    with pytest.raises(InvalidInput, match="is not the log"):
-        version_of(str(tmp_path / "text"))
+    for call in (version_of, bring_up_to_date):
+        with pytest.raises(Conflict, match="version 99"):
+            call(str(tmp_path))
+    with pytest.raises(Conflict, match="version 99"):
+        open_store(Settings(data=tmp_path))
+
+
+def test_another_file_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("nothing of the kind")
+    with pytest.raises(InvalidInput, match="not the log"):
+        version_of(str(tmp_path))

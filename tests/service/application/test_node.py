@@ -57,7 +57,7 @@ def test_the_model_behind_the_base_score_is_in_the_log(location: Location) -> No
             assert feed(client, shown["impression"], clicks=[shown["ranking"][1]], final=True).status_code == 200
         rows = pq.read_table(io.BytesIO(client.get("/log/shop.parquet").content)).to_pylist()
         lines = [json.loads(line) for line in client.get("/log/shop.jsonl").text.splitlines()]
-        state, learned = report(client)["state"], digest(inside(client).rankers["shop"].serving.state)
+        state, learned = report(client)["state"], digest(inside(client).directory.rankers["shop"].serving.state)
     assert [row["base_model"] for row in rows] == ["trees-1", "trees-2", "trees-2"]
     assert [line["base_model"] for line in lines if line["kind"] == "ranked"] == ["trees-1", "trees-2", "trees-2"]
     (replay,) = replay_records(iter(location.records()))
@@ -124,7 +124,7 @@ def test_evaluation_traffic_teaches_nobody(client: httpx.Client) -> None:
 
 def _gone_back(service: Any) -> bool:
     """Whether the state is that of the newest snapshot at which the base did not lead."""
-    runtime, course = service.ranker("shop"), service.learner.courses["ranker/shop"]
+    runtime, course = service.directory.ranker("shop"), service.learning.worker.consumers["ranker/shop"]
     return digest(runtime.serving.state) == digest(course.state_at(runtime.projection.good))
 
 
@@ -132,7 +132,7 @@ def test_a_guard_goes_back_when_the_comparison_is_lost(location: Location) -> No
     body = BASE | {"evaluation_share": 0.5, "guard": True, "snapshot_every": 5, "learner": {"kind": "3pr", "swap": 0.1}}
     with running(location) as client:
         client.put("/rankers/shop", json=body)
-        runtime = inside(client).ranker("shop")
+        runtime = inside(client).directory.ranker("shop")
         for _ in range(400):
             shown = rank(client, items=RATED)
             (logged,) = inside(client).store.of_impression("ranker/shop", shown["impression"])
@@ -195,7 +195,7 @@ def test_a_rollback_restores_the_state_but_not_the_generator(location: Location)
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 5})
         learn(client, 5)
         until(lambda: client.get("/rankers/shop/snapshots").json()["snapshots"])
-        runtime = inside(client).ranker("shop")
+        runtime = inside(client).directory.ranker("shop")
         then, drawn = digest(runtime.serving.state), runtime.projection.generators[0]
         learn(client, 4)
         later = runtime.projection.generators[0]
@@ -210,7 +210,7 @@ def test_a_rollback_restores_the_state_but_not_the_generator(location: Location)
         learn(client, 2)
         state = digest(runtime.serving.state)
     with running(location) as client:
-        assert digest(inside(client).ranker("shop").serving.state) == state
+        assert digest(inside(client).directory.ranker("shop").serving.state) == state
     (result,) = replay_records(location.records())
     assert (result.digest, result.differing) == (state, ())
 
@@ -226,7 +226,7 @@ def test_a_clone_begins_with_the_state_of_the_other(client: httpx.Client) -> Non
 def test_the_exported_state_opens_as_a_session(client: httpx.Client, tmp_path: Path) -> None:
     (tmp_path / "shop.rankloop").write_bytes(client.get("/rankers/shop/state").content)
     session = load(tmp_path / "shop.rankloop")
-    assert digest(session.state) == digest(inside(client).ranker("shop").serving.state)
+    assert digest(session.state) == digest(inside(client).directory.ranker("shop").serving.state)
 
 
 def test_an_experiment_counts_who_wins(client: httpx.Client) -> None:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from rankloop.client import Client, Refused
-from rankloop.service import operations
+from rankloop.service.application import administration as operations
 from rankloop.service.application.jobs.retention import compact
 from rankloop.service.application.upkeep.restoration import check
 from rankloop.service.records import Created
