@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from rankloop.cli.messages import one_line
+from rankloop.cli.main import one_line
 from rankloop.cli.options import AsJson, EngineChoice, EngineName, Out, Quick, Workers, engine_of, interruptible
 from rankloop.cli.output import print_json, show_claims, show_table
 from rankloop.cli.progress import progress_bar

@@ -87,7 +87,7 @@ def log_file(log: str, ranker: str = "") -> Iterator[Path]:
 
     from rankloop.core.errors import InvalidInput
     from rankloop.data.folder import given_path
-    from rankloop.service.log.rankings import is_service_log, write_export
+    from rankloop.service.application.rankings import is_service_log, write_export
 
     if not is_service_log(log):
         if ranker:

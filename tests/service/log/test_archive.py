@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.cli.main import main
-from rankloop.service.jobs.retention import compact, move_old
-from rankloop.service.log.archive import amend_archive, archived, keep, tidy, whole
-from rankloop.service.log.events import ArchiveFile, Evolved, Record, Resumed
-from rankloop.service.log.replay import replayed
-from rankloop.service.log.stores.open import log_at
-from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
+from rankloop.service.application.jobs.retention import compact, move_old
+from rankloop.service.application.rebuild import replay_records
+from rankloop.service.log.archive import amend_archive, keep, read_records, tidy
+from rankloop.service.records import ArchiveFile, Evolved, Record, Resumed
+from rankloop.service.stores.open import log_at
+from tests.service.cases import SHOP, Location, archived, feed, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, products, visit
 
 SIDES = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
@@ -38,14 +38,14 @@ def test_old_events_move_to_parquet_and_the_proof_still_holds(location: Location
         assert moved >= 20
         assert compact(store, "ranker/shop", location.data, time.time() + 1) == 0
         assert len(list(store.read("ranker/shop"))) == len(before) - moved
-        assert list(whole(store, "ranker/shop", location.data)) == before
+        assert list(read_records(store, "ranker/shop", location.data)) == before
         lines = client.get("/log/shop.jsonl").text.splitlines()
         assert [json.loads(line)["seq"] for line in lines] == [record.seq for record in before]
     with running(location) as client:
         assert feed(client, waiting["impression"], clicks=waiting["ranking"][1:2], final=True).status_code == 200
         assert report(client)["counts"]["learned"] == 21
     with log_at(location.store or str(location.data)) as log:
-        (result,) = replayed(whole(log, "ranker/shop", location.data))
+        (result,) = replay_records(read_records(log, "ranker/shop", location.data))
     assert (result.learned, result.differing) == (21, ())
 
 
@@ -108,8 +108,8 @@ class _Database:
 
 def test_events_that_move_while_they_are_read_are_read_once(tmp_path: Path) -> None:
     every = _records(*range(1, 60))
-    assert list(whole(_Database(tmp_path, every), "ranker/a", tmp_path)) == every
-    assert list(whole(_Database(tmp_path, _records(1, *range(41, 60))), "ranker/a", tmp_path)) == every
+    assert list(read_records(_Database(tmp_path, every), "ranker/a", tmp_path)) == every
+    assert list(read_records(_Database(tmp_path, _records(1, *range(41, 60))), "ranker/a", tmp_path)) == every
 
 
 def test_files_that_overlap_after_a_crash_give_every_record_once(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Pa
                     yield record._replace(at=record.at + 1e9 * (record.seq == before[4].seq))
 
         compact(Jumped(), "ranker/shop", tmp_path, time.time() + 1)  # type: ignore[arg-type]
-        assert [r.seq for r in whole(store, "ranker/shop", tmp_path)] == [r.seq for r in before]
+        assert [r.seq for r in read_records(store, "ranker/shop", tmp_path)] == [r.seq for r in before]
 
 
 def test_a_schema_outlives_the_events_that_made_it(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_schema_outlives_the_events_that_made_it(tmp_path: Path) -> None:
         assert feed(client, waiting["impression"], clicks=["p0"], final=True).json()["verdict"] == "closed"
         assert report(client)["counts"]["unfit"] == 0
     with log_at(str(tmp_path)) as log:
-        (result,) = replayed(whole(log, "ranker/shop", tmp_path))
+        (result,) = replay_records(read_records(log, "ranker/shop", tmp_path))
     assert (result.learned, result.differing) == (5, ())
 
 
@@ -218,7 +218,7 @@ def test_a_crash_leaves_files_over_that_nobody_reads_and_the_next_move_deletes(l
         changes: dict[int, Any] = {listed.first: None}
         amend_archive(data, "ranker/shop", changes, [listed])  # and there the process ended
         assert len(list((data / "archive").iterdir())) == 2
-        assert list(whole(store, "ranker/shop", data)) == before
+        assert list(read_records(store, "ranker/shop", data)) == before
         tidy(store, "ranker/shop", data)
         assert [file.name for file in (data / "archive").iterdir()] == [listed.name]
 
@@ -229,7 +229,7 @@ def test_files_of_0_1_are_read_and_listed_from_then_on(location: Location) -> No
         store, data = inside(client).store, location.data
         old = [Record(seq, "ranker/shop", 1.0, Resumed()) for seq in (30, 40)]  # moved by 0.1, which listed nothing
         keep(data, "ranker/shop", old)
-        assert [record for record in whole(store, "ranker/shop", data) if record.seq <= 40][-2:] == old
+        assert [record for record in read_records(store, "ranker/shop", data) if record.seq <= 40][-2:] == old
         assert store.manifest("ranker/shop") == []
         tidy(store, "ranker/shop", data)
         assert [(file.first, file.last, file.events) for file in store.manifest("ranker/shop")] == [(30, 40, 2)]

@@ -7,8 +7,8 @@ from threading import Event
 from typing import Any
 
 from rankloop.service.log import writer
-from rankloop.service.log.events import Entry, Ranked
 from rankloop.service.log.writer import Batch, LogWriter, entry_of
+from rankloop.service.records import Entry, Ranked
 
 
 class Memory:
@@ -56,7 +56,7 @@ def test_the_loop_goes_on_though_a_transaction_takes_its_time() -> None:
         assert log._is_quick
         store.go_on.clear()
         waiting = asyncio.create_task(written(log, entries(1)))
-        await asyncio.sleep(10 * writer.MOMENT)
+        await asyncio.sleep(10 * writer.MAX_LOOP_BLOCK_SECONDS)
         assert not waiting.done()
         store.go_on.set()
         assert await waiting == [2]

@@ -41,7 +41,7 @@ from rankloop.logs.impressions import (
 )
 from rankloop.logs.shown_lists import read_raw_table
 from rankloop.logs.table import column_names
-from rankloop.service.log.rankings import feature_names_in, is_service_log, logged_rankings, schemas_in
+from rankloop.service.application.rankings import feature_names_in, is_service_log, logged_rankings, schemas_in
 
 if TYPE_CHECKING:
     from rankloop.cli.logs.evaluate_log import LogOptions

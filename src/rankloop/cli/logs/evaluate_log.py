@@ -42,7 +42,7 @@ from rankloop.logs.impressions import (
 )
 from rankloop.logs.shown_lists import lists_of, read_raw_table
 from rankloop.logs.typed_columns import fields_of
-from rankloop.service.log.rankings import feature_names_in, is_service_log, logged_rankings, schemas_in
+from rankloop.service.application.rankings import feature_names_in, is_service_log, logged_rankings, schemas_in
 
 PICTURES = (".png", ".svg", ".pdf")
 LEARNED_AGAIN = "a service's log is learned again in its order"

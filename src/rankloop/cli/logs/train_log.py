@@ -21,8 +21,8 @@ from rankloop.experiments.report.model import Table
 from rankloop.logs.columns import GUESSES, LIST_GUESSES, columns_said, holds_lists, list_columns_of, named_columns
 from rankloop.logs.impressions import exported_schemas, holds_impressions
 from rankloop.logs.table import column_names
-from rankloop.service.log.stores.open import POSTGRES
-from rankloop.service.log.stores.sqlite import FILE
+from rankloop.service.stores.open import POSTGRES
+from rankloop.service.stores.sqlite import FILE
 from rankloop.training.clicks.parts import LogColumns, train_on_click_parts
 from rankloop.training.clicks.reader import read_click_log
 from rankloop.training.clicks.train import GAIN, train_on_clicks

@@ -14,13 +14,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from rankloop.service.http.invalid_body import invalid_body
-from rankloop.service.http.middleware import check_media, receive_content
+from rankloop.service.http.middleware import JsonAnswer, check_media, receive_content
 from rankloop.service.http.openapi import JSON, MSGPACK, describe, operation
 from rankloop.service.settings import Settings
 
 if TYPE_CHECKING:
-    from rankloop.service.service import Service
+    from rankloop.service.application.node import Node
 
+__all__ = ["Endpoint", "Endpoints", "JsonAnswer", "decode", "read_body", "read_content"]
 Role = Literal["anyone", "rank", "admin"]  # the least that a key has to allow; admin allows everything
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
 DirectHandler = Callable[[str, bytes, Mapping[bytes, bytes]], Awaitable[Any]]
@@ -63,9 +64,9 @@ class Endpoints:
         describe(app, self._bodies.values())
 
     @property
-    def service(self) -> "Service":
-        """The running service."""
-        return self.app.state.service  # type: ignore[no-any-return]
+    def node(self) -> "Node":
+        """The node that serves."""
+        return self.app.state.node  # type: ignore[no-any-return]
 
     def add(
         self,
@@ -184,14 +185,3 @@ async def read_content(request: Request, media: str = JSON) -> bytes:
     """
     check_media(request.headers.get("content-type", media), (media,))
     return await receive_content(request.receive, request.scope["declared"].max_bytes)
-
-
-class JsonAnswer(Response):
-    """An answer in JSON, with the two headers that every one has."""
-
-    def __init__(self, value: Any, status: int = 200) -> None:
-        self.body, self.status_code, self.background = _encode(value), status, None
-        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", b"application/json")]
-
-
-_encode = msgspec.json.Encoder().encode

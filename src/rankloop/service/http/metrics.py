@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
 if TYPE_CHECKING:
-    from rankloop.service.service import Service
+    from rankloop.service.application.node import Node
 
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
@@ -26,7 +26,7 @@ class Metrics:
             "rankloop_seconds", "Seconds per HTTP call", ["call", "worker"], buckets=BUCKETS, registry=self.registry
         )
 
-    def watch(self, service: "Service") -> None:
+    def watch(self, service: "Node") -> None:
         self.worker = str(service.slot)
         self.registry.register(_Counts(service))
 
@@ -35,7 +35,7 @@ class Metrics:
 
 
 class _Counts:
-    def __init__(self, service: "Service") -> None:
+    def __init__(self, service: "Node") -> None:
         self.service = service
 
     def collect(self) -> Iterator[Any]:
@@ -46,13 +46,13 @@ class _Counts:
             "refused": lambda runtime: runtime.published.refused,
             "unfit": lambda runtime: runtime.published.rejected,
         }
-        rankers = list(self.service.rankers.items())  # this may run on a thread, while some come and go
+        rankers = list(self.service.directory.rankers.items())  # this may run on a thread, while some come and go
         for name, value in counters.items():
             family = CounterMetricFamily(f"rankloop_{name}", f"Per ranker: {name}", labels=["ranker"])
             for ranker, runtime in rankers:
                 family.add_metric([ranker], value(runtime))  # type: ignore[no-untyped-call]
             yield family
-        for name, received in (("late", self.service.late), ("unknown", self.service.unknown)):
+        for name, received in (("late", self.service.feedback.late), ("unknown", self.service.feedback.unknown)):
             family = CounterMetricFamily(f"rankloop_{name}", f"Per ranker: {name}", labels=["ranker", "worker"])
             for ranker, runtime in rankers:
                 found = [ranker, str(self.service.slot)]
@@ -71,18 +71,18 @@ class _Counts:
             yield gauge
 
 
-def _vitals(service: "Service") -> Iterator[Any]:
+def _vitals(service: "Node") -> Iterator[Any]:
     """How the process itself is: the log, the learner, the loop."""
     seconds = SummaryMetricFamily("rankloop_commit_seconds", "Seconds per transaction of the log", labels=["worker"])
     seconds.add_metric([service.slot], service.log.commits, service.log.commit_seconds)
     yield seconds
-    without = service.store.partitions - len(service.holders)
+    without = service.store.partitions - len(service.learning.holders)
     slowest, service.log.slowest_commit = service.log.slowest_commit, 0.0
     gauges = {
         "slowest_commit_seconds": (slowest, "The slowest transaction of the log since this was last asked"),
-        "learner_lag_seconds": (service.learner_lag, "By how much what is served is behind the log"),
+        "learner_lag_seconds": (service.learning.lag, "By how much what is served is behind the log"),
         "loop_lag_seconds": (service.loop_lag, "By how much the event loop was late last"),
-        "partitions_held": (float(len(service.learner.leases.held)), "Partitions that this process learns"),
+        "partitions_held": (float(len(service.learning.worker.leases.held)), "Partitions that this process learns"),
         "partitions_without_learner": (float(without), "Partitions that nobody learns"),
     }
     for name, (value, meaning) in gauges.items():
@@ -90,6 +90,6 @@ def _vitals(service: "Service") -> Iterator[Any]:
         gauge.add_metric([service.slot], value)
         yield gauge
     holder = GaugeMetricFamily("rankloop_lease_holder", "Who learns a partition", labels=["partition", "holder"])
-    for partition, name in sorted(service.holders.items()):
+    for partition, name in sorted(service.learning.holders.items()):
         holder.add_metric([str(partition), name], 1.0)
     yield holder

@@ -1,0 +1,658 @@
+"""Learning: the worker that alone reads the log of its partitions, learns, closes windows, snapshots and publishes."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event as Flag
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rankloop import __version__
+from rankloop.core.errors import NotFound, RankloopError
+from rankloop.core.saved_session import loads
+from rankloop.service.application.jobs.expiry import LOOK_AGAIN_SECONDS, Windows
+from rankloop.service.application.jobs.lease import LeaseKeeper
+from rankloop.service.application.jobs.publication import Publisher
+from rankloop.service.application.rebuild import FindCatalogue, Rebuilt, first_record, rebuild
+from rankloop.service.domain.comparison import LOST, is_lost
+from rankloop.service.domain.impression import CLOSED, Impression, impression_of, settle_end
+from rankloop.service.domain.projection import Outcome, Update
+from rankloop.service.domain.trainer import PublishedState, digest
+from rankloop.service.errors import Unavailable
+from rankloop.service.log.writer import LogWriter, entry_of, settled_entry
+from rankloop.service.records import (
+    Amended,
+    Closed,
+    ComparisonCreated,
+    Created,
+    Deleted,
+    Entry,
+    FeedbackReceived,
+    Ranked,
+    Record,
+    RolledBack,
+    Snapshot,
+    Snapshotted,
+    comparison_entity,
+    partition_of,
+    ranker_entity,
+)
+from rankloop.service.stores.base import Lease, SharedStore, Store
+
+if TYPE_CHECKING:
+    from rankloop.service.application.node import Node
+
+logger = logging.getLogger("rankloop.service")
+THREADS = 4
+BUSY_SECONDS, IDLE_SECONDS = 0.02, 0.1  # until the log is looked at again, unless somebody waits
+ACTIVE_SECONDS = 1.0  # since the last event, for which the next one is looked for often
+RETRY_SECONDS = 0.2  # while the log cannot be read
+MAX_OPEN_BYTES = 12_000_000  # of impressions that a consumer keeps in memory
+MAX_ALL_OPEN_BYTES = 32_000_000  # of impressions that all consumers keep in memory
+MAX_RECORDS_AT_ONCE = 1_000  # that are applied at a time when an entity is read again
+LOG_PER_SNAPSHOT = 4  # bytes of the log for every byte of a snapshot of a large state
+COMPARISON_SNAPSHOT_EVERY = 1_000  # closed lists of a comparison
+MAX_EVENTS_WITHOUT_SNAPSHOT = 20_000  # of any kind, after which there is a snapshot though nothing was learned
+LEARNED_KINDS = ("ranker", "experiment")
+SERVED_SECONDS = 2.0  # for which an answer to feedback waits until what was learned is served
+SWEEP_SECONDS = 0.25  # between two looks for answers that have waited long enough
+
+
+class Consumer:
+    """The log of one ranker or comparison, read in order; what it holds follows from the log up to `seq`."""
+
+    def __init__(self, entity: str, store: Store, rebuilt: Rebuilt, stopping: Flag) -> None:
+        self.entity = entity
+        self.store = store
+        self.projection, self.trainer, window, self.seq = rebuilt
+        self.windows = Windows(store, entity, self.projection, window)
+        self.is_guarding = False  # whether the guard's rollback is on its way to the log
+        self.is_broken = False  # a step could not be taken, since it was told to stop
+        self.is_kept = True  # whether a snapshot has all of it
+        self.snapshot_bytes = 0  # of the last snapshot
+        self._written_before = 0  # bytes of the log that it made unnecessary
+        self._stopping = stopping  # then it waits no longer for a log that cannot be read
+        self._unkept = 0  # events since the last snapshot
+        self._closing: dict[str, list[Record]] = {}  # records of impressions that close here
+        self.projection.find = self._find
+        if self.trainer is not None:
+            self.trainer.find_state = self._state_when_readable
+
+    def apply(self, records: Sequence[Record]) -> list[Entry]:
+        """Go on to the last of these.
+
+        Returns:
+          Entries to be written, where a snapshot or a rollback by the guard is due.
+
+        Raises:
+          Unavailable: If the log cannot be read, before anything has changed.
+        """
+        records = [record for record in records if record.seq > self.seq]
+        self._look_up(records)
+        due: list[Entry] = []
+        for record in records:
+            try:
+                if not isinstance(record.event, Created):  # somebody created it at the same moment; the first counts
+                    outcome = self.projection.apply(record)
+                    if outcome.step is not None or outcome.verdict == CLOSED:
+                        due += self._due(record.seq, outcome)
+            except Unavailable:
+                self.is_broken = True
+                raise
+            except Exception as error:  # the records after it still count; a replay meets it again
+                logger.error("apply", exc_info=error)
+            self.seq = record.seq
+            self.is_guarding = self.is_guarding and not isinstance(record.event, RolledBack)
+            is_snapshot = isinstance(record.event, Snapshotted)
+            self.is_kept = self.is_kept and is_snapshot
+            self._unkept = 0 if is_snapshot else self._unkept + 1
+        self._closing = {}
+        if self._unkept >= MAX_EVENTS_WITHOUT_SNAPSHOT and self._is_worth_it():
+            due.append(self.snapshot())
+            self._unkept = 0
+        return due
+
+    def published(self) -> PublishedState:
+        """Return what is known now."""
+        projection, trainer = self.projection.saved(), self.trainer
+        if trainer is None:
+            return PublishedState(self.projection.now.counters.closed, None, 0, 0, 0, self.seq, projection)
+        return trainer.published(self.seq, projection)
+
+    def guard(self) -> list[Entry]:
+        """Freeze and go back where the comparison with the base is lost; that is an event: a replay does not judge."""
+        config, now = self.projection.config, self.projection.now
+        if config is None or not config.body.guard or now.frozen or self.is_guarding:
+            return []
+        if not is_lost(now.counters.comparison):
+            return []
+        self.is_guarding = True
+        return [entry_of(self.entity, RolledBack(now.good, LOST, freezes=True))]
+
+    def snapshot(self) -> Entry:
+        """Keep all of it, as it stands."""
+        return self._snapshot(self.seq, self.projection.saved(), self.projection.oldest_open(self.seq))
+
+    def _due(self, seq: int, outcome: Outcome) -> list[Entry]:
+        due, step = [], outcome.step
+        if step is not None and step.mark is not None and (not isinstance(step, Update) or self._is_worth_it()):
+            due.append(self._snapshot(seq, step.mark.projection, step.mark.oldest_open))
+        if outcome.verdict != CLOSED:
+            return due
+        if self.trainer is None and self.projection.now.counters.closed % COMPARISON_SNAPSHOT_EVERY == 0:
+            due.append(self._snapshot(seq, self.projection.saved(), self.projection.oldest_open(seq)))
+        return due + self.guard()
+
+    def _is_worth_it(self) -> bool:
+        """A large state is written only when the log since the last time is larger by far: it is read again instead."""
+        config = self.projection.config
+        if config is None or not config.encoders:
+            return True
+        return self.projection.written - self._written_before >= LOG_PER_SNAPSHOT * self.snapshot_bytes
+
+    def _snapshot(self, seq: int, projection: bytes, oldest_open: int) -> Entry:
+        trainer, self.is_kept = self.trainer, True
+        if trainer is None:
+            number, session, rejected, state_digest = self.projection.now.counters.closed, b"", 0, ""
+        else:
+            number, session, rejected = trainer.number, trainer.saved(), trainer.rejected
+            state_digest = digest(trainer.session.state)
+            self._written_before, self.snapshot_bytes = self.projection.written, len(session)
+        snapshot = Snapshot(
+            entity=self.entity,
+            number=number,
+            state_seq=seq,
+            session=session,
+            projection=projection,
+            rejected=rejected,
+            oldest_open=oldest_open,
+        )
+        return entry_of(self.entity, Snapshotted(number, seq, state_digest, __version__), snapshot)
+
+    def _state_when_readable(self, number: int) -> Any:
+        """The state of a snapshot, asked for until the log can be read: a step that is in the log is not left out."""
+        while number:
+            try:
+                snapshot = self.store.snapshot(self.entity, number)
+            except Unavailable:
+                if self._stopping.wait(RETRY_SECONDS):
+                    raise
+            else:
+                if snapshot is not None:
+                    return loads(snapshot.session).state
+                break
+        return None if self.trainer is None else self.trainer.first
+
+    def _look_up(self, records: Sequence[Record]) -> None:
+        """Read, at once, all impressions that close here and are not in memory."""
+        shown = {record.event.impression for record in records if isinstance(record.event, Ranked)}
+        ends = [record.event for record in records if isinstance(record.event, FeedbackReceived | Closed)]
+        closing = dict.fromkeys(end.impression for end in ends if isinstance(end, Closed) or end.final)
+        names = [name for name in closing if name not in self.projection.open and name not in shown]
+        self._closing = {name: [] for name in names}
+        if names:
+            for record in self.store.of_impressions(self.entity, names, records[-1].seq):
+                self._closing[getattr(record.event, "impression", "")].append(record)
+
+    def _find(self, name: str, seq: int) -> Impression | None:
+        records = self._closing.get(name)
+        if records is None:
+            records = self.store.of_impression(self.entity, name)
+        return impression_of(record for record in records if record.seq < seq)
+
+
+def restored_consumer(
+    entity: str,
+    store: Store,
+    until: int,
+    find_catalogue: FindCatalogue,
+    first: Record | None = None,
+    stopping: Flag | None = None,
+) -> Consumer:
+    """Read a ranker or a comparison from its log, as it was after the event `until`."""
+    first = first_record(store, entity) if first is None else first
+    snapshot = store.snapshot(entity)
+    if snapshot is not None and not first.seq <= snapshot.state_seq <= until:
+        snapshot = None
+    consumer = Consumer(entity, store, rebuild(first, find_catalogue, snapshot, store), stopping or Flag())
+    consumer.snapshot_bytes = 0 if snapshot is None else len(snapshot.session)
+    records: list[Record] = []
+    for record in store.read(entity, consumer.seq, until):
+        records.append(record)
+        if len(records) == MAX_RECORDS_AT_ONCE:
+            consumer.apply(records)  # what is due was written by the learner worker before
+            consumer.projection.make_room(MAX_OPEN_BYTES)
+            records = []
+    consumer.apply(records)
+    consumer.projection.make_room(MAX_OPEN_BYTES)
+    return consumer
+
+
+class News(NamedTuple):
+    """What the learner worker tells those who serve in the same process."""
+
+    published: list[tuple[str, PublishedState]]
+    until: int  # everything up to this event is in it; 0 where a state was learned again
+    taken_up: Sequence[str] = ()  # entities that are learned here from now on
+    given_up: Sequence[str] = ()  # entities that others learn by now
+    partitions: frozenset[int] = frozenset()  # that are learned here
+    failed: tuple[str, ...] = ()  # entities of which a step could not be taken now
+
+
+class LearnerWorker:
+    """Learns what it has leases for. It has a thread, and a few more for rankers that learn at the same moment."""
+
+    def __init__(
+        self,
+        store: Store,
+        log: LogWriter,
+        partitions: Sequence[int],
+        find_catalogue: FindCatalogue,
+        tell: Callable[[News], Any],
+    ) -> None:
+        self.store = store
+        self.log = log
+        self.consumers: dict[str, Consumer] = {}
+        self.position = 0  # everything up to this event has been read
+        self.lag = 0.0  # seconds by which the last event that was read was old
+        self.leases = LeaseKeeper(store, partitions, self.wake)
+        self.publisher = Publisher(store) if isinstance(store, SharedStore) else None
+        self._active_at = 0.0
+        self._waiting: dict[str, Consumer] = {}  # those with open impressions
+        self._held: dict[int, Lease] = {}  # those whose consumers are up to date
+        self._find_catalogue = find_catalogue
+        self._tell = tell
+        self._wake = Flag()
+        self._stopping = Flag()
+        self._partitions: dict[str, int] = {}
+        self._giving_up = Flag()
+        self._keeping: list[tuple[str, Future[None]]] = []
+        self._again: set[str] = set()  # entities that are to be read again from their log
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="learn")
+        self._thread = Thread(target=self._run, name="learn", daemon=True)
+
+    def start(self) -> None:
+        self.leases.start()
+        if self.leases.wanted:
+            if isinstance(self.store, SharedStore):
+                self.store.watch(self.wake)
+            self._thread.start()
+
+    def wake(self) -> None:
+        """Look at the log now."""
+        self._wake.set()
+
+    def learns(self, entity: str) -> bool:
+        """Return whether this process learns an entity, as far as it knows."""
+        return self._partition(entity) in self._held
+
+    def keep(self, entity: str) -> Future[None]:
+        """Write a snapshot of an entity, unless there is one of all that is known."""
+        done: Future[None] = Future()
+        self._keeping.append((entity, done))
+        self.wake()
+        return done
+
+    def stop(self) -> None:
+        """Learn what is there, keep a snapshot of everything that has changed, and give the leases back."""
+        self._stopping.set()
+        self._giving_up.set()
+        self.wake()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._pool.shutdown(wait=True)
+        self.leases.stop()
+
+    # On the learner worker's thread.
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._hold(self._leases_now())
+                more = self._turn()
+            except Exception as error:  # nothing may end the thread
+                if not isinstance(error, Unavailable):
+                    logger.error("learn", exc_info=error)
+                self._stopping.wait(RETRY_SECONDS)
+                continue
+            if not more and not self._stopping.is_set():
+                is_active = time.monotonic() - self._active_at < ACTIVE_SECONDS
+                is_publishing = self.publisher is not None and self.publisher.is_waiting
+                self._wake.wait(BUSY_SECONDS if is_active or is_publishing else IDLE_SECONDS)
+            self._wake.clear()
+        self._finish()
+
+    def _leases_now(self) -> dict[int, Lease]:
+        return self.leases.leases if time.monotonic() < self.leases.until else {}
+
+    def _hold(self, leases: dict[int, Lease]) -> None:
+        """Take up what is new and give up what is gone."""
+        if leases == self._held:
+            return
+        kept = {part for part, lease in leases.items() if self._held.get(part) == lease}
+        gone = [entity for entity in self.consumers if self._partition(entity) not in kept]
+        for entity in gone:
+            self._drop(entity)
+        self._held = {part: leases[part] for part in kept}
+        if isinstance(self.store, SharedStore):
+            logger.info(f"learning {len(leases)} of {self.store.partitions} partitions")
+            self.store.learned_here = frozenset(leases)
+        if gone:
+            self._tell(News([], self.position, given_up=gone, partitions=frozenset(kept)))
+        if not self.consumers and not kept:
+            self.position = self.store.last()
+        taken_up = self._restored([part for part in leases if part not in kept])
+        self.consumers |= taken_up
+        self._held = dict(leases)
+        for consumer in taken_up.values():
+            self._watch(consumer, 0.0)
+        published = [(consumer.entity, consumer.published()) for consumer in taken_up.values()]
+        self._tell(News(published, self.position, taken_up=list(taken_up), partitions=frozenset(leases)))
+        self._publish(published, at_once=True)
+        self._write([entry for consumer in taken_up.values() for entry in consumer.guard()])
+
+    def _restored(self, partitions: Sequence[int]) -> dict[str, Consumer]:
+        consumers: dict[str, Consumer] = {}
+        for first in self.store.beginnings() if partitions else ():
+            entity = first.entity
+            is_learned = entity.partition("/")[0] in LEARNED_KINDS and self._partition(entity) in partitions
+            if is_learned and first.seq <= self.position and entity not in self.consumers:
+                if not self._stopping.is_set():
+                    consumers[entity] = self._restore(entity, self.position, first)
+        return consumers
+
+    def _restore(self, entity: str, until: int, first: Record | None = None) -> Consumer:
+        return restored_consumer(entity, self.store, until, self._find_catalogue, first, self._giving_up)
+
+    def _turn(self) -> bool:
+        """Learn the next part of the log; return whether there is more."""
+        if not self._held:
+            return False
+        for entity in list(self._again):
+            self._begin_again(entity)
+        tail = self.store.tail(self.position, list(self._held))
+        if tail.records:
+            self.lag = max(tail.now - tail.records[-1].at, 0.0)
+            self._active_at = time.monotonic()
+            self._learn(tail.records, tail.until, tail.now)
+            self._make_room()
+        else:
+            self.lag, self.position = 0.0, tail.until
+            if self.publisher is not None:
+                self._publish([])
+        if not tail.more:
+            self._close_windows(tail.now)
+            self._keep()
+        return tail.more
+
+    def _learn(self, records: Sequence[Record], until: int, now: float) -> None:
+        """Apply records, then serve and publish what has changed."""
+        changed = self._apply(records, now)
+        self.position = until
+        published = [(consumer.entity, consumer.published()) for consumer in changed]
+        self._tell(News(published, until, partitions=frozenset(self._held)))
+        self._publish(published)
+
+    def _apply(self, records: Sequence[Record], now: float) -> list[Consumer]:
+        """Apply records, each entity on a thread of its own; return the consumers that have changed."""
+        parts: dict[str, list[Record]] = {}
+        for record in records:
+            parts.setdefault(record.entity, []).append(record)
+        work: list[tuple[Consumer, list[Record]]] = []
+        for entity, part in parts.items():
+            part = self._begun(entity, part)
+            if entity in self.consumers:
+                work.append((self.consumers[entity], part))
+        applied = [_applied(work[0])] if len(work) == 1 else list(self._pool.map(_applied, work))
+        for (consumer, _), (due, _) in zip(work, applied):
+            self._write(due)
+            self._watch(consumer, now)
+        errors = [error for _, error in applied if error is not None]
+        if errors:
+            broken = [consumer.entity for consumer, _ in work if consumer.is_broken]
+            self._again.update(broken)  # what stands between two events is read again from its log
+            self._tell(News([], 0, partitions=frozenset(self._held), failed=tuple(broken)))
+            raise errors[0]
+        return [consumer for consumer, _ in work]
+
+    def _begun(self, entity: str, part: list[Record]) -> list[Record]:
+        """Begin, end or read again an entity where its records say so; return those that are to be applied."""
+        if any(isinstance(record.event, Deleted) for record in part):
+            self._drop(entity)
+            self._tell(News([], 0, given_up=[entity], partitions=frozenset(self._held)))
+            last = max(position for position, record in enumerate(part) if isinstance(record.event, Deleted))
+            after = part[last + 1 :]  # what another of its name begins with, if one does
+            begins = (n for n, record in enumerate(after) if isinstance(record.event, Created | ComparisonCreated))
+            part = after[next(begins, len(after)) :]
+        if entity in self.consumers and any(isinstance(record.event, Amended) for record in part):
+            self._drop(entity)
+            self.consumers[entity] = self._restore(entity, part[-1].seq)
+        if entity not in self.consumers and part and isinstance(part[0].event, Created | ComparisonCreated):
+            try:
+                rebuilt = rebuild(part[0], self._find_catalogue, store=self.store)
+            except NotFound:  # a side of the comparison is gone
+                return part
+            self.consumers[entity] = Consumer(entity, self.store, rebuilt, self._giving_up)
+            self._tell(News([], 0, taken_up=[entity], partitions=frozenset(self._held)))
+        return part
+
+    def _drop(self, entity: str) -> None:
+        self.consumers.pop(entity, None)
+        self._waiting.pop(entity, None)
+
+    def _watch(self, consumer: Consumer, now: float) -> None:
+        """Look for its windows' ends while there is something open."""
+        counters = consumer.projection.now.counters
+        if counters.impressions > counters.closed and consumer.entity not in self._waiting:
+            self._waiting[consumer.entity] = consumer
+            window = consumer.projection.now.window or consumer.windows.first_window
+            consumer.windows.not_before = now + min(LOOK_AGAIN_SECONDS, window / 4)
+
+    def _close_windows(self, now: float) -> None:
+        for entity, consumer in list(self._waiting.items()):
+            windows, counters = consumer.windows, consumer.projection.now.counters
+            is_open = counters.impressions > counters.closed
+            if is_open and not windows.closing and now < windows.not_before <= now + 2 * LOOK_AGAIN_SECONDS:
+                continue
+            names = windows.over(now, self.position)
+            if names:
+                windows.closing = self._write([settled_entry(entity, name, settle_end) for name in names])
+            elif not is_open:
+                del self._waiting[entity]
+            if not consumer.is_guarding:
+                self._write(consumer.guard())
+
+    def _write(self, entries: Iterable[Entry]) -> list[Future[Any]]:
+        """Write entries; each carries the number of the lease by which it is written."""
+        futures = []
+        for entry in entries:
+            lease = self._held.get(self._partition(entry.entity))
+            if lease is None:
+                continue
+            fence = (lease.partition, lease.fence) if self.store.shared else None
+            future = self.log.submit(entry._replace(fence=fence))
+            future.add_done_callback(lambda done, entity=entry.entity: self._wrote(done, entity))  # type: ignore[misc]
+            futures.append(future)
+        return futures
+
+    def _wrote(self, done: Future[Any], entity: str) -> None:
+        consumer = self.consumers.get(entity)
+        if done.exception() is not None and consumer is not None:
+            consumer.is_guarding = consumer.is_kept = False
+        self.wake()
+
+    def _keep(self) -> None:
+        while self._keeping:
+            entity, done = self._keeping.pop()
+            consumer = self.consumers.get(entity)
+            futures = self._write([] if consumer is None or consumer.is_kept else [consumer.snapshot()])
+            if not futures:
+                done.set_result(None)
+            for future in futures:
+                future.add_done_callback(lambda _, done=done: done.set_result(None))  # type: ignore[misc]
+
+    def _make_room(self) -> None:
+        """Impressions that wait take only so much memory; the others are read again when they close."""
+        projections = [each.projection for each in self.consumers.values() if each.projection.open_bytes]
+        if sum(projection.open_bytes for projection in projections) > MAX_ALL_OPEN_BYTES:
+            for projection in projections:
+                projection.make_room(min(MAX_OPEN_BYTES, MAX_ALL_OPEN_BYTES // (2 * len(projections))))
+
+    def _publish(self, published: list[tuple[str, PublishedState]], at_once: bool = False) -> None:
+        if self.publisher is not None:
+            self.publisher.publish(published, self.consumers, self._held, at_once)
+
+    def _begin_again(self, entity: str) -> None:
+        consumer = self.consumers[entity] = self._restore(entity, self.store.last())
+        self._again.discard(entity)
+        self._waiting.pop(entity, None)
+        self._watch(consumer, 0.0)
+        self._tell(News([(entity, consumer.published())], 0, partitions=frozenset(self._held)))
+
+    def _finish(self) -> None:
+        """Look at the log for the last time, and keep a snapshot of what has changed."""
+        try:
+            more = bool(self._held)
+            while more and self._leases_now() == self._held:
+                tail = self.store.tail(self.position, list(self._held))
+                self._learn(tail.records, tail.until, tail.now)
+                more = tail.more and bool(tail.records)
+            if self._leases_now() != self._held:
+                return
+            kept = [each for each in self.consumers.values() if not each.is_kept and not each.is_broken]
+            for future in self._write([consumer.snapshot() for consumer in kept]):
+                future.exception(timeout=30)
+            self._publish([], at_once=True)
+        except (RankloopError, TimeoutError) as error:
+            logger.warning(f"not everything was kept at the end, and is learned again at the next start: {error}")
+        finally:
+            if self.publisher is not None:
+                self.publisher.stop()
+            self._tell(News([], self.position, given_up=list(self.consumers)))
+
+    def _partition(self, entity: str) -> int:
+        if entity not in self._partitions:
+            self._partitions[entity] = partition_of(entity, self.store.partitions)
+        return self._partitions[entity]
+
+
+def _applied(work: tuple[Consumer, Sequence[Record]]) -> tuple[list[Entry], Exception | None]:
+    consumer, records = work
+    try:
+        return consumer.apply(records), None
+    except Unavailable as error:
+        return [], error
+
+
+class Waiter(NamedTuple):
+    """An answer that waits until an event is served."""
+
+    entity: str  # any, where it is empty
+    seq: int
+    deadline: float
+    future: asyncio.Future[None]
+
+
+class Learning:
+    """What the event loop knows of learning: its own worker, what is served by now, and who learns elsewhere."""
+
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self.is_leader = False  # whether everything is learned in this process
+        self.holders: dict[int, str] = {}  # who learns the partitions, when somebody last watched
+        self.lag = 0.0  # seconds by which what is served was behind the log then
+        self.begun = asyncio.Event()  # set with the first news
+        self._loop = asyncio.get_running_loop()
+        self._served = 0  # everything up to this event is served, of what is learned here
+        self._waiters: list[Waiter] = []
+        partitions = node.settings.partitions_of(node.store.partitions)
+        self.worker = LearnerWorker(node.store, node.log, partitions, node.directory.catalogue, self._tell)
+        self.learns = self.worker.learns
+
+    async def served(self, entity: str, seq: int, patience: float = SERVED_SECONDS) -> None:
+        """Wait until an event is learned and served, where this process learns it."""
+        if self._served >= seq or not self._is_learned(entity):
+            return
+        waiter = Waiter(entity, seq, time.monotonic() + patience, self._loop.create_future())
+        self._waiters.append(waiter)
+        self.worker.wake()
+        await waiter.future
+
+    async def catch_up(self, name: str) -> None:
+        """Know what is logged of this name up to now: what is learned here as it is, else as it was published."""
+        node = self.node
+        for entity in (ranker_entity(name), comparison_entity(name)):
+            if self.learns(entity):
+                if entity in node.directory.entities:
+                    await self.served(entity, await asyncio.to_thread(node.store.last))
+            elif node.store.shared:
+                await node.directory.refresh(entity)
+
+    async def catch_up_with_all(self) -> None:
+        """Know the same of everything, for those who watch."""
+        store, directory, leases = self.node.store, self.node.directory, self.worker.leases
+        if leases.held:
+            await self.served("", await asyncio.to_thread(store.last))
+        if not isinstance(store, SharedStore):
+            self.holders, self.lag = dict.fromkeys(leases.held, leases.holder), self.worker.lag
+            return
+        self.holders, self.lag = await asyncio.to_thread(lambda: (store.holders(), max(store.lag(), 0.0)))
+        if not self.is_leader:
+            for entity, (seq, projection) in (await asyncio.to_thread(store.projections)).items():
+                if not self.learns(entity) and entity in directory.entities:
+                    directory.entities[entity].recount(seq, projection)
+
+    async def sweep(self) -> None:
+        """Let no answer wait for longer than it may, though the worker does."""
+        while True:
+            begun = time.monotonic()
+            await asyncio.sleep(SWEEP_SECONDS)
+            self.node.loop_lag = max(time.monotonic() - begun - SWEEP_SECONDS, 0.0)
+            self.release(self._served)
+
+    def release(self, until: int, failed: Sequence[str] = ()) -> None:
+        """Let go on who waits for what is served by now; tell those who wait for what could not be learned."""
+        waiters, self._waiters = self._waiters, []
+        now = time.monotonic()
+        for waiter in waiters:
+            if waiter.future.done():
+                continue
+            if waiter.entity in failed:
+                waiter.future.set_exception(Unavailable("the log cannot be read now; this is learned later"))
+            elif waiter.seq > until and now < waiter.deadline and self._is_learned(waiter.entity):
+                self._waiters.append(waiter)
+            else:
+                waiter.future.set_result(None)
+
+    def _is_learned(self, entity: str) -> bool:
+        """Whether this process learns an entity, or anything where none is named."""
+        return self.learns(entity) if entity else bool(self.worker.leases.held)
+
+    def _tell(self, news: News) -> None:
+        """Hand on news from the worker's thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._take, news)
+        except RuntimeError:  # the loop is closed, so nobody serves any more
+            pass
+
+    def _take(self, news: News) -> None:
+        """Serve what the worker has learned."""
+        directory = self.node.directory
+        for entity in news.given_up:
+            directory.learn_elsewhere(entity)
+        for entity, published in news.published:
+            runtime = directory.entities.get(entity)
+            if runtime is not None:
+                runtime.publish(published, is_newer=not news.until)
+            else:
+                directory.early[entity] = published
+        for entity in news.taken_up:
+            directory.learn_here(entity)
+            if entity not in directory.entities and self.node.ready:
+                self.node.notice(entity)
+        self.is_leader = len(news.partitions) == self.node.store.partitions
+        self.begun.set()
+        self._served = max(self._served, news.until)
+        self.release(self._served, news.failed)
