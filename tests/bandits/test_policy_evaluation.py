@@ -74,7 +74,17 @@ def test_the_halves_are_apart_and_the_gain_is_real(log):
     assert found.estimates["new"].gain_lower > 0.02
     assert found.estimates["ads at random"].value == pytest.approx(found.estimates["current"].value)
     assert trained.report.estimates["trained policy"] == found.estimates["new"]
-    assert train_policy(table, share=1.0).report is None
+    assert (
+        str(trained).splitlines()[0]
+        == f"12,000 rows, {found.n_training:,} of them to learn from, 5 ads, {found.n_rewarded} rewarded"
+    )
+    plain = json.loads(trained.to_json())
+    assert plain["columns"] == ["age", "income", "visits", "city"]
+    assert plain["estimates"]["trained policy"]["value"] == found.estimates["new"].value
+    untested = train_policy(table, share=1.0)
+    assert untested.report is None
+    assert str(untested).startswith("12,000 rows to learn from, 5 ads\ncontext: age (number)")
+    assert json.loads(untested.to_json())["ads"] == ["ad0", "ad1", "ad2", "ad3", "ad4"]
     for method in ("ips", "doubly_robust"):
         other = evaluate_policies(
             table, trained.encoding, {"new": trained.policy}, method=method, model=trained.model, seed=3

@@ -15,6 +15,7 @@ from rankloop.logs.table import LogTable
 
 MAX_CONTEXT = 1e100  # squares and sums of numbers up to this stay finite
 MAX_TRAINING_ROWS = 500_000
+MAX_ADS = 100_000
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
@@ -42,6 +43,8 @@ def ad_log(
     people, shown = finite_floats(contexts, 2, "contexts"), item_indices(ads, "ads")
     earned = finite_floats(rewards, 1, "rewards")
     n_ads = whole_number(n_ads, "n_ads", 0) or int(shown.max(initial=-1)) + 1
+    if n_ads > MAX_ADS:
+        raise InvalidInput(f"n_ads is too large: at most {MAX_ADS:,} ads can be chosen from")
     uniform = np.full(len(shown), 1.0 / max(n_ads, 1))
     logged = uniform if propensities is None else finite_floats(propensities, 1, "propensities")
     if people.shape[1] == 0:

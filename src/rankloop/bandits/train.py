@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.random import Generator
 
@@ -97,8 +98,11 @@ class TrainedPolicy(NamedTuple):
         return str(self.report)
 
     def to_json(self) -> str:
-        """Return what is printed as JSON."""
-        return "{}" if self.report is None else self.report.to_json()
+        """Return the ads, the columns and the estimates as JSON."""
+        plain = {"ads": self.encoding.ads, "columns": self.encoding.columns, "epsilon": self.epsilon}
+        if self.report is not None:
+            plain |= self.report.to_plain()
+        return msgspec.json.encode(plain).decode()
 
 
 def train_policy(

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from rankloop.evaluation.off_policy.estimators import Estimate
 from rankloop.evaluation.off_policy.overlap import FEW_REWARDS, is_off_balance, rests_on
 from rankloop.evaluation.off_policy.sums import Sums
@@ -82,8 +84,6 @@ class Report(NamedTuple):
 
     def to_json(self) -> str:
         """Return numbers and verdicts as JSON."""
-        import msgspec
-
         return msgspec.json.encode(self.to_plain()).decode()
 
 
