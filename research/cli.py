@@ -40,7 +40,7 @@ app = typer.Typer(
 def reproduce(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Figures and tables by their ids; all of them by default."),
+        typer.Argument(metavar="ID", help="Figures and tables by their ids; all of them by default."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them, as without an id.")] = False,
     quick: Quick = False,
