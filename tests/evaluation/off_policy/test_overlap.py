@@ -13,16 +13,16 @@ from rankloop.evaluation import (
     direct,
     doubly_robust,
     estimate,
+    evaluate_target,
     ips,
     position_wise,
     pseudo_inverse,
     rows_of,
     snips,
 )
-from rankloop.evaluation.off_policy.evaluate import evaluate_target
 from rankloop.evaluation.off_policy.overlap import FEW_REWARDS
 from rankloop.evaluation.report import verdict
-from rankloop.logs.table import LogTable
+from rankloop.logs.choice_log import ChoiceLog
 
 HALF = {100: np.full(100, 0.5), 300: np.full(300, 0.5)}
 RANGED = ("bernstein", "hoeffding")
@@ -165,6 +165,6 @@ def test_settings_are_checked_before_the_log_is_read(tmp_path):
         path = tmp_path / "log.csv"
         path.write_text("ad,click,propensity,target\na,1,nothing,0.5\n")
         with pytest.raises(InvalidInput, match=name):
-            evaluate_target(LogTable(path), "clipped", wrong)
+            evaluate_target(ChoiceLog(path), "clipped", wrong)
     with pytest.raises(InvalidInput, match="limit"):
         clipped([1.0], [1.0], [1.0], limit=math.nan)

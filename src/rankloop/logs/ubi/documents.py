@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
 from rankloop.data.compression import opened
-from rankloop.logs.tables.source import MARK
+from rankloop.logs.table_source import MARK
 
 ACTIONS = ("index", "create", "update", "delete")  # of a bulk file: the line before a document, or in its stead
 
