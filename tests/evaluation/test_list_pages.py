@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rankloop.evaluation.off_policy.lists.sources import list_pages
 
 from rankloop import Problem, Query, Session, build
 from rankloop.engine import Here, Threads
 from rankloop.evaluation.list_pages import PageRows, ShownPage, page_table
 from rankloop.features.encoder import Encoder
+from rankloop.logs.list_log import weighted_outcomes
 from rankloop.training.clicks.schema_train import train_with_schema
 from tests.training.clicks.test_schema_train import SCHEMA, logged
 
@@ -38,7 +38,19 @@ def exploring() -> Session:
 def hashed() -> tuple[Session, list[ShownPage]]:
     lists = logged(300)
     session = train_with_schema(lists[:40], SCHEMA, passes=1).session
-    return session, list(list_pages(lists, Encoder(SCHEMA)))
+    encoder = Encoder(SCHEMA)
+    pages = [
+        ShownPage(
+            shown.query(encoder),
+            np.arange(len(shown.ids)),
+            shown.clicked,
+            shown.position,
+            outcomes=weighted_outcomes(shown.clicked),
+            pairs=[(shown.query_id, item) for item in shown.ids],
+        )
+        for shown in lists
+    ]
+    return session, pages
 
 
 def columns_of(table: Any) -> list[Any]:

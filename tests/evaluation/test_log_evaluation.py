@@ -108,7 +108,7 @@ def test_what_is_asked_for_is_taken_or_refused(tmp_path: Path, capsys: pytest.Ca
     assert found["estimates"]["ranker of good.rankloop"]["diagnostics"]["known_by"] == "told"
     for arguments, said in (
         (("--estimator", "swap_dr"), "does not say which states drew its lists"),
-        (("--position-bias", "1,much"), "write probabilities with commas between"),
+        (("--position-bias", "1,much"), "write numbers with commas between"),
         (("--position-bias", "1,0"), "a probability above 0"),
         (("--estimator", "position_vise"), "position_vise"),
     ):
@@ -146,7 +146,7 @@ def test_python_says_what_the_command_says(tmp_path: Path, capsys: pytest.Captur
         evaluation.plot(tmp_path / "lists.txt")
     with pytest.raises(InvalidInput, match="'levle' is no option; did you mean 'level'"):
         rankloop.evaluate(good, log, levle=0.9)
-    with pytest.raises(InvalidInput, match="a log of lists is judged for a ranker|Session"):
+    with pytest.raises(InvalidInput, match="a Ranker, a Session"):
         rankloop.evaluate(3, log)
     with pytest.raises(InvalidInput, match="name the saved ranker to judge"):
         rankloop.evaluate(None, log)

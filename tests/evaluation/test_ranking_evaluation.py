@@ -21,7 +21,9 @@ def test_every_engine_gives_the_same_report(monkeypatch: pytest.MonkeyPatch) -> 
     session = train_with_schema(lists[:100], SCHEMA, passes=1).session
     watched: list[int] = []
     engines = Here(), Threads(workers=2), Threads(workers=1)
-    reports = [evaluate_on_lists(session, SCHEMA, lists, "mine", engine=one, watch=watched.append) for one in engines]
+    reports = [
+        evaluate_on_lists(session, lists, "mine", schema=SCHEMA, engine=one, watch=watched.append) for one in engines
+    ]
     assert reports[0] == reports[1] == reports[2]
     assert watched.count(700) == 3
     encoder = Encoder(SCHEMA)
@@ -39,4 +41,4 @@ def test_a_fault_names_its_row_whichever_piece_it_is_in(engine) -> None:
     session = train_with_schema(lists[:20], SCHEMA, passes=1).session
     lists[270] = lists[270]._replace(log_propensity=float("nan"))
     with pytest.raises(InvalidInput, match="row 270: the propensity is missing"):
-        evaluate_on_lists(session, SCHEMA, lists, "mine", engine=engine)
+        evaluate_on_lists(session, lists, "mine", schema=SCHEMA, engine=engine)

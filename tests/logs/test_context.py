@@ -16,7 +16,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.evaluation import ChoiceLog
 from rankloop.evaluation.choice_evaluation import evaluate_policies
-from rankloop.logs.context import MAX_COUNTED, Encoding, Numbers, encoding_of
+from rankloop.logs.context import MAX_COUNTED, Encoding, NumberColumn, encoding_of
 
 SMALL = Encoding(("hats", "coats"), ("age", "job"), ((), ("clerk", "student")), (40.0, 0.0))
 JOBS = ("clerk", "student", "7", None)
@@ -136,7 +136,7 @@ def test_dates_and_times_are_left_out_and_named(tmp_path, packed):
 
 
 def test_numbers_are_counted_only_until_it_is_clear():
-    unique, repeated = Numbers("row"), Numbers("visits")
+    unique, repeated = NumberColumn("row"), NumberColumn("visits")
     for first in range(0, 3 * MAX_COUNTED, MAX_COUNTED):
         unique.add(np.arange(first, first + MAX_COUNTED, dtype=np.float64))
         repeated.add(np.arange(MAX_COUNTED // 2, dtype=np.float64))

@@ -105,7 +105,7 @@ def test_a_list_has_many_names(tmp_path, name):
     [
         (b"", "shop.csv is empty; its first line should name the columns"),
         (b"\n\n", "shop.csv is empty"),
-        (b"session\n1\n", "no column for the position"),
+        (b"session\n1\n", "shop.csv has only the column 'session'"),
         (b"session,position,clicked,price\n", "shop.csv has no rows"),
         (b"session,position,clicked,price\n1,1,1,2\n1,2,0,\n", "shop.csv, row 2: price is missing"),
         (b"session,position,clicked,price\n1,1,1,2\n1,2,,3\n", "shop.csv, row 2: clicked is missing"),

@@ -174,7 +174,7 @@ def evaluate(
         raise InvalidInput(f"{unknown!r} is no option{nearest(unknown, EvaluationOptions._fields)}")
     target, how = _target_of(model), EvaluationOptions(**options)
     if not isinstance(log, ListLog | ChoiceLog):
-        kind = "auto" if model is None else "choices" if target.policy is not None else "lists"
+        kind = "choices" if target.policy is not None else "auto" if target.schema is None else "lists"
         log = read_log(log, kind=kind, columns=columns, schema=target.schema, ranker=ranker)  # type: ignore[arg-type]
     if isinstance(log, ChoiceLog):
         return Evaluation(log.name, _on_choices(log, target, estimator, how, progress))

@@ -16,6 +16,7 @@ from rankloop.features.schema import Schema
 from rankloop.logs.columns import ListColumns
 from rankloop.logs.list_log import Exported, ListLog
 from rankloop.logs.list_table import as_list
+from rankloop.logs.table_source import TableSource
 
 NOTES = b"rankloop"  # the key of the file's metadata under which names and schemas stand, as JSON
 OF_ITEM, OF_CONTEXT = "item.", "context."  # begin the names of columns that hold values by field
@@ -92,12 +93,8 @@ def notes_of(schemas: Sequence[Schema], feature_names: Sequence[str] = ()) -> di
 
 def is_export(path: Path) -> bool:
     """Return true for a Parquet file with the columns of an export."""
-    import pyarrow.parquet as pq
-
-    with path.open("rb") as file:
-        if file.read(4) != b"PAR1":
-            return False
-    return {"ranking", "log_propensity", "features"} <= set(pq.ParquetFile(path).schema_arrow.names)
+    source = TableSource(path)
+    return source.format == "parquet" and {"ranking", "log_propensity", "features"} <= set(source.names)
 
 
 def exported_schemas(path: Path) -> list[Schema]:

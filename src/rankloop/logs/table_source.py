@@ -202,12 +202,6 @@ def format_of(path: Path) -> Format:
     return "json" if head.removeprefix(MARK).lstrip()[:1] in (b"{", b"[") else "csv"
 
 
-def is_parquet(path: Path) -> bool:
-    """Whether a file is in this format, whatever its name."""
-    with path.open("rb") as file:
-        return file.read(4) == b"PAR1"
-
-
 def separator_in(file: Any) -> str:
     """What stands between the columns in the first line."""
     line = file.readline().decode("utf-8", "replace")

@@ -9,9 +9,10 @@ import pytest
 
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
-from rankloop.experiments.rehearsal.answer import Gain, rehearse
+from rankloop.experiments.rehearsal.answer import arms_of, rehearse
 from rankloop.experiments.rehearsal.attraction import attraction_of
 from rankloop.experiments.rehearsal.log_view import rehearsal_log
+from rankloop.experiments.rehearsal.result import Gain
 from rankloop.logs.reader import lists_in
 from tests.experiments.rehearsal.worlds import EXAMINED, shop
 

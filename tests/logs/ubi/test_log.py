@@ -194,9 +194,9 @@ def test_the_log_is_read_by_every_reader(tmp_path, capsys):
     assert not code
     assert (answer["pages"], answer["rows"], answer["clicked"], answer["counts"]["without_item"]) == (4, 10, 7, 1)
     table = read_list_table(out)
-    roles = table.roles
+    roles = table.columns
     assert roles[:6] == ("impression", "query", "item", "position", "click", "time")
-    assert table.weights.tolist() == [0, 5, 0, 1, 1, 1, 1, 0, 1, 1]
+    assert table.weight.tolist() == [0, 5, 0, 1, 1, 1, 1, 0, 1, 1]
     assert table.values["brand"][:2] == ["Umbra", "Acme"]
     assert pq.read_table(out).column("price").to_pylist()[:2] == [7.0, 9.5]
     log = read_click_log(tmp_path / "log.parquet", without=["price", "brand"], asked_for=["page"])
