@@ -307,40 +307,45 @@ def _not_utf8(path: Path) -> Fault | None:
     return None
 
 
-def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file, one per line or in one list, each with its line (or its number in the list)."""
+def json_values(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the values of a file, one per line or in one list, each with its line (or its number in the list)."""
     with opened(path) as file:
-        head = file.read(64).removeprefix(MARK).lstrip()[:1]
+        first = file.readline().removeprefix(MARK).strip()
+    if not first:
+        raise InvalidInput(f"{path.name} is empty, or begins with an empty line")
+    try:
+        by_line = not first.startswith(b"[") and json.loads(first) is not None
+    except ValueError:  # one value over several lines, or none
+        by_line = False
     with opened(path) as file:
-        if head == b"[":
-            for number, record in enumerate(_parsed(file.read(), path.name, 1), start=1):
-                yield number, _object(record, path.name, number)
-            return
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield number, _object(_parsed(line, path.name, number), path.name, number)
+        if by_line:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, _parsed(line, path.name, number)
+        else:
+            values = _parsed(file.read(), path.name, 0)
+            yield from enumerate(values if isinstance(values, list) else [values], start=1)
 
 
 def _parsed(text: bytes, where: str, line: int) -> Any:
     try:
         return json.loads(text.removeprefix(MARK))
     except UnicodeDecodeError:
-        raise InvalidInput(f"{where}, line {line}: this is no UTF-8: save the file as UTF-8") from None
+        raise InvalidInput(f"{where}, line {line or 1}: this is no UTF-8: save the file as UTF-8") from None
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{where}, line {line}: this is no JSON: {error}") from None
-
-
-def _object(record: Any, where: str, line: int) -> dict[str, Any]:
-    if not isinstance(record, dict):
-        raise InvalidInput(f"{where}, line {line}: a row is an object of columns, got {json.dumps(record)[:60]}")
-    return record
+        raise InvalidInput(f"{where}, line {line or getattr(error, 'lineno', 1)}: this is no JSON: {error}") from None
 
 
 def json_table(path: Path, texts: Sequence[str] = ()) -> Any:
     """Every object a row; a column whose values are of several types is one of texts."""
     import pyarrow as pa
 
-    records = [record for _, record in json_records(path)]
+    records = list[dict[str, Any]]()
+    for line, record in json_values(path):
+        if not isinstance(record, dict):
+            said = f"a row is an object of columns, got {json.dumps(record)[:60]}"
+            raise InvalidInput(f"{path.name}, line {line}: {said}")
+        records.append(record)
     names = list(dict.fromkeys(name for record in records for name in record))
     columns = {}
     for name in names:
