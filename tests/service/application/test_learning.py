@@ -73,7 +73,7 @@ def test_who_learns_is_told_of_what_others_have_written(
     tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would look by itself only once in a minute."""
-    monkeypatch.setattr(learner, "IDLE", 60.0)
+    monkeypatch.setattr(learner, "IDLE_SECONDS", 60.0)
     monkeypatch.setattr(learner, "ACTIVE", 0.2)
     location = Location(tmp_path, postgres())
     with running(location) as learning, running(location, follower=True, learn=()) as serving:

@@ -3,11 +3,14 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from threading import Event as Flag
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from rankloop import __version__
 from rankloop.core.errors import NotFound, RankloopError
@@ -67,7 +70,7 @@ class Consumer:
         self.entity = entity
         self.store = store
         self.projection, self.trainer, window, self.seq = rebuilt
-        self.windows = Windows(store, entity, self.projection, window)
+        self.first_window = window  # seconds in which feedback may come, unless the projection has another
         self.is_guarding = False  # whether the guard's rollback is on its way to the log
         self.is_broken = False  # a step could not be taken, since it was told to stop
         self.is_kept = True  # whether a snapshot has all of it
@@ -75,6 +78,7 @@ class Consumer:
         self._written_before = 0  # bytes of the log that it made unnecessary
         self._stopping = stopping  # then it waits no longer for a log that cannot be read
         self._unkept = 0  # events since the last snapshot
+        self._published: PublishedState | None = None  # until the state changes
         self._closing: dict[str, list[Record]] = {}  # records of impressions that close here
         self.projection.find = self._find
         if self.trainer is not None:
@@ -96,6 +100,7 @@ class Consumer:
             try:
                 if not isinstance(record.event, Created):  # somebody created it at the same moment; the first counts
                     outcome = self.projection.apply(record)
+                    self._published = self._published if outcome.step is None else None
                     if outcome.step is not None or outcome.verdict == CLOSED:
                         due += self._due(record.seq, outcome)
             except Unavailable:
@@ -116,10 +121,13 @@ class Consumer:
 
     def published(self) -> PublishedState:
         """Return what is known now."""
-        projection, trainer = self.projection.saved(), self.trainer
+        now, trainer = self.projection.now, self.trainer
+        projection = msgspec.msgpack.encode(now)
         if trainer is None:
-            return PublishedState(self.projection.now.counters.closed, None, 0, 0, 0, self.seq, projection)
-        return trainer.published(self.seq, projection)
+            return PublishedState(now.counters.closed, None, 0, 0, 0, self.seq, projection)
+        if self._published is None:
+            self._published = trainer.published()
+        return self._published._replace(seq=self.seq, projection=projection)
 
     def guard(self) -> list[Entry]:
         """Freeze and go back where the comparison with the base is lost; that is an event: a replay does not judge."""
@@ -260,7 +268,8 @@ class LearnerWorker:
         self.leases = LeaseKeeper(store, partitions, self.wake)
         self.publisher = Publisher(store) if isinstance(store, SharedStore) else None
         self._active_at = 0.0
-        self._waiting: dict[str, Consumer] = {}  # those with open impressions
+        self._windows: dict[str, Windows] = {}  # of entities with open impressions, once they have waited
+        self._look_at: dict[str, float] = {}  # by the clock of the store: when to look for the ends of their windows
         self._held: dict[int, Lease] = {}  # those whose consumers are up to date
         self._find_catalogue = find_catalogue
         self._tell = tell
@@ -358,9 +367,9 @@ class LearnerWorker:
         for first in self.store.beginnings() if partitions else ():
             entity = first.entity
             is_learned = entity.partition("/")[0] in LEARNED_KINDS and self._partition(entity) in partitions
-            if is_learned and first.seq <= self.position and entity not in self.consumers:
-                if not self._stopping.is_set():
-                    consumers[entity] = self._restore(entity, self.position, first)
+            is_there = first.seq <= self.position and entity not in self.consumers
+            if is_learned and is_there and not self._stopping.is_set():
+                consumers[entity] = self._restore(entity, self.position, first)
         return consumers
 
     def _restore(self, entity: str, until: int, first: Record | None = None) -> Consumer:
@@ -440,27 +449,33 @@ class LearnerWorker:
 
     def _drop(self, entity: str) -> None:
         self.consumers.pop(entity, None)
-        self._waiting.pop(entity, None)
+        self._look_at.pop(entity, None)
+        self._windows.pop(entity, None)
 
     def _watch(self, consumer: Consumer, now: float) -> None:
         """Look for its windows' ends while there is something open."""
         counters = consumer.projection.now.counters
-        if counters.impressions > counters.closed and consumer.entity not in self._waiting:
-            self._waiting[consumer.entity] = consumer
-            window = consumer.projection.now.window or consumer.windows.first_window
-            consumer.windows.not_before = now + min(LOOK_AGAIN_SECONDS, window / 4)
+        if counters.impressions > counters.closed and consumer.entity not in self._look_at:
+            window = consumer.projection.now.window or consumer.first_window
+            self._look_at[consumer.entity] = now + min(LOOK_AGAIN_SECONDS, window / 4)
 
     def _close_windows(self, now: float) -> None:
-        for entity, consumer in list(self._waiting.items()):
-            windows, counters = consumer.windows, consumer.projection.now.counters
-            is_open = counters.impressions > counters.closed
-            if is_open and not windows.closing and now < windows.not_before <= now + 2 * LOOK_AGAIN_SECONDS:
+        for entity, look_at in list(self._look_at.items()):
+            consumer = self.consumers[entity]
+            if now < look_at <= now + 2 * LOOK_AGAIN_SECONDS:  # else the clock was set back
                 continue
+            if entity not in self._windows:
+                self._windows[entity] = Windows(self.store, entity, consumer.projection, consumer.first_window)
+            windows = self._windows[entity]
             names = windows.over(now, self.position)
-            if names:
-                windows.closing = self._write([settled_entry(entity, name, settle_end) for name in names])
-            elif not is_open:
-                del self._waiting[entity]
+            windows.closing = (
+                self._write([settled_entry(entity, name, settle_end) for name in names]) or windows.closing
+            )
+            counters = consumer.projection.now.counters
+            if counters.impressions == counters.closed and not windows.closing:
+                del self._look_at[entity], self._windows[entity]
+            else:
+                self._look_at[entity] = now if windows.closing else windows.not_before
             if not consumer.is_guarding:
                 self._write(consumer.guard())
 
@@ -507,7 +522,8 @@ class LearnerWorker:
     def _begin_again(self, entity: str) -> None:
         consumer = self.consumers[entity] = self._restore(entity, self.store.last())
         self._again.discard(entity)
-        self._waiting.pop(entity, None)
+        self._look_at.pop(entity, None)
+        self._windows.pop(entity, None)
         self._watch(consumer, 0.0)
         self._tell(News([(entity, consumer.published())], 0, partitions=frozenset(self._held)))
 
@@ -571,14 +587,15 @@ class Learning:
         self.worker = LearnerWorker(node.store, node.log, partitions, node.directory.catalogue, self._tell)
         self.learns = self.worker.learns
 
-    async def served(self, entity: str, seq: int, patience: float = SERVED_SECONDS) -> None:
+    def served(self, entity: str, seq: int, patience: float = SERVED_SECONDS) -> Awaitable[None]:
         """Wait until an event is learned and served, where this process learns it."""
-        if self._served >= seq or not self._is_learned(entity):
-            return
         waiter = Waiter(entity, seq, time.monotonic() + patience, self._loop.create_future())
-        self._waiters.append(waiter)
-        self.worker.wake()
-        await waiter.future
+        if self._served >= seq or not self._is_learned(entity):
+            waiter.future.set_result(None)
+        else:
+            self._waiters.append(waiter)
+            self.worker.wake()
+        return waiter.future
 
     async def catch_up(self, name: str) -> None:
         """Know what is logged of this name up to now: what is learned here as it is, else as it was published."""
@@ -632,10 +649,8 @@ class Learning:
 
     def _tell(self, news: News) -> None:
         """Hand on news from the worker's thread."""
-        try:
+        with suppress(RuntimeError):  # the loop is closed, so nobody serves any more
             self._loop.call_soon_threadsafe(self._take, news)
-        except RuntimeError:  # the loop is closed, so nobody serves any more
-            pass
 
     def _take(self, news: News) -> None:
         """Serve what the worker has learned."""
@@ -655,4 +670,5 @@ class Learning:
         self.is_leader = len(news.partitions) == self.node.store.partitions
         self.begun.set()
         self._served = max(self._served, news.until)
-        self.release(self._served, news.failed)
+        if self._waiters:
+            self.release(self._served, news.failed)

@@ -108,6 +108,8 @@ class Trainer:
 
     def published(self, seq: int = 0, projection: bytes = b"") -> PublishedState:
         """Return what rankings may be drawn from, with the counts after the event `seq`."""
+        encoders = self.config.encoders
+        schemas = tuple([encoder.schema for encoder in encoders.values()]) if encoders else ()
         return PublishedState(
             number=self.number,
             state=self.session.state,
@@ -116,7 +118,7 @@ class Trainer:
             rejected=self.rejected,
             seq=seq,
             projection=projection,
-            schemas=tuple(encoder.schema for encoder in self.config.encoders.values()),
+            schemas=schemas,
         )
 
     def saved(self) -> bytes:

@@ -18,7 +18,7 @@ from rankloop.service.domain.trainer import digest as digest_of
 from rankloop.service.log.archive import read_records
 from rankloop.service.records import FeedbackReceived, Ranked, RolledBack, Snapshotted
 from rankloop.service.stores.open import log_at
-from tests.service.cases import SHOP, Location, archived, feed, inside, items, learn, rank, report, running, until
+from tests.service.cases import Location, archived, feed, inside, items, learn, rank, report, running, until
 
 SHOP: dict[str, Any] = {
     "learner": {"kind": "3pr"},
@@ -74,7 +74,7 @@ def relearned(client: httpx.Client, location: Location) -> str:
 
     trainer = Trainer(config_of(inside(client).directory.rankers["shop"].body))
     for seq, (ranked, feedback) in enumerate(lessons(location)):
-        trainer.learn(Update(seq, ranked, feedback), lambda number: None)
+        trainer.learn(Update(seq, ranked, feedback))
     return trainer.digest()
 
 
@@ -178,7 +178,7 @@ def relearned_merged(client: httpx.Client, shown: dict[str, Any], clicks: list[s
     trainer = Trainer(config_of(service.directory.rankers["shop"].body))
     numbers = [ranked.ids.index(id) for id in clicks]
     feedback = FeedbackReceived(ranked.impression, "clicks", numbers, [1.0] * len(numbers), True)
-    trainer.learn(Update(1, ranked, feedback), lambda number: None)
+    trainer.learn(Update(1, ranked, feedback))
     return trainer.digest()
 
 
