@@ -467,10 +467,8 @@ class LearnerWorker:
             if entity not in self._windows:
                 self._windows[entity] = Windows(self.store, entity, consumer.projection, consumer.first_window)
             windows = self._windows[entity]
-            names = windows.over(now, self.position)
-            windows.closing = (
-                self._write([settled_entry(entity, name, settle_end) for name in names]) or windows.closing
-            )
+            ends = [settled_entry(entity, name, settle_end) for name in windows.over(now, self.position)]
+            windows.closing = self._write(ends) if ends else windows.closing
             counters = consumer.projection.now.counters
             if counters.impressions == counters.closed and not windows.closing:
                 del self._look_at[entity], self._windows[entity]

@@ -225,7 +225,8 @@ def _side(side: SideBody, ranker: ComparedRanker | None, config: RankerConfig, f
 def is_lost(comparison: Comparison) -> bool:
     """Losses outweigh wins by more than chance explains.
 
-    Tested at 16, 32, 64, … decided comparisons; the k-th test is at ERROR_PROBABILITY / (k · (k + 1)), which sums to ERROR_PROBABILITY.
+    Tested at 16, 32, 64, … decided comparisons; the k-th test is at ERROR_PROBABILITY / (k · (k + 1)), and all
+    together at ERROR_PROBABILITY.
     """
     decided = comparison.wins + comparison.losses
     test = math.log2(decided / FIRST_TEST_AT) + 1 if decided >= FIRST_TEST_AT else 0.0

@@ -1,7 +1,7 @@
 """An impression and its feedback: the states open, taken and closed, and every rule on what comes back.
 
-An impression is open when it was shown, taken once feedback has come for it, and closed by its last feedback or by the end
-of its window. What comes after that is late. `Impression.verdict` is the only place that decides between these.
+An impression is open when it was shown, taken once feedback has come for it, and closed by its last feedback or by the
+end of its window. What comes after that is late. `Impression.verdict` is the only place that decides between these.
 """
 
 import hashlib
@@ -197,5 +197,6 @@ def closed_impressions(records: Iterable[Record]) -> Iterator[tuple[Record, Impr
         if isinstance(event, Ranked):
             waiting.setdefault(event.impression, (record, Impression(event, record.seq, record.seq)))
         elif isinstance(event, FeedbackReceived | Closed) and event.impression in waiting:
-            if waiting[event.impression][1].add(event) == CLOSED:
+            _, impression = waiting[event.impression]
+            if impression.add(event) == CLOSED:
                 yield waiting.pop(event.impression)

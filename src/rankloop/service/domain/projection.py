@@ -1,7 +1,7 @@
 """The projection of a log: which impressions are open, what is counted, and what is learned, in which order.
 
-A service applies records as they become durable, a restart those after the last snapshot, a replay all of them: the same
-code, so the same state. No clock is read here.
+A service applies records as they become durable, a restart those after the last snapshot, a replay all of them: the
+same code, so the same state. No clock is read here.
 """
 
 from collections.abc import Callable
@@ -94,8 +94,8 @@ class Learns(Protocol):
 class Projection:
     """Everything that follows from the log of a ranker or a comparison.
 
-    A replay keeps what is open in memory. A learner worker keeps only as much as it may, and is given `find`, which reads
-    an impression from the log as it was before an event.
+    A replay keeps what is open in memory. A learner worker keeps only as much as it may, and is given `find`, which
+    reads an impression from the log as it was before an event.
     """
 
     def __init__(self, config: RankerConfig | None, method: Any = TEAM_DRAFT, trainer: Learns | None = None) -> None:
