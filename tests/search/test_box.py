@@ -332,8 +332,8 @@ def test_an_impression_runs_out(box: SearchBox) -> None:
     shown = box.search("boat")
     service = box._inside.node
     course = service.learning.worker.consumers["ranker/search"]
-    assert course.window == DAY
-    course._first_window = 0.0
+    assert course.projection.first_window == DAY
+    course.projection.first_window = 0.0
     box._inside.call(service.learning.catch_up("search"))
     until(lambda: service.directory.rankers["search"].projection.counters.closed == 1)
     with pytest.raises(Late):
@@ -474,7 +474,7 @@ def test_a_visitor_is_forgotten(box: SearchBox) -> None:
     assert_replays(box)
 
 
-@pytest.mark.parametrize(("where", "left"), [("amendment._write", 3), ("amendment.drop_files", 0)])
+@pytest.mark.parametrize(("where", "left"), [("amendment.amend_archive", 3), ("amendment.drop_files", 0)])
 def test_a_kill_while_it_forgets_leaves_all_or_nothing(tmp_path: Path, where: str, left: int) -> None:
     write_notes(tmp_path / "notes")
     done = run(

@@ -209,7 +209,9 @@ class Schema:
             raise InvalidInput(f"{twice[0]!r} is a feature and a context field: crosses could not tell them apart")
         for name, kind in self.context.items():
             if kind.size:
-                raise InvalidSchema("context", f"context {name!r}: vectors and declared scales are for items; use a plain number")
+                raise InvalidSchema(
+                    "context", f"context {name!r}: vectors and declared scales are for items; use a plain number"
+                )
 
     def _check_crosses(self) -> None:
         if len(self.crosses) > MAX_CROSSES:
@@ -228,10 +230,14 @@ class Schema:
                         "crosses", f"the cross {cross!r} has the field {name!r}, which is not one{nearest(name, known)}"
                     )
             if not any(name in self.features for name in names):
-                raise InvalidSchema("crosses", f"the cross {cross!r} has no field of the items: it could not change their order")
+                raise InvalidSchema(
+                    "crosses", f"the cross {cross!r} has no field of the items: it could not change their order"
+                )
             vectors = [name for name in names if spec_of(self._field(name))["kind"] == "vector"]
             if vectors:
-                raise InvalidSchema("crosses", f"the cross {cross!r}: a vector such as {vectors[0]!r} cannot be crossed")
+                raise InvalidSchema(
+                    "crosses", f"the cross {cross!r}: a vector such as {vectors[0]!r} cannot be crossed"
+                )
             if sorted_cross(cross) in seen:
                 raise InvalidSchema("crosses", f"the cross {cross!r} is given twice")
             seen.add(sorted_cross(cross))
@@ -239,10 +245,9 @@ class Schema:
         idle = [name for name in self.context if name not in crossed]
         if idle:
             example = f"{idle[0]}*{next(iter(self.features))}"
-            raise InvalidSchema(
-                "crosses",
+            raise InvalidInput(
                 f"the context field {idle[0]!r} is in no cross: being the same for all items it could not change their "
-                f"order; cross it with a field of the items, as in crosses = [{example!r}]",
+                f"order; cross it with a field of the items, as in crosses = [{example!r}]"
             )
 
     def _check_kept(self, name: str, kind: Any, gone: set[str]) -> None:
@@ -262,7 +267,9 @@ def sorted_cross(cross: str) -> tuple[str, ...]:
 
 def _built(fields: Any, part: str) -> dict[str, Any]:
     if isinstance(fields, str) or not isinstance(fields, Mapping):
-        raise InvalidSchema(part, f'{part} are a table of kinds by name, as in {{"price": "number"}}, got {fields!r:.60}')
+        raise InvalidSchema(
+            part, f'{part} are a table of kinds by name, as in {{"price": "number"}}, got {fields!r:.60}'
+        )
     return {name: _kind(name, kind, part) for name, kind in fields.items()}
 
 

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.domain.comparison import LOST
 from rankloop.service.domain.configuration import config_of
+from rankloop.service.domain.counters import LOST
 from rankloop.service.domain.projection import Projection
 from rankloop.service.domain.trainer import Rollback
 from rankloop.service.records import Frozen, Record, RolledBack, Snapshotted
@@ -122,7 +122,7 @@ def test_a_guard_that_was_cut_short_speaks_at_the_next_start(location: Location)
         client.put("/rankers/shop", json=GUARDED)
         report(client)
         course = inside(client).learning.worker.consumers["ranker/shop"]
-        course.projection.counters.losses = 16  # and the process ends before it is noticed
+        course.projection.now.counters.losses = 16  # and the process ends before it is noticed
         course.is_kept = False
     with running(location) as client:
         until(lambda: report(client)["frozen"])
@@ -137,7 +137,7 @@ def test_going_back_and_stopping_are_folded_together() -> None:
     assert outcome.step.mark is not None
     after = Projection(projection.config)
     after.restore(outcome.step.mark.projection)  # what the snapshot of that moment keeps
-    assert after.frozen
+    assert after.now.frozen
 
 
 @pytest.mark.parametrize("number", [2, 4])

@@ -12,7 +12,7 @@ from rankloop.service.application.ranking import ServedRanker
 from rankloop.service.domain.catalogue import Catalogue
 from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import config_of
-from rankloop.service.domain.trainer import PublishedState
+from rankloop.service.domain.projection import PublishedState
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import (
     AliasSet,

@@ -10,34 +10,22 @@ from threading import Event as Flag
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
-from rankloop import __version__
 from rankloop.core.errors import NotFound, RankloopError
-from rankloop.core.saved_session import loads
 from rankloop.service.application.jobs.expiry import LOOK_AGAIN_SECONDS, Windows
 from rankloop.service.application.jobs.lease import LeaseKeeper
 from rankloop.service.application.jobs.publication import Publisher
-from rankloop.service.application.rebuild import FindCatalogue, Rebuilt, first_record, rebuild
-from rankloop.service.domain.comparison import LOST, is_lost
-from rankloop.service.domain.impression import CLOSED, Impression, impression_of, settle_end
-from rankloop.service.domain.projection import Outcome, Update
-from rankloop.service.domain.trainer import PublishedState, digest
+from rankloop.service.application.rebuild import MAX_OPEN_BYTES, FindCatalogue, rebuild, restored_consumer
+from rankloop.service.domain.impression import settle_end
+from rankloop.service.domain.projection import Consumer, Due, PublishedState
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import LogWriter, entry_of, settled_entry
 from rankloop.service.records import (
     Amended,
-    Closed,
     ComparisonCreated,
     Created,
     Deleted,
     Entry,
-    FeedbackReceived,
-    Ranked,
     Record,
-    RolledBack,
-    Snapshot,
-    Snapshotted,
     comparison_entity,
     partition_of,
     ranker_entity,
@@ -52,190 +40,10 @@ THREADS = 4
 BUSY_SECONDS, IDLE_SECONDS = 0.02, 0.1  # until the log is looked at again, unless somebody waits
 ACTIVE_SECONDS = 1.0  # since the last event, for which the next one is looked for often
 RETRY_SECONDS = 0.2  # while the log cannot be read
-MAX_OPEN_BYTES = 12_000_000  # of impressions that a consumer keeps in memory
 MAX_ALL_OPEN_BYTES = 32_000_000  # of impressions that all consumers keep in memory
-MAX_RECORDS_AT_ONCE = 1_000  # that are applied at a time when an entity is read again
-LOG_PER_SNAPSHOT = 4  # bytes of the log for every byte of a snapshot of a large state
-COMPARISON_SNAPSHOT_EVERY = 1_000  # closed lists of a comparison
-MAX_EVENTS_WITHOUT_SNAPSHOT = 20_000  # of any kind, after which there is a snapshot though nothing was learned
 LEARNED_KINDS = ("ranker", "experiment")
 SERVED_SECONDS = 2.0  # for which an answer to feedback waits until what was learned is served
 SWEEP_SECONDS = 0.25  # between two looks for answers that have waited long enough
-
-
-class Consumer:
-    """The log of one ranker or comparison, read in order; what it holds follows from the log up to `seq`."""
-
-    def __init__(self, entity: str, store: Store, rebuilt: Rebuilt, stopping: Flag) -> None:
-        self.entity = entity
-        self.store = store
-        self.projection, self.trainer, window, self.seq = rebuilt
-        self.first_window = window  # seconds in which feedback may come, unless the projection has another
-        self.is_guarding = False  # whether the guard's rollback is on its way to the log
-        self.is_broken = False  # a step could not be taken, since it was told to stop
-        self.is_kept = True  # whether a snapshot has all of it
-        self.snapshot_bytes = 0  # of the last snapshot
-        self._written_before = 0  # bytes of the log that it made unnecessary
-        self._stopping = stopping  # then it waits no longer for a log that cannot be read
-        self._unkept = 0  # events since the last snapshot
-        self._published: PublishedState | None = None  # until the state changes
-        self._closing: dict[str, list[Record]] = {}  # records of impressions that close here
-        self.projection.find = self._find
-        if self.trainer is not None:
-            self.trainer.find_state = self._state_when_readable
-
-    def apply(self, records: Sequence[Record]) -> list[Entry]:
-        """Go on to the last of these.
-
-        Returns:
-          Entries to be written, where a snapshot or a rollback by the guard is due.
-
-        Raises:
-          Unavailable: If the log cannot be read, before anything has changed.
-        """
-        records = [record for record in records if record.seq > self.seq]
-        self._look_up(records)
-        due: list[Entry] = []
-        for record in records:
-            try:
-                if not isinstance(record.event, Created):  # somebody created it at the same moment; the first counts
-                    outcome = self.projection.apply(record)
-                    self._published = self._published if outcome.step is None else None
-                    if outcome.step is not None or outcome.verdict == CLOSED:
-                        due += self._due(record.seq, outcome)
-            except Unavailable:
-                self.is_broken = True
-                raise
-            except Exception as error:  # the records after it still count; a replay meets it again
-                logger.error("apply", exc_info=error)
-            self.seq = record.seq
-            self.is_guarding = self.is_guarding and not isinstance(record.event, RolledBack)
-            is_snapshot = isinstance(record.event, Snapshotted)
-            self.is_kept = self.is_kept and is_snapshot
-            self._unkept = 0 if is_snapshot else self._unkept + 1
-        self._closing = {}
-        if self._unkept >= MAX_EVENTS_WITHOUT_SNAPSHOT and self._is_worth_it():
-            due.append(self.snapshot())
-            self._unkept = 0
-        return due
-
-    def published(self) -> PublishedState:
-        """Return what is known now."""
-        now, trainer = self.projection.now, self.trainer
-        projection = msgspec.msgpack.encode(now)
-        if trainer is None:
-            return PublishedState(now.counters.closed, None, 0, 0, 0, self.seq, projection)
-        if self._published is None:
-            self._published = trainer.published()
-        return self._published._replace(seq=self.seq, projection=projection)
-
-    def guard(self) -> list[Entry]:
-        """Freeze and go back where the comparison with the base is lost; that is an event: a replay does not judge."""
-        config, now = self.projection.config, self.projection.now
-        if config is None or not config.body.guard or now.frozen or self.is_guarding:
-            return []
-        if not is_lost(now.counters.comparison):
-            return []
-        self.is_guarding = True
-        return [entry_of(self.entity, RolledBack(now.good, LOST, freezes=True))]
-
-    def snapshot(self) -> Entry:
-        """Keep all of it, as it stands."""
-        return self._snapshot(self.seq, self.projection.saved(), self.projection.oldest_open(self.seq))
-
-    def _due(self, seq: int, outcome: Outcome) -> list[Entry]:
-        due, step = [], outcome.step
-        if step is not None and step.mark is not None and (not isinstance(step, Update) or self._is_worth_it()):
-            due.append(self._snapshot(seq, step.mark.projection, step.mark.oldest_open))
-        if outcome.verdict != CLOSED:
-            return due
-        if self.trainer is None and self.projection.now.counters.closed % COMPARISON_SNAPSHOT_EVERY == 0:
-            due.append(self._snapshot(seq, self.projection.saved(), self.projection.oldest_open(seq)))
-        return due + self.guard()
-
-    def _is_worth_it(self) -> bool:
-        """A large state is written only when the log since the last time is larger by far: it is read again instead."""
-        config = self.projection.config
-        if config is None or not config.encoders:
-            return True
-        return self.projection.written - self._written_before >= LOG_PER_SNAPSHOT * self.snapshot_bytes
-
-    def _snapshot(self, seq: int, projection: bytes, oldest_open: int) -> Entry:
-        trainer, self.is_kept = self.trainer, True
-        if trainer is None:
-            number, session, rejected, state_digest = self.projection.now.counters.closed, b"", 0, ""
-        else:
-            number, session, rejected = trainer.number, trainer.saved(), trainer.rejected
-            state_digest = digest(trainer.session.state)
-            self._written_before, self.snapshot_bytes = self.projection.written, len(session)
-        snapshot = Snapshot(
-            entity=self.entity,
-            number=number,
-            state_seq=seq,
-            session=session,
-            projection=projection,
-            rejected=rejected,
-            oldest_open=oldest_open,
-        )
-        return entry_of(self.entity, Snapshotted(number, seq, state_digest, __version__), snapshot)
-
-    def _state_when_readable(self, number: int) -> Any:
-        """The state of a snapshot, asked for until the log can be read: a step that is in the log is not left out."""
-        while number:
-            try:
-                snapshot = self.store.snapshot(self.entity, number)
-            except Unavailable:
-                if self._stopping.wait(RETRY_SECONDS):
-                    raise
-            else:
-                if snapshot is not None:
-                    return loads(snapshot.session).state
-                break
-        return None if self.trainer is None else self.trainer.first
-
-    def _look_up(self, records: Sequence[Record]) -> None:
-        """Read, at once, all impressions that close here and are not in memory."""
-        shown = {record.event.impression for record in records if isinstance(record.event, Ranked)}
-        ends = [record.event for record in records if isinstance(record.event, FeedbackReceived | Closed)]
-        closing = dict.fromkeys(end.impression for end in ends if isinstance(end, Closed) or end.final)
-        names = [name for name in closing if name not in self.projection.open and name not in shown]
-        self._closing = {name: [] for name in names}
-        if names:
-            for record in self.store.of_impressions(self.entity, names, records[-1].seq):
-                self._closing[getattr(record.event, "impression", "")].append(record)
-
-    def _find(self, name: str, seq: int) -> Impression | None:
-        records = self._closing.get(name)
-        if records is None:
-            records = self.store.of_impression(self.entity, name)
-        return impression_of(record for record in records if record.seq < seq)
-
-
-def restored_consumer(
-    entity: str,
-    store: Store,
-    until: int,
-    find_catalogue: FindCatalogue,
-    first: Record | None = None,
-    stopping: Flag | None = None,
-) -> Consumer:
-    """Read a ranker or a comparison from its log, as it was after the event `until`."""
-    first = first_record(store, entity) if first is None else first
-    snapshot = store.snapshot(entity)
-    if snapshot is not None and not first.seq <= snapshot.state_seq <= until:
-        snapshot = None
-    consumer = Consumer(entity, store, rebuild(first, find_catalogue, snapshot, store), stopping or Flag())
-    consumer.snapshot_bytes = 0 if snapshot is None else len(snapshot.session)
-    records: list[Record] = []
-    for record in store.read(entity, consumer.seq, until):
-        records.append(record)
-        if len(records) == MAX_RECORDS_AT_ONCE:
-            consumer.apply(records)  # what is due was written by the learner worker before
-            consumer.projection.make_room(MAX_OPEN_BYTES)
-            records = []
-    consumer.apply(records)
-    consumer.projection.make_room(MAX_OPEN_BYTES)
-    return consumer
 
 
 class News(NamedTuple):
@@ -360,7 +168,8 @@ class LearnerWorker:
         published = [(consumer.entity, consumer.published()) for consumer in taken_up.values()]
         self._tell(News(published, self.position, taken_up=list(taken_up), partitions=frozenset(leases)))
         self._publish(published, at_once=True)
-        self._write([entry for consumer in taken_up.values() for entry in consumer.guard()])
+        for consumer in taken_up.values():
+            self._write_due(consumer, consumer.guard())
 
     def _restored(self, partitions: Sequence[int]) -> dict[str, Consumer]:
         consumers: dict[str, Consumer] = {}
@@ -398,14 +207,13 @@ class LearnerWorker:
 
     def _learn(self, records: Sequence[Record], until: int, now: float) -> None:
         """Apply records, then serve and publish what has changed."""
-        changed = self._apply(records, now)
+        published = self._apply(records, now)
         self.position = until
-        published = [(consumer.entity, consumer.published()) for consumer in changed]
         self._tell(News(published, until, partitions=frozenset(self._held)))
         self._publish(published)
 
-    def _apply(self, records: Sequence[Record], now: float) -> list[Consumer]:
-        """Apply records, each entity on a thread of its own; return the consumers that have changed."""
+    def _apply(self, records: Sequence[Record], now: float) -> list[tuple[str, PublishedState]]:
+        """Apply records, each entity on a thread of its own; return what is to be published."""
         parts: dict[str, list[Record]] = {}
         for record in records:
             parts.setdefault(record.entity, []).append(record)
@@ -416,15 +224,16 @@ class LearnerWorker:
                 work.append((self.consumers[entity], part))
         applied = [_applied(work[0])] if len(work) == 1 else list(self._pool.map(_applied, work))
         for (consumer, _), (due, _) in zip(work, applied):
-            self._write(due)
+            if isinstance(due, list) and due:
+                self._write_due(consumer, due)
             self._watch(consumer, now)
-        errors = [error for _, error in applied if error is not None]
+        errors = [due for due, _ in applied if isinstance(due, Unavailable)]
         if errors:
             broken = [consumer.entity for consumer, _ in work if consumer.is_broken]
             self._again.update(broken)  # what stands between two events is read again from its log
             self._tell(News([], 0, partitions=frozenset(self._held), failed=tuple(broken)))
             raise errors[0]
-        return [consumer for consumer, _ in work]
+        return [(consumer.entity, published) for (consumer, _), (_, published) in zip(work, applied) if published]
 
     def _begun(self, entity: str, part: list[Record]) -> list[Record]:
         """Begin, end or read again an entity where its records say so; return those that are to be applied."""
@@ -443,7 +252,7 @@ class LearnerWorker:
                 rebuilt = rebuild(part[0], self._find_catalogue, store=self.store)
             except NotFound:  # a side of the comparison is gone
                 return part
-            self.consumers[entity] = Consumer(entity, self.store, rebuilt, self._giving_up)
+            self.consumers[entity] = Consumer(entity, self.store, rebuilt.projection, rebuilt.seq, self._giving_up)
             self._tell(News([], 0, taken_up=[entity], partitions=frozenset(self._held)))
         return part
 
@@ -456,7 +265,7 @@ class LearnerWorker:
         """Look for its windows' ends while there is something open."""
         counters = consumer.projection.now.counters
         if counters.impressions > counters.closed and consumer.entity not in self._look_at:
-            window = consumer.projection.now.window or consumer.first_window
+            window = consumer.projection.now.window or consumer.projection.first_window
             self._look_at[consumer.entity] = now + min(LOOK_AGAIN_SECONDS, window / 4)
 
     def _close_windows(self, now: float) -> None:
@@ -465,7 +274,7 @@ class LearnerWorker:
             if now < look_at <= now + 2 * LOOK_AGAIN_SECONDS:  # else the clock was set back
                 continue
             if entity not in self._windows:
-                self._windows[entity] = Windows(self.store, entity, consumer.projection, consumer.first_window)
+                self._windows[entity] = Windows(self.store, entity, consumer.projection)
             windows = self._windows[entity]
             ends = [settled_entry(entity, name, settle_end) for name in windows.over(now, self.position)]
             windows.closing = self._write(ends) if ends else windows.closing
@@ -475,7 +284,10 @@ class LearnerWorker:
             else:
                 self._look_at[entity] = now if windows.closing else windows.not_before
             if not consumer.is_guarding:
-                self._write(consumer.guard())
+                self._write_due(consumer, consumer.guard())
+
+    def _write_due(self, consumer: Consumer, due: Sequence[Due]) -> list[Future[Any]]:
+        return self._write([entry_of(consumer.entity, each.event, each.snapshot) for each in due])
 
     def _write(self, entries: Iterable[Entry]) -> list[Future[Any]]:
         """Write entries; each carries the number of the lease by which it is written."""
@@ -500,7 +312,7 @@ class LearnerWorker:
         while self._keeping:
             entity, done = self._keeping.pop()
             consumer = self.consumers.get(entity)
-            futures = self._write([] if consumer is None or consumer.is_kept else [consumer.snapshot()])
+            futures = [] if consumer is None or consumer.is_kept else self._write_due(consumer, [consumer.snapshot()])
             if not futures:
                 done.set_result(None)
             for future in futures:
@@ -536,8 +348,8 @@ class LearnerWorker:
             if self._leases_now() != self._held:
                 return
             kept = [each for each in self.consumers.values() if not each.is_kept and not each.is_broken]
-            for future in self._write([consumer.snapshot() for consumer in kept]):
-                future.exception(timeout=30)
+            for future in [self._write_due(consumer, [consumer.snapshot()]) for consumer in kept]:
+                future[0].exception(timeout=30)
             self._publish([], at_once=True)
         except (RankloopError, TimeoutError) as error:
             logger.warning(f"not everything was kept at the end, and is learned again at the next start: {error}")
@@ -552,12 +364,13 @@ class LearnerWorker:
         return self._partitions[entity]
 
 
-def _applied(work: tuple[Consumer, Sequence[Record]]) -> tuple[list[Entry], Exception | None]:
+def _applied(work: tuple[Consumer, Sequence[Record]]) -> tuple[list[Due] | Unavailable, PublishedState | None]:
+    """Apply records; return what is due, or why it could not be done, and what is known then."""
     consumer, records = work
     try:
-        return consumer.apply(records), None
+        return consumer.apply(records), consumer.published()
     except Unavailable as error:
-        return [], error
+        return error, None
 
 
 class Waiter(NamedTuple):

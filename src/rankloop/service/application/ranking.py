@@ -24,8 +24,8 @@ from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import RankerConfig, named_model
 from rankloop.service.domain.counters import SavedProjection, saved_projection
 from rankloop.service.domain.named_values import add_values, named_request, same_values
-from rankloop.service.domain.projection import TEAM_DRAFT
-from rankloop.service.domain.trainer import PublishedState, Trainer, evolved_session, fitted
+from rankloop.service.domain.projection import TEAM_DRAFT, PublishedState
+from rankloop.service.domain.trainer import Trainer, evolved_session, fitted
 from rankloop.service.errors import TooLarge
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Ranked
@@ -127,7 +127,8 @@ class ServedRanker:
             return self._compare(request, impression)
         query, serving = request.query, self.serving
         decision = serving.rank(query, None if self.is_line else draws_of(body.seed, impression))
-        predicted, generator = serving.predict(query), serving.generator["state"] if self.is_line else None
+        generator = serving.generator["state"] if self.is_line else None  # to predict draws nothing
+        predicted = serving.predict(query)
         trainable, propensity = request.shows_as_ranked(self.config.problem), float(decision.log_propensity)
         if body.shadow:
             order, propensity = request.shown_order(self._base_ranking(request)), 0.0
