@@ -18,7 +18,7 @@ from rankloop.service.application.node import Node
 from rankloop.service.application.reports import comparison_report, ranker_report
 from rankloop.service.domain.catalogue import Catalogue
 from rankloop.service.errors import Unavailable
-from rankloop.service.http.endpoints import Endpoints, JsonAnswer
+from rankloop.service.http.endpoints import Endpoints, JsonAnswer, stream
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.problems import problem, response_of
