@@ -2,8 +2,8 @@
 
 `python tools/request_walk.py [-v]` runs a server with API keys on a loopback socket and prints both walks; a test holds
 their numbers. Everything that a request causes counts: the connection, middleware and keys, the thread that writes
-the log, the threads that learn, and what is served afterwards. A ranking counts until the learner worker has read it. What
-runs by the clock alone (samples for the page, sweeps, the ticks of the server) does not.
+the log, the threads that learn, and what is served afterwards. A ranking counts until the learner worker has read it.
+What runs by the clock alone (samples for the page, sweeps, the ticks of the server) does not.
 """
 
 from __future__ import annotations

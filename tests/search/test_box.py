@@ -332,8 +332,8 @@ def test_an_impression_runs_out(box: SearchBox) -> None:
     shown = box.search("boat")
     service = box._inside.node
     course = service.learning.worker.consumers["ranker/search"]
-    assert course.windows.first_window == DAY
-    course.windows.first_window = 0.0
+    assert course.projection.first_window == DAY
+    course.projection.first_window = 0.0
     box._inside.call(service.learning.catch_up("search"))
     until(lambda: service.directory.rankers["search"].projection.counters.closed == 1)
     with pytest.raises(Late):

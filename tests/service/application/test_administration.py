@@ -34,7 +34,7 @@ def left_of(location: Location, entity: str) -> int:
 def test_a_ranker_is_deleted_with_all_of_it_and_may_begin_anew(
     location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "NOTICED", 0.2)
+    monkeypatch.setattr(operations, "NOTICED_SECONDS", 0.2)
     with running(location) as client, Client(str(client.base_url)) as mine:
         client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
         client.put("/rankers/other", json=SHOP).raise_for_status()

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rankloop.service.application import learning as learner
-from rankloop.service.application.learning import LOG_PER_SNAPSHOT
 from rankloop.service.application.rebuild import replay_records
+from rankloop.service.domain.projection import LOG_PER_SNAPSHOT
 from rankloop.service.records import Ranked, Snapshotted, partition_of, ranker_entity
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, products, visit
@@ -73,8 +73,8 @@ def test_who_learns_is_told_of_what_others_have_written(
     tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would look by itself only once in a minute."""
-    monkeypatch.setattr(learner, "IDLE", 60.0)
-    monkeypatch.setattr(learner, "ACTIVE", 0.2)
+    monkeypatch.setattr(learner, "IDLE_SECONDS", 60.0)
+    monkeypatch.setattr(learner, "ACTIVE_SECONDS", 0.2)
     location = Location(tmp_path, postgres())
     with running(location) as learning, running(location, follower=True, learn=()) as serving:
         serving.put("/rankers/shop", json=SHOP).raise_for_status()

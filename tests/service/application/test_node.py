@@ -125,7 +125,7 @@ def test_evaluation_traffic_teaches_nobody(client: httpx.Client) -> None:
 def _gone_back(service: Any) -> bool:
     """Whether the state is that of the newest snapshot at which the base did not lead."""
     runtime, course = service.directory.ranker("shop"), service.learning.worker.consumers["ranker/shop"]
-    return digest(runtime.serving.state) == digest(course.state_at(runtime.projection.good))
+    return digest(runtime.serving.state) == digest(course._state_when_readable(runtime.projection.good))
 
 
 def test_a_guard_goes_back_when_the_comparison_is_lost(location: Location) -> None:
@@ -196,15 +196,15 @@ def test_a_rollback_restores_the_state_but_not_the_generator(location: Location)
         learn(client, 5)
         until(lambda: client.get("/rankers/shop/snapshots").json()["snapshots"])
         runtime = inside(client).directory.ranker("shop")
-        then, drawn = digest(runtime.serving.state), runtime.projection.generators[0]
+        then, drawn = digest(runtime.serving.state), runtime.projection.generator
         learn(client, 4)
-        later = runtime.projection.generators[0]
+        later = runtime.projection.generator
         answer = client.post("/rankers/shop/rollback", json={"state": 5}).json()
         assert answer == {"rolled_back_to": 5, "state": 10}
         assert digest(runtime.serving.state) == then
         rank(client)
         report(client)
-        assert runtime.projection.generators[0] not in (drawn, later)
+        assert runtime.projection.generator not in (drawn, later)
         learn(client, 3)
         client.post("/rankers/shop/rollback", json={"state": 0})
         learn(client, 2)

@@ -74,11 +74,10 @@ def test_a_replay_tells_an_upgrade_from_damage(location: Location) -> None:
         learn(client, 4)
     records = location.records()
     said = {}
-    for code, digest in ((__version__, ""), ("0.1.9", ""), (__version__, "f00"), ("0.1.9", "f00"), ("", "f00")):
+    for code, digest in ((__version__, ""), ("0.1.9", ""), (__version__, "f00"), ("0.1.9", "f00")):
         (result,) = replay_records(_learned_by(records, code, digest))
         assert bool(result.differing) == bool(digest)
         said[code, digest] = result.verdict
     assert said[__version__, ""] == said["0.1.9", ""] == "the same bit for bit"  # an upgrade that changes nothing
     assert "though this version learned them: the log is damaged" in said[__version__, "f00"]
     assert f"learned by rankloop 0.1.9, this is {__version__}: replay them with the version" in said["0.1.9", "f00"]
-    assert "learned by rankloop 0.1, this is" in said["", "f00"]

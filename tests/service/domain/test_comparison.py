@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.domain.comparison import LOST
 from rankloop.service.domain.configuration import config_of
+from rankloop.service.domain.counters import LOST
 from rankloop.service.domain.projection import Projection
 from rankloop.service.domain.trainer import Rollback
 from rankloop.service.records import Frozen, Record, RolledBack, Snapshotted
@@ -104,7 +104,7 @@ def test_what_the_guard_says_is_one_event(location: Location) -> None:
             body=msgspec.structs.replace(runtime.config.body, evaluation_share=0.0)
         )
         learn(client, 3)
-        inside(client).learning.worker.consumers["ranker/shop"].projection.counters.losses = 16
+        inside(client).learning.worker.consumers["ranker/shop"].projection.now.counters.losses = 16
         learn(client, 1)  # the guard looks whenever an impression closes
         until(lambda: runtime.projection.frozen)
         learned = report(client)["counts"]["learned"]
@@ -122,7 +122,7 @@ def test_a_guard_that_was_cut_short_speaks_at_the_next_start(location: Location)
         client.put("/rankers/shop", json=GUARDED)
         report(client)
         course = inside(client).learning.worker.consumers["ranker/shop"]
-        course.projection.counters.losses = 16  # and the process ends before it is noticed
+        course.projection.now.counters.losses = 16  # and the process ends before it is noticed
         course.is_kept = False
     with running(location) as client:
         until(lambda: report(client)["frozen"])
@@ -132,12 +132,12 @@ def test_a_guard_that_was_cut_short_speaks_at_the_next_start(location: Location)
 def test_going_back_and_stopping_are_folded_together() -> None:
     projection = Projection(config_of(msgspec.convert(GUARDED, CreateBody)))
     outcome = projection.apply(Record(7, "ranker/shop", 0.0, RolledBack(3, "why", freezes=True)))
-    assert (projection.frozen, projection.reason) == (True, "why")
+    assert (projection.now.frozen, projection.now.reason) == (True, "why")
     assert isinstance(outcome.step, Rollback)
     assert outcome.step.mark is not None
     after = Projection(projection.config)
     after.restore(outcome.step.mark.projection)  # what the snapshot of that moment keeps
-    assert after.frozen
+    assert after.now.frozen
 
 
 @pytest.mark.parametrize("number", [2, 4])

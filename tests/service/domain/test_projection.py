@@ -87,8 +87,9 @@ class World:
         self.runtime = runtime
         method = runtime.body.method if isinstance(runtime, ServedComparison) else TEAM_DRAFT
         self.projection = Projection(runtime.config, method)
-        self.forgetful = Projection(runtime.config, method, self.find)  # a learner with no memory for what is open
-        self.trainer = Trainer(runtime.config)
+        self.forgetful = Projection(runtime.config, method)  # a learner with no memory for what is open
+        self.forgetful.find = self.find
+        self.projection.trainer = Trainer(runtime.config) if isinstance(runtime, ServedRanker) else None
         self.records: list[Record] = []
         self.seq = 0
 
@@ -107,8 +108,6 @@ class World:
         self.forgetful.make_room(0)
         assert self.forgetful.saved() == self.projection.saved()
         assert _lesson(other) == _lesson(outcome)
-        if isinstance(self.runtime, ServedRanker) and outcome.step is not None:
-            self.trainer.learn(outcome.step, lambda number: self.trainer.first)
         again = Projection(self.runtime.config)
         again.restore(self.projection.saved())
 
@@ -165,8 +164,7 @@ def test_no_event_of_a_ranker_breaks_the_fold(kind: str) -> None:
     @given(calls=st.lists(call, min_size=1, max_size=25))
     def check(calls: list[Any]) -> None:
         written: Any = decode(entry_of("ranker/r", event).body)
-        store: Any = None  # only asked for snapshots
-        runtime = ServedRanker("ranker/r", config_of(written.body), b"", store)
+        runtime = ServedRanker("ranker/r", config_of(written.body), b"")
         World(runtime).live_through([("rank", [], []), *calls])
 
     check()

@@ -135,7 +135,7 @@ def test_a_state_larger_than_a_request_can_come_back(client: httpx.Client, tmp_p
 
 
 def test_limits_are_set_by_the_operator(tmp_path: Path) -> None:
-    with running(Location(tmp_path), **limits_from(["items=3", "open=2", "rankers=1", "body=5000"])) as client:
+    with running(Location(tmp_path), **limits_from(["items=3", "rankers=1", "body=5000"])) as client:
         client.put("/rankers/shop", json=SHOP).raise_for_status()
         assert client.put("/rankers/second", json=SHOP).status_code == 409
         assert client.post("/rankers/shop/rank", json={"items": items(4)}).status_code == 413

@@ -16,10 +16,10 @@ import pytest
 from rankloop.cli.main import main
 from rankloop.service.application.jobs.retention import compact, move_old
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.log.archive import amend_archive, keep, read_records, tidy
+from rankloop.service.log.archive import amend_archive, files_of, keep, read_records, tidy
 from rankloop.service.records import ArchiveFile, Evolved, Record, Resumed
 from rankloop.service.stores.open import log_at
-from tests.service.cases import SHOP, Location, archived, feed, inside, items, learn, rank, report, running, until
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, products, visit
 
 SIDES = {"a": {"ranker": "shop"}, "b": {"weights": [1.0, 0.0, 0.0]}}
@@ -93,32 +93,34 @@ class _Database:
 
     def __init__(self, data: Path, records: list[Record]) -> None:
         self.data, self.records = data, records
+        self.files: list[ArchiveFile] = []
 
     def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Any:
         found = [record for record in self.records if record.seq > after and (until is None or record.seq <= until)]
         old = [record for record in self.records if 1 < record.seq <= 40]
         if old:
-            keep(self.data, "ranker/a", old)
+            self.files = [keep(self.data, "ranker/a", old)]
             self.records = [record for record in self.records if record not in old]
         return iter(found)
 
     def manifest(self, entity: str) -> list[ArchiveFile]:
-        return []
+        return self.files
 
 
 def test_events_that_move_while_they_are_read_are_read_once(tmp_path: Path) -> None:
     every = _records(*range(1, 60))
-    assert list(read_records(_Database(tmp_path, every), "ranker/a", tmp_path)) == every
-    assert list(read_records(_Database(tmp_path, _records(1, *range(41, 60))), "ranker/a", tmp_path)) == every
+    database = _Database(tmp_path, every)
+    assert list(read_records(database, "ranker/a", tmp_path)) == every
+    assert list(read_records(database, "ranker/a", tmp_path)) == every
+    assert list(read_records(database, "ranker/a", tmp_path, 45, 30)) == every[30:45]
 
 
-def test_files_that_overlap_after_a_crash_give_every_record_once(tmp_path: Path) -> None:
-    keep(tmp_path, "ranker/a", _records(2, 3, 4))
-    keep(tmp_path, "ranker/a", _records(2, 3, 4, 5))  # moved again: the deletion had not happened
-    keep(tmp_path, "ranker/a", _records(7))
-    keep(tmp_path, "ranker/a-2", _records(6))
-    assert list(archived(tmp_path, "ranker/a")) == _records(2, 3, 4, 5, 7)
-    assert list(archived(tmp_path, "ranker/a", 3, 5)) == _records(4, 5)
+def test_a_file_whose_events_are_still_in_the_database_gives_every_record_once(tmp_path: Path) -> None:
+    database = _Database(tmp_path, _records(*range(1, 60)))
+    database.files = [keep(tmp_path, "ranker/a", _records(50, 51)), keep(tmp_path, "ranker/a", _records(52))]
+    keep(tmp_path, "ranker/a-2", _records(70))  # of another, whose name begins alike
+    assert list(read_records(database, "ranker/a", tmp_path)) == _records(*range(1, 60))
+    assert [path.stem for path in files_of(tmp_path, "ranker/a-2")] == ["ranker-a-2-000000000000070-000000000000070"]
 
 
 def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Path) -> None:
@@ -221,15 +223,3 @@ def test_a_crash_leaves_files_over_that_nobody_reads_and_the_next_move_deletes(l
         assert list(read_records(store, "ranker/shop", data)) == before
         tidy(store, "ranker/shop", data)
         assert [file.name for file in (data / "archive").iterdir()] == [listed.name]
-
-
-def test_files_of_0_1_are_read_and_listed_from_then_on(location: Location) -> None:
-    with running(location) as client:
-        client.put("/rankers/shop", json=SHOP)
-        store, data = inside(client).store, location.data
-        old = [Record(seq, "ranker/shop", 1.0, Resumed()) for seq in (30, 40)]  # moved by 0.1, which listed nothing
-        keep(data, "ranker/shop", old)
-        assert [record for record in read_records(store, "ranker/shop", data) if record.seq <= 40][-2:] == old
-        assert store.manifest("ranker/shop") == []
-        tidy(store, "ranker/shop", data)
-        assert [(file.first, file.last, file.events) for file in store.manifest("ranker/shop")] == [(30, 40, 2)]

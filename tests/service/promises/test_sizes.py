@@ -16,9 +16,9 @@ import pytest
 
 from rankloop.service.application import learning as courses
 from rankloop.service.application.jobs import publication
-from rankloop.service.application.learning import MAX_ALL_OPEN_BYTES, MAX_OPEN_BYTES, restored_consumer
+from rankloop.service.application.learning import MAX_ALL_OPEN_BYTES
 from rankloop.service.application.ranking import ServedRanker, query_request
-from rankloop.service.application.rebuild import replay_records
+from rankloop.service.application.rebuild import MAX_OPEN_BYTES, replay_records, restored_consumer
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.http.routes import administration as ranker_calls
 from rankloop.service.log.writer import entry_of

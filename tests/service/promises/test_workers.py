@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from rankloop.service.application import learning as learner
-from rankloop.service.application.learning import restored_consumer
+from rankloop.service.application.rebuild import restored_consumer
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import partition_of
 from rankloop.service.stores.postgres_tables import PARTITIONS
@@ -83,7 +83,7 @@ def test_a_take_over_that_fails_is_tried_again(
             raise Unavailable("the database went away in the middle of it")
         return restored_consumer(*arguments)
 
-    monkeypatch.setattr(learner, "restored_course", broken)
+    monkeypatch.setattr(learner, "restored_consumer", broken)
     with running(location, follower=True) as client:
         until(lambda: len(tries) == 3)
         until(lambda: inside(client).learning.is_leader)
@@ -106,7 +106,7 @@ def test_a_stop_in_the_middle_of_a_take_over_writes_no_snapshot(
         go_on.wait(30)
         return restored_consumer(*arguments)
 
-    monkeypatch.setattr(learner, "restored_course", slow)
+    monkeypatch.setattr(learner, "restored_consumer", slow)
     with running(location, follower=True):
         assert entered.wait(30)
         Timer(0.5, go_on.set).start()

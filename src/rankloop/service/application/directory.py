@@ -1,4 +1,4 @@
-"""Everything that has a name: rankers, comparisons, catalogues and aliases, by their configuration and newest states."""
+"""Everything that has a name: rankers, comparisons, catalogues and aliases, with configurations and newest states."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -12,7 +12,7 @@ from rankloop.service.application.ranking import ServedRanker
 from rankloop.service.domain.catalogue import Catalogue
 from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import config_of
-from rankloop.service.domain.trainer import PublishedState
+from rankloop.service.domain.projection import PublishedState
 from rankloop.service.errors import Unavailable
 from rankloop.service.records import (
     AliasSet,
@@ -45,7 +45,7 @@ class Findings(NamedTuple):
 
 
 class Directory:
-    """All names of a process. `find` and `catalogue` may be called on any thread; the rest belongs to the event loop."""
+    """All names of a process. `find` and `catalogue` may be called on any thread, all else on the event loop."""
 
     def __init__(self, store: Store, learns: Callable[[str], bool]) -> None:
         self.store = store

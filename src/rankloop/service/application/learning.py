@@ -3,38 +3,29 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from threading import Event as Flag
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rankloop import __version__
 from rankloop.core.errors import NotFound, RankloopError
-from rankloop.core.saved_session import loads
 from rankloop.service.application.jobs.expiry import LOOK_AGAIN_SECONDS, Windows
 from rankloop.service.application.jobs.lease import LeaseKeeper
 from rankloop.service.application.jobs.publication import Publisher
-from rankloop.service.application.rebuild import FindCatalogue, Rebuilt, first_record, rebuild
-from rankloop.service.domain.comparison import LOST, is_lost
-from rankloop.service.domain.impression import CLOSED, Impression, impression_of, settle_end
-from rankloop.service.domain.projection import Outcome, Update
-from rankloop.service.domain.trainer import PublishedState, digest
+from rankloop.service.application.rebuild import MAX_OPEN_BYTES, FindCatalogue, rebuild, restored_consumer
+from rankloop.service.domain.impression import settle_end
+from rankloop.service.domain.projection import Consumer, Due, PublishedState
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import LogWriter, entry_of, settled_entry
 from rankloop.service.records import (
     Amended,
-    Closed,
     ComparisonCreated,
     Created,
     Deleted,
     Entry,
-    FeedbackReceived,
-    Ranked,
     Record,
-    RolledBack,
-    Snapshot,
-    Snapshotted,
     comparison_entity,
     partition_of,
     ranker_entity,
@@ -49,185 +40,10 @@ THREADS = 4
 BUSY_SECONDS, IDLE_SECONDS = 0.02, 0.1  # until the log is looked at again, unless somebody waits
 ACTIVE_SECONDS = 1.0  # since the last event, for which the next one is looked for often
 RETRY_SECONDS = 0.2  # while the log cannot be read
-MAX_OPEN_BYTES = 12_000_000  # of impressions that a consumer keeps in memory
 MAX_ALL_OPEN_BYTES = 32_000_000  # of impressions that all consumers keep in memory
-MAX_RECORDS_AT_ONCE = 1_000  # that are applied at a time when an entity is read again
-LOG_PER_SNAPSHOT = 4  # bytes of the log for every byte of a snapshot of a large state
-COMPARISON_SNAPSHOT_EVERY = 1_000  # closed lists of a comparison
-MAX_EVENTS_WITHOUT_SNAPSHOT = 20_000  # of any kind, after which there is a snapshot though nothing was learned
 LEARNED_KINDS = ("ranker", "experiment")
 SERVED_SECONDS = 2.0  # for which an answer to feedback waits until what was learned is served
 SWEEP_SECONDS = 0.25  # between two looks for answers that have waited long enough
-
-
-class Consumer:
-    """The log of one ranker or comparison, read in order; what it holds follows from the log up to `seq`."""
-
-    def __init__(self, entity: str, store: Store, rebuilt: Rebuilt, stopping: Flag) -> None:
-        self.entity = entity
-        self.store = store
-        self.projection, self.trainer, window, self.seq = rebuilt
-        self.windows = Windows(store, entity, self.projection, window)
-        self.is_guarding = False  # whether the guard's rollback is on its way to the log
-        self.is_broken = False  # a step could not be taken, since it was told to stop
-        self.is_kept = True  # whether a snapshot has all of it
-        self.snapshot_bytes = 0  # of the last snapshot
-        self._written_before = 0  # bytes of the log that it made unnecessary
-        self._stopping = stopping  # then it waits no longer for a log that cannot be read
-        self._unkept = 0  # events since the last snapshot
-        self._closing: dict[str, list[Record]] = {}  # records of impressions that close here
-        self.projection.find = self._find
-        if self.trainer is not None:
-            self.trainer.find_state = self._state_when_readable
-
-    def apply(self, records: Sequence[Record]) -> list[Entry]:
-        """Go on to the last of these.
-
-        Returns:
-          Entries to be written, where a snapshot or a rollback by the guard is due.
-
-        Raises:
-          Unavailable: If the log cannot be read, before anything has changed.
-        """
-        records = [record for record in records if record.seq > self.seq]
-        self._look_up(records)
-        due: list[Entry] = []
-        for record in records:
-            try:
-                if not isinstance(record.event, Created):  # somebody created it at the same moment; the first counts
-                    outcome = self.projection.apply(record)
-                    if outcome.step is not None or outcome.verdict == CLOSED:
-                        due += self._due(record.seq, outcome)
-            except Unavailable:
-                self.is_broken = True
-                raise
-            except Exception as error:  # the records after it still count; a replay meets it again
-                logger.error("apply", exc_info=error)
-            self.seq = record.seq
-            self.is_guarding = self.is_guarding and not isinstance(record.event, RolledBack)
-            is_snapshot = isinstance(record.event, Snapshotted)
-            self.is_kept = self.is_kept and is_snapshot
-            self._unkept = 0 if is_snapshot else self._unkept + 1
-        self._closing = {}
-        if self._unkept >= MAX_EVENTS_WITHOUT_SNAPSHOT and self._is_worth_it():
-            due.append(self.snapshot())
-            self._unkept = 0
-        return due
-
-    def published(self) -> PublishedState:
-        """Return what is known now."""
-        projection, trainer = self.projection.saved(), self.trainer
-        if trainer is None:
-            return PublishedState(self.projection.now.counters.closed, None, 0, 0, 0, self.seq, projection)
-        return trainer.published(self.seq, projection)
-
-    def guard(self) -> list[Entry]:
-        """Freeze and go back where the comparison with the base is lost; that is an event: a replay does not judge."""
-        config, now = self.projection.config, self.projection.now
-        if config is None or not config.body.guard or now.frozen or self.is_guarding:
-            return []
-        if not is_lost(now.counters.comparison):
-            return []
-        self.is_guarding = True
-        return [entry_of(self.entity, RolledBack(now.good, LOST, freezes=True))]
-
-    def snapshot(self) -> Entry:
-        """Keep all of it, as it stands."""
-        return self._snapshot(self.seq, self.projection.saved(), self.projection.oldest_open(self.seq))
-
-    def _due(self, seq: int, outcome: Outcome) -> list[Entry]:
-        due, step = [], outcome.step
-        if step is not None and step.mark is not None and (not isinstance(step, Update) or self._is_worth_it()):
-            due.append(self._snapshot(seq, step.mark.projection, step.mark.oldest_open))
-        if outcome.verdict != CLOSED:
-            return due
-        if self.trainer is None and self.projection.now.counters.closed % COMPARISON_SNAPSHOT_EVERY == 0:
-            due.append(self._snapshot(seq, self.projection.saved(), self.projection.oldest_open(seq)))
-        return due + self.guard()
-
-    def _is_worth_it(self) -> bool:
-        """A large state is written only when the log since the last time is larger by far: it is read again instead."""
-        config = self.projection.config
-        if config is None or not config.encoders:
-            return True
-        return self.projection.written - self._written_before >= LOG_PER_SNAPSHOT * self.snapshot_bytes
-
-    def _snapshot(self, seq: int, projection: bytes, oldest_open: int) -> Entry:
-        trainer, self.is_kept = self.trainer, True
-        if trainer is None:
-            number, session, rejected, state_digest = self.projection.now.counters.closed, b"", 0, ""
-        else:
-            number, session, rejected = trainer.number, trainer.saved(), trainer.rejected
-            state_digest = digest(trainer.session.state)
-            self._written_before, self.snapshot_bytes = self.projection.written, len(session)
-        snapshot = Snapshot(
-            entity=self.entity,
-            number=number,
-            state_seq=seq,
-            session=session,
-            projection=projection,
-            rejected=rejected,
-            oldest_open=oldest_open,
-        )
-        return entry_of(self.entity, Snapshotted(number, seq, state_digest, __version__), snapshot)
-
-    def _state_when_readable(self, number: int) -> Any:
-        """The state of a snapshot, asked for until the log can be read: a step that is in the log is not left out."""
-        while number:
-            try:
-                snapshot = self.store.snapshot(self.entity, number)
-            except Unavailable:
-                if self._stopping.wait(RETRY_SECONDS):
-                    raise
-            else:
-                if snapshot is not None:
-                    return loads(snapshot.session).state
-                break
-        return None if self.trainer is None else self.trainer.first
-
-    def _look_up(self, records: Sequence[Record]) -> None:
-        """Read, at once, all impressions that close here and are not in memory."""
-        shown = {record.event.impression for record in records if isinstance(record.event, Ranked)}
-        ends = [record.event for record in records if isinstance(record.event, FeedbackReceived | Closed)]
-        closing = dict.fromkeys(end.impression for end in ends if isinstance(end, Closed) or end.final)
-        names = [name for name in closing if name not in self.projection.open and name not in shown]
-        self._closing = {name: [] for name in names}
-        if names:
-            for record in self.store.of_impressions(self.entity, names, records[-1].seq):
-                self._closing[getattr(record.event, "impression", "")].append(record)
-
-    def _find(self, name: str, seq: int) -> Impression | None:
-        records = self._closing.get(name)
-        if records is None:
-            records = self.store.of_impression(self.entity, name)
-        return impression_of(record for record in records if record.seq < seq)
-
-
-def restored_consumer(
-    entity: str,
-    store: Store,
-    until: int,
-    find_catalogue: FindCatalogue,
-    first: Record | None = None,
-    stopping: Flag | None = None,
-) -> Consumer:
-    """Read a ranker or a comparison from its log, as it was after the event `until`."""
-    first = first_record(store, entity) if first is None else first
-    snapshot = store.snapshot(entity)
-    if snapshot is not None and not first.seq <= snapshot.state_seq <= until:
-        snapshot = None
-    consumer = Consumer(entity, store, rebuild(first, find_catalogue, snapshot, store), stopping or Flag())
-    consumer.snapshot_bytes = 0 if snapshot is None else len(snapshot.session)
-    records: list[Record] = []
-    for record in store.read(entity, consumer.seq, until):
-        records.append(record)
-        if len(records) == MAX_RECORDS_AT_ONCE:
-            consumer.apply(records)  # what is due was written by the learner worker before
-            consumer.projection.make_room(MAX_OPEN_BYTES)
-            records = []
-    consumer.apply(records)
-    consumer.projection.make_room(MAX_OPEN_BYTES)
-    return consumer
 
 
 class News(NamedTuple):
@@ -260,7 +76,8 @@ class LearnerWorker:
         self.leases = LeaseKeeper(store, partitions, self.wake)
         self.publisher = Publisher(store) if isinstance(store, SharedStore) else None
         self._active_at = 0.0
-        self._waiting: dict[str, Consumer] = {}  # those with open impressions
+        self._windows: dict[str, Windows] = {}  # of entities with open impressions, once they have waited
+        self._look_at: dict[str, float] = {}  # by the clock of the store: when to look for the ends of their windows
         self._held: dict[int, Lease] = {}  # those whose consumers are up to date
         self._find_catalogue = find_catalogue
         self._tell = tell
@@ -351,16 +168,17 @@ class LearnerWorker:
         published = [(consumer.entity, consumer.published()) for consumer in taken_up.values()]
         self._tell(News(published, self.position, taken_up=list(taken_up), partitions=frozenset(leases)))
         self._publish(published, at_once=True)
-        self._write([entry for consumer in taken_up.values() for entry in consumer.guard()])
+        for consumer in taken_up.values():
+            self._write_due(consumer, consumer.guard())
 
     def _restored(self, partitions: Sequence[int]) -> dict[str, Consumer]:
         consumers: dict[str, Consumer] = {}
         for first in self.store.beginnings() if partitions else ():
             entity = first.entity
             is_learned = entity.partition("/")[0] in LEARNED_KINDS and self._partition(entity) in partitions
-            if is_learned and first.seq <= self.position and entity not in self.consumers:
-                if not self._stopping.is_set():
-                    consumers[entity] = self._restore(entity, self.position, first)
+            is_there = first.seq <= self.position and entity not in self.consumers
+            if is_learned and is_there and not self._stopping.is_set():
+                consumers[entity] = self._restore(entity, self.position, first)
         return consumers
 
     def _restore(self, entity: str, until: int, first: Record | None = None) -> Consumer:
@@ -389,14 +207,13 @@ class LearnerWorker:
 
     def _learn(self, records: Sequence[Record], until: int, now: float) -> None:
         """Apply records, then serve and publish what has changed."""
-        changed = self._apply(records, now)
+        published = self._apply(records, now)
         self.position = until
-        published = [(consumer.entity, consumer.published()) for consumer in changed]
         self._tell(News(published, until, partitions=frozenset(self._held)))
         self._publish(published)
 
-    def _apply(self, records: Sequence[Record], now: float) -> list[Consumer]:
-        """Apply records, each entity on a thread of its own; return the consumers that have changed."""
+    def _apply(self, records: Sequence[Record], now: float) -> list[tuple[str, PublishedState]]:
+        """Apply records, each entity on a thread of its own; return what is to be published."""
         parts: dict[str, list[Record]] = {}
         for record in records:
             parts.setdefault(record.entity, []).append(record)
@@ -407,15 +224,16 @@ class LearnerWorker:
                 work.append((self.consumers[entity], part))
         applied = [_applied(work[0])] if len(work) == 1 else list(self._pool.map(_applied, work))
         for (consumer, _), (due, _) in zip(work, applied):
-            self._write(due)
+            if isinstance(due, list) and due:
+                self._write_due(consumer, due)
             self._watch(consumer, now)
-        errors = [error for _, error in applied if error is not None]
+        errors = [due for due, _ in applied if isinstance(due, Unavailable)]
         if errors:
             broken = [consumer.entity for consumer, _ in work if consumer.is_broken]
             self._again.update(broken)  # what stands between two events is read again from its log
             self._tell(News([], 0, partitions=frozenset(self._held), failed=tuple(broken)))
             raise errors[0]
-        return [consumer for consumer, _ in work]
+        return [(consumer.entity, published) for (consumer, _), (_, published) in zip(work, applied) if published]
 
     def _begun(self, entity: str, part: list[Record]) -> list[Record]:
         """Begin, end or read again an entity where its records say so; return those that are to be applied."""
@@ -434,35 +252,42 @@ class LearnerWorker:
                 rebuilt = rebuild(part[0], self._find_catalogue, store=self.store)
             except NotFound:  # a side of the comparison is gone
                 return part
-            self.consumers[entity] = Consumer(entity, self.store, rebuilt, self._giving_up)
+            self.consumers[entity] = Consumer(entity, self.store, rebuilt.projection, rebuilt.seq, self._giving_up)
             self._tell(News([], 0, taken_up=[entity], partitions=frozenset(self._held)))
         return part
 
     def _drop(self, entity: str) -> None:
         self.consumers.pop(entity, None)
-        self._waiting.pop(entity, None)
+        self._look_at.pop(entity, None)
+        self._windows.pop(entity, None)
 
     def _watch(self, consumer: Consumer, now: float) -> None:
         """Look for its windows' ends while there is something open."""
         counters = consumer.projection.now.counters
-        if counters.impressions > counters.closed and consumer.entity not in self._waiting:
-            self._waiting[consumer.entity] = consumer
-            window = consumer.projection.now.window or consumer.windows.first_window
-            consumer.windows.not_before = now + min(LOOK_AGAIN_SECONDS, window / 4)
+        if counters.impressions > counters.closed and consumer.entity not in self._look_at:
+            window = consumer.projection.now.window or consumer.projection.first_window
+            self._look_at[consumer.entity] = now + min(LOOK_AGAIN_SECONDS, window / 4)
 
     def _close_windows(self, now: float) -> None:
-        for entity, consumer in list(self._waiting.items()):
-            windows, counters = consumer.windows, consumer.projection.now.counters
-            is_open = counters.impressions > counters.closed
-            if is_open and not windows.closing and now < windows.not_before <= now + 2 * LOOK_AGAIN_SECONDS:
+        for entity, look_at in list(self._look_at.items()):
+            consumer = self.consumers[entity]
+            if now < look_at <= now + 2 * LOOK_AGAIN_SECONDS:  # else the clock was set back
                 continue
-            names = windows.over(now, self.position)
-            if names:
-                windows.closing = self._write([settled_entry(entity, name, settle_end) for name in names])
-            elif not is_open:
-                del self._waiting[entity]
+            if entity not in self._windows:
+                self._windows[entity] = Windows(self.store, entity, consumer.projection)
+            windows = self._windows[entity]
+            ends = [settled_entry(entity, name, settle_end) for name in windows.over(now, self.position)]
+            windows.closing = self._write(ends) if ends else windows.closing
+            counters = consumer.projection.now.counters
+            if counters.impressions == counters.closed and not windows.closing:
+                del self._look_at[entity], self._windows[entity]
+            else:
+                self._look_at[entity] = now if windows.closing else windows.not_before
             if not consumer.is_guarding:
-                self._write(consumer.guard())
+                self._write_due(consumer, consumer.guard())
+
+    def _write_due(self, consumer: Consumer, due: Sequence[Due]) -> list[Future[Any]]:
+        return self._write([entry_of(consumer.entity, each.event, each.snapshot) for each in due])
 
     def _write(self, entries: Iterable[Entry]) -> list[Future[Any]]:
         """Write entries; each carries the number of the lease by which it is written."""
@@ -487,7 +312,7 @@ class LearnerWorker:
         while self._keeping:
             entity, done = self._keeping.pop()
             consumer = self.consumers.get(entity)
-            futures = self._write([] if consumer is None or consumer.is_kept else [consumer.snapshot()])
+            futures = [] if consumer is None or consumer.is_kept else self._write_due(consumer, [consumer.snapshot()])
             if not futures:
                 done.set_result(None)
             for future in futures:
@@ -507,7 +332,8 @@ class LearnerWorker:
     def _begin_again(self, entity: str) -> None:
         consumer = self.consumers[entity] = self._restore(entity, self.store.last())
         self._again.discard(entity)
-        self._waiting.pop(entity, None)
+        self._look_at.pop(entity, None)
+        self._windows.pop(entity, None)
         self._watch(consumer, 0.0)
         self._tell(News([(entity, consumer.published())], 0, partitions=frozenset(self._held)))
 
@@ -522,8 +348,8 @@ class LearnerWorker:
             if self._leases_now() != self._held:
                 return
             kept = [each for each in self.consumers.values() if not each.is_kept and not each.is_broken]
-            for future in self._write([consumer.snapshot() for consumer in kept]):
-                future.exception(timeout=30)
+            for future in [self._write_due(consumer, [consumer.snapshot()]) for consumer in kept]:
+                future[0].exception(timeout=30)
             self._publish([], at_once=True)
         except (RankloopError, TimeoutError) as error:
             logger.warning(f"not everything was kept at the end, and is learned again at the next start: {error}")
@@ -538,12 +364,13 @@ class LearnerWorker:
         return self._partitions[entity]
 
 
-def _applied(work: tuple[Consumer, Sequence[Record]]) -> tuple[list[Entry], Exception | None]:
+def _applied(work: tuple[Consumer, Sequence[Record]]) -> tuple[list[Due] | Unavailable, PublishedState | None]:
+    """Apply records; return what is due, or why it could not be done, and what is known then."""
     consumer, records = work
     try:
-        return consumer.apply(records), None
+        return consumer.apply(records), consumer.published()
     except Unavailable as error:
-        return [], error
+        return error, None
 
 
 class Waiter(NamedTuple):
@@ -571,14 +398,15 @@ class Learning:
         self.worker = LearnerWorker(node.store, node.log, partitions, node.directory.catalogue, self._tell)
         self.learns = self.worker.learns
 
-    async def served(self, entity: str, seq: int, patience: float = SERVED_SECONDS) -> None:
+    def served(self, entity: str, seq: int, patience: float = SERVED_SECONDS) -> Awaitable[None]:
         """Wait until an event is learned and served, where this process learns it."""
-        if self._served >= seq or not self._is_learned(entity):
-            return
         waiter = Waiter(entity, seq, time.monotonic() + patience, self._loop.create_future())
-        self._waiters.append(waiter)
-        self.worker.wake()
-        await waiter.future
+        if self._served >= seq or not self._is_learned(entity):
+            waiter.future.set_result(None)
+        else:
+            self._waiters.append(waiter)
+            self.worker.wake()
+        return waiter.future
 
     async def catch_up(self, name: str) -> None:
         """Know what is logged of this name up to now: what is learned here as it is, else as it was published."""
@@ -632,10 +460,8 @@ class Learning:
 
     def _tell(self, news: News) -> None:
         """Hand on news from the worker's thread."""
-        try:
+        with suppress(RuntimeError):  # the loop is closed, so nobody serves any more
             self._loop.call_soon_threadsafe(self._take, news)
-        except RuntimeError:  # the loop is closed, so nobody serves any more
-            pass
 
     def _take(self, news: News) -> None:
         """Serve what the worker has learned."""
@@ -655,4 +481,5 @@ class Learning:
         self.is_leader = len(news.partitions) == self.node.store.partitions
         self.begun.set()
         self._served = max(self._served, news.until)
-        self.release(self._served, news.failed)
+        if self._waiters:
+            self.release(self._served, news.failed)

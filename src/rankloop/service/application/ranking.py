@@ -24,8 +24,8 @@ from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import RankerConfig, named_model
 from rankloop.service.domain.counters import SavedProjection, saved_projection
 from rankloop.service.domain.named_values import add_values, named_request, same_values
-from rankloop.service.domain.projection import TEAM_DRAFT
-from rankloop.service.domain.trainer import PublishedState, Trainer, evolved_session, fitted
+from rankloop.service.domain.projection import TEAM_DRAFT, PublishedState
+from rankloop.service.domain.trainer import Trainer, evolved_session, fitted
 from rankloop.service.errors import TooLarge
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Ranked
@@ -127,17 +127,20 @@ class ServedRanker:
             return self._compare(request, impression)
         query, serving = request.query, self.serving
         decision = serving.rank(query, None if self.is_line else draws_of(body.seed, impression))
+        generator = serving.generator["state"] if self.is_line else None  # to predict draws nothing
         predicted = serving.predict(query)
-        order, trainable = decision.ranking, request.shows_as_ranked(self.config.problem)
-        propensity = float(decision.log_propensity)
+        trainable, propensity = request.shows_as_ranked(self.config.problem), float(decision.log_propensity)
         if body.shadow:
-            order, propensity = self._base_ranking(request), 0.0
+            order, propensity = request.shown_order(self._base_ranking(request)), 0.0
+        else:
+            order = request.shown_order(decision.ranking)
+        plain = decision_to_plain(decision)
         ranked = self._event(request, impression, order)
-        ranked.decision = decision_to_plain(decision)
-        ranked.trainable = trainable
+        ranked.decision, ranked.trainable = plain, trainable
         ranked.log_propensity = propensity if trainable and np.isfinite(propensity) else None
         ranked.explored = self._explored(decision.ranking, predicted)
-        ranked.generator = self._position() if self.is_line else ""
+        if generator is not None:
+            ranked.generator = f"{generator['state']:x}/{generator['inc']:x}"
         return ranked
 
     def take_in(self, request: QueryRequest, impression: str, order: Sequence[Id]) -> Ranked:
@@ -149,10 +152,6 @@ class ServedRanker:
         ranked = self.rank(request, impression, compared=False)
         ranked.order, ranked.elsewhere, ranked.explored, ranked.log_propensity = positions, True, 0.0, None
         return ranked
-
-    def _position(self) -> str:
-        generator = self.serving.generator["state"]
-        return f"{generator['state']:x}/{generator['inc']:x}"
 
     def _base_ranking(self, request: QueryRequest) -> Ints:
         """Today's order."""
@@ -171,16 +170,16 @@ class ServedRanker:
         """Show prediction and base order as one list: it tells what the ranker knows, and nobody learns from it."""
         predicted, base = self.serving.predict(request.query), self._base_ranking(request)
         mixed = interleave(TEAM_DRAFT, predicted, base, draws_of(self.body.seed, impression, "mixture"))
-        ranked = self._event(request, impression, mixed.ranking)
+        ranked = self._event(request, impression, request.shown_order(mixed.ranking))
         ranked.mixed, ranked.trainable = to_plain(mixed), False
         return ranked
 
-    def _event(self, request: QueryRequest, impression: str, ranking: Ints) -> Ranked:
+    def _event(self, request: QueryRequest, impression: str, order: list[int]) -> Ranked:
         ranked = Ranked(
             impression=impression,
             ids=request.ids,
             features=request.features.tobytes(),
-            order=request.shown_order(ranking),
+            order=order,
             query_id=request.query.id,
             context=request.query.context.tolist(),
             candidates=request.candidates,
@@ -300,11 +299,11 @@ def query_request(
     ids = [item.id for item in body.items]
     if packed is not None:
         ids, rows = packed.ids, packed.rows(config.adapter.n_features)
-    if not are_valid_ids(ids):
-        raise Rejected("items", INVALID_ID)
     if body.ids and packed is None:
         raise Rejected("ids", "items by id alone need a catalogue and a schema; give items with their features")
     check_numbers(ids, rows)
+    if not are_valid_ids(ids):
+        raise Rejected("items", INVALID_ID)
     try:
         request = config.adapter.query(ids, rows, body.context, body.query_id, body.pinned, body.excluded)
     except OverflowError:

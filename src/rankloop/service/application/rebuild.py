@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from threading import Event as Flag
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ from rankloop.core.saved_session import loads, loads_with_notes
 from rankloop.features.schema import Schema
 from rankloop.service.domain.catalogue import Catalogue
 from rankloop.service.domain.configuration import RankerConfig, config_of
-from rankloop.service.domain.projection import Projection
+from rankloop.service.domain.projection import Consumer, Projection
 from rankloop.service.domain.trainer import Trainer, digest
 from rankloop.service.records import (
     AliasSet,
@@ -30,6 +31,8 @@ from rankloop.service.records import (
 )
 from rankloop.service.stores.base import Store
 
+MAX_OPEN_BYTES = 12_000_000  # of impressions that a consumer keeps in memory
+MAX_RECORDS_AT_ONCE = 1_000  # that are applied at a time when an entity is read again
 MAX_RECENT_STATES = 10_000  # among which a snapshot that was written late is looked for
 FindCatalogue = Callable[[str], Catalogue | None]
 
@@ -39,7 +42,6 @@ class Rebuilt(NamedTuple):
 
     projection: Projection
     trainer: Trainer | None  # of a ranker
-    window: float  # seconds in which feedback may come, unless the projection has another
     seq: int
 
 
@@ -75,7 +77,36 @@ def rebuild(
     if snapshot is not None:
         projection.restore(snapshot.projection)
         projection.passed = snapshot.oldest_open - 1
-    return Rebuilt(projection, trainer, event.body.window, first.seq if snapshot is None else snapshot.state_seq)
+    projection.first_window = event.body.window
+    return Rebuilt(projection, trainer, first.seq if snapshot is None else snapshot.state_seq)
+
+
+def restored_consumer(
+    entity: str,
+    store: Store,
+    until: int,
+    find_catalogue: FindCatalogue,
+    first: Record | None = None,
+    stopping: Flag | None = None,
+) -> Consumer:
+    """Read a ranker or a comparison from its log, as it was after the event `until`."""
+    first = first_record(store, entity) if first is None else first
+    snapshot = store.snapshot(entity)
+    if snapshot is not None and not first.seq <= snapshot.state_seq <= until:
+        snapshot = None
+    rebuilt = rebuild(first, find_catalogue, snapshot, store)
+    consumer = Consumer(entity, store, rebuilt.projection, rebuilt.seq, stopping or Flag())
+    consumer.snapshot_bytes = 0 if snapshot is None else len(snapshot.session)
+    records: list[Record] = []
+    for record in store.read(entity, consumer.seq, until):
+        records.append(record)
+        if len(records) == MAX_RECORDS_AT_ONCE:
+            consumer.apply(records)  # what is due was written by the learner worker before
+            consumer.projection.make_room(MAX_OPEN_BYTES)
+            records = []
+    consumer.apply(records)
+    consumer.projection.make_room(MAX_OPEN_BYTES)
+    return consumer
 
 
 def _config_of_sides(event: ComparisonCreated, store: Store) -> RankerConfig | None:

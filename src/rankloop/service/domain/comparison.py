@@ -1,6 +1,5 @@
-"""Comparisons: two rankers, or a ranker and fixed weights, shown as one list; and the guard that judges by them."""
+"""Comparisons: two rankers, or a ranker and fixed weights, shown as one list."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -14,19 +13,15 @@ from rankloop.core.registry import build, spec_of
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Ints, Query, Rows
 from rankloop.features.encoder import Encoder, check_names
-from rankloop.interleaving import Comparison, interleave
+from rankloop.interleaving import interleave
 from rankloop.service.domain.base_score import check_weights
 from rankloop.service.domain.catalogue import Catalogue, merged_rows
 from rankloop.service.domain.configuration import RankerConfig, check_seed_and_window, config_of
 from rankloop.service.domain.counters import SavedProjection, saved_projection
 from rankloop.service.domain.named_values import add_values
-from rankloop.service.domain.trainer import PublishedState
+from rankloop.service.domain.projection import PublishedState
 from rankloop.service.records import Ranked
 from rankloop.service.requests import CreateBody, ExperimentBody, ProblemBody, SideBody
-
-ERROR_PROBABILITY = 0.05  # the probability, over all tests, that a ranker as good as its base is stopped
-FIRST_TEST_AT = 16  # decided comparisons; every later test comes at twice as many
-LOST = "the comparison with the base was lost with significance"
 
 
 class ComparedRanker(Protocol):
@@ -220,15 +215,3 @@ def _side(side: SideBody, ranker: ComparedRanker | None, config: RankerConfig, f
         None if side.weights is None else check_weights(side.weights, config.adapter.n_features, f"{field}.weights")
     )
     return Side(ranker, weights)
-
-
-def is_lost(comparison: Comparison) -> bool:
-    """Losses outweigh wins by more than chance explains.
-
-    Tested at 16, 32, 64, … decided comparisons; the k-th test is at ERROR_PROBABILITY / (k · (k + 1)), which sums to ERROR_PROBABILITY.
-    """
-    decided = comparison.wins + comparison.losses
-    test = math.log2(decided / FIRST_TEST_AT) + 1 if decided >= FIRST_TEST_AT else 0.0
-    if test < 1 or test != int(test) or comparison.losses <= comparison.wins:
-        return False
-    return comparison.p_value < ERROR_PROBABILITY / (test * (test + 1))

@@ -17,7 +17,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Bools, Clicks, Floats, Problem
 from rankloop.evaluation.ranking.saved_model import NORMALISED
 from rankloop.features.encoder import Encoder
-from rankloop.features.schema import PARTS, Schema, sorted_cross
+from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
 from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.context import Encoding
@@ -199,10 +199,10 @@ def checked_schema(make: Callable[[], Schema], field: str) -> Schema:
     """The schema that is made, or `Rejected` with the part of it that is wrong."""
     try:
         return make()
+    except InvalidSchema as error:
+        raise Rejected(f"{field}.{error.part}" if field else error.part, str(error)) from None
     except InvalidInput as error:
-        words = str(error).split()
-        part = "crosses" if words[:2] == ["the", "cross"] else words[0] if words[0] in PARTS else ""
-        raise Rejected(".".join(filter(None, (field, part))) or "schema", str(error)) from None
+        raise Rejected(field or "schema", str(error)) from None
 
 
 def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:

@@ -1,4 +1,4 @@
-"""Counts of a ranker or a comparison, and what a snapshot keeps beside the state."""
+"""Counts of a ranker or a comparison, the guard that judges by them, and what a snapshot keeps beside the state."""
 
 import math
 from typing import Any
@@ -14,6 +14,9 @@ from rankloop.measures.dcg import MAX_EXPONENT
 from rankloop.service.records import FeedbackReceived, Ranked
 
 MAX_POSITIONS_COUNTED = 20
+ERROR_PROBABILITY = 0.05  # the probability, over all tests, that a ranker as good as its base is stopped
+FIRST_TEST_AT = 16  # decided comparisons; every later test comes at twice as many
+LOST = "the comparison with the base was lost with significance"
 FAST, SLOW = 1 / 100, 1 / 1000  # how quickly the two running click rates change
 
 
@@ -124,3 +127,16 @@ class SavedProjection(msgspec.Struct):
 def saved_projection(content: bytes) -> SavedProjection:
     """Read what `Projection.saved` wrote."""
     return msgspec.msgpack.decode(content, type=SavedProjection)
+
+
+def is_lost(comparison: Comparison) -> bool:
+    """Losses outweigh wins by more than chance explains.
+
+    Tested at 16, 32, 64, … decided comparisons; the k-th test is at ERROR_PROBABILITY / (k · (k + 1)), and all
+    together at ERROR_PROBABILITY.
+    """
+    decided = comparison.wins + comparison.losses
+    test = math.log2(decided / FIRST_TEST_AT) + 1 if decided >= FIRST_TEST_AT else 0.0
+    if test < 1 or test != int(test) or comparison.losses <= comparison.wins:
+        return False
+    return comparison.p_value < ERROR_PROBABILITY / (test * (test + 1))

@@ -1,7 +1,7 @@
 """An impression and its feedback: the states open, taken and closed, and every rule on what comes back.
 
-An impression is open when it was shown, taken once feedback has come for it, and closed by its last feedback or by the end
-of its window. What comes after that is late. `Impression.verdict` is the only place that decides between these.
+An impression is open when it was shown, taken once feedback has come for it, and closed by its last feedback or by the
+end of its window. What comes after that is late. `Impression.verdict` is the only place that decides between these.
 """
 
 import hashlib
@@ -115,8 +115,9 @@ def settle_end(impression: Impression | None) -> Closed | str:
 
 def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) -> FeedbackReceived:
     """Make the event of a request, or raise `Rejected` with the field that is wrong."""
+    given, numbers = {name: getattr(body, name) for name in KINDS}, {str(ranked.ids[i]): i for i in ranked.order}
     try:
-        kind, value = one_kind({name: getattr(body, name) for name in KINDS})
+        kind, value = one_kind(given)
     except InvalidInput as error:
         raise Rejected("feedback", str(error)) from None
     if ranked.decision is not None and KINDS[kind] not in config.learner.accepts:
@@ -125,7 +126,7 @@ def received_feedback(body: FeedbackBody, ranked: Ranked, config: RankerConfig) 
     if ranked.mixed is not None and kind != "clicks":
         raise IncompatibleFeedback(f"{kind}: a comparison of two rankings counts clicks")
     try:
-        items, values = named_values(kind, value, {str(ranked.ids[i]): i for i in ranked.order}, str)
+        items, values = named_values(kind, value, numbers, str)
     except (IncompatibleFeedback, InvalidInput) as error:
         raise Rejected(kind, str(error)) from None
     _check_values(kind, items, values, ranked, config.problem)
@@ -196,5 +197,6 @@ def closed_impressions(records: Iterable[Record]) -> Iterator[tuple[Record, Impr
         if isinstance(event, Ranked):
             waiting.setdefault(event.impression, (record, Impression(event, record.seq, record.seq)))
         elif isinstance(event, FeedbackReceived | Closed) and event.impression in waiting:
-            if waiting[event.impression][1].add(event) == CLOSED:
+            _, impression = waiting[event.impression]
+            if impression.add(event) == CLOSED:
                 yield waiting.pop(event.impression)

@@ -1,20 +1,35 @@
 """The projection of a log: which impressions are open, what is counted, and what is learned, in which order.
 
-A service applies records as they become durable, a restart those after the last snapshot, a replay all of them: the same
-code, so the same state. No clock is read here.
+A service applies records as they become durable, a restart those after the last snapshot, a replay all of them: the
+same code, so the same state. No clock is read here.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+import logging
+from collections.abc import Callable, Sequence
+from threading import Event as Flag
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from rankloop import __version__
+from rankloop.core.saved_session import loads
 from rankloop.features.schema import Schema
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.domain.counters import SavedProjection, saved_projection
-from rankloop.service.domain.impression import CLOSED, IMPRESSION_BYTES, ITEM_BYTES, LATE, TAKEN, Impression
+from rankloop.service.domain.counters import LOST, SavedProjection, is_lost, saved_projection
+from rankloop.service.domain.impression import (
+    CLOSED,
+    IMPRESSION_BYTES,
+    ITEM_BYTES,
+    LATE,
+    TAKEN,
+    Impression,
+    impression_of,
+)
+from rankloop.service.errors import Unavailable
 from rankloop.service.records import (
+    AnyEvent,
     Closed,
+    Created,
     Evolved,
     FeedbackReceived,
     Frozen,
@@ -23,11 +38,20 @@ from rankloop.service.records import (
     Record,
     Resumed,
     RolledBack,
+    Snapshot,
     Snapshotted,
     Windowed,
 )
 
+if TYPE_CHECKING:
+    from rankloop.service.domain.trainer import Trainer
+
+logger = logging.getLogger("rankloop.service")
 TEAM_DRAFT = "team_draft"
+RETRY_SECONDS = 0.2  # while the log cannot be read
+LOG_PER_SNAPSHOT = 4  # bytes of the log for every byte of a snapshot of a large state
+COMPARISON_SNAPSHOT_EVERY = 1_000  # closed lists of a comparison
+MAX_EVENTS_WITHOUT_SNAPSHOT = 20_000  # of any kind, after which there is a snapshot though nothing was learned
 ID_BYTES = 16  # of an item in the log beside its features, nearly
 FindImpression = Callable[[str, int], Impression | None]
 
@@ -85,24 +109,47 @@ class Outcome(NamedTuple):
 DONE, SHOWN = Outcome("done"), Outcome("shown")
 
 
-class Learns(Protocol):
-    """What takes the steps of a projection."""
+class PublishedState(NamedTuple):
+    """A state that rankings may be drawn from, and the event after which it stands."""
 
-    def learn(self, step: Step) -> None: ...
+    number: int
+    state: Any
+    learned: int
+    refused: int
+    rejected: int
+    seq: int
+    projection: bytes = b""  # counts and flags at that event
+    schemas: tuple[Schema, ...] = ()  # all versions up to the one that the state has columns for
+
+
+class LogReader(Protocol):
+    """What is read of the log while an entity is learned."""
+
+    def of_impression(self, entity: str, impression: str) -> list[Record]: ...
+    def of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]: ...
+    def snapshot(self, entity: str, number: int | None = None) -> Snapshot | None: ...
+
+
+class Due(NamedTuple):
+    """An event that is to be written, perhaps with a snapshot."""
+
+    event: AnyEvent
+    snapshot: Snapshot | None = None
 
 
 class Projection:
     """Everything that follows from the log of a ranker or a comparison.
 
-    A replay keeps what is open in memory. A learner worker keeps only as much as it may, and is given `find`, which reads
-    an impression from the log as it was before an event.
+    A replay keeps what is open in memory. A learner worker keeps only as much as it may, and is given `find`, which
+    reads an impression from the log as it was before an event.
     """
 
-    def __init__(self, config: RankerConfig | None, method: Any = TEAM_DRAFT, trainer: Learns | None = None) -> None:
+    def __init__(self, config: RankerConfig | None, method: Any = TEAM_DRAFT, trainer: "Trainer | None" = None) -> None:
         self.config = config
         self.method = method  # of interleaving
         self.trainer = trainer  # of a ranker
         self.find: FindImpression | None = None
+        self.first_window = 0.0  # seconds in which feedback may come, until it becomes another
         self.now = SavedProjection()
         self.open: dict[str, Impression] = {}
         self.open_bytes = 0  # of memory, nearly
@@ -242,3 +289,152 @@ class Projection:
 def _bytes_of(ranked: Ranked) -> int:
     """The memory that an open impression takes, nearly."""
     return IMPRESSION_BYTES + ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
+
+
+class Consumer:
+    """The log of one ranker or comparison, read in order; what it holds follows from the log up to `seq`."""
+
+    def __init__(self, entity: str, log: LogReader, projection: "Projection", seq: int, stopping: Flag) -> None:
+        self.entity = entity
+        self.log = log
+        self.projection = projection
+        self.trainer = projection.trainer
+        self.seq = seq
+        self.is_guarding = False  # whether the guard's rollback is on its way to the log
+        self.is_broken = False  # a step could not be taken, since it was told to stop
+        self.is_kept = True  # whether a snapshot has all of it
+        self.snapshot_bytes = 0  # of the last snapshot
+        self._written_before = 0  # bytes of the log that it made unnecessary
+        self._stopping = stopping  # then it waits no longer for a log that cannot be read
+        self._unkept = 0  # events since the last snapshot
+        self._published: PublishedState | None = None  # until the state changes
+        self._closing: dict[str, list[Record]] = {}  # records of impressions that close here
+        self.projection.find = self._find
+        if self.trainer is not None:
+            self.trainer.find_state = self._state_when_readable
+
+    def apply(self, records: Sequence[Record]) -> list[Due]:
+        """Go on to the last of these.
+
+        Returns:
+          Events to be written, where a snapshot or a rollback by the guard is due.
+
+        Raises:
+          Unavailable: If the log cannot be read, before anything has changed.
+        """
+        records = [record for record in records if record.seq > self.seq]
+        self._look_up(records)
+        due: list[Due] = []
+        for record in records:
+            try:
+                if not isinstance(record.event, Created):  # somebody created it at the same moment; the first counts
+                    outcome = self.projection.apply(record)
+                    self._published = self._published if outcome.step is None else None
+                    if outcome.step is not None or outcome.verdict == CLOSED:
+                        due += self._due(record.seq, outcome)
+            except Unavailable:
+                self.is_broken = True
+                raise
+            except Exception as error:  # the records after it still count; a replay meets it again
+                logger.error("apply", exc_info=error)
+            self.seq = record.seq
+            self.is_guarding = self.is_guarding and not isinstance(record.event, RolledBack)
+            is_snapshot = isinstance(record.event, Snapshotted)
+            self.is_kept = self.is_kept and is_snapshot
+            self._unkept = 0 if is_snapshot else self._unkept + 1
+        self._closing = {}
+        if self._unkept >= MAX_EVENTS_WITHOUT_SNAPSHOT and self._is_worth_it():
+            due.append(self.snapshot())
+            self._unkept = 0
+        return due
+
+    def published(self) -> PublishedState:
+        """Return what is known now."""
+        now, trainer = self.projection.now, self.trainer
+        projection = msgspec.msgpack.encode(now)
+        if trainer is None:
+            return PublishedState(now.counters.closed, None, 0, 0, 0, self.seq, projection)
+        if self._published is None:
+            self._published = trainer.published()
+        return self._published._replace(seq=self.seq, projection=projection)
+
+    def guard(self) -> list[Due]:
+        """Freeze and go back where the comparison with the base is lost; that is an event: a replay does not judge."""
+        config, now = self.projection.config, self.projection.now
+        if config is None or not config.body.guard or now.frozen or self.is_guarding:
+            return []
+        if not is_lost(now.counters.comparison):
+            return []
+        self.is_guarding = True
+        return [Due(RolledBack(now.good, LOST, freezes=True))]
+
+    def snapshot(self) -> Due:
+        """Keep all of it, as it stands."""
+        return self._snapshot(self.seq, self.projection.saved(), self.projection.oldest_open(self.seq))
+
+    def _due(self, seq: int, outcome: Outcome) -> list[Due]:
+        due, step = [], outcome.step
+        if step is not None and step.mark is not None and (not isinstance(step, Update) or self._is_worth_it()):
+            due.append(self._snapshot(seq, step.mark.projection, step.mark.oldest_open))
+        if outcome.verdict != CLOSED:
+            return due
+        if self.trainer is None and self.projection.now.counters.closed % COMPARISON_SNAPSHOT_EVERY == 0:
+            due.append(self._snapshot(seq, self.projection.saved(), self.projection.oldest_open(seq)))
+        return due + self.guard()
+
+    def _is_worth_it(self) -> bool:
+        """A large state is written only when the log since the last time is larger by far: it is read again instead."""
+        config = self.projection.config
+        if config is None or not config.encoders:
+            return True
+        return self.projection.written - self._written_before >= LOG_PER_SNAPSHOT * self.snapshot_bytes
+
+    def _snapshot(self, seq: int, projection: bytes, oldest_open: int) -> Due:
+        trainer, self.is_kept = self.trainer, True
+        if trainer is None:
+            number, session, rejected, state_digest = self.projection.now.counters.closed, b"", 0, ""
+        else:
+            number, session, rejected = trainer.number, trainer.saved(), trainer.rejected
+            state_digest = trainer.digest()
+            self._written_before, self.snapshot_bytes = self.projection.written, len(session)
+        snapshot = Snapshot(
+            entity=self.entity,
+            number=number,
+            state_seq=seq,
+            session=session,
+            projection=projection,
+            rejected=rejected,
+            oldest_open=oldest_open,
+        )
+        return Due(Snapshotted(number, seq, state_digest, __version__), snapshot)
+
+    def _state_when_readable(self, number: int) -> Any:
+        """The state of a snapshot, asked for until the log can be read: a step that is in the log is not left out."""
+        while number:
+            try:
+                snapshot = self.log.snapshot(self.entity, number)
+            except Unavailable:
+                if self._stopping.wait(RETRY_SECONDS):
+                    raise
+            else:
+                if snapshot is not None:
+                    return loads(snapshot.session).state
+                break
+        return None if self.trainer is None else self.trainer.first
+
+    def _look_up(self, records: Sequence[Record]) -> None:
+        """Read, at once, all impressions that close here and are not in memory."""
+        shown = {record.event.impression for record in records if isinstance(record.event, Ranked)}
+        ends = [record.event for record in records if isinstance(record.event, FeedbackReceived | Closed)]
+        closing = dict.fromkeys(end.impression for end in ends if isinstance(end, Closed) or end.final)
+        names = [name for name in closing if name not in self.projection.open and name not in shown]
+        self._closing = {name: [] for name in names}
+        if names:
+            for record in self.log.of_impressions(self.entity, names, records[-1].seq):
+                self._closing[getattr(record.event, "impression", "")].append(record)
+
+    def _find(self, name: str, seq: int) -> Impression | None:
+        records = self._closing.get(name)
+        if records is None:
+            records = self.log.of_impression(self.entity, name)
+        return impression_of(record for record in records if record.seq < seq)

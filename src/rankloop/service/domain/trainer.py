@@ -15,12 +15,11 @@ from rankloop.core.plain import decision_from_plain, to_plain
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Query
-from rankloop.features.schema import Schema
 from rankloop.service.domain.catalogue import Catalogue
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.impression import learner_feedback
 from rankloop.service.domain.named_values import logged_values
-from rankloop.service.domain.projection import Evolution, Rollback, Step, Update
+from rankloop.service.domain.projection import Evolution, PublishedState, Rollback, Step, Update
 from rankloop.service.records import Ranked
 
 logger = logging.getLogger("rankloop.service")
@@ -34,19 +33,6 @@ class LoggedDecision(NamedTuple):
 
 
 FindState = Callable[[int], Any]
-
-
-class PublishedState(NamedTuple):
-    """A state that rankings may be drawn from, and the event after which it stands."""
-
-    number: int
-    state: Any
-    learned: int
-    refused: int
-    rejected: int
-    seq: int
-    projection: bytes = b""  # counts and flags at that event
-    schemas: tuple[Schema, ...] = ()  # all versions up to the one that the state has columns for
 
 
 class Trainer:
@@ -108,6 +94,8 @@ class Trainer:
 
     def published(self, seq: int = 0, projection: bytes = b"") -> PublishedState:
         """Return what rankings may be drawn from, with the counts after the event `seq`."""
+        encoders = self.config.encoders
+        schemas = tuple([encoder.schema for encoder in encoders.values()]) if encoders else ()
         return PublishedState(
             number=self.number,
             state=self.session.state,
@@ -116,7 +104,7 @@ class Trainer:
             rejected=self.rejected,
             seq=seq,
             projection=projection,
-            schemas=tuple(encoder.schema for encoder in self.config.encoders.values()),
+            schemas=schemas,
         )
 
     def saved(self) -> bytes:

@@ -5,7 +5,7 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from threading import Condition, Lock, Thread
@@ -100,12 +100,9 @@ class RecentImpressions:
         self.size = 0
         self._recent: OrderedDict[Key, tuple[Subject | Record, int]] = OrderedDict()
 
-    def get(self, key: Key) -> Subject | None:
-        subject, size = self._recent.get(key, (None, 0))
-        if isinstance(subject, Record):  # of which nothing has come back yet
-            subject = self.fold([subject])
-            self._recent[key] = subject, size
-        return subject
+    def get(self, key: Key) -> Subject | Record | None:
+        """Return what is known; a record where nothing has come back yet."""
+        return self._recent.get(key, (None, 0))[0]
 
     def keep(self, key: Key, subject: Subject | Record, size: int | None = None) -> None:
         """Keep one as that which was needed last; without a size it has that of before."""
@@ -137,7 +134,7 @@ class Batch:
         self.results: list[Written | RankloopError] = []
         self.numbers: list[int] = []
         self._recent = recent
-        self._subjects: dict[Key, Subject] = {}
+        self._subjects: dict[Key, Subject | Record] = {}
         self._sizes: dict[Key, int] = {}  # of those that were read from the log
         self._rows: list[tuple[int, LogRow, AnyEvent]] = []  # with the entry's position
         keys = [(e.entity, e.impression) for e in entries if e.impression is not None and (e.once or e.settle)]
@@ -168,7 +165,7 @@ class Batch:
         """
         for record in records:
             key = record.entity, record.event.impression  # type: ignore[union-attr]
-            subject = self._recent.fold([record], self._subjects.get(key))
+            subject = self._recent.fold([record], self._subject(key))
             if isinstance(record.event, Ranked):
                 self._sizes[key] = _bytes_of(record.event)
             if subject is not None:
@@ -195,7 +192,7 @@ class Batch:
                 self._subjects.pop(key, None)
                 self._recent.keep(key, Record(seq, row.entity, at, event), _bytes_of(event))
             elif key in self._subjects:
-                self._subjects[key].seq = seq
+                self._subjects[key].seq = seq  # type: ignore[misc]  # it was built when the event was settled
         for key, subject in self._subjects.items():
             self._recent.keep(key, subject, self._sizes.get(key))
 
@@ -208,25 +205,37 @@ class Batch:
             raise Superseded("another process learns this by now; nothing of this was kept")
         if entry.unless_after is not None and changes.get(entry.entity, 0) > entry.unless_after:
             return Written("changed")
-        subject = self._subjects.get((entry.entity, entry.impression or ""))
-        if entry.once and subject is not None:
+        key, event, verdict = (entry.entity, entry.impression or ""), entry.event, "written"
+        if entry.once and key in self._subjects:
             return Written("repeated")
-        event, verdict, body = entry.event, "written", entry.body
+        subject = self._subject(key)
         if entry.settle is not None:
-            made = entry.settle(subject)
-            if isinstance(made, str):
-                return Written(made)
-            event, body = made, _encoded(made)
-        if event is None:
-            raise InvalidInput("there is nothing to write")
+            settled = entry.settle(subject)
+            if isinstance(settled, str):
+                return Written(settled)
+            event = settled
         if isinstance(event, FeedbackReceived | Closed):
             verdict = subject.add(event) if subject is not None else verdict
         elif isinstance(event, Ranked) and entry.once:
-            self._subjects[entry.entity, event.impression] = self._recent.fold([Record(0, entry.entity, 0.0, event)])
+            self._subjects[key] = Record(0, entry.entity, 0.0, event)
         elif entry.impression is None:
             changes[entry.entity] = 2**63
+        if event is None:
+            raise InvalidInput("there is nothing to write")
+        try:
+            body = entry.body or _encoded(event)
+        except InvalidInput:
+            self._subjects.pop(key, None)
+            self._recent.drop([key])  # the event is in it already
+            raise
         self._rows.append((position, row_of(entry, event, body), event))
         return Written(verdict)
+
+    def _subject(self, key: Key) -> Subject | None:
+        subject = self._subjects.get(key)
+        if isinstance(subject, Record):
+            subject = self._subjects[key] = self._recent.fold([subject])
+        return subject
 
 
 class LogWriter:
@@ -254,20 +263,25 @@ class LogWriter:
         self._thread = Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
 
-    async def append(self, entry: Entry | None) -> Written:
-        """Wait until the entry is durable; without one, until the store has answered.
+    def append(self, entry: Entry | None) -> Awaitable[Written]:
+        """Write an entry; what is awaited is done when it is durable, or without an entry when the store has answered.
 
         An entry of an entity that is held waits until it is let go.
         """
-        while entry is not None and entry.entity in self._held:
-            await self._held[entry.entity].wait()
+        if entry is not None and entry.entity in self._held:
+            return self._append_later(entry)
         future: asyncio.Future[Written] = self._loop.create_future()
         self._put(entry, future)
         if not self._waiting:
             self._waiting_since = time.monotonic()
             self._loop.call_soon(self._wait_for_more, 0)
         self._waiting += 1
-        return await future
+        return future
+
+    async def _append_later(self, entry: Entry) -> Written:
+        while entry.entity in self._held:
+            await self._held[entry.entity].wait()
+        return await self.append(entry)
 
     @asynccontextmanager
     async def holding(self, entity: str) -> AsyncIterator[None]:

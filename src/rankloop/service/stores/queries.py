@@ -58,7 +58,8 @@ class Queries(ABC):
         return self._records(f"seq IN ({first})", [])
 
     def deletions(self) -> list[Record]:
-        return self._records("impression IS NULL AND kind = 'deleted'", [])
+        changed = f"SELECT DISTINCT stream FROM {self.prefix}events WHERE impression IS NULL"
+        return self._records(f"stream IN ({changed}) AND impression IS NULL AND kind = 'deleted'", [])
 
     def shown(self, entity: str, after: int, until: int, most: int) -> list[tuple[int, float, str]]:
         where = f"stream = {self.mark} AND seq > {self.mark} AND seq <= {self.mark} AND kind = 'ranked'"

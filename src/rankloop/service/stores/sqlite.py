@@ -234,14 +234,11 @@ class SqliteStore(Queries):
         self._reader.close()
         os.close(self._lock)
 
-    def _known(self, batch: Transaction) -> Iterator[Record]:
+    def _known(self, batch: Transaction) -> list[Record]:
         """What the log has of the impressions that the batch asks for, and does not know: nobody else writes here."""
-        for (entity, name), seen in batch.keys.items():
-            if seen:
-                continue
-            rows = self._writer.execute(KNOWN, (name, entity)).fetchall()
-            if rows:
-                yield from records_of(rows)
+        keys = [key for key, seq in batch.keys.items() if not seq]
+        rows = [row for entity, name in keys for row in self._writer.execute(KNOWN, (name, entity)).fetchall()]
+        return records_of(rows) if rows else []
 
     def _changed(self, batch: Transaction) -> dict[str, int]:
         """When the entities that are to change have changed last."""

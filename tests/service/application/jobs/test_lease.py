@@ -38,7 +38,7 @@ def test_a_lease_ends_by_itself_and_the_next_one_has_a_higher_number(postgres: C
     until(lambda: len(other.lease("other", [0, 1, 2], 30)) == 3)
     assert other.lease("other", [0, 1, 2], 30) == [(0, 2), (1, 2), (2, 1)]
     assert one.lease("one", [0, 1], 30) == []
-    assert other.learning.holders() == {0: "other", 1: "other", 2: "other"}
+    assert other.holders() == {0: "other", 1: "other", 2: "other"}
     other.release("other")
     assert one.lease("one", [0], 30) == [(0, 3)]
     one.close()
@@ -53,7 +53,7 @@ def test_who_sleeps_and_believes_that_it_leads_writes_nothing(
     tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that a learner writes: snapshots, the guard's word, ends of windows, states."""
-    monkeypatch.setattr(leases, "SECONDS", 1.0)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 1.0)
     location = Location(tmp_path, postgres())
     with running(location) as first:
         first.put("/rankers/shop", json=SHOP).raise_for_status()
@@ -61,7 +61,7 @@ def test_who_sleeps_and_believes_that_it_leads_writes_nothing(
         asleep = inside(first).learning.worker
         asleep.leases._stopping.set()  # its lease is not renewed any more,
         asleep.leases._thread.join()
-        asleep.leases._until = float("inf")  # which it does not notice
+        asleep.leases.until = float("inf")  # which it does not notice
         with running(location) as second:
             assert asleep.leases.held
             waiting = rank(second)
@@ -69,7 +69,7 @@ def test_who_sleeps_and_believes_that_it_leads_writes_nothing(
             until(lambda: report(second)["counts"]["learned"] == 6)
             before, course = _log(location), asleep.consumers["ranker/shop"]
             wanted = [
-                course.snapshot(),
+                entry_of("ranker/shop", *course.snapshot()),
                 entry_of("ranker/shop", RolledBack(0, "lost", freezes=True)),
                 settled_entry("ranker/shop", waiting["impression"], settle_end),
             ]
@@ -83,7 +83,7 @@ def test_who_sleeps_and_believes_that_it_leads_writes_nothing(
                 asleep.store.publish([ahead], asleep._held[PART])
             assert asleep.store.publication("ranker/shop") == state
             until(lambda: report(first)["counts"]["learned"] == 6)  # it serves what the other one learned
-        asleep.leases._until = 0.0
+        asleep.leases.until = 0.0
     check_survived(location, [])
 
 
@@ -191,8 +191,8 @@ def test_a_second_learner_gets_its_share(
     tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real leases: they move once, then stay; what is learned on the way is learned once."""
-    monkeypatch.setattr(leases, "STEADY", 0.5)
-    monkeypatch.setattr(leases, "EVERY", 0.1)
+    monkeypatch.setattr(leases, "STEADY_SECONDS", 0.5)
+    monkeypatch.setattr(leases, "RENEW_SECONDS", 0.1)
     location = Location(tmp_path, postgres())
     with running(location) as first:
         for number in range(6):

@@ -9,7 +9,7 @@ import pytest
 
 from rankloop.service.application.jobs import publication
 from rankloop.service.application.jobs.publication import COUNTS_EVERY, EVERY, Publisher
-from rankloop.service.domain.trainer import PublishedState
+from rankloop.service.domain.projection import PublishedState
 from rankloop.service.stores.base import Lease, Publication
 
 ENTITY = "experiment/a"

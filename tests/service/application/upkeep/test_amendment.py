@@ -18,7 +18,7 @@ from rankloop.service.domain.trainer import digest as digest_of
 from rankloop.service.log.archive import read_records
 from rankloop.service.records import FeedbackReceived, Ranked, RolledBack, Snapshotted
 from rankloop.service.stores.open import log_at
-from tests.service.cases import SHOP, Location, archived, feed, inside, items, learn, rank, report, running, until
+from tests.service.cases import Location, archived, feed, inside, items, learn, rank, report, running, until
 
 SHOP: dict[str, Any] = {
     "learner": {"kind": "3pr"},
@@ -74,7 +74,7 @@ def relearned(client: httpx.Client, location: Location) -> str:
 
     trainer = Trainer(config_of(inside(client).directory.rankers["shop"].body))
     for seq, (ranked, feedback) in enumerate(lessons(location)):
-        trainer.learn(Update(seq, ranked, feedback), lambda number: None)
+        trainer.learn(Update(seq, ranked, feedback))
     return trainer.digest()
 
 
@@ -178,7 +178,7 @@ def relearned_merged(client: httpx.Client, shown: dict[str, Any], clicks: list[s
     trainer = Trainer(config_of(service.directory.rankers["shop"].body))
     numbers = [ranked.ids.index(id) for id in clicks]
     feedback = FeedbackReceived(ranked.impression, "clicks", numbers, [1.0] * len(numbers), True)
-    trainer.learn(Update(1, ranked, feedback), lambda number: None)
+    trainer.learn(Update(1, ranked, feedback))
     return trainer.digest()
 
 
@@ -286,14 +286,14 @@ def test_a_person_is_gone_and_the_replay_agrees(
     shop: httpx.Client, location: Location, relearn: bool, archive: bool
 ) -> None:
     for shift, user in enumerate(PEOPLE):
-        erasure_visit(client, shift, user)
-    until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 4)
+        erasure_visit(shop, shift, user)
+    until(lambda: len(shop.get("/rankers/shop/snapshots").json()["snapshots"]) == 4)
     if archive:
-        assert compact(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 6
-    waiting, other = rank(client, user="anne"), rank(client, user="bob")
+        assert compact(inside(shop).store, "ranker/shop", location.data, time.time() + 1) > 6
+    waiting, other = rank(shop, user="anne"), rank(shop, user="bob")
     before = erasure_replay(location)
-    weights = report(client)["weights"]
-    told = erase(client, "anne", relearn=relearn)
+    weights = report(shop)["weights"]
+    told = erase(shop, "anne", relearn=relearn)
     assert (told["impressions"], told["rankers"], told["relearned"]) == (4, {"shop": 4}, relearn)
     assert users_in(location) == {"bob", "carl"}
     if not location.store:
@@ -302,13 +302,13 @@ def test_a_person_is_gone_and_the_replay_agrees(
     assert not after.differing
     assert after.learned == (6 if relearn else 9)
     assert (after.digest == before.digest) is not relearn
-    assert (report(client)["weights"] == weights) is not relearn
-    assert feed(client, waiting["impression"], clicks=[], final=True).status_code == 404
-    assert feed(client, other["impression"], clicks=other["ranking"][:1], final=True).json()["verdict"] == "closed"
-    erasure_visit(client, 20, "bob")
-    erasure_visit(client, 21, "carl")
+    assert (report(shop)["weights"] == weights) is not relearn
+    assert feed(shop, waiting["impression"], clicks=[], final=True).status_code == 404
+    assert feed(shop, other["impression"], clicks=other["ranking"][:1], final=True).json()["verdict"] == "closed"
+    erasure_visit(shop, 20, "bob")
+    erasure_visit(shop, 21, "carl")
     assert not erasure_replay(location).differing
-    assert erase(client, "anne")["impressions"] == 0
+    assert erase(shop, "anne")["impressions"] == 0
 
 
 def test_it_holds_after_a_restart_a_rollback_and_for_the_next_person(location: Location) -> None:

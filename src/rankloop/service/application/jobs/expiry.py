@@ -17,9 +17,8 @@ CLOCK_SKEW_SECONDS = 10.0  # by which clocks and learners may be late; what is l
 class Windows:
     """The windows of one entity. What was shown is found in the log, in its order; nothing of it is kept in memory."""
 
-    def __init__(self, store: Store, entity: str, projection: Projection, first_window: float) -> None:
+    def __init__(self, store: Store, entity: str, projection: Projection) -> None:
         self.store, self.entity, self.projection = store, entity, projection
-        self.first_window = first_window  # seconds, unless the projection has another
         self.not_before = 0.0  # by the clock of the store: when the next window can end
         self.closing: list[Future[Any]] = []  # ends that are on their way to the log
         self._ahead: deque[tuple[int, float, str]] = deque()
@@ -30,7 +29,7 @@ class Windows:
     @property
     def window(self) -> float:
         """Seconds in which feedback may come."""
-        return self.first_window if self.projection.now.window is None else self.projection.now.window
+        return self.projection.now.window or self.projection.first_window
 
     def over(self, now: float, until: int) -> list[str]:
         """Impressions whose window has ended and that may be open, of those up to an event."""

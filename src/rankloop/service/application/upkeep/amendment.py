@@ -84,8 +84,8 @@ def retracted(records: Iterable[Record], id: str) -> tuple[Changes, int]:
 class Amendment:
     """A ranker or a comparison whose past is changed, with all that follows from it.
 
-    A replay of the log arrives afterwards at what is learned from it now. State numbers fall where updates go, so events
-    that name a state change too: snapshots and rollbacks.
+    A replay of the log arrives afterwards at what is learned from it now. State numbers fall where updates go, so
+    events that name a state change too: snapshots and rollbacks.
     """
 
     def __init__(self, store: Store, entity: str, data: Path, find_catalogue: FindCatalogue) -> None:
