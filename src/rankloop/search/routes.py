@@ -4,7 +4,7 @@ import asyncio
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -12,20 +12,20 @@ from typing import Any
 
 import msgspec
 from fastapi import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.words import STOP_WORDS, words_of
 from rankloop.search.box import source_of
 from rankloop.search.local_engine import LocalEngine, Refresh
-from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch, SearchResults
+from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch
 from rankloop.search.sources import DocumentSource
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
 from rankloop.service.application.jobs.history import history_of
 from rankloop.service.application.node import Node
 from rankloop.service.application.reports import ranker_report
 from rankloop.service.domain.health import clicks_of
-from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body
+from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body, stream
 from rankloop.service.http.server import serve
 from rankloop.service.log.archive import read_records
 from rankloop.service.requests import Strict
@@ -109,12 +109,12 @@ class SearchPage:
             body = await read_body(request, SearchRequest)
             if body.private or body.begun:
                 found = await self.search.predict(body.text, body.n, body.segment, prefix=body.begun)
-                return JsonAnswer(_plain(found))
+                return JsonAnswer(found)
             known = _visitor(request)
             visitor = known or secrets.token_hex(16)
             compared = self.study and is_compared(visitor)
             found = await self.search.search(body.text, body.n, visitor, body.segment, compared)
-            answer = JsonAnswer(_plain(found))
+            answer = JsonAnswer(found)
             if known is None:
                 answer.set_cookie(COOKIE, visitor, max_age=YEAR, httponly=True, samesite="strict", path="/search")
             return answer
@@ -192,7 +192,7 @@ class SearchPage:
             entity, data = node.directory.ranker(RANKER).entity, node.settings.data
             records = await asyncio.to_thread(read_records, node.store, entity, data, until)
             if form == "jsonl":
-                return StreamingResponse(_on_thread(study_lines(records)), media_type="application/x-ndjson")
+                return stream(study_lines(records), "application/x-ndjson")
             if form == "parquet":
                 file = await asyncio.to_thread(study_parquet, records)
                 return Response(file, media_type="application/vnd.apache.parquet")
@@ -257,17 +257,7 @@ def _visitor(request: Request) -> str | None:
     return value if VISITOR.fullmatch(value) else None
 
 
-def _plain(found: SearchResults) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(found)
-    return plain
-
-
 def _of_refresh(found: Refresh) -> dict[str, Any]:
     skipped = [{"what": what, "reason": reason} for what, reason in list(found.skipped.items())[:MAX_SKIPPED]]
     counts = {name: getattr(found, name) for name in ("documents", "added", "changed", "removed")}
     return counts | {"n_skipped": len(found.skipped), "skipped": skipped}
-
-
-async def _on_thread(parts: Iterator[bytes]) -> Any:
-    while (part := await asyncio.to_thread(next, parts, None)) is not None:
-        yield part

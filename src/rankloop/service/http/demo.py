@@ -88,7 +88,7 @@ class Progress(msgspec.Struct):
 
 
 class Demo:
-    """Rankers to look at: `begin` makes them, `add_calls` lets the page send people to the playground."""
+    """Rankers to look at: `begin` makes them, `add_endpoints` lets the page send people to the playground."""
 
     def __init__(self, seed: int = 0, pause: float = PAUSE) -> None:
         self.shelf = msgspec.json.decode(SHELF.read_bytes(), type=Shelf)
@@ -96,7 +96,6 @@ class Demo:
         self._people_rng, self._search_rng = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(2))
         self._people: Any = build({"kind": "cascade", "shown": self.shelf.people.places}, "feedback")
         self._pause = pause
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def begin(self, node: Node) -> None:
         """Make the rankers, unless they are there already, and start searching."""
@@ -107,7 +106,7 @@ class Demo:
         boldest = [float(name == "bold") for name in self.shelf.features]
         sides = ExperimentBody(SideBody(ranker=PLAYGROUND), SideBody(weights=boldest))
         await node.administration.create_comparison(COMPARISON, sides)
-        self._start(self._keep_searching(node))
+        node.spawn(self._keep_searching(node))
 
     def add_endpoints(self, endpoints: Endpoints) -> None:
         """`POST /demo/people` lets people loose, `GET /demo/people` says how far they are."""
@@ -131,25 +130,20 @@ class Demo:
         if self.progress.running:
             raise Conflict(f"{self.progress.people} people are using the playground; wait until they are done")
         self.progress = Progress(people, running=True)
-        self._start(self._use(node, self.progress))
+        node.spawn(self._use(node, self.progress))
 
     async def visit(self, node: Node, compared: bool) -> None:
         """Somebody looks at some of the prints from the first position on, and clicks the first that attracts."""
         chosen = np.argsort(self._people_rng.random(len(self.shelf.prints)))[: self.shelf.people.prints]
         prints = [self.shelf.prints[i] for i in chosen]
         body = RankBody([Item(entry.id, entry.features) for entry in prints])
-        if compared:
-            answer = await node.ranking.rank_comparison(COMPARISON, body)
-        else:
-            answer = await node.ranking.rank(PLAYGROUND, body)
+        rank, name = (node.ranking.rank_comparison, COMPARISON) if compared else (node.ranking.rank, PLAYGROUND)
+        answer = await rank(name, body)
         number = {entry.id: i for i, entry in enumerate(prints)}
         ranking = np.array([number[str(id)] for id in answer.ranking])
         seen = self._people.observe(ranking, self.shelf.relevance[chosen], self._people_rng)
         feedback = FeedbackBody(answer.impression, clicks=[prints[i].id for i in seen.items], final=True)
-        if compared:
-            await node.feedback.take_comparison(COMPARISON, feedback)
-        else:
-            await node.feedback.take(PLAYGROUND, feedback)
+        await (node.feedback.take_comparison if compared else node.feedback.take)(name, feedback)
 
     async def search(self, node: Node) -> None:
         """Somebody searches, and an editor grades what came."""
@@ -178,11 +172,6 @@ class Demo:
             with suppress(RankloopError):
                 await self.search(node)
             await asyncio.sleep(self._pause)
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def graded(features: Floats, rng: Generator) -> list[float]:

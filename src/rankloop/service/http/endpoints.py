@@ -1,14 +1,14 @@
 """Endpoints: each declares its role, size limit, metric name and bodies once, for the middleware and for OpenAPI."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 from fastapi import FastAPI, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Match
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -21,7 +21,7 @@ from rankloop.service.settings import Settings
 if TYPE_CHECKING:
     from rankloop.service.application.node import Node
 
-__all__ = ["Endpoint", "Endpoints", "JsonAnswer", "decode", "read_body", "read_content"]
+__all__ = ["Endpoint", "Endpoints", "JsonAnswer", "decode", "read_body", "read_content", "stream"]
 Role = Literal["anyone", "rank", "admin"]  # the least that a key has to allow; admin allows everything
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
 DirectHandler = Callable[[str, bytes, Mapping[bytes, bytes]], Awaitable[Any]]
@@ -185,3 +185,13 @@ async def read_content(request: Request, media: str = JSON) -> bytes:
     """
     check_media(request.headers.get("content-type", media), (media,))
     return await receive_content(request.receive, request.scope["declared"].max_bytes)
+
+
+def stream(parts: Iterator[bytes], media: str) -> Response:
+    """Return an answer of many parts, made on a thread so that rankings are not held up."""
+
+    async def read() -> AsyncIterator[bytes]:
+        while (part := await asyncio.to_thread(next, parts, None)) is not None:
+            yield part
+
+    return StreamingResponse(read(), media_type=media)

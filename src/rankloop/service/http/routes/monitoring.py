@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +18,7 @@ from rankloop.service.application.node import Node
 from rankloop.service.application.reports import comparison_report, ranker_report
 from rankloop.service.domain.catalogue import Catalogue
 from rankloop.service.errors import Unavailable
-from rankloop.service.http.endpoints import Endpoints, JsonAnswer
+from rankloop.service.http.endpoints import Endpoints, JsonAnswer, stream
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.problems import problem, response_of
@@ -35,14 +35,14 @@ STOPPING = "this process is about to stop"
 
 def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
     """Add the endpoints of events, exports, health and metrics."""
-    stream, state = EventStream(endpoints.app), endpoints.app.state
+    watching, state = EventStream(endpoints.app), endpoints.app.state
 
     @endpoints.add("GET /events", tag="health")
     async def events(ranker: str | None = None) -> Response:
         """Server-sent events, one a second: what `GET /rankers` and `GET /experiments` say."""
         if ranker is not None:
             await endpoints.node.directory.find_ranker(ranker)
-        return StreamingResponse(stream.events(ranker), media_type="text/event-stream")
+        return StreamingResponse(watching.events(ranker), media_type="text/event-stream")
 
     @endpoints.add("GET /log/{file}", tag="rankers", ranker=None)
     async def log(file: str, request: Request, of: str = "", format: str = "", who: bool = False) -> Response:
@@ -60,13 +60,13 @@ def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
         # A file that is missing is told before an answer begins.
         records = await asyncio.to_thread(read_records, store, entity, data, until)
         if form == "jsonl":
-            return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
+            return stream(json_lines(records), "application/x-ndjson")
         if form == "parquet":
             schemas, catalogue = _schemas(endpoints.node, entity)
             content = parquet(records, schemas, catalogue, who)
-            return StreamingResponse(_pieces(content), media_type="application/vnd.apache.parquet")
+            return stream(content, "application/vnd.apache.parquet")
         if form == "ubi":
-            return StreamingResponse(_pieces(ubi_bulk(records, name)), media_type="application/x-ndjson")
+            return stream(ubi_bulk(records, name), "application/x-ndjson")
         raise NotFound(f"the log is there as {name}.jsonl, as {name}.parquet and as {name}?format=ubi")
 
     @endpoints.add("HEAD /readyz", role="anyone")
@@ -143,9 +143,3 @@ class EventStream:
                 await asyncio.sleep(0)
                 paused = time.monotonic()
         return b",".join(reports)
-
-
-async def _pieces(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Read on a thread, so that rankings are not held up by an export."""
-    while (part := await asyncio.to_thread(next, parts, None)) is not None:
-        yield part
