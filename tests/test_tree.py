@@ -12,7 +12,6 @@ ALGORITHMS = {
     "batch/risks",
     "cli/commands",
     "data/streams",
-    "feedback",
     "interleaving",
     "learners",
     "learners/wrappers",
@@ -30,7 +29,6 @@ OF_THE_HOUSE = ("test_glossary.py", "test_hosts.py", "test_public_names.py", "te
 # Tests that hold for the whole rather than for a module, by what they hold true.
 SUITES = (
     "benchmarks",
-    "compatibility",
     "contracts",
     "docs",
     "golden",

@@ -9,7 +9,7 @@ from rankloop.core.errors import Conflict, IncompatibleFeedback, InvalidInput, N
 from rankloop.core.registry import build, register, spec_of
 
 if TYPE_CHECKING:
-    from rankloop.core.saved_session import load, load_session, save
+    from rankloop.core.saved_session import load, save
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
     from rankloop.features.schema import Schema
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Imported when first used: numba alone takes longer to import than the rest of a short command.
 _HOMES = {
-    "rankloop.core.saved_session": ("load", "load_session", "save"),
+    "rankloop.core.saved_session": ("load", "save"),
     "rankloop.core.session": ("Session",),
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
     "rankloop.features.schema": ("Schema",),
@@ -39,7 +39,6 @@ __all__ += [
     "UnstableUpdate",
     "build",
     "load",
-    "load_session",
     "parse_measure",
     "play",
     "register",

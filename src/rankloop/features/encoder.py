@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints, Rows
 from rankloop.features.entries import Hashes, Tokens, count_entries, encode, plan_of
@@ -106,13 +106,13 @@ class Encoder:
         return Column(label, hashed % half + (half if in_memory else 0), value)
 
     def _context(self, context: Mapping[str, Any], at: float) -> Tokens:
-        check_names(context, self.schema.context, "context")
         hashes, values, bounds = list[int](), list[float](), [0]
-        for field in self._context_fields:
-            try:
-                found = field.tokens(context.get(field.name), at)
-            except InvalidInput as error:
-                raise InvalidInput(f"context: {error}") from None
+        try:
+            check_names(context, self.schema.context, "context")
+            by_field = [field.tokens(context.get(field.name), at) for field in self._context_fields]
+        except InvalidInput as error:
+            raise Rejected("context", str(error)) from None
+        for found in by_field:
             hashes += found[0]
             values += found[1]
             bounds.append(len(hashes))

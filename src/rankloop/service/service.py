@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, MAX_STEP, Id, QueryRequest, are_valid_ids
+from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, MAX_STEP, Id, QueryRequest, are_valid_ids
 from rankloop.core.errors import Conflict, NotFound, Rejected
-from rankloop.core.session import n_items_of
 from rankloop.core.types import Floats
 from rankloop.service.directory import Runtime
 from rankloop.service.errors import Late, TooLarge
@@ -241,7 +240,7 @@ def _new_impression(key: str | None) -> str:
 def _same_request(before: Ranked, request: QueryRequest) -> Ranked:
     """What was shown before, if the same was asked; else `Conflict`."""
     query, pinned = request.query, request.pinned
-    to_show = sorted(request.shown_order(np.arange(n_items_of(query.features))))
+    to_show = sorted(request.shown_order(np.arange(query.n_items)))
     given = (request.ids, request.features.tobytes(), query.id, query.context.tolist(), pinned, to_show)
     pins = before.order[: len(pinned)]
     if given != (before.ids, before.features, before.query_id, before.context, pins, sorted(before.order)):

@@ -6,7 +6,7 @@ Encoders are made anew here: this runs on threads, and those of the ranker are b
 from collections.abc import Sequence
 from typing import Any
 
-from rankloop.core.adapter import Id, RawValues
+from rankloop.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.learner import from_layers
 from rankloop.features.encoder import Encoder

@@ -4,7 +4,7 @@ import hashlib
 import math
 from array import array
 
-from rankloop.core.adapter import KINDS, feedback_of, named_values, one_kind
+from rankloop.adapter import KINDS, feedback_of, named_values, one_kind
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, Rejected
 from rankloop.core.types import Decision, Feedback, Problem
 from rankloop.service.log.events import FeedbackReceived, Ranked

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Id, QueryRequest, RawValues, is_valid_id
+from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, Id, QueryRequest, RawValues, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.features.encoder import Encoder
 from rankloop.service.log.catalogue import Catalogue, Changes, merged_rows

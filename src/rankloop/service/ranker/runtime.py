@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64, Generator
 
-from rankloop.core.adapter import Id, QueryRequest
+from rankloop.adapter import Id, QueryRequest
 from rankloop.core.errors import Rejected
 from rankloop.core.kernels import discounts, ranking_of
 from rankloop.core.plain import decision_to_plain, to_plain

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from rankloop.core.adapter import MAX_ID_LENGTH
+from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, Rejected
 from rankloop.service.log.archive import whole
 from rankloop.service.log.events import Closed, Ranked, Rebased, comparison_entity, ranker_entity
