@@ -10,7 +10,7 @@ from rankloop.core.registry import build, register, spec_of
 
 if TYPE_CHECKING:
     from rankloop.click_models.users import fit_users
-    from rankloop.core.saved_session import load, load_session, save
+    from rankloop.core.saved_session import load, save
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
     from rankloop.evaluation.log_evaluation import Evaluation, evaluate
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Imported when first used: numba alone takes longer to import than the rest of a short command.
 _HOMES = {
     "rankloop.click_models.users": ("fit_users",),
-    "rankloop.core.saved_session": ("load", "load_session", "save"),
+    "rankloop.core.saved_session": ("load", "save"),
     "rankloop.core.session": ("Session",),
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
     "rankloop.evaluation.log_evaluation": ("Evaluation", "evaluate"),
@@ -51,7 +51,6 @@ __all__ += [
     "UnstableUpdate",
     "build",
     "load",
-    "load_session",
     "parse_measure",
     "play",
     "register",

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.adapter import RawValues
+from rankloop.adapter import RawValues
 from rankloop.core.cells import Cells
 from rankloop.core.types import Rows
 from rankloop.features.encoder import Encoder

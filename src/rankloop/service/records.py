@@ -7,7 +7,7 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
-from rankloop.core.adapter import Id
+from rankloop.adapter import Id
 from rankloop.core.types import Floats
 from rankloop.service.requests import CreateBody, ExperimentBody
 

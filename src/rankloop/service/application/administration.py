@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rankloop.core.adapter import MAX_ID_LENGTH
+from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import Conflict, NotFound, Rejected
 from rankloop.core.saved_session import dumps, loads_with_notes
 from rankloop.service.application.rebuild import first_record

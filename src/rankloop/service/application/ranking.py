@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import PCG64, Generator
 
-from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, MAX_STEP, Id, QueryRequest, are_valid_ids
+from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, MAX_STEP, Id, QueryRequest, are_valid_ids
 from rankloop.core.errors import Conflict, Rejected
 from rankloop.core.kernels import discounts, ranking_of
 from rankloop.core.plain import decision_to_plain, to_plain
-from rankloop.core.session import n_items_of
 from rankloop.core.types import Floats, Ints, Rows
 from rankloop.interleaving import interleave
 from rankloop.service.application.jobs.history import Curve
@@ -337,7 +336,7 @@ def _new_impression(key: str | None) -> str:
 def _same_request(before: Ranked, request: QueryRequest) -> Ranked:
     """Return what was shown before, if the same was asked; else raise `Conflict`."""
     query, pinned = request.query, request.pinned
-    to_show = sorted(request.shown_order(np.arange(n_items_of(query.features))))
+    to_show = sorted(request.shown_order(np.arange(query.n_items)))
     given = (request.ids, request.features.tobytes(), query.id, query.context.tolist(), pinned, to_show)
     pins = before.order[: len(pinned)]
     if given != (before.ids, before.features, before.query_id, before.context, pins, sorted(before.order)):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.core.adapter import MAX_ID_LENGTH
+from rankloop.adapter import MAX_ID_LENGTH
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.registry import spec_of
 from rankloop.core.types import Floats, Problem

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from threading import Lock
 
-from rankloop.core.adapter import Id
+from rankloop.adapter import Id
 from rankloop.service.records import CatalogueChanged, Record, Values
 
 RowChanges = Mapping[str, Values | None]

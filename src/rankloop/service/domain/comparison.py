@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rankloop.core.adapter import NO_CONTEXT, QueryRequest
+from rankloop.adapter import NO_CONTEXT, QueryRequest
 from rankloop.core.errors import NotFound, Rejected
 from rankloop.core.learner import best_ranking
 from rankloop.core.plain import to_plain

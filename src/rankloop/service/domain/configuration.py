@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from rankloop.core.adapter import INVALID_ID, Adapter, Id, QueryRequest, is_valid_id
+from rankloop.adapter import INVALID_ID, Adapter, Id, QueryRequest, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.kernels import scores_of
 from rankloop.core.learner import check_uses_context, from_layers
@@ -211,7 +211,7 @@ def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
         raise Rejected(
             "state", "this model ranks features that were scaled inside each query, which a service does not"
         )
-    known, items = session.problem.to_plain(), notes.get("items")
+    known, items = session.problem._asdict(), notes.get("items")
     n_items, names = known.pop("n_items"), list(known.pop("feature_names"))
     if known.pop("n_hashed", 0):
         known |= {"n_features": None, "schema": _newest_schema(notes, session.problem)}

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from rankloop.core.adapter import Id, RawValues
+from rankloop.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.learner import from_layers
 from rankloop.features.encoder import Encoder

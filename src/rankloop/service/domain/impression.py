@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from rankloop.core.adapter import KINDS, feedback_of, named_values, one_kind
+from rankloop.adapter import KINDS, feedback_of, named_values, one_kind
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, NotFound, Rejected
 from rankloop.core.types import Decision, Feedback, Problem
 from rankloop.service.domain.configuration import RankerConfig

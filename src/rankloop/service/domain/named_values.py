@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rankloop.core.adapter import INVALID_ID, MAX_ID_LENGTH, Id, QueryRequest, RawValues, is_valid_id
+from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, Id, QueryRequest, RawValues, is_valid_id
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.features.encoder import Encoder
 from rankloop.service.domain.base_score import BASE_SCORE

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from rankloop.core.adapter import NO_CONTEXT
+from rankloop.adapter import NO_CONTEXT
 from rankloop.core.cells import with_columns
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.plain import decision_from_plain, to_plain

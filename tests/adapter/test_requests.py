@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from rankloop import Ranker
+from rankloop.adapter import candidates as adapter
 from rankloop.bandits.saved_policy import load_policy, save_policy
 from rankloop.bandits.train import train_policy
 from rankloop.client import Client, Refused
-from rankloop.core import adapter
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import ChoiceLog
 from rankloop.service.application.rebuild import replay_records
