@@ -1,6 +1,7 @@
 """The weighted sum by which a saved ranker orders items, with what such a sum cannot hold of the ranker."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from rankloop.evaluation.ranking.saved_model import NORMALISED
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.standardisation import NOISE
-from rankloop.logs.shown_lists import RawTable, lists_of
+from rankloop.logs.list_log import ListLog
 
 TRIED, ITEMS = 40, 8  # queries by which a model is checked against the ranker, and their items
 EXPLORATION = "exploration: it always shows the order that it thinks best, so its log teaches little"
@@ -82,7 +83,7 @@ def saved_model(path: str | Path) -> LinearModel | HashedModel:
     return model
 
 
-def resembling(model: HashedModel, table: RawTable, path: str | Path) -> LinearModel:
+def resembling(model: HashedModel, table: ListLog, path: str | Path) -> LinearModel:
     """A sum of the columns of numbers that orders the lists of a table as nearly as can be as the ranker does.
 
     By least squares of the ranker's scores inside each list.
@@ -92,7 +93,7 @@ def resembling(model: HashedModel, table: RawTable, path: str | Path) -> LinearM
     if not names:
         raise InvalidInput(f"{table.name} has no column of numbers among the ranker's fields: {', '.join(kinds)}")
     rows, wanted, sizes = [], [], []
-    for one in lists_of(table, model.schema):
+    for one in table.lists(model.schema):
         query = one.query(encoder)
         values = np.array([[float(row.get(name, math.nan)) for name in names] for row in one.rows])
         rows.append(values)
@@ -165,7 +166,7 @@ def _hashed_scores(model: HashedModel, query: Query) -> Floats:
     return np.asarray(rows.to_array() @ np.concatenate([weights, dense]))
 
 
-def _numbers(values: list[Any]) -> bool:
+def _numbers(values: Sequence[Any]) -> bool:
     return all(isinstance(value, int | float) for value in values if value is not None)
 
 

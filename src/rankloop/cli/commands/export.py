@@ -92,7 +92,6 @@ def _fitting(
             f"{to} has named numbers only, and {model.name} has a schema: give a table of lists on which to fit them, "
             "--log TABLE"
         )
-    from rankloop.data.folder import given_path
-    from rankloop.logs.shown_lists import read_raw_table
+    from rankloop.logs.reader import lists_in
 
-    return resembling(found, read_raw_table(given_path(str(log)), found.schema), model)
+    return resembling(found, lists_in(str(log), schema=found.schema), model)
