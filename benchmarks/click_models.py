@@ -15,8 +15,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from rankloop.click_models.fit import MODELS, fit_users
-from rankloop.click_models.page_log import ClickArrays, click_arrays
 from rankloop.data.folder import data_path
+from rankloop.logs.list_log import ClickArrays, click_arrays
 
 PARTS = ("train", "valid", "test")
 RESULT = Path(__file__).parents[1] / "docs" / "results" / "click-models.json"

@@ -26,7 +26,7 @@ import httpx
 import msgspec
 import numpy as np
 
-from rankloop.core.adapter import Id, plain_ids
+from rankloop.adapter import Id, plain_ids
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.files import atomic_write
 from rankloop.core.types import Decision

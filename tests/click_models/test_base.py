@@ -10,8 +10,8 @@ from rankloop.click_models.base import ALIKE_ROWS, ClickModel, Prior, estimate_p
 from rankloop.click_models.dbn import _expect
 from rankloop.click_models.fit import MODELS
 from rankloop.click_models.kernels import rows_of
-from rankloop.click_models.page_log import click_arrays
 from rankloop.core.registry import build, spec_of
+from rankloop.logs.list_log import click_arrays
 from tests.click_models.worlds import PEOPLE, world
 
 ATTRACTION = np.array([0.3, 0.6, 0.45])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from rankloop.click_models.fit import FIXED_ORDER, MODELS, examined_by_position, fit_users
-from rankloop.click_models.page_log import click_arrays
 from rankloop.core.errors import InvalidInput
 from rankloop.engine import Here, Threads
+from rankloop.logs.list_log import click_arrays
 from tests.click_models.worlds import PEOPLE, world
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from rankloop.click_models.base import Prior
-from rankloop.click_models.page_log import click_arrays
 from rankloop.click_models.pbm import PositionBasedModel, bias_from_swaps, position_bias
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of
 from rankloop.core.registry import build
+from rankloop.logs.list_log import click_arrays
 from rankloop.simulate.play import play
 
 EXAMINED = np.array([1.0, 0.6, 0.35, 0.2])

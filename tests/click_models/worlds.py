@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rankloop.click_models.page_log import ClickArrays, click_arrays
+from rankloop.logs.list_log import ClickArrays, click_arrays
 from rankloop.simulate.users.fitted_users import FittedUsers
 
 PEOPLE = {

@@ -18,9 +18,9 @@ from rankloop.bandits import (
 )
 from rankloop.data.dataset import Dataset
 from rankloop.evaluation import (
-    cascade,
-    clipped,
-    direct,
+    cascade_ips,
+    clipped_ips,
+    direct_method,
     doubly_robust,
     factored_slate_weight,
     ips,
@@ -31,7 +31,7 @@ from rankloop.evaluation import (
     score_scores,
     slate_weight,
     snips,
-    switch,
+    switch_dr,
     whole_ranking,
 )
 from rankloop.games import advise, analyse, analyse_depths, twins
@@ -153,12 +153,12 @@ CALLS = {
     "credit": Call(credited, {"method": "team_draft", "items": np.array([1]), "weights": np.array([1.0])}),
     "compare": Call(compare, {"credits": [np.array([1.0, 0.0])], "first": 0, "second": 1}),
     **{f.__name__: Call(f, LOGGED) for f in (ips, snips)},
-    **{f.__name__: Call(f, BY_POSITION) for f in (cascade, position_wise)},
+    **{f.__name__: Call(f, BY_POSITION) for f in (cascade_ips, position_wise)},
     "whole_ranking": Call(whole_ranking, LOGGED | {"reward": BY_POSITION["reward"]}),
-    "clipped": Call(clipped, LOGGED | {"limit": 3.0}),
-    "direct": Call(direct, LOGGED | {"expected": TARGET}),
+    "clipped_ips": Call(clipped_ips, LOGGED | {"limit": 3.0}),
+    "direct_method": Call(direct_method, LOGGED | {"expected": TARGET}),
     "doubly_robust": Call(doubly_robust, LOGGED | {"predicted": TARGET, "expected": TARGET}),
-    "switch": Call(switch, LOGGED | {"predicted": TARGET, "expected": TARGET, "limit": 1.5}),
+    "switch_dr": Call(switch_dr, LOGGED | {"predicted": TARGET, "expected": TARGET, "limit": 1.5}),
     "ips, options": Call(ips, LOGGED | {"level": 0.9, "bound": "bernstein", "max_reward": 1.0, "seed": 0}),
     "pseudo_inverse": Call(pseudo_inverse, {"reward": REWARD, "weight": TARGET}),
     "slate_weight": Call(slate_weight, {"shown": [0, 1], "rankings": [[0, 1], [1, 0]], "logged": [0.5, 0.5],

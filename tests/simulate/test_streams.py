@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from rankloop.core.draws import grades_by_share, normals
 from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.kernels import normals
 from rankloop.core.protocols import Stream
 from rankloop.core.registry import build, spec_of
 from rankloop.core.types import Problem
@@ -20,7 +20,7 @@ from rankloop.simulate.streams.held_out import HeldOut
 from rankloop.simulate.streams.letor import Letor
 from rankloop.simulate.streams.linear_gaussian import LinearGaussian
 from rankloop.simulate.streams.lower_bound import LowerBound
-from rankloop.simulate.streams.pool import shuffled_rounds
+from rankloop.simulate.streams.pool import grades_by_share, shuffled_rounds
 from rankloop.simulate.streams.separable import Separable
 from rankloop.simulate.streams.web_search import WebSearch
 

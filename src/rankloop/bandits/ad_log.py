@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices, whole_number
+from rankloop.logs.choice_log import ChoiceLog, rows_of
 from rankloop.logs.context import Encoding
-from rankloop.logs.rows import rows_of
-from rankloop.logs.table import LogTable
 
 MAX_CONTEXT = 1e100  # squares and sums of numbers up to this stay finite
 MAX_TRAINING_ROWS = 500_000
+MAX_ADS = 100_000
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
@@ -42,6 +42,8 @@ def ad_log(
     people, shown = finite_floats(contexts, 2, "contexts"), item_indices(ads, "ads")
     earned = finite_floats(rewards, 1, "rewards")
     n_ads = whole_number(n_ads, "n_ads", 0) or int(shown.max(initial=-1)) + 1
+    if n_ads > MAX_ADS:
+        raise InvalidInput(f"n_ads is too large: at most {MAX_ADS:,} ads can be chosen from")
     uniform = np.full(len(shown), 1.0 / max(n_ads, 1))
     logged = uniform if propensities is None else finite_floats(propensities, 1, "propensities")
     if people.shape[1] == 0:
@@ -60,7 +62,7 @@ def ad_log(
     return AdLog(people, shown, earned, logged, n_ads)
 
 
-def training_rows(log: LogTable, encoding: Encoding, seed: int, share: float) -> AdLog:
+def training_rows(log: ChoiceLog, encoding: Encoding, seed: int, share: float) -> AdLog:
     """The rows of a random `share` of the log, up to half a million."""
     parts: list[AdLog] = []
     for rows, training in split_rows(log, encoding, seed, share):
@@ -78,7 +80,7 @@ def training_rows(log: LogTable, encoding: Encoding, seed: int, share: float) ->
     )
 
 
-def split_rows(log: LogTable, encoding: Encoding, seed: int, share: float) -> Iterator[tuple[AdLog, Mask]]:
+def split_rows(log: ChoiceLog, encoding: Encoding, seed: int, share: float) -> Iterator[tuple[AdLog, Mask]]:
     """Every piece of the log, and which of its rows are for training: the same ones in every pass."""
     rng, where = default_rng(seed), log.name
     for piece in log.pieces():

@@ -10,8 +10,8 @@ from numpy.random import Generator, default_rng
 from rankloop.bandits.ad_log import AdLog
 from rankloop.bandits.policies import Policy, choose
 from rankloop.core.checks import check_at_least, check_deviation
-from rankloop.core.draws import normals
 from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import normals
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints, Problem, Query, Reward
 

@@ -9,20 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.bandits.ad_log import training_rows
 from rankloop.bandits.auc_policy import AUCPolicy, State
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Policy, Softmax
-from rankloop.bandits.policy_evaluation import Watch, evaluate_policies, fit_reward_model
 from rankloop.bandits.train import CRITERION, TrainedPolicy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import atomic_write
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, Problem, Query
-from rankloop.evaluation.off_policy.estimators import MODELLED, Options, method_of
-from rankloop.evaluation.report import Report
 from rankloop.logs.context import Encoding, Visitor
-from rankloop.logs.table import LogTable
 
 
 def session_of(trained: TrainedPolicy) -> Session:
@@ -134,27 +129,3 @@ class SessionPolicy:
                 "(it has no closed form), so a log cannot judge it"
             )
         return float(np.exp(log_prob))
-
-
-def evaluate_saved_policy(
-    log: LogTable,
-    path: str | os.PathLike[str],
-    *,
-    method: str = "snips",
-    options: Options | None = None,
-    seed: int = 0,
-    watch: Watch = lambda rows: None,
-) -> Report:
-    """Estimate what `save_policy` wrote on a log that it has not learned from.
-
-    All rows count; where the method needs a reward model, a random half fits it and the other half counts.
-    """
-    policy, encoding = load_policy(path)
-    model, share = None, 0.0
-    if method_of(method) in MODELLED:
-        share = 0.5
-        model = fit_reward_model(training_rows(log, encoding, seed, share))
-    policies = {f"policy of {os.path.basename(path)}": policy}
-    return evaluate_policies(
-        log, encoding, policies, method=method, options=options, model=model, seed=seed, share=share, watch=watch
-    )

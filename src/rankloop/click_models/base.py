@@ -13,8 +13,8 @@ from rankloop.click_models.kernels import (
     examined_whatever_clicks,
     rows_of,
 )
-from rankloop.click_models.page_log import ClickArrays
 from rankloop.core.types import Floats, Ints
+from rankloop.logs.list_log import ClickArrays
 
 ModelName = Literal["pbm", "ubm", "cascade", "dcm", "sdbn", "dbn"]
 MIN_PROBABILITY = 1e-6  # no probability that is fitted or judged is nearer to 0 or 1

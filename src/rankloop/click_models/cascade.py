@@ -14,8 +14,8 @@ from rankloop.click_models.base import (
     estimate_prior,
     shares,
 )
-from rankloop.click_models.page_log import ClickArrays
 from rankloop.core.types import Floats, Ints
+from rankloop.logs.list_log import ClickArrays
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

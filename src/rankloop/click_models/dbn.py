@@ -16,9 +16,9 @@ from rankloop.click_models.base import (
     shares,
 )
 from rankloop.click_models.kernels import ClickParameters, ClickRows, rows_of
-from rankloop.click_models.page_log import ClickArrays
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats
+from rankloop.logs.list_log import ClickArrays
 
 
 @kernel

@@ -208,7 +208,7 @@ def fit_clicks(
     def negative(parameters: Floats) -> tuple[float, Floats]:
         s, _, posterior, by_log = at(parameters)
         parts = np.bincount(rows.cell, by_log, k), posterior.by_going @ rows.going, (by_log * (1.0 - s)) @ features
-        gradient = np.concatenate(parts) - penalty * parameters
+        gradient = np.concatenate(parts, dtype=np.float64) - penalty * parameters
         gradient[:k] -= smooth @ parameters[:k]
         cost = 0.5 * float(penalty @ parameters**2 + parameters[:k] @ smooth @ parameters[:k])
         return cost - posterior.likelihood, -np.where(fixed, 0.0, gradient)

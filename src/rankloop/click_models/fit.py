@@ -11,12 +11,12 @@ from rankloop.click_models.base import ClickModel
 from rankloop.click_models.cascade import CascadeModel, DependentClickModel, SimplifiedDbnModel
 from rankloop.click_models.dbn import DbnModel
 from rankloop.click_models.kernels import ClickRows
-from rankloop.click_models.page_log import ClickArrays
 from rankloop.click_models.pbm import PositionBasedModel
 from rankloop.click_models.ubm import UserBrowsingModel
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.engine import Engine, Here
+from rankloop.logs.list_log import ClickArrays
 
 _SIMPLEST_FIRST: tuple[type[ClickModel], ...] = (
     CascadeModel,

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.click_models.page_log import ClickArrays
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
+from rankloop.logs.list_log import ClickArrays
 
 
 class ClickParameters(NamedTuple):

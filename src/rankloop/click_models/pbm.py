@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankloop.click_models.base import MIN_PROBABILITY, ModelName, Prior
-from rankloop.click_models.page_log import ClickArrays
 from rankloop.click_models.ubm import UserBrowsingModel
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
+from rankloop.logs.list_log import ClickArrays
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

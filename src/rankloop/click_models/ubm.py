@@ -7,9 +7,9 @@ import numpy as np
 
 from rankloop.click_models.base import MIN_EM_GAIN, MIN_PROBABILITY, ClickModel, Evidence, ModelName, Prior
 from rankloop.click_models.kernels import ClickRows, rows_of
-from rankloop.click_models.page_log import ClickArrays
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats
+from rankloop.logs.list_log import ClickArrays
 
 CELL_ROWS = 1.0  # the belief about how a cell of the table is examined: one row, one half
 

@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive, check_rounds
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import ALL, kernel, scores_of, seen_count
+from rankloop.core.kernels import ALL, clicked_weights, kernel, scores_of, seen_count
 from rankloop.core.learner import (
     SparseLearner,
     check_receipt,
@@ -20,7 +20,7 @@ from rankloop.core.learner import (
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import AveragedState as State
-from rankloop.learners._shared.joint_features import clicked_weights, corrected
+from rankloop.learners._shared.joint_features import corrected
 from rankloop.learners._shared.perturbation import PERTURBATIONS, log_prob_of, present
 
 PAIRS = PERTURBATIONS["pairs"]

@@ -9,11 +9,10 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_not_negative, check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import add_row, kernel, ranking_of, row_difference, scores_of, seen_count
+from rankloop.core.kernels import add_row, clicked_weights, kernel, ranking_of, row_difference, scores_of, seen_count
 from rankloop.core.learner import SparseLearner, check_receipt, expect, finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.joint_features import clicked_weights
 from rankloop.learners._shared.precision import (
     MAX_RIDGE,
     MIN_RIDGE,

@@ -12,7 +12,7 @@ from rankloop.search.engine import SearchEngine
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import RankedSearch, SearchResults
 from rankloop.search.sources import DocumentSource, FolderSource, TableSource
-from rankloop.service.local_service import LocalService
+from rankloop.service.application.local_service import LocalService
 from rankloop.service.settings import Settings
 
 
@@ -51,7 +51,7 @@ class SearchBox:
         self.folder = Path(data)
         self._source: DocumentSource | None = None
         if not isinstance(source, SearchEngine):
-            self._source = source_of(Path(source), self.folder, id, title, body, fields)
+            self._source = source_of(Path(source), self.folder, {"id": id, "title": title, "body": body}, fields)
         self._inside = LocalService(Settings(data=self.folder))
         self._opened: LocalEngine | None = None
         try:
@@ -60,7 +60,7 @@ class SearchBox:
             else:
                 self.engine = self._opened = LocalEngine(self.folder, engine, language)
                 self.found = self.refresh()
-            self._search = RankedSearch(self._inside.service, self.engine, seed, fields)
+            self._search = RankedSearch(self._inside.node, self.engine, seed, fields)
             self._inside.call(self._search.begin())
         except BaseException:
             self.close()
@@ -139,10 +139,16 @@ def _name_of(impression: SearchResults | str) -> str:
     return impression if isinstance(impression, str) else impression.impression
 
 
-def source_of(path: Path, data: Path, id: str, title: str, body: str, fields: Sequence[str] = ()) -> DocumentSource:
-    """Documents at a path: a folder of files, or the rows of one."""
+def source_of(path: Path, data: Path, columns: Mapping[str, str] = {}, fields: Sequence[str] = ()) -> DocumentSource:
+    """Return the documents at a path: a folder of files, or the rows of one."""
     if not path.is_dir():
-        return TableSource(path, id=id, title=title, body=body, fields=fields)
+        return TableSource(path, fields=fields, **columns)
     if fields:
         raise InvalidInput(f"{path} is a folder, and files have no fields; a table has them")
     return FolderSource(path, data)
+
+
+def data_beside(source: Path) -> Path:
+    """Return the folder beside a source that index and log are kept in."""
+    named = source.resolve() if source.name in ("", "..") else source
+    return named.with_name(f"{named.name}-rankloop")

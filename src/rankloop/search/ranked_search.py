@@ -18,10 +18,11 @@ from rankloop.search.engine import MATCHES, Candidate, SearchEngine, Snippet, Te
 from rankloop.search.features import BASE, match_name, question_of, rows_of, search_schema
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.texts import read_text, same_query
-from rankloop.service.log.events import ranker_entity
-from rankloop.service.operations import MAX_WAIT
+from rankloop.service.application.administration import MAX_WAIT_SECONDS
+from rankloop.service.application.node import Node
+from rankloop.service.application.ranking import query_request
+from rankloop.service.records import ranker_entity
 from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody, SchemaBody
-from rankloop.service.service import Service, query_request
 
 RANKER = "search"
 CANDIDATES = 100
@@ -75,8 +76,8 @@ def search_session(schema: Schema, seed: int) -> Session:
 class RankedSearch:
     """A search engine and the ranker that learns its order. Every call may be made by many at once."""
 
-    def __init__(self, service: Service, engine: SearchEngine, seed: int = 0, fields: Sequence[str] = ()) -> None:
-        self.service = service
+    def __init__(self, node: Node, engine: SearchEngine, seed: int = 0, fields: Sequence[str] = ()) -> None:
+        self.node = node
         self.engine = engine
         self.fields = tuple(fields)
         self._seed = seed
@@ -85,13 +86,15 @@ class RankedSearch:
         """Make the ranker, or go on with the one that is there; it gets to know fields that are new."""
         await asyncio.to_thread(self._compile)
         schema = search_schema(self.fields).to_plain()
-        if RANKER in self.service.rankers:
+        if RANKER in self.node.directory.rankers:
             parts = {name: schema[name] for name in ("features", "context", "crosses")}
-            await self.service.evolve(RANKER, SchemaBody(**parts))
+            await self.node.administration.evolve(RANKER, SchemaBody(**parts))
             return
         problem = ProblemBody(schema=schema, shown=SHOWN)
         base = BaseBody(feature=BASE, weight=BASE_WEIGHT)
-        await self.service.create(RANKER, CreateBody(LEARNER, problem, seed=self._seed, base=base, window=DAY))
+        await self.node.administration.create(
+            RANKER, CreateBody(LEARNER, problem, seed=self._seed, base=base, window=DAY)
+        )
 
     def _compile(self) -> None:
         """Everything once, on documents that nobody has: so the first visitor does not wait for it."""
@@ -115,7 +118,7 @@ class RankedSearch:
         body, scores = await asyncio.to_thread(self._request, query, visitor, segment)
         if not body.items:
             return SearchResults(query.text)
-        answer = await self.service.rank(RANKER, body, compared=compared)
+        answer = await self.node.ranking.rank(RANKER, body, compared=compared)
         ids = [str(id) for id in answer.ranking[:n]]
         found = await asyncio.to_thread(self._results, query, ids, scores)
         return SearchResults(query.text, found, answer.impression, answer.state, compared)
@@ -126,7 +129,7 @@ class RankedSearch:
         body, scores = await asyncio.to_thread(self._request, query, "", segment)
         if not body.items:
             return SearchResults(query.text)
-        runtime = self.service.ranker(RANKER)
+        runtime = self.node.directory.ranker(RANKER)
         request = query_request(body, runtime.config, CANDIDATES)
         ids = [str(request.ids[i]) for i in runtime.serving.predict(request.query)[:n]]
         return SearchResults(
@@ -136,20 +139,20 @@ class RankedSearch:
     async def learn(self, impression: str, clicks: Sequence[str] | Mapping[str, float], final: bool = True) -> str:
         """What became of the clicks: taken, closed (they are learned from) or repeated (they were there already)."""
         given: Any = dict(clicks) if isinstance(clicks, Mapping) else list(clicks)
-        return (await self.service.feedback(RANKER, FeedbackBody(impression, clicks=given, final=final))).verdict
+        return (await self.node.feedback.take(RANKER, FeedbackBody(impression, clicks=given, final=final))).verdict
 
     async def learned(self) -> None:
         """Wait until all that was clicked is served, which takes long only where kernels have to be compiled first."""
-        last = await asyncio.to_thread(self.service.store.last)
-        await self.service.served(ranker_entity(RANKER), last, MAX_WAIT)
+        last = await asyncio.to_thread(self.node.store.last)
+        await self.node.learning.served(ranker_entity(RANKER), last, MAX_WAIT_SECONDS)
 
     async def undo(self, impression: str, id: str) -> bool:
         """Take a click back, learned from or not; whether there was one."""
-        return await self.service.retract(RANKER, impression, id)
+        return await self.node.administration.retract(RANKER, impression, id)
 
     async def explain(self, impression: str, id: str) -> dict[str, Any]:
         """What each value of a document adds to its score now, the largest first."""
-        found = await self.service.explain(RANKER, impression, id)
+        found = await self.node.administration.explain(RANKER, impression, id)
         parts = [part | {"name": match_name(part["name"])} for part in found["contributions"]]
         return found | {"contributions": parts}
 
@@ -161,7 +164,7 @@ class RankedSearch:
             _check_text(visitor, "visitor")
         if visitor == "":
             raise InvalidInput("visitor: say who; searches without a visitor are forgotten by query or by days")
-        return await self.service.forget(
+        return await self.node.administration.forget(
             RANKER,
             query_id=None if query is None else same_query(read_text(query)),
             user=visitor,

@@ -4,7 +4,7 @@ import asyncio
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -12,21 +12,24 @@ from typing import Any
 
 import msgspec
 from fastapi import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.words import STOP_WORDS, words_of
+from rankloop.search.box import source_of
 from rankloop.search.local_engine import LocalEngine, Refresh
-from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch, SearchResults
+from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch
 from rankloop.search.sources import DocumentSource
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
-from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body
-from rankloop.service.jobs.history import history_of
-from rankloop.service.log.archive import whole
-from rankloop.service.ranker.health import clicks_of
-from rankloop.service.reports import ranker_report
+from rankloop.service.application.jobs.history import history_of
+from rankloop.service.application.node import Node
+from rankloop.service.application.reports import ranker_report
+from rankloop.service.domain.health import clicks_of
+from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body, stream
+from rankloop.service.http.server import serve
+from rankloop.service.log.archive import read_records
 from rankloop.service.requests import Strict
-from rankloop.service.service import Service
+from rankloop.service.settings import Settings
 
 PAGE = Path(__file__).parent / "static"
 COOKIE = "rankloop_visitor"
@@ -69,27 +72,30 @@ class ForgetRequest(Strict):
     days: float | None = None
 
 
-class SearchCalls:
-    """The page over an engine. `begin` makes the ranker when the service is ready, `add_endpoints` adds the routes."""
+class SearchPage:
+    """The page over an engine. `begin` makes the ranker when the service is ready, `add_endpoints` adds the calls."""
 
     def __init__(
         self,
         engine: LocalEngine,
         source: DocumentSource,
-        found: Refresh,
         *,
         study: bool = False,
         seed: int = 0,
         fields: tuple[str, ...] = (),
     ) -> None:
-        self.engine, self.source, self.found, self.study = engine, source, found, study
+        self.engine, self.source, self.study = engine, source, study
         self._seed, self._fields = seed, fields
         self._refreshing = Lock()
-        self.examples = example_words(engine)
+        self.found = self._refresh()
         self.search: RankedSearch
 
-    async def begin(self, service: Service) -> None:
-        self.search = RankedSearch(service, self.engine, self._seed, self._fields)
+    def serve(self, settings: Settings, announce: Callable[[str], None]) -> None:
+        """Serve until told to stop; `announce` gets the address once calls are answered."""
+        serve(settings, announce, addition=self)
+
+    async def begin(self, node: Node) -> None:
+        self.search = RankedSearch(node, self.engine, self._seed, self._fields)
         await self.search.begin()
 
     def add_endpoints(self, endpoints: Endpoints) -> None:
@@ -103,12 +109,12 @@ class SearchCalls:
             body = await read_body(request, SearchRequest)
             if body.private or body.begun:
                 found = await self.search.predict(body.text, body.n, body.segment, prefix=body.begun)
-                return JsonAnswer(_plain(found))
+                return JsonAnswer(found)
             known = _visitor(request)
             visitor = known or secrets.token_hex(16)
             compared = self.study and is_compared(visitor)
             found = await self.search.search(body.text, body.n, visitor, body.segment, compared)
-            answer = JsonAnswer(_plain(found))
+            answer = JsonAnswer(found)
             if known is None:
                 answer.set_cookie(COOKIE, visitor, max_age=YEAR, httponly=True, samesite="strict", path="/search")
             return answer
@@ -160,9 +166,9 @@ class SearchCalls:
         @of_visitors("GET /search/status")
         async def status() -> Response:
             """What is indexed, what was learned, and how the learned order fares against the engine's."""
-            report = ranker_report(self.search.service, RANKER)
+            report = ranker_report(self.search.node, RANKER)
             kept = {name: report[name] for name in ("state", "counts", "health", "comparison", "frozen")}
-            counters = self.search.service.ranker(RANKER).projection.counters
+            counters = self.search.node.directory.ranker(RANKER).projection.counters
             kept["health"] |= clicks_of(counters)
             study = study_report(counters.comparison)
             limits = {"candidates": CANDIDATES, "shown": SHOWN, "examples": self.examples}
@@ -171,20 +177,22 @@ class SearchCalls:
         @of_visitors("GET /search/history")
         async def history() -> Response:
             """How counts and click rates came about: at most a few hundred points, for curves."""
-            points = await asyncio.to_thread(history_of, self.search.service.ranker(RANKER))
+            points = await asyncio.to_thread(
+                history_of, self.search.node.directory.ranker(RANKER), self.search.node.store
+            )
             return JsonAnswer({"points": [point._asdict() for point in points]})
 
         @of_all("GET /search/study.{form}")
         async def study(form: str) -> Response:
             """Every compared list with its winner, as study.jsonl or study.parquet; study.json is the standing."""
-            service = self.search.service
+            node = self.search.node
             if form == "json":
-                return JsonAnswer(study_report(service.ranker(RANKER).projection.counters.comparison))
-            until = await asyncio.to_thread(service.store.last)
-            where = service.store, service.ranker(RANKER).entity, service.settings.data, until
-            records = await asyncio.to_thread(whole, *where)
+                return JsonAnswer(study_report(node.directory.ranker(RANKER).projection.counters.comparison))
+            until = await asyncio.to_thread(node.store.last)
+            entity, data = node.directory.ranker(RANKER).entity, node.settings.data
+            records = await asyncio.to_thread(read_records, node.store, entity, data, until)
             if form == "jsonl":
-                return StreamingResponse(_on_thread(study_lines(records)), media_type="application/x-ndjson")
+                return stream(study_lines(records), "application/x-ndjson")
             if form == "parquet":
                 file = await asyncio.to_thread(study_parquet, records)
                 return Response(file, media_type="application/vnd.apache.parquet")
@@ -208,6 +216,33 @@ class SearchCalls:
         return self.found
 
 
+def open_page(
+    source: Path,
+    data: Path,
+    *,
+    columns: Mapping[str, str] = {},
+    fields: tuple[str, ...] = (),
+    engine: str | None = None,
+    language: str = "english",
+    study: bool = False,
+    seed: int = 0,
+) -> SearchPage:
+    """Index documents and return the page over them.
+
+    Args:
+      source: A folder of texts, or a file of JSON Lines, CSV or Parquet.
+      data: The folder of the index and the log.
+      columns: The columns of `id`, `title` and `body` in a file, where they have other names.
+      fields: Columns that visitors' segments are crossed with.
+      engine: `tantivy` or `sqlite`; tantivy where it is installed, unless given.
+      language: Whose endings are cut.
+      study: Let half of the visitors teach, and compare the learned order with the engine's for the other half.
+      seed: Of the swaps.
+    """
+    documents = source_of(source, data, columns, fields)
+    return SearchPage(LocalEngine(data, engine, language), documents, study=study, seed=seed, fields=fields)
+
+
 def example_words(engine: LocalEngine) -> list[str]:
     """A few words to begin with: those that stand in most titles of the documents that were read first."""
     words = [sorted(set(words_of(title.lower()))) for title in engine.titles(MAX_TITLES)]
@@ -222,17 +257,7 @@ def _visitor(request: Request) -> str | None:
     return value if VISITOR.fullmatch(value) else None
 
 
-def _plain(found: SearchResults) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(found)
-    return plain
-
-
 def _of_refresh(found: Refresh) -> dict[str, Any]:
     skipped = [{"what": what, "reason": reason} for what, reason in list(found.skipped.items())[:MAX_SKIPPED]]
     counts = {name: getattr(found, name) for name in ("documents", "added", "changed", "removed")}
     return counts | {"n_skipped": len(found.skipped), "skipped": skipped}
-
-
-async def _on_thread(parts: Iterator[bytes]) -> Any:
-    while (part := await asyncio.to_thread(next, parts, None)) is not None:
-        yield part

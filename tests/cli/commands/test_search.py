@@ -10,10 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from rankloop.cli.commands.search import data_of, what_to_forget
+from rankloop.cli.commands.search import what_to_forget
 from rankloop.cli.main import main
 from rankloop.core.errors import InvalidInput
-from rankloop.service.log.events import Ranked
+from rankloop.search.box import data_beside
+from rankloop.service.records import Ranked
 from tests.search.boxes import NOTES, box_over, content_of, prefer, records, write_notes
 
 VISITOR = "0123456789abcdef" * 2
@@ -31,15 +32,15 @@ VISITOR = "0123456789abcdef" * 2
     ],
 )
 def test_data_are_beside_the_source(source: str, data: str) -> None:
-    assert data_of(Path(source)) == Path(data)
+    assert data_beside(Path(source)) == Path(data)
 
 
 def test_data_are_beside_this_folder_and_the_one_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inside = tmp_path / "above" / "here"
     inside.mkdir(parents=True)
     monkeypatch.chdir(inside)
-    assert data_of(Path()) == data_of(Path("./")) == (tmp_path / "above" / "here-rankloop").resolve()
-    assert data_of(Path("..")) == (tmp_path / "above-rankloop").resolve()
+    assert data_beside(Path()) == data_beside(Path("./")) == (tmp_path / "above" / "here-rankloop").resolve()
+    assert data_beside(Path("..")) == (tmp_path / "above-rankloop").resolve()
 
 
 @pytest.mark.parametrize(
@@ -129,8 +130,9 @@ def test_what_cannot_be_forgotten_is_one_line(folder: Path, capsys: pytest.Captu
         (["notes", "--field", "kind"], "files have no fields"),
         (["notes", "--engine", "none"], "tantivy, sqlite"),
         (["notes", "--host", "0.0.0.0"], "RANKLOOP_KEYS"),
-        (["notes", "--port", "70000"], "--port must be at most 65535"),
-        (["table.csv", "--id", "key"], "no text"),
+        (["notes", "--port", "70000"], "--port: "),
+        (["table.csv", "--column", "id=key"], "no text"),
+        (["table.csv", "--column", "key"], "id=NAME"),
     ],
 )
 def test_what_is_wrong_is_one_line(
@@ -156,7 +158,7 @@ def test_what_is_wrong_is_one_line(
 def test_help_names_what_is_kept_and_how_it_goes(capsys: pytest.CaptureFixture[str]) -> None:
     assert code("--help") == 0
     text = capsys.readouterr().out
-    for part in ("--forget", "--study", "--field", "--no-open", "rankloop search notes/"):
+    for part in ("--forget", "--study", "--column", "--field", "--no-open", "rankloop search notes/"):
         assert part in text
     assert "Queries are kept" in text
 

@@ -21,8 +21,8 @@ from rankloop.service.http.endpoints import Endpoints
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import AccessMiddleware
 from rankloop.service.http.problems import problem, response_of
-from rankloop.service.log.stores.sqlite import SqliteStore
 from rankloop.service.settings import Settings, keys_from
+from rankloop.service.stores.sqlite import SqliteStore
 from tests.service.cases import SHOP, Location, items, running
 
 KEYS = "rank:ranking-key,admin:admin-key-1"

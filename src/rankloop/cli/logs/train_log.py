@@ -15,17 +15,27 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
 from rankloop.data.parts.source import SCHEMA_COPIES, SCHEME, available_memory, check_memory
 from rankloop.engine import SummingEngine
-from rankloop.evaluation import LogTable
-from rankloop.evaluation.report import plot_report
 from rankloop.experiments.report.model import Table
-from rankloop.logs.columns import GUESSES, LIST_GUESSES, columns_said, holds_lists, list_columns_of, named_columns
-from rankloop.logs.impressions import exported_schemas, holds_impressions
-from rankloop.logs.table import column_names
+from rankloop.logs.choice_log import ChoiceLog
+from rankloop.logs.columns import (
+    GUESSES,
+    LIST_ROLES,
+    holds_lists,
+    list_columns_of,
+    named_columns,
+)
+from rankloop.logs.impressions import exported_schemas
+from rankloop.logs.service_export import exported_schemas, is_export
+from rankloop.logs.table_source import TableSource
 from rankloop.service.log.stores.open import POSTGRES
 from rankloop.service.log.stores.sqlite import FILE
+from rankloop.service.stores.open import POSTGRES
+from rankloop.service.stores.sqlite import FILE
 from rankloop.training.clicks.parts import LogColumns, train_on_click_parts
 from rankloop.training.clicks.reader import read_click_log
 from rankloop.training.clicks.train import GAIN, train_on_clicks
+
+TRAINED = "trained policy"
 
 
 def train_on_log(log: str, how: LogTraining, out: Path, as_json: bool) -> None:
@@ -66,7 +76,7 @@ def train_on_parts(address: str, how: LogTraining, engine: SummingEngine, out: P
         if getattr(how, name):
             option = "guess-schema" if name == "guess" else name
             raise InvalidInput(f"--{option} is for a log in one file; {address!r} holds parts")
-    roles = named_columns(how.column, tuple(LIST_GUESSES))
+    roles = named_columns(how.column, LIST_ROLES)
     columns = LogColumns(tuple(how.without), tuple(roles.items()), tuple(how.features))
     bias = None if how.position_bias is None else bias_of(how.position_bias).tolist()
     where = address if SCHEME in address else str(given_path(address))
@@ -106,7 +116,7 @@ def _train_on_file(path: Path, how: LogTraining, out: Path, as_json: bool) -> No
     if how.guess is not None:
         guess_schema(path, how, how.guess, as_json)
         return
-    if how.schema is not None or (holds_impressions(path) and exported_schemas(path)):
+    if how.schema is not None or (is_export(path) and exported_schemas(path)):
         check_memory(path, how.solver or "online")
         train_by_schema(path, how, out, as_json)
         return
@@ -116,9 +126,9 @@ def _train_on_file(path: Path, how: LogTraining, out: Path, as_json: bool) -> No
     if how.solver == "online":
         raise InvalidInput("--solver online is for training with a schema: numbers as they are take the batch solver")
     of_ads = how.epsilon is not None or bool(how.context)
-    of_ads |= any(part.split("=")[0] in GUESSES.keys() - LIST_GUESSES.keys() for part in how.column)
-    roles = named_columns(how.column, tuple(GUESSES if of_ads else LIST_GUESSES))
-    if not holds_impressions(path) and (of_ads or not holds_lists(column_names(path), roles)):
+    of_ads |= any(part.split("=")[0] in ("action", "reward", "propensity", "target") for part in how.column)
+    roles = named_columns(how.column, tuple(GUESSES) if of_ads else LIST_ROLES)
+    if not is_export(path) and (of_ads or not holds_lists(TableSource(path).names, roles)):
         _train_policy(path, roles, how, out, as_json)
     else:
         _train_ranker(path, roles, how, out, as_json)
@@ -126,7 +136,7 @@ def _train_on_file(path: Path, how: LogTraining, out: Path, as_json: bool) -> No
 
 def _train_policy(path: Path, roles: dict[str, str], how: LogTraining, out: Path, as_json: bool) -> None:
     """Half of the rows train, the other half says what the policy would earn."""
-    table, epsilon = LogTable(path, **roles), how.epsilon or 0.0
+    table, epsilon = ChoiceLog(path, **roles), how.epsilon or 0.0
     with progress_bar(f"training on {path.name}", "rows") as progress:
         trained = train_policy(
             table,
@@ -173,8 +183,8 @@ def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path
         print_json(answer | columns | ({"outcomes": dict(clicks.outcomes)} if clicks.outcomes else {}))
         return
 
-    if not holds_impressions(path):
-        typer.echo(columns_said(list_columns_of(column_names(path), how.without, roles, path.name)))
+    if not is_export(path):
+        typer.echo(str(list_columns_of(TableSource(path).names, how.without, roles, path.name)))
     typer.echo(clicks.described)
     rows = [(regularisation, f"{gain:.4f}") for regularisation, gain in curve.items()]
     show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))

@@ -12,7 +12,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.search.engine import TextDocument
-from rankloop.search.indexes.text_index import NO_SPACE, NUMBER, UNWRITTEN, DamagedIndex
+from rankloop.search.indexes.text_index import NUMBER, UNWRITTEN, DamagedIndex
 from rankloop.search.match_kernel import PackedTexts
 
 MAX_WORDS = 20_000  # of a text that are kept to compare queries with; the index has all of them
@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY, stem TEXT NOT NULL) WIT
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
 """
 BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
 class DocumentStamp(NamedTuple):
@@ -168,14 +169,8 @@ def readable(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", None) in BROKEN:
             raise DamagedIndex(f"{path}: {error}") from None
-        raise InvalidInput(f"{path}: {_reason(error)}") from None
-
-
-def _reason(error: sqlite3.Error) -> str:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        return NO_SPACE
-    return f"{error} ({UNWRITTEN})" if code == sqlite3.SQLITE_IOERR else str(error)
+        is_full = (getattr(error, "sqlite_errorcode", 0) & 0xFF) in FULL
+        raise InvalidInput(f"{path}: {error} ({UNWRITTEN})" if is_full else f"{path}: {error}") from None
 
 
 def joined(parts: Sequence[bytes]) -> PackedTexts:

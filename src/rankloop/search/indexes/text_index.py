@@ -9,7 +9,6 @@ import xxhash
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 
-NO_SPACE = "there is no space left on the device; what was indexed before is kept"
 UNWRITTEN = "is there space left on the device? What was indexed before is kept"
 LANGUAGES = frozenset(
     {

@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Match
 
 from rankloop import __version__
+from rankloop.service.application.node import Node
 from rankloop.service.http.endpoints import Endpoints, JsonAnswer
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import AccessMiddleware, RankloopApp
@@ -23,17 +24,16 @@ from rankloop.service.http.routes import administration
 from rankloop.service.http.routes.monitoring import add_monitoring
 from rankloop.service.http.routes.ranking import add_ranking
 from rankloop.service.http.telemetry import Telemetry, TelemetryMiddleware, telemetry_from
-from rankloop.service.log.stores.base import Store
-from rankloop.service.log.stores.open import open_store
-from rankloop.service.service import Service
 from rankloop.service.settings import Settings
+from rankloop.service.stores.base import Store
+from rankloop.service.stores.open import open_store
 
 PAGE = Path(__file__).parent / "static"
 
 
 def make_app(
     settings: Settings,
-    opened: Callable[[Service], Any] | None = None,
+    opened: Callable[[Node], Any] | None = None,
     store: Store | None = None,
     telemetry: Telemetry | None = None,
 ) -> FastAPI:
@@ -44,15 +44,15 @@ def make_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         opening = store if store is not None else await asyncio.to_thread(open_store, settings)
-        service = app.state.service = Service(opening, settings)
-        await service.open()
-        metrics.watch(service)
+        node = app.state.node = Node(opening, settings)
+        await node.open()
+        metrics.watch(node)
         try:
             if opened is not None:
-                await opened(service)
+                await opened(node)
             yield
         finally:
-            await service.close()
+            await node.close()
             if telemetry is not None:
                 await asyncio.to_thread(telemetry.close)
 

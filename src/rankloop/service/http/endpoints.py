@@ -1,26 +1,27 @@
 """Endpoints: each declares its role, size limit, metric name and bodies once, for the middleware and for OpenAPI."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 from fastapi import FastAPI, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Match
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from rankloop.service.http.invalid_body import invalid_body
-from rankloop.service.http.middleware import check_media, receive_content
+from rankloop.service.http.middleware import JsonAnswer, check_media, receive_content
 from rankloop.service.http.openapi import JSON, MSGPACK, describe, operation
 from rankloop.service.settings import Settings
 
 if TYPE_CHECKING:
-    from rankloop.service.service import Service
+    from rankloop.service.application.node import Node
 
+__all__ = ["Endpoint", "Endpoints", "JsonAnswer", "decode", "read_body", "read_content", "stream"]
 Role = Literal["anyone", "rank", "admin"]  # the least that a key has to allow; admin allows everything
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
 DirectHandler = Callable[[str, bytes, Mapping[bytes, bytes]], Awaitable[Any]]
@@ -63,9 +64,9 @@ class Endpoints:
         describe(app, self._bodies.values())
 
     @property
-    def service(self) -> "Service":
-        """The running service."""
-        return self.app.state.service  # type: ignore[no-any-return]
+    def node(self) -> "Node":
+        """The node that serves."""
+        return self.app.state.node  # type: ignore[no-any-return]
 
     def add(
         self,
@@ -186,12 +187,11 @@ async def read_content(request: Request, media: str = JSON) -> bytes:
     return await receive_content(request.receive, request.scope["declared"].max_bytes)
 
 
-class JsonAnswer(Response):
-    """An answer in JSON, with the two headers that every one has."""
+def stream(parts: Iterator[bytes], media: str) -> Response:
+    """Return an answer of many parts, made on a thread so that rankings are not held up."""
 
-    def __init__(self, value: Any, status: int = 200) -> None:
-        self.body, self.status_code, self.background = _encode(value), status, None
-        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", b"application/json")]
+    async def read() -> AsyncIterator[bytes]:
+        while (part := await asyncio.to_thread(next, parts, None)) is not None:
+            yield part
 
-
-_encode = msgspec.json.Encoder().encode
+    return StreamingResponse(read(), media_type=media)

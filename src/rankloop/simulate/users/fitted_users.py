@@ -11,12 +11,18 @@ from rankloop.click_models.fit import MODELS
 from rankloop.click_models.kernels import ClickParameters, ClickRows, draw_clicks, examined_whatever_clicks
 from rankloop.core.checks import check_positions, check_probability
 from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Floats, Ints
 from rankloop.simulate.users.click_behaviours import N_DRAWS, clicks_at, seen_positions
 
 USUAL_EXAMINATION = ((1.0,), (0.6,), (0.4,), (0.3,), (0.25,), (0.2,), (0.17,), (0.14,), (0.12,), (0.1,))
 USUAL_STOP = (0.5,)
+
+
+@kernel
+def _draw_page(parameters: ClickParameters, ranking: Ints, pair: Ints, draws: Floats) -> tuple[Ints, Floats]:
+    return clicks_at(ranking, draw_clicks(parameters, pair, draws))
 
 
 @register("fitted_users")
@@ -82,7 +88,7 @@ class FittedUsers:
         n_seen = seen_positions(self.shown, len(ranking))
         draws = rng.random((N_DRAWS, n_seen))
         parameters, pair = self._page(ranking[:n_seen], relevance)
-        items, weights = clicks_at(ranking, draw_clicks(parameters, pair, draws))
+        items, weights = _draw_page(parameters, ranking, pair, draws)
         return Clicks(items, weights)
 
     def click_probabilities(self, ranking: Ints, relevance: Floats) -> Floats:

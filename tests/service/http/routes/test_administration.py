@@ -9,7 +9,7 @@ import pytest
 from rankloop import Problem, Ranker, Session, build
 from rankloop.client import Client, Refused
 from rankloop.core.saved_session import dumps, loads
-from rankloop.service.log.replay import replayed
+from rankloop.service.application.rebuild import replay_records
 from rankloop.training.estimator import NORMALISED
 from tests.service.cases import Location, running
 
@@ -42,7 +42,7 @@ def test_a_saved_ranker_goes_on_behind_the_service(location: Location, tmp_path:
         expected.append(here.ids)
     assert shown == expected
     assert saved.state.weights.tolist() == list(ranker.weights.values())
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert result.differing == ()
 
 

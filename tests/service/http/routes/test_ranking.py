@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from rankloop.service import service
+from rankloop.service.application import ranking as service
 from rankloop.service.http.app import make_app
 from rankloop.service.http.routes import ranking
 from rankloop.service.settings import Settings, keys_from
@@ -189,8 +189,8 @@ def test_a_large_body_is_read_beside_the_event_loop(tmp_path: Path, monkeypatch:
         on_loop = get_ident()
         return await read(*arguments)
 
-    on_loop, read = 0, ranking._rank_body
-    monkeypatch.setattr(ranking, "_rank_body", noting_loop)
+    on_loop, read = 0, ranking._rank
+    monkeypatch.setattr(ranking, "_rank", noting_loop)
     monkeypatch.setattr(ranking, "decode", noting(ranking.decode))
     monkeypatch.setattr(ranking, "_decode_ranking", noting(ranking._decode_ranking))
     monkeypatch.setattr(service, "query_request", noting(service.query_request))

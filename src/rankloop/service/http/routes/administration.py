@@ -7,11 +7,11 @@ from fastapi import Request
 from starlette.responses import Response
 
 from rankloop.core.errors import Rejected
+from rankloop.service.application.jobs.history import history_of
+from rankloop.service.application.reports import catalogue_report, comparison_report, ranker_report
 from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body, read_content
 from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.openapi import FILE
-from rankloop.service.jobs.history import history_of
-from rankloop.service.reports import catalogue_report, comparison_report, ranker_report
 from rankloop.service.requests import (
     NAME_PATTERN,
     AliasBody,
@@ -25,7 +25,6 @@ from rankloop.service.requests import (
     RollbackBody,
     SchemaBody,
 )
-from rankloop.service.upkeep.erasure import erase_user
 
 _NAME = re.compile(NAME_PATTERN)
 AT_ONCE = 50  # reports that are made without a pause in which other calls are answered
@@ -47,17 +46,17 @@ def add_rankers(endpoints: Endpoints) -> None:
         """Create a ranker; the same again changes nothing, another under the same name is refused."""
         body = await read_body(request, CreateBody)
         check_reach(request.scope, body.problem.catalogue)
-        new = await endpoints.service.create(checked_name(name), body)
-        return JsonAnswer(ranker_report(endpoints.service, name), 201 if new else 200)
+        new = await endpoints.node.administration.create(checked_name(name), body)
+        return JsonAnswer(ranker_report(endpoints.node, name), 201 if new else 200)
 
     @endpoints.add("GET /rankers", tag="rankers")
     async def rankers() -> Response:
         """All rankers."""
-        await endpoints.service.catch_up_with_all()
+        await endpoints.node.learning.catch_up_with_all()
         reports = []
-        for name in sorted(endpoints.service.rankers):
-            if name in endpoints.service.rankers:  # else it was deleted meanwhile
-                reports.append(ranker_report(endpoints.service, name))
+        for name in sorted(endpoints.node.directory.rankers):
+            if name in endpoints.node.directory.rankers:  # else it was deleted meanwhile
+                reports.append(ranker_report(endpoints.node, name))
             if len(reports) % AT_ONCE == 0:
                 await asyncio.sleep(0)
         return JsonAnswer({"rankers": reports})
@@ -65,25 +64,25 @@ def add_rankers(endpoints: Endpoints) -> None:
     @endpoints.add("GET /rankers/{name}", tag="rankers")
     async def ranker(name: str) -> Response:
         """Spec, state number, counts and health."""
-        await endpoints.service.catch_up(name)
-        return JsonAnswer(ranker_report(endpoints.service, name))
+        await endpoints.node.learning.catch_up(name)
+        return JsonAnswer(ranker_report(endpoints.node, name))
 
     @endpoints.add("PATCH /rankers/{name}", tag="rankers", body=RankerBody)
     async def change(name: str, request: Request) -> Response:
         """Change the window of feedback of a live ranker, also for what is open; the same again changes nothing."""
-        await endpoints.service.set_window(name, (await read_body(request, RankerBody)).window)
-        return JsonAnswer(ranker_report(endpoints.service, name))
+        await endpoints.node.administration.set_window(name, (await read_body(request, RankerBody)).window)
+        return JsonAnswer(ranker_report(endpoints.node, name))
 
     @endpoints.add("DELETE /rankers/{name}", tag="rankers")
     async def delete(name: str) -> Response:
         """Delete a ranker: events, snapshots and archive are gone; its name may be used again."""
-        await endpoints.service.delete((await endpoints.service.find_ranker(name)).entity)
+        await endpoints.node.administration.delete((await endpoints.node.directory.find_ranker(name)).entity)
         return JsonAnswer({"deleted": name})
 
     @endpoints.add("GET /rankers/{name}/state", tag="rankers")
     async def state(name: str) -> Response:
         """The model as a file that `rankloop.load` opens."""
-        saved = await endpoints.service.saved(name)
+        saved = await endpoints.node.administration.saved(name)
         headers = {"Content-Disposition": f'attachment; filename="{name}.rankloop"'}
         return Response(saved, media_type=FILE, headers=headers)
 
@@ -91,62 +90,68 @@ def add_rankers(endpoints: Endpoints) -> None:
     async def create_from_file(name: str, request: Request) -> Response:
         """Create a ranker from a file that `save` or `rankloop train` wrote; the same file again changes nothing."""
         saved = await read_content(request, FILE)
-        new = await endpoints.service.create_from_file(checked_name(name), saved)
-        return JsonAnswer(ranker_report(endpoints.service, name), 201 if new else 200)
+        new = await endpoints.node.administration.create_from_file(checked_name(name), saved)
+        return JsonAnswer(ranker_report(endpoints.node, name), 201 if new else 200)
 
     @endpoints.add("PATCH /rankers/{name}/schema", tag="rankers", body=SchemaBody)
     async def evolve(name: str, request: Request) -> Response:
         """Add fields and crosses to the schema of a live ranker, or remove some; the same again changes nothing."""
-        await endpoints.service.evolve(name, await read_body(request, SchemaBody))
-        return JsonAnswer(ranker_report(endpoints.service, name))
+        await endpoints.node.administration.evolve(name, await read_body(request, SchemaBody))
+        return JsonAnswer(ranker_report(endpoints.node, name))
 
     @endpoints.add("GET /rankers/{name}/explain", tag="rankers")
     async def explain(name: str, impression: str = "", id: str = "") -> Response:
         """What each value of an item adds to its score now, by name, the largest first."""
-        return JsonAnswer(await endpoints.service.explain(name, impression, id))
+        return JsonAnswer(await endpoints.node.administration.explain(name, impression, id))
 
     @endpoints.add("GET /rankers/{name}/weights", tag="rankers")
     async def weights(name: str) -> Response:
         """The largest weights by name; with a schema of the names in recent impressions, and who shares a column."""
-        return JsonAnswer(await endpoints.service.weights(name))
+        return JsonAnswer(await endpoints.node.administration.weights(name))
 
     @endpoints.add("GET /rankers/{name}/snapshots", tag="rankers")
     async def snapshots(name: str) -> Response:
         """The states that can be gone back to."""
-        runtime = await endpoints.service.find_ranker(name)
-        rows = await asyncio.to_thread(endpoints.service.store.snapshots, runtime.entity)
+        runtime = await endpoints.node.directory.find_ranker(name)
+        rows = await asyncio.to_thread(endpoints.node.store.snapshots, runtime.entity)
         return JsonAnswer({"snapshots": [{"state": number, "seq": seq, "at": at} for number, seq, at in rows]})
 
     @endpoints.add("GET /rankers/{name}/history", tag="rankers")
     async def history(name: str) -> Response:
         """How counts, health and weights came about: at most a few hundred points, for curves."""
-        points = await asyncio.to_thread(history_of, await endpoints.service.find_ranker(name))
+        points = await asyncio.to_thread(
+            history_of, await endpoints.node.directory.find_ranker(name), endpoints.node.store
+        )
         return JsonAnswer({"points": [point._asdict() for point in points]})
 
     @endpoints.add("POST /rankers/{name}/rollback", tag="rankers", body=RollbackBody)
     async def rollback(name: str, request: Request) -> Response:
         """Go back to a snapshot; exploration goes on with fresh draws."""
         body = await read_body(request, RollbackBody, is_optional=True)
-        to = await endpoints.service.rollback(name, body.state)
-        return JsonAnswer({"rolled_back_to": to, "state": endpoints.service.ranker(name).published.number})
+        to = await endpoints.node.administration.rollback(name, body.state)
+        return JsonAnswer({"rolled_back_to": to, "state": endpoints.node.directory.ranker(name).published.number})
 
     @endpoints.add("POST /rankers/{name}/freeze", tag="rankers", body=FreezeBody)
     async def freeze(name: str, request: Request) -> Response:
         """Stop learning; ranking goes on."""
-        await endpoints.service.freeze(name, (await read_body(request, FreezeBody, is_optional=True)).reason[:500])
+        await endpoints.node.administration.freeze(
+            name, (await read_body(request, FreezeBody, is_optional=True)).reason[:500]
+        )
         return JsonAnswer({"frozen": True})
 
     @endpoints.add("POST /rankers/{name}/resume", tag="rankers")
     async def resume(name: str) -> Response:
         """Learn again."""
-        await endpoints.service.resume(name)
+        await endpoints.node.administration.resume(name)
         return JsonAnswer({"frozen": False})
 
     @endpoints.add("POST /rankers/{name}/forget", tag="rankers", body=ForgetBody)
-    async def forget(name: str, request: Request) -> Response:
+    async def forget_impressions(name: str, request: Request) -> Response:
         """Delete impressions from log, archive and snapshots, and learn again without them."""
         body = await read_body(request, ForgetBody)
-        forgotten = await endpoints.service.forget(name, query_id=body.query_id, user=body.user, before=body.before)
+        forgotten = await endpoints.node.administration.forget(
+            name, query_id=body.query_id, user=body.user, before=body.before
+        )
         return JsonAnswer({"forgotten": forgotten})
 
     @endpoints.add("POST /rankers/{name}/clone", tag="rankers", body=CloneBody)
@@ -154,8 +159,8 @@ def add_rankers(endpoints: Endpoints) -> None:
         """Start a new ranker from the state of this one."""
         new = checked_name((await read_body(request, CloneBody)).name)
         check_reach(request.scope, new)
-        await endpoints.service.clone(name, new)
-        return JsonAnswer(ranker_report(endpoints.service, new), 201)
+        await endpoints.node.administration.clone(name, new)
+        return JsonAnswer(ranker_report(endpoints.node, new), 201)
 
 
 def add_comparisons(endpoints: Endpoints) -> None:
@@ -166,27 +171,29 @@ def add_comparisons(endpoints: Endpoints) -> None:
         """Compare two rankers, or a ranker and fixed weights, by interleaving."""
         body = await read_body(request, ExperimentBody)
         check_reach(request.scope, body.a.ranker, body.b.ranker)
-        new = await endpoints.service.create_comparison(checked_name(name), body)
-        return JsonAnswer(comparison_report(endpoints.service, name), 201 if new else 200)
+        new = await endpoints.node.administration.create_comparison(checked_name(name), body)
+        return JsonAnswer(comparison_report(endpoints.node, name), 201 if new else 200)
 
     @endpoints.add("DELETE /experiments/{name}", tag="experiments")
     async def delete_experiment(name: str) -> Response:
         """Delete an experiment with its events and counts; its name may be used again."""
-        await endpoints.service.delete((await endpoints.service.find_comparison(name)).entity)
+        await endpoints.node.administration.delete((await endpoints.node.directory.find_comparison(name)).entity)
         return JsonAnswer({"deleted": name})
 
     @endpoints.add("GET /experiments", tag="experiments")
     async def experiments() -> Response:
         """All experiments."""
-        await endpoints.service.catch_up_with_all()
-        service = endpoints.service
-        return JsonAnswer({"experiments": [comparison_report(service, name) for name in sorted(service.comparisons)]})
+        await endpoints.node.learning.catch_up_with_all()
+        node = endpoints.node
+        return JsonAnswer(
+            {"experiments": [comparison_report(node, name) for name in sorted(node.directory.comparisons)]}
+        )
 
     @endpoints.add("GET /experiments/{name}", tag="experiments")
     async def experiment(name: str) -> Response:
         """Wins, ties, losses, win ratio and the sign test."""
-        await endpoints.service.catch_up(name)
-        return JsonAnswer(comparison_report(endpoints.service, name))
+        await endpoints.node.learning.catch_up(name)
+        return JsonAnswer(comparison_report(endpoints.node, name))
 
 
 def add_catalogues(endpoints: Endpoints) -> None:
@@ -196,20 +203,20 @@ def add_catalogues(endpoints: Endpoints) -> None:
     async def put_catalogue(name: str, request: Request) -> Response:
         """Rows by id: each replaces that of its id, null takes it away, all others stay."""
         body = await read_body(request, CatalogueBody)
-        changed = await endpoints.service.put_catalogue(checked_name(name), body)
-        return JsonAnswer(catalogue_report(endpoints.service, name) | {"changed": changed})
+        changed = await endpoints.node.administration.put_catalogue(checked_name(name), body)
+        return JsonAnswer(catalogue_report(endpoints.node, name) | {"changed": changed})
 
     @endpoints.add("GET /catalogues", tag="catalogues")
     async def catalogues() -> Response:
         """All catalogues."""
-        service = endpoints.service
-        return JsonAnswer({"catalogues": [catalogue_report(service, name) for name in sorted(service.catalogues)]})
+        node = endpoints.node
+        return JsonAnswer({"catalogues": [catalogue_report(node, name) for name in sorted(node.directory.catalogues)]})
 
     @endpoints.add("GET /catalogues/{name}", tag="catalogues")
     async def catalogue(name: str) -> Response:
         """How many rows there are, since which event, and who uses them."""
-        await endpoints.service.find_catalogue(name)
-        return JsonAnswer(catalogue_report(endpoints.service, name))
+        await endpoints.node.directory.find_catalogue(name)
+        return JsonAnswer(catalogue_report(endpoints.node, name))
 
 
 def add_aliases(endpoints: Endpoints) -> None:
@@ -220,19 +227,19 @@ def add_aliases(endpoints: Endpoints) -> None:
         """Let a name lead to a ranker: rankings of the name are the ranker's; feedback finds those of before, too."""
         body = await read_body(request, AliasBody)
         check_reach(request.scope, body.ranker)
-        await endpoints.service.set_alias(checked_name(name), body.ranker)
+        await endpoints.node.administration.set_alias(checked_name(name), body.ranker)
         return JsonAnswer({"alias": name, "ranker": body.ranker})
 
     @endpoints.add("GET /aliases", tag="aliases")
     async def aliases() -> Response:
         """All aliases, and where they lead."""
-        targets = endpoints.service.directory.aliases
+        targets = endpoints.node.directory.aliases
         return JsonAnswer({"aliases": {name: targets[name][0] for name in sorted(targets)}})
 
     @endpoints.add("DELETE /aliases/{name}", tag="aliases")
     async def delete_alias(name: str) -> Response:
         """Take an alias away."""
-        await endpoints.service.set_alias(name, "")
+        await endpoints.node.administration.set_alias(name, "")
         return JsonAnswer({"deleted": name})
 
 
@@ -245,5 +252,5 @@ def add_users(endpoints: Endpoints) -> None:
 
         What they taught stays as weights; relearn=true learns again without them.
         """
-        erased = await erase_user(endpoints.service, id, relearn)
+        erased = await endpoints.node.administration.erase_user(id, relearn)
         return JsonAnswer({"user": id, "impressions": erased.impressions} | erased._asdict())

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,6 +25,9 @@ from rankloop.service.requests import (
     RankBody,
 )
 
+if TYPE_CHECKING:
+    from rankloop.service.application.node import Node
+
 Headers = Mapping[bytes, bytes]
 _decode_ranking = msgspec.json.Decoder(RankBody).decode
 _decode_feedback = msgspec.json.Decoder(FeedbackBody).decode
@@ -42,41 +45,43 @@ def add_ranking(endpoints: Endpoints) -> None:
     ranking = partial(direct, body=RankBody, packed=PackedRankBody, answer=RankAnswer)
     feedback = partial(direct, body=FeedbackBody, answer=FeedbackAnswer)
 
+    state = endpoints.app.state  # it has the node once the application runs
+
+    # Handlers of single calls return the awaitable of the node, so that each call passes here only once.
     @ranking("POST /rankers/{name}/rank", tag="use")
-    async def rank(name: str, content: bytes, headers: Headers) -> RankAnswer:
+    def rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankAnswer]:
         """The order to show. The header Idempotency-Key makes a repeated request give the same impression."""
-        service = endpoints.service
-        body = await _rank_body(content, headers, service.rankers.get(name))
-        return await service.rank(name, body, headers.get(b"idempotency-key", b"").decode("latin-1") or None)
+        node: Node = state.node
+        return _rank(node.ranking.rank, node.directory.rankers.get(name), name, content, headers)
 
     @feedback("POST /rankers/{name}/feedback", tag="use")
-    async def give_feedback(name: str, content: bytes, headers: Headers) -> FeedbackAnswer:
+    def give_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackAnswer]:
         """What came back: clicks, relevances, preferred or reward; `final` closes the impression."""
-        return await endpoints.service.feedback(name, _feedback_body(content))
+        node: Node = state.node
+        return node.feedback.take(name, _feedback_body(content))
 
     @direct("POST /rankers/{name}/rank:batch", tag="use", body=RankBatch)
     async def rank_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
         """Many rankings; each answer or problem stands where its request stood."""
         requests = decode(content, RankBatch).requests
-        return await _each(requests, lambda body: endpoints.service.rank(name, body), endpoints)
+        return await _each(requests, lambda body: endpoints.node.ranking.rank(name, body), endpoints)
 
     @direct("POST /rankers/{name}/feedback:batch", tag="use", body=FeedbackBatch)
     async def feedback_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
         """Feedback for many impressions; each answer or problem stands where its feedback stood."""
         bodies = decode(content, FeedbackBatch).feedback
-        return await _each(bodies, lambda body: endpoints.service.feedback(name, body), endpoints)
+        return await _each(bodies, lambda body: endpoints.node.feedback.take(name, body), endpoints)
 
     @ranking("POST /experiments/{name}/rank", tag="experiments")
-    async def experiment_rank(name: str, content: bytes, headers: Headers) -> RankAnswer:
+    def experiment_rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankAnswer]:
         """One list from both sides of the experiment. Idempotency-Key as for rankers."""
-        service = endpoints.service
-        body = await _rank_body(content, headers, service.comparisons.get(name))
-        return await service.rank_comparison(name, body, headers.get(b"idempotency-key", b"").decode("latin-1") or None)
+        node: Node = state.node
+        return _rank(node.ranking.rank_comparison, node.directory.comparisons.get(name), name, content, headers)
 
     @feedback("POST /experiments/{name}/feedback", tag="experiments")
-    async def experiment_feedback(name: str, content: bytes, headers: Headers) -> FeedbackAnswer:
+    def experiment_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackAnswer]:
         """The clicks on a list of the experiment."""
-        return await endpoints.service.feedback_comparison(name, _feedback_body(content))
+        return endpoints.node.feedback.take_comparison(name, _feedback_body(content))
 
 
 def _feedback_body(content: bytes) -> FeedbackBody:
@@ -86,26 +91,49 @@ def _feedback_body(content: bytes) -> FeedbackBody:
         raise invalid_body(error, content, FeedbackBody) from None
 
 
-async def _rank_body(content: bytes, headers: Headers, runtime: Any) -> RankBody:
-    """Decode a request to rank; a feature in a list that is no number is named as the ranker names it."""
+def _rank(
+    rank: Callable[[str, RankBody, str | None], Awaitable[RankAnswer]],
+    runtime: Any,
+    name: str,
+    content: bytes,
+    headers: Headers,
+) -> Awaitable[RankAnswer]:
+    """Decode a request to rank, and call `rank`; a large one is decoded on a thread."""
+    key = headers.get(b"idempotency-key", b"").decode("latin-1") or None
     is_packed = headers.get(b"content-type", b"").lower().startswith(MSGPACK.encode())
+    if len(content) > MAX_LOOP_BYTES and not is_packed:
+        return _rank_large(rank, runtime, name, content, key)
     try:
         if is_packed:
-            return decode(content, PackedRankBody, packed=True)
-        if len(content) > MAX_LOOP_BYTES:
-            return await asyncio.to_thread(_decode_in_steps, content)
-        try:
-            return _decode_ranking(content)
-        except msgspec.DecodeError as error:
-            raise invalid_body(error, content, RankBody) from None
+            return rank(name, decode(content, PackedRankBody, packed=True), key)
+        return rank(name, _decode_ranking(content), key)
+    except msgspec.DecodeError as error:
+        raise _with_feature_name(invalid_body(error, content, RankBody), runtime) from None
     except InvalidBody as error:
-        names = runtime.config.adapter.feature_names if runtime is not None else ()
-        match error.path:
-            case (*_, "features", int(column)) if column < len(names):
-                raise InvalidBody(error.path, f"the feature {names[column]!r:.80}: {error.reason}") from None
-            case (*_, "features", str(name)):
-                raise InvalidBody(error.path, f"the feature {name!r:.80}: {error.reason}") from None
-        raise
+        raise _with_feature_name(error, runtime) from None
+
+
+async def _rank_large(rank: Any, runtime: Any, name: str, content: bytes, key: str | None) -> RankAnswer:
+    try:
+        body = await asyncio.to_thread(_decode_in_steps, content)
+    except InvalidBody as error:
+        raise _with_feature_name(error, runtime) from None
+    del content  # it is large, and this may wait for the disk together with many others
+    answer: RankAnswer = await rank(name, body, key)
+    return answer
+
+
+def _with_feature_name(error: Exception, runtime: Any) -> Exception:
+    """Return the error with the name that the ranker has for a feature that is no number."""
+    if not isinstance(error, InvalidBody):
+        return error
+    names = runtime.config.adapter.feature_names if runtime is not None else ()
+    match error.path:
+        case (*_, "features", int(column)) if column < len(names):
+            return InvalidBody(error.path, f"the feature {names[column]!r:.80}: {error.reason}")
+        case (*_, "features", str(name)):
+            return InvalidBody(error.path, f"the feature {name!r:.80}: {error.reason}")
+    return error
 
 
 def _decode_in_steps(content: bytes) -> RankBody:
