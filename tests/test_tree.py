@@ -1,37 +1,46 @@
 """The tree can be walked by guessing: small folders, files named by nouns, and tests beside what they test."""
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import rankloop
 
 SOURCE = Path(rankloop.__file__).parent
 TESTS = Path(__file__).parent
+RESEARCH = TESTS.parent / "research"  # beside the package, not in the wheel
 MAX_MODULES = 12
 # One file per algorithm: the registry finds them all, and a newcomer finds one by its name.
 ALGORITHMS = {
-    "batch/risks",
     "cli/commands",
-    "data/streams",
-    "feedback",
     "interleaving",
     "learners",
     "learners/wrappers",
     "measures",
+    "simulate/streams",
+    "simulate/users",
     "surrogates",
+    "training/risks",
 }
 NOUNS = {
     "based": "position_based is the field's name of a click model",
-    "compiled": "simulate/compiled: the loop once more, as whole-run kernels",
     "interleaving": "the field's noun for mixing two rankings in one list",
     "monitoring": "the trade's noun for health, readiness and metrics",
     "ranking": "what the package makes",
     "shared": "learners/_shared: what is no algorithm of its own",
+    "training": "the field's noun for fitting a ranker to data",
 }
-OF_THE_HOUSE = ("test_glossary.py", "test_hosts.py", "test_public_names.py", "test_request_walk.py", "test_tree.py")
+OF_THE_HOUSE = (
+    "test_glossary.py",
+    "test_hosts.py",
+    "test_public_names.py",
+    "test_request_walk.py",
+    "test_structure.py",
+    "test_tree.py",
+)
 # Tests that hold for the whole rather than for a module, by what they hold true.
 SUITES = (
     "benchmarks",
-    "compatibility",
     "contracts",
     "docs",
     "golden",
@@ -60,7 +69,11 @@ def relative(folder: Path, root: Path) -> str:
 
 
 def test_a_folder_can_be_seen_at_a_glance() -> None:
-    many = {relative(folder, SOURCE): len(names_in(folder)) for folder in folders_of(SOURCE)}
+    many = {
+        relative(folder, root.parent if root is RESEARCH else root): len(names_in(folder))
+        for root in (SOURCE, RESEARCH)
+        for folder in folders_of(root)
+    }
     assert {name: n for name, n in many.items() if n > MAX_MODULES and name not in ALGORITHMS} == {}
 
 
@@ -80,8 +93,23 @@ def test_tests_stand_beside_what_they_test() -> None:
 
 def has_module(test: Path) -> bool:
     name = test.stem.removeprefix("test_")
-    room = SOURCE / test.parent
+    outside = test.parts[0] == RESEARCH.name
+    room = (RESEARCH.parent if outside else SOURCE) / test.parent
     return (room / f"{name}.py").is_file() or (room / name).is_dir() or (room.is_dir() and room.name == name)
+
+
+def test_the_package_does_not_import_research() -> None:
+    """The wheel holds the package alone."""
+    importing = [path for path in SOURCE.rglob("*.py") if RESEARCH.name in set(imported_packages(path))]
+    assert sorted(relative(path, SOURCE) for path in importing) == []
+
+
+def imported_packages(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "").partition(".")[0]
 
 
 def test_suites_exist() -> None:

@@ -27,7 +27,7 @@ from rankloop.experiments.run.runner import run_experiment  # noqa: E402
 from rankloop.experiments.spec.load import read_spec_text  # noqa: E402
 from rankloop.training.clicks.schema_train import train_with_schema  # noqa: E402
 from rankloop.training.risks.base import risk_of  # noqa: E402
-from rankloop.training.solution_path import Settings, fit_path  # noqa: E402
+from rankloop.training.solution_path import SolverSettings, fit_path  # noqa: E402
 from tests.engine.tasks import scaled, squared, summed  # noqa: E402
 from tests.training.clicks.test_schema_train import SCHEMA, logged  # noqa: E402
 
@@ -103,7 +103,10 @@ def test_training_gives_the_same_weights_here_in_processes_and_on_the_cluster(
     grades = np.clip(np.round(features @ rng.normal(size=5) + rng.normal(size=600)), 0, 2)
     data = Dataset.of(features, grades, np.arange(0, 601, 10))
     found = [
-        [fit.weights for fit in fit_path(data, risk_of("ordinal"), [1e-1, 1e-3], settings=Settings(engine=engine))]
+        [
+            fit.weights
+            for fit in fit_path(data, risk_of("ordinal"), [1e-1, 1e-3], settings=SolverSettings(engine=engine))
+        ]
         for engine in (Here(), LocalProcesses(workers=2), Cluster(workers=2))
     ]
     for other in found[1:]:

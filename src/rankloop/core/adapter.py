@@ -200,9 +200,10 @@ class Adapter(NamedTuple):
             else:
                 encoder.rows(ids, rows, context, at)  # what is pinned or left out is written down too
                 features = encoder.rows([ids[i] for i in candidates], [rows[i] for i in candidates], context, at)
+        except Rejected:  # the context's
+            raise
         except InvalidInput as error:
-            where = "context" if str(error).startswith("context") else "items"
-            raise Rejected(where, str(error).removeprefix("context: ")) from None
+            raise Rejected("items", str(error)) from None
         values = RawValues(list(rows), dict(context), at, encoder.version)
         missing = encoder.n_fields * len(rows) - sum(map(len, rows))
         query = Query(query_id, features, NO_CONTEXT)

@@ -60,7 +60,8 @@ def credit(method: Any, mixed: Mixed, clicks: Clicks) -> Floats:
     rankings = _same_items(mixed.rankings)
     if len(teams) != len(ranking) or np.any((teams < -1) | (teams >= len(rankings))):
         raise InvalidInput(f"teams must name one of the {len(rankings)} rankers, or -1, for each of the items")
-    checked = checked_feedback(Clicks(*clicks), ranking, rankings.shape[1], None)
+    items, weights = clicks
+    checked = checked_feedback(Clicks(items, weights), ranking, rankings.shape[1], None)
     return crediting.credit(Mixed(ranking, rankings, teams), cast(Clicks, checked))
 
 

@@ -114,7 +114,7 @@ class Encoding(NamedTuple):
         return np.ascontiguousarray(np.column_stack([*parts, np.ones(len(piece.reward))]))
 
     def to_plain(self) -> dict[str, Any]:
-        """Tables and lists for JSON."""
+        """Return tables and lists for JSON."""
         return self._asdict()
 
     @classmethod

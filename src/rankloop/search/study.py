@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from rankloop.core.plain import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
-from rankloop.service.log.events import Record
-from rankloop.service.log.projection import TEAM_DRAFT, closed_impressions
-from rankloop.service.ranker.impressions import Impression
+from rankloop.service.domain.impression import Impression, closed_impressions
+from rankloop.service.domain.projection import TEAM_DRAFT
+from rankloop.service.records import Record
 
 SURE = 0.05  # a p-value below it, whenever it is looked at, ends the study
 COLUMNS = pa.schema(

@@ -11,13 +11,15 @@ from rankloop.engine import SummingEngine, Threads
 from rankloop.training.bundle import Solution, Step, minimise
 from rankloop.training.objective import Objective, Queries, objective_on
 from rankloop.training.risks.base import Risk, StructuredRisk
-from rankloop.training.risks.ordinal import Ordinal
+from rankloop.training.risks.pairwise import Ordinal
 
 TIGHTENINGS = 20  # at most so many convex bounds, one after the other
-PATH = tuple(10.0**power for power in (1, 0, -1, -2, -3, -4, -5))  # strong to weak: each starts from the one before
+DEFAULT_PATH = tuple(
+    10.0**power for power in (1, 0, -1, -2, -3, -4, -5)
+)  # strong to weak: each starts from the one before
 
 
-class Settings(NamedTuple):
+class SolverSettings(NamedTuple):
     """How closely the optimum is wanted, and where the sums are computed."""
 
     tolerance: float = 1e-4
@@ -26,7 +28,7 @@ class Settings(NamedTuple):
     callback: Callable[[Step], None] | None = None
 
 
-DEFAULTS = Settings()
+DEFAULT_SOLVER = SolverSettings()
 
 
 class Fit(NamedTuple):
@@ -51,7 +53,7 @@ def fit(
     *,
     tight: bool = False,
     start: Floats | None = None,
-    settings: Settings = DEFAULTS,
+    settings: SolverSettings = DEFAULT_SOLVER,
     per: int | None = None,
 ) -> Fit:
     """The minimiser of regularisation/2 · ‖w‖² + (1/Q) Σ_q risk(features · w); Q is the number of queries, or `per`."""
@@ -65,7 +67,7 @@ def fit_path(
     *,
     tight: bool = False,
     start: Floats | None = None,
-    settings: Settings = DEFAULTS,
+    settings: SolverSettings = DEFAULT_SOLVER,
     per: int | None = None,
 ) -> Iterator[Fit]:
     """One fit after the other, each started from the one before; with `tight`, from the ordinal solution."""
@@ -85,7 +87,11 @@ def fit_path(
 
 
 def _convex_path(
-    objective: Objective, n_features: int, regularisations: Sequence[float], start: Floats | None, settings: Settings
+    objective: Objective,
+    n_features: int,
+    regularisations: Sequence[float],
+    start: Floats | None,
+    settings: SolverSettings,
 ) -> Iterator[Fit]:
     zero = np.zeros(n_features)
     weights, at_zero = zero if start is None else start, objective(zero)[0]
@@ -95,7 +101,7 @@ def _convex_path(
         yield Fit(regularisation, solution, at_zero)
 
 
-def _tightened(objective: Objective, regularisation: float, start: Floats, settings: Settings) -> Fit:
+def _tightened(objective: Objective, regularisation: float, start: Floats, settings: SolverSettings) -> Fit:
     """The concave–convex procedure: the loss max_π[Δ + F(π)] − max_π F(π), bounded anew where the last bound led.
 
     Every bound touches the loss where it is taken, so that the loss never rises. At w = 0 it is that of the ranking by
@@ -117,7 +123,7 @@ def _tightened(objective: Objective, regularisation: float, start: Floats, setti
     return Fit(regularisation, best or solution, at_zero)
 
 
-def _solve(objective: Objective, start: Floats, regularisation: float, settings: Settings) -> Solution:
+def _solve(objective: Objective, start: Floats, regularisation: float, settings: SolverSettings) -> Solution:
     return minimise(
         objective,
         start,

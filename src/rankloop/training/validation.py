@@ -16,9 +16,8 @@ from rankloop.measures.base import mean_of, parse_measure
 from rankloop.training.folds import Fold, everything
 from rankloop.training.objective import InMemory, Part, Queries, parts_of
 from rankloop.training.risks.base import Risk
-from rankloop.training.risks.ordinal import Ordinal
-from rankloop.training.solution_path import DEFAULTS, Fit, Settings, fit, fit_path
-from rankloop.training.stored_folds import StoredFold, everything_stored
+from rankloop.training.risks.pairwise import Ordinal
+from rankloop.training.solution_path import DEFAULT_SOLVER, Fit, SolverSettings, fit, fit_path
 
 Progress = Callable[[int, int], None]
 Asked = tuple[Floats, str]  # weights, and the measure of the rankings by them
@@ -48,14 +47,14 @@ class Validated(NamedTuple):
 
 
 def cross_validate(
-    folds: Sequence[Fold] | Sequence[StoredFold],
+    folds: Sequence[Fold],
     risk: Risk,
     path: Sequence[float],
     *,
     measure: str = "nDCG@10",
     report: Sequence[str] = ("nDCG@10",),
     tight: bool = False,
-    settings: Settings = DEFAULTS,
+    settings: SolverSettings = DEFAULT_SOLVER,
     progress: Progress = lambda finished, of: None,
 ) -> Validated:
     """Train along the path on every fold, choose by `measure` on its validation part, judge on its test part."""
@@ -71,7 +70,7 @@ def cross_validate(
             progress(finished, total)
         results.append(_fold_result(fold, fits, measure, report, settings.engine))
     best = strong_to_weak[_best(np.mean([result.curve for result in results], axis=0), measure)]
-    model = fit(_all_queries(folds), risk, best, tight=tight, settings=settings)
+    model = fit(everything(folds), risk, best, tight=tight, settings=settings)
     progress(total, total)
     return Validated(tuple(strong_to_weak), measure, results, best, model)
 
@@ -101,19 +100,12 @@ def _values(weights: Floats, dataset: InMemory, measure: str) -> Floats:
     return parse_measure(measure).of_scores(scores, dataset.relevance, dataset.offsets)
 
 
-def _all_queries(folds: Sequence[Fold] | Sequence[StoredFold]) -> Queries:
-    stored = [fold for fold in folds if isinstance(fold, StoredFold)]
-    return everything_stored(stored) if stored else everything([fold for fold in folds if isinstance(fold, Fold)])
-
-
 def _best(curve: Floats, measure: str) -> int:
     """The index of the best value: the largest, or of a loss the least."""
     return int(np.argmax(curve) if parse_measure(measure).higher_is_better else np.argmin(curve))
 
 
-def _fold_result(
-    fold: Fold | StoredFold, fits: list[Fit], measure: str, report: Sequence[str], engine: SummingEngine
-) -> FoldResult:
+def _fold_result(fold: Fold, fits: list[Fit], measure: str, report: Sequence[str], engine: SummingEngine) -> FoldResult:
     curve = np.array(mean_measures([(found.weights, measure) for found in fits], fold.validation, engine))
     best = fits[_best(curve, measure)]
     names = list(dict.fromkeys([*report, measure]))

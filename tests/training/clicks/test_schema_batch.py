@@ -19,10 +19,10 @@ from rankloop.training.clicks.ips_weights import click_weights, clicked_pairs
 from rankloop.training.clicks.schema_batch import collected, merged_lists, train_batch_with_schema
 from rankloop.training.rank_bundle import RankBundle
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import Settings, fit
+from rankloop.training.solution_path import SolverSettings, fit
 from tests.training.clicks.test_schema_train import BRANDS, EXAMINED, SCHEMA, logged
 
-CLOSE = Settings(tolerance=1e-9, engine=Here())
+CLOSE = SolverSettings(tolerance=1e-9, engine=Here())
 
 
 def shown(rows: Any, clicked: Any, **more: Any) -> ShownList:
@@ -129,7 +129,9 @@ def test_lists_of_a_query_are_merged_item_by_item() -> None:
 def test_the_sum_is_the_same_wherever_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objective, "ROWS_PER_PART", 64)
     engines = Here(), Threads(workers=2)
-    found = [train_batch_with_schema(logged(100), SCHEMA, path=[0.1], settings=Settings(engine=e)) for e in engines]
+    found = [
+        train_batch_with_schema(logged(100), SCHEMA, path=[0.1], settings=SolverSettings(engine=e)) for e in engines
+    ]
     for mine, other in zip(*(one.session.state.cells.used() for one in found)):
         np.testing.assert_array_equal(mine, other)
 

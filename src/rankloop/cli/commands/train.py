@@ -22,7 +22,6 @@ from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rankloop.training.folds import Fold
-    from rankloop.training.stored_folds import StoredFold
     from rankloop.training.validation import Progress, Validated
 
 REPORT = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
@@ -199,12 +198,12 @@ def train(
         from rankloop.cli.logs.train_log import is_in_parts, train_on_log, train_on_parts
         from rankloop.cli.logs.train_schema import LogTraining
         from rankloop.engine import kept
-        from rankloop.training.solution_path import Settings
+        from rankloop.training.solution_path import SolverSettings
 
         columns = column or [], context or [], without or [], feature or []
         how = LogTraining(loss, tight, _path(regularisation), position_bias, clip, epsilon, seed, *columns)
         how = how._replace(schema=schema, guess=guess_schema, learner=learner, passes=passes, shown=shown)
-        settings = Settings(tolerance=tolerance, engine=engine_of(engine, workers, threads=True))
+        settings = SolverSettings(tolerance=tolerance, engine=engine_of(engine, workers, threads=True))
         how = how._replace(solver=solver, settings=settings, ranker=ranker)
         if is_in_parts(log):
             with interruptible("nothing was saved"), kept(settings.engine) as where:
@@ -215,14 +214,14 @@ def train(
     from rankloop.cli.progress import progress_bar
     from rankloop.engine import kept
     from rankloop.training.risks.base import risk_of
-    from rankloop.training.solution_path import Settings
+    from rankloop.training.solution_path import SolverSettings
     from rankloop.training.validation import cross_validate
 
     risk, path = risk_of(loss), _path(regularisation)
     with interruptible("nothing was saved"), kept(engine_of(engine, workers, threads=True)) as where:
         with progress_bar("reading", unit="parts") as progress:
             parts = _folds(str(data), folds, seed, normalise, stream, where, progress)
-        settings = Settings(tolerance=tolerance, engine=where)
+        settings = SolverSettings(tolerance=tolerance, engine=where)
         with progress_bar("training", unit="fits") as progress:
             result = cross_validate(
                 parts, risk, path, measure=measure, report=REPORT, tight=tight, settings=settings, progress=progress
@@ -248,27 +247,24 @@ def train(
 
 def _folds(
     data: str, n_folds: int, seed: int, normalise: bool, stream: bool, engine: Any, progress: "Progress"
-) -> "list[Fold] | list[StoredFold]":
+) -> "list[Fold]":
     """In memory, or on the disks where the data are parts, too large, or only seen by the workers of a cluster."""
-    from rankloop.data.dataset import normalise_queries
-    from rankloop.data.parts.location import address_of
     from rankloop.data.public_sets import public_path
     from rankloop.engine import Cluster
-    from rankloop.training.folds import Fold, read_folds
-    from rankloop.training.stored_folds import stored_folds
+    from rankloop.training.folds import read_folds
+    from rankloop.training.stored_folds import stored_address, stored_folds
 
-    address = address_of(data, isinstance(engine, Cluster), stream)
+    address = stored_address(data, isinstance(engine, Cluster), stream)
     if address is not None:
         return stored_folds(address, n_folds, engine, normalise=normalise, progress=progress)
-    parts = read_folds(public_path(data), n_folds, seed)
-    return [Fold(fold.name, *map(normalise_queries, fold[1:])) for fold in parts] if normalise else parts
+    return read_folds(public_path(data), n_folds, seed, normalise)
 
 
 def _path(text: str) -> tuple[float, ...]:
-    from rankloop.training.solution_path import PATH
+    from rankloop.training.solution_path import DEFAULT_PATH
 
     if text == "path":
-        return PATH
+        return DEFAULT_PATH
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:

@@ -6,23 +6,31 @@ import typer
 
 from rankloop.bandits.saved_policy import save_policy
 from rankloop.bandits.train import train_policy
+from rankloop.cli.logs.evaluate_log import print_report, saved_lines
 from rankloop.cli.logs.train_schema import LogTraining, bias_of, guess_schema, train_by_schema
 from rankloop.cli.options import log_file
 from rankloop.cli.output import print_json, show_table
 from rankloop.cli.progress import progress_bar
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
-from rankloop.data.parts.memory import BY_NAME, available_memory, check_memory
-from rankloop.data.parts.source import SCHEME
+from rankloop.data.parts.source import SCHEMA_COPIES, SCHEME, available_memory, check_memory
 from rankloop.engine import SummingEngine
-from rankloop.evaluation.choice_evaluation import evaluate_policies
 from rankloop.experiments.report.model import Table
 from rankloop.logs.choice_log import ChoiceLog
-from rankloop.logs.columns import GUESSES, LIST_ROLES, holds_lists, list_columns_of, named_columns
+from rankloop.logs.columns import (
+    GUESSES,
+    LIST_ROLES,
+    holds_lists,
+    list_columns_of,
+    named_columns,
+)
+from rankloop.logs.impressions import exported_schemas
 from rankloop.logs.service_export import exported_schemas, is_export
 from rankloop.logs.table_source import TableSource
 from rankloop.service.log.stores.open import POSTGRES
 from rankloop.service.log.stores.sqlite import FILE
+from rankloop.service.stores.open import POSTGRES
+from rankloop.service.stores.sqlite import FILE
 from rankloop.training.clicks.parts import LogColumns, train_on_click_parts
 from rankloop.training.clicks.reader import read_click_log
 from rankloop.training.clicks.train import GAIN, train_on_clicks
@@ -57,7 +65,7 @@ def train_on_parts(address: str, how: LogTraining, engine: SummingEngine, out: P
     """A ranker from a log of lists and clicks in parts, by the batch solver."""
     _check_solver(how)
     if how.schema is not None:
-        limit = available_memory() // BY_NAME["online"]
+        limit = available_memory() // SCHEMA_COPIES["online"]
         raise InvalidInput(
             f"--schema is for a log in one file, of which all lists are held in memory (here at most {limit:,} bytes "
             f"of text); {address!r} holds parts, which are streamed as numbers"
@@ -131,28 +139,21 @@ def _train_policy(path: Path, roles: dict[str, str], how: LogTraining, out: Path
     table, epsilon = ChoiceLog(path, **roles), how.epsilon or 0.0
     with progress_bar(f"training on {path.name}", "rows") as progress:
         trained = train_policy(
-            table, how.seed, context=how.context or None, without=how.without, asked_for=how.features
-        )
-        report = evaluate_policies(
             table,
-            trained.encoding,
-            {TRAINED: trained.policy(epsilon)},
-            model=trained.model,
+            epsilon=epsilon,
+            context=how.context or None,
+            without=how.without,
+            features=how.features,
             seed=how.seed,
             watch=lambda rows: progress(rows, rows),
         )
     out.mkdir(parents=True, exist_ok=True)
     model, plot = out / "model.rankloop", out / "estimates.png"
-    save_policy(trained, epsilon, model, how.seed)
-    report.plot(plot)
-    if as_json:
-        print_json(report.to_json() | {"model": str(model)})
-        return
-    typer.echo(report.text(path.name))
-    typer.echo(f"The trained policy is in {model}, its ads and columns in {model}.json.")
-    if not epsilon:
-        typer.echo("It does not explore; --epsilon 0.1 keeps tomorrow's log useful.")
-    typer.echo(f"The plot is in {plot}.")
+    save_policy(trained, model)
+    if trained.report is not None:
+        plot_report(trained.report, plot)
+        written = [*saved_lines(model, epsilon), f"The plot is in {plot}."]
+        print_report(path.name, trained.report, written, as_json, model=str(model))
 
 
 def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path, as_json: bool) -> None:

@@ -26,7 +26,7 @@ from rankloop.training.clicks.schema_batch import BatchRanker, train_batch_with_
 from rankloop.training.clicks.schema_train import LOGGED, MAX_PASSES, SchemaRanker, train_with_schema
 from rankloop.training.clicks.train import GAIN
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import DEFAULTS, Settings
+from rankloop.training.solution_path import DEFAULT_SOLVER, SolverSettings
 
 
 class LogTraining(NamedTuple):
@@ -49,7 +49,7 @@ class LogTraining(NamedTuple):
     passes: int | None = None
     shown: int | None = None
     solver: str | None = None  # "online" passes over the log, or "batch", all of it at once
-    settings: Settings = DEFAULTS  # of the batch solver
+    settings: SolverSettings = DEFAULT_SOLVER  # of the batch solver
     ranker: str = ""  # which one of a service
 
 

@@ -14,9 +14,9 @@ from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import Dataset, concatenate, normalise_queries
 from rankloop.data.folder import data_path
+from rankloop.data.letor.file import read_letor
+from rankloop.data.letor.rows import SIDE_SUFFIXES
 from rankloop.data.public_sets import is_archive, published_folds
-from rankloop.data.readers.letor.file import read_letor
-from rankloop.data.readers.letor.queries import SIDE_SUFFIXES
 from rankloop.simulate.streams.pool import shuffled_rounds
 
 NOT_DATA = (*SIDE_SUFFIXES, ".json", ".csv", ".md", ".sha256")
@@ -65,7 +65,7 @@ class Letor(LetorQueries):
 
 def _files(path: Path) -> list[Path]:
     if path.is_file():
-        return published_folds(path)[0].files if is_archive(path) else [path]
+        return published_folds(path)[0].paths if is_archive(path) else [path]
     found = [
         file
         for file in sorted(path.iterdir())

@@ -7,21 +7,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankloop.click_models.pbm import position_bias as estimate_bias
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Floats, Ints
 from rankloop.data.parts.catalogue import END
-from rankloop.data.parts.columns import END_OF_NAME, Hashes, Options, hash_of
+from rankloop.data.parts.columns import END_OF_NAME, Hashes, PartOptions, hash_of
 from rankloop.data.parts.rows import PartRows
-from rankloop.data.parts.source import Source
+from rankloop.data.parts.source import PartSource
 from rankloop.engine import SummingEngine
 from rankloop.logs.columns import list_columns_of
 from rankloop.logs.list_table import read_raw_columns
 from rankloop.logs.table_source import TableSource
-from rankloop.training.clicks.position_bias import Impressions, any_moved, bias_by_em
 from rankloop.training.clicks.reader import UNTOLD_BIAS, ClickLog, read_click_log
 from rankloop.training.clicks.train import GAIN, HELD_OUT, IN_PAIRS, ClickRanker
-from rankloop.training.solution_path import DEFAULTS, Settings, fit, fit_path
+from rankloop.training.solution_path import DEFAULT_SOLVER, SolverSettings, fit, fit_path
 from rankloop.training.stored_folds import catalogue_of, listed
 from rankloop.training.validation import mean_measures
 
@@ -103,7 +103,7 @@ class Seen(NamedTuple):
     unused: tuple[str, ...]
 
 
-def seen_in(task: tuple[Source, LogColumns, int]) -> Seen:
+def seen_in(task: tuple[PartSource, LogColumns, int]) -> Seen:
     """A task for a worker: read a part of the log, and say what the driver has to know of it."""
     source, columns, limit = task
     with source.local() as path:
@@ -138,7 +138,7 @@ def train_on_click_parts(
     path: Sequence[float],
     position_bias: Sequence[float] | None = None,
     clip: float = 10.0,
-    tolerance: float = DEFAULTS.tolerance,
+    tolerance: float = DEFAULT_SOLVER.tolerance,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> ClickRanker:
     """What `train_on_clicks` does, where the log is a folder or an address of parts that the workers read.
@@ -164,10 +164,10 @@ def train_on_click_parts(
     n_lists, n_pairs = sum(each.n_lists for each in seen), sum(each.n_pairs for each in seen)
     if n_pairs == 0:
         raise InvalidInput("the log has no click, so there is nothing to learn from")
-    options = Options(ClickReader(understood, examined, clip))
+    options = PartOptions(ClickReader(understood, examined, clip))
     catalogue = catalogue_of(sources, options, engine)
-    settings, risk = Settings(tolerance=tolerance, engine=engine), ClickedPairs(n_lists / n_pairs)
-    train, held_out = catalogue.within((END // HELD_OUT, END)), catalogue.within((0, END // HELD_OUT))
+    settings, risk = SolverSettings(tolerance=tolerance, engine=engine), ClickedPairs(n_lists / n_pairs)
+    train, held_out = catalogue.within([(END // HELD_OUT, END)]), catalogue.within([(0, END // HELD_OUT)])
     if 0 in (train.n_queries, held_out.n_queries):
         raise InvalidInput(f"the log has {n_lists} list(s); there must be more to choose the regularisation")
     found = []
@@ -176,7 +176,7 @@ def train_on_click_parts(
         progress(done, len(path))
     gains = dict(zip(path, mean_measures([(weights, GAIN) for weights in found], held_out, engine)))
     best = max(gains, key=lambda regularisation: gains[regularisation])
-    weights = fit(catalogue.within((0, END)), risk, best, settings=settings).weights
+    weights = fit(catalogue.within([(0, END)]), risk, best, settings=settings).weights
     return ClickRanker(weights, loss, False, best, gains, np.array(examined), first.feature_names, False)
 
 
@@ -195,7 +195,7 @@ def _bias(seen: Sequence[Seen]) -> tuple[float, ...]:
     _, pairs = np.unique(np.concatenate([each.pairs[told] for each, told in zip(seen, some)]), return_inverse=True)
     positions = np.concatenate([each.positions[told] for each, told in zip(seen, some)])
     clicked = np.concatenate([each.clicked[told] for each, told in zip(seen, some)])
-    together = Impressions(pairs.astype(np.int64), positions, clicked)
-    if positions.max() > 0 and not any_moved(together):
+    examined = estimate_bias(pairs.astype(np.int64), positions, clicked)
+    if examined is None:
         raise InvalidInput(UNTOLD_BIAS)
-    return tuple(bias_by_em(together).examined.tolist())
+    return tuple(examined.tolist())

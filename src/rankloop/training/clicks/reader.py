@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankloop.click_models.pbm import position_bias
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.numeric_features import numeric_features
@@ -12,7 +13,6 @@ from rankloop.logs.outcomes import outcomes_said
 from rankloop.logs.reader import lists_in
 from rankloop.logs.table_source import Given
 from rankloop.training.clicks.ips_weights import weighted_relevance
-from rankloop.training.clicks.position_bias import Bias, Impressions, any_moved, bias_by_em
 
 UNTOLD_BIAS = (
     "no item stands at two places (for the same query, where there are queries), so the position bias cannot be told: "
@@ -47,16 +47,12 @@ class ClickLog(NamedTuple):
             unused += f"; outcomes, so not features: {outcomes_said(dict(self.outcomes))}"
         return f"features: {', '.join(self.feature_names) or self.features.shape[1]}{unused}"
 
-    def impressions(self) -> Impressions:
-        """For the estimators of position bias."""
-        return Impressions(self.pair, self.position, self.clicked)
-
-    def position_bias(self) -> Bias:
+    def position_bias(self) -> Floats:
         """By expectation maximisation; refused where no item stands at two positions, since nothing tells it then."""
-        seen = self.impressions()
-        if self.position.max() > 0 and not any_moved(seen):
+        examined = position_bias(self.pair, self.position, self.clicked)
+        if examined is None:
             raise InvalidInput(UNTOLD_BIAS)
-        return bias_by_em(seen)
+        return examined
 
     def relevance(self, examined: Floats, clip: float = 10.0) -> Floats:
         """The weight of each click, 0 elsewhere; no click weighs more than `clip`."""

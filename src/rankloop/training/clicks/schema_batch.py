@@ -30,9 +30,10 @@ from rankloop.training.clicks.ips_weights import click_weights, exponential_grad
 from rankloop.training.clicks.schema_train import LOGGED, Lists, examined_by_position
 from rankloop.training.clicks.train import GAIN, HELD_OUT, IN_PAIRS
 from rankloop.training.risks.base import Risk, risk_of
-from rankloop.training.risks.clicks import ClickedPairs, ClickRegressionRisk
-from rankloop.training.risks.ndcg import NDCGLoss
-from rankloop.training.solution_path import DEFAULTS, PATH, Fit, Settings, fit_path
+from rankloop.training.risks.pairwise import ClickedPairs
+from rankloop.training.risks.pointwise import ClickRegressionRisk
+from rankloop.training.risks.structured_loss import NDCGLoss
+from rankloop.training.solution_path import DEFAULT_PATH, DEFAULT_SOLVER, Fit, SolverSettings, fit_path
 
 OFFSET = 10.0  # what stands in the column of a position: the regularisation should not hold its offset much
 
@@ -64,12 +65,12 @@ def train_batch_with_schema(
     learner: str | Spec | AnyLearner | None = None,
     *,
     tight: bool = False,
-    path: Sequence[float] = PATH,
+    path: Sequence[float] = DEFAULT_PATH,
     position_bias: ArrayLike | None = None,
     clip: float = 10.0,
     shown: int | None = None,
     seed: int = 0,
-    settings: Settings = DEFAULTS,
+    settings: SolverSettings = DEFAULT_SOLVER,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> BatchRanker:
     """Choose the regularisation of the `path` on held-out lists, and train on all of them.

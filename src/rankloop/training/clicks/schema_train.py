@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, get_origin
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.click_models.pbm import position_bias as estimate_bias
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.learner import from_layers, with_in_layers
 from rankloop.core.plain import receipt_type
@@ -22,7 +23,6 @@ from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.list_log import ShownList
 from rankloop.measures.base import mean_of, parse_measure
 from rankloop.training.clicks.ips_weights import click_weights
-from rankloop.training.clicks.position_bias import Impressions, any_moved, bias_by_em
 from rankloop.training.clicks.reader import UNTOLD_BIAS
 from rankloop.training.clicks.train import GAIN, HELD_OUT
 
@@ -184,12 +184,11 @@ def examined_by_position(lists: Lists, may_be_unknown: bool) -> Floats | None:
     numbers: dict[tuple[str, Any], int] = {}
     pair = [numbers.setdefault((one.query_id, id), len(numbers)) for one in lists for id in one.ids]
     position = np.concatenate([one.position for one in lists])
-    seen = Impressions(np.array(pair, dtype=np.int64), position, np.concatenate([one.clicked for one in lists]))
-    if position.max() > 0 and not any_moved(seen):
-        if may_be_unknown:
-            return None
+    clicked = np.concatenate([one.clicked for one in lists])
+    examined = estimate_bias(np.array(pair, dtype=np.int64), position, clicked)
+    if examined is None and not may_be_unknown:
         raise InvalidInput(UNTOLD_BIAS)
-    return bias_by_em(seen).examined
+    return examined
 
 
 def _gain(orders: Sequence[Ints], weights: Sequence[Floats]) -> float:

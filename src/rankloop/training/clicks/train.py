@@ -17,8 +17,8 @@ from rankloop.training.clicks.reader import ClickLog, MergedLists, merged
 from rankloop.training.estimator import session_of
 from rankloop.training.rank_bundle import RankBundle
 from rankloop.training.risks.base import risk_of
-from rankloop.training.risks.ndcg import NDCGLoss
-from rankloop.training.solution_path import PATH
+from rankloop.training.risks.structured_loss import NDCGLoss
+from rankloop.training.solution_path import DEFAULT_PATH
 
 HELD_OUT = 5  # one list in so many chooses the regularisation
 GAIN = "DCG(gain='linear')@10"
@@ -50,7 +50,7 @@ def train_on_clicks(
     loss: str = "ordinal",
     *,
     tight: bool = False,
-    path: Sequence[float] = PATH,
+    path: Sequence[float] = DEFAULT_PATH,
     position_bias: ArrayLike | None = None,
     clip: float = 10.0,
     seed: int = 0,
@@ -61,7 +61,7 @@ def train_on_clicks(
     `position_bias` is how likely each position is examined, estimated from the log unless given. The default loss is
     the weighted ranking SVM; for the loss of a measure all lists of a query are merged into one first (see `merged`).
     """
-    bias = log.position_bias().examined if position_bias is None else position_bias
+    bias = log.position_bias() if position_bias is None else position_bias
     examined = finite_floats(bias, 1, "position_bias")
     weights = log.relevance(examined, clip)
     if not np.any(weights):

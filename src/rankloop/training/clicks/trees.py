@@ -31,7 +31,7 @@ def trees_from_clicks(
     lists of a query are in one fold. `without` names features that the trees do not get: the base score that was shown
     before above all, which knows the clicks of every fold.
     """
-    bias = log.position_bias().examined if position_bias is None else position_bias
+    bias = log.position_bias() if position_bias is None else position_bias
     weights = log.relevance(finite_floats(bias, 1, "position_bias"), clip)
     clicked = np.flatnonzero(weights)
     if not len(clicked):
