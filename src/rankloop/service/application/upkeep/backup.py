@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from rankloop import __version__
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.service.application.upkeep.tables import TABLES, Moment, TableRows, moment_of
-from rankloop.service.errors import Damaged
+from rankloop.service.errors import DamagedArchive
 from rankloop.service.log.archive import FOLDER, check_file
 
 FORMAT, VERSION = "rankloop-backup", 1
@@ -55,7 +55,7 @@ def back_up(where: str, file: Path, data: Path | None = None) -> Contents:
         try:
             with moment_of(where, file.parent) as moment, _new_file(file) as written:
                 return _write(moment, data or moment.folder, written)
-        except Damaged:
+        except DamagedArchive:
             if attempt == TRIES - 1:
                 raise
     raise AssertionError("unreachable")
@@ -84,13 +84,13 @@ def _write(moment: Moment, data: Path, file: Path) -> Contents:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, pieces in moment.tables.items():
             part = f"{name}.parquet"
-            with _Part(archive, part) as sink:
+            with _BackupPart(archive, part) as sink:
                 rows[name] = _write_table(sink, name, pieces)
             parts[part] = sink.digest
         for entity, kept in moment.files:
             check_file(data, kept, entity)
             part = f"{FOLDER}/{kept.name}"
-            with _Part(archive, part) as sink, (data / FOLDER / kept.name).open("rb") as source:
+            with _BackupPart(archive, part) as sink, (data / FOLDER / kept.name).open("rb") as source:
                 while piece := source.read(PIECE):
                     sink.write(piece)
             parts[part] = sink.digest
@@ -108,7 +108,7 @@ def _write(moment: Moment, data: Path, file: Path) -> Contents:
     return contents
 
 
-def _write_table(sink: "_Part", name: str, pieces: Iterator[TableRows]) -> int:
+def _write_table(sink: "_BackupPart", name: str, pieces: Iterator[TableRows]) -> int:
     count, schema = 0, TABLES[name]
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         for piece in pieces:
@@ -118,7 +118,7 @@ def _write_table(sink: "_Part", name: str, pieces: Iterator[TableRows]) -> int:
     return count
 
 
-class _Part:
+class _BackupPart:
     """One part of the zip, written from beginning to end; its hash is known afterwards."""
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
@@ -127,7 +127,7 @@ class _Part:
         self._size = 0
         self.closed = False
 
-    def __enter__(self) -> "_Part":
+    def __enter__(self) -> "_BackupPart":
         return self
 
     def __exit__(self, *error: object) -> None:
