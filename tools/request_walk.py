@@ -127,7 +127,7 @@ def walks(kind: str = "fair_pairs") -> list[Walk]:
         for _ in range(1 + N_TRIES):  # once to compile
             with recorder.walk("rank", recorded):
                 answer = call("POST", "/rankers/shop/rank", {"items": ITEMS})
-                server.app.state.service.learning.worker._wake.set()  # it looks by the clock otherwise
+                server.app.state.node.learning.worker._wake.set()  # it looks by the clock otherwise
             click = {"impression": answer["impression"], "clicks": answer["ranking"][2:3], "final": True}
             with recorder.walk("feedback until served", recorded):
                 verdict = call("POST", "/rankers/shop/feedback", click)

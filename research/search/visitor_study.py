@@ -73,12 +73,12 @@ class Visitor:
 @contextmanager
 def search_page(name: str, found: TestCollection, seed: int) -> Iterator[int]:
     """The port of a running search page with a study over a collection; everything is gone afterwards."""
-    from rankloop.search.routes import SearchCalls  # only here: the list of reproductions does without a server
+    from rankloop.search.routes import SearchPage  # only here: the list of reproductions does without a server
     from rankloop.service.http.server import make_server
 
     with tempfile.TemporaryDirectory() as folder:
         engine, documents = LocalEngine(Path(folder)), Documents(name, found.documents)
-        calls = SearchCalls(engine, documents, engine.refresh(documents), study=True, seed=seed)
+        calls = SearchPage(engine, documents, study=True, seed=seed)
         server = make_server(Settings(data=Path(folder), port=0), addition=calls)
         thread = Thread(target=server.run, name="search page")
         thread.start()

@@ -15,8 +15,8 @@ import pytest
 
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.search import SearchBox
-from rankloop.search.engine import MATCHES, Candidate, Document, TextQuery
-from rankloop.search.ranked_search import DAY, Results
+from rankloop.search.engine import MATCHES, Candidate, TextDocument, TextQuery
+from rankloop.search.ranked_search import DAY, SearchResults
 from rankloop.service.application.learning import LearnerWorker
 from rankloop.service.errors import LateFeedback
 from rankloop.service.records import FeedbackReceived, Ranked, encode
@@ -598,16 +598,16 @@ class OwnEngine:
     def features(self, query: TextQuery, ids: Sequence[str]) -> Any:
         return [[0.0] * len(MATCHES) for _ in ids]
 
-    def document(self, id: str) -> Document | None:
+    def document(self, id: str) -> TextDocument | None:
         fields = {"kind": "short" if len(self.texts[id]) < 5 else "long"}
-        return Document(id, id.upper(), self.texts[id], fields=fields) if id in self.texts else None
+        return TextDocument(id, id.upper(), self.texts[id], fields=fields) if id in self.texts else None
 
 
 def test_an_engine_of_ones_own(tmp_path: Path) -> None:
     with SearchBox(OwnEngine(), tmp_path / "data", fields=["kind"]) as box:
         assert box.predict("boat").ids == ["a", "b", "c"]
         assert box.search("ship").ids == []
-        assert isinstance(box.search("boat"), Results)
+        assert isinstance(box.search("boat"), SearchResults)
         prefer(box, "c", times=5, segment="s")
         assert box.predict("boat").ids[0] == "c"
         assert box.predict("boat").results[0].title == "C"
@@ -637,7 +637,7 @@ def test_a_document_that_is_taken_out_meanwhile_is_not_missed(tmp_path: Path, mo
     with SearchBox(own, tmp_path / "data") as box:
         assert box.predict("boat").ids == ["b", "c"]
         assert wanted == [["a", "b", "c"], ["b", "c"]]
-        monkeypatch.setattr(own, "document", lambda id: None if id == "b" else Document(id, id, id))
+        monkeypatch.setattr(own, "document", lambda id: None if id == "b" else TextDocument(id, id, id))
         assert box.search("boat").ids == ["c"]
 
 

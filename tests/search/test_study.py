@@ -11,13 +11,13 @@ import pytest
 from rankloop.core.plain import from_plain
 from rankloop.interleaving import Comparison, Mixed
 from rankloop.search import SearchBox
-from rankloop.search.ranked_search import Results
+from rankloop.search.ranked_search import SearchResults
 from rankloop.search.study import COLUMNS, is_compared, study_lines, study_parquet, study_report, study_rows
 from rankloop.service.records import Ranked
 from tests.search.boxes import box_over, digest, prefer, records, replay
 
 
-def compared(box: SearchBox, text: str, visitor: str) -> Results:
+def compared(box: SearchBox, text: str, visitor: str) -> SearchResults:
     return box._inside.call(box._search.search(text, 10, visitor, "", True))
 
 

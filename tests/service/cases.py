@@ -87,7 +87,7 @@ def until(condition: Callable[[], Any], patience: float = 15.0) -> None:
 
 def inside(client: httpx.Client) -> Any:
     """The service behind a client of `running`."""
-    return client.server.app.state.service  # type: ignore[attr-defined]
+    return client.server.app.state.node  # type: ignore[attr-defined]
 
 
 def items(n: int = 4, shift: int = 0) -> list[dict[str, Any]]:

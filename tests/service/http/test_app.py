@@ -11,7 +11,7 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop.service.application.node import Node
+from rankloop.service.application.ranking import Ranking
 from rankloop.service.http.routes import monitoring as watching
 from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, rank, report, running, until
 
@@ -47,7 +47,7 @@ def test_the_numbers_of_an_experiment_are_checked(client: httpx.Client, field: s
 def test_a_defect_is_a_problem_with_all_headers_and_is_counted(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(Node, "rank", lambda *arguments: 1 / 0)
+    monkeypatch.setattr(Ranking, "rank", lambda *arguments: 1 / 0)
     with caplog.at_level(logging.INFO, logger="rankloop.service"):
         answer = client.post("/rankers/shop/rank", json={"items": items()})
         until(lambda: "call" in [record.message for record in caplog.records])  # noted after it is answered

@@ -12,10 +12,12 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
 from rankloop.core.errors import Conflict, InvalidInput
 from rankloop.service.http import middleware as gate
+from rankloop.service.http.endpoints import Endpoints
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import AccessMiddleware
 from rankloop.service.http.problems import problem, response_of
@@ -178,7 +180,7 @@ def test_made_up_paths_are_not_kept(tmp_path: Path) -> None:
             for path in (f"/{name}", f"/rankers/{name}/rank", f"/page/{name}"):
                 await whole(_scope(path), send, send)  # type: ignore[arg-type]
 
-    whole = AccessMiddleware(nowhere, Settings(data=tmp_path), Metrics())
+    whole = AccessMiddleware(nowhere, Endpoints(FastAPI(), Settings(data=tmp_path)), Metrics())
     asyncio.run(ask(10))
     tracemalloc.start()
     asyncio.run(ask(1000))

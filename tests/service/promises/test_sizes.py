@@ -20,7 +20,7 @@ from rankloop.service.application.learning import MAX_ALL_OPEN_BYTES
 from rankloop.service.application.ranking import ServedRanker, query_request
 from rankloop.service.application.rebuild import MAX_OPEN_BYTES, replay_records, restored_consumer
 from rankloop.service.domain.configuration import config_of
-from rankloop.service.http.routes import rankers as ranker_calls
+from rankloop.service.http.routes import administration as ranker_calls
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Created, Ranked, encode
 from rankloop.service.requests import CreateBody, Item, RankBody

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankloop.search.engine import MATCHES
-from rankloop.search.texts.match_kernel import Corpus, Texts, matches
+from rankloop.search.match_kernel import CorpusStatistics, PackedTexts, matches
 
 Text = list[int]
 
@@ -27,16 +27,16 @@ class Case(NamedTuple):
 
 
 def computed(case: Case) -> list[dict[str, float]]:
-    corpus = Corpus(case.n_documents, np.array(case.means), np.array(case.frequencies, float).reshape(-1, 2))
+    corpus = CorpusStatistics(case.n_documents, np.array(case.means), np.array(case.frequencies, float).reshape(-1, 2))
     texts = [packed(case.titles), packed(case.bodies)]
     numbers = [np.array(words, np.uint32) for words in (case.query, case.whole)]
     rows = matches(*numbers, corpus, *texts, np.arange(len(case.titles), dtype=float))
     return [dict(zip(MATCHES, row)) for row in rows.tolist()]
 
 
-def packed(texts: list[Text]) -> Texts:
+def packed(texts: list[Text]) -> PackedTexts:
     starts = np.cumsum([0, *map(len, texts)])
-    return Texts(np.array([word for text in texts for word in text], np.uint32), starts)
+    return PackedTexts(np.array([word for text in texts for word in text], np.uint32), starts)
 
 
 def oracle(case: Case, i: int) -> dict[str, float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from fastapi import FastAPI, Request
+from fastapi import Request
 from numpy.random import Generator
 from starlette.responses import Response
 
@@ -15,7 +15,7 @@ from rankloop.core.errors import Conflict, RankloopError, Rejected
 from rankloop.core.registry import build
 from rankloop.core.types import Floats
 from rankloop.service.application.node import Node
-from rankloop.service.http.codec import content, decoder, json
+from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body
 from rankloop.service.requests import (
     CreateBody,
     ExperimentBody,
@@ -28,7 +28,7 @@ from rankloop.service.requests import (
 )
 
 PLAYGROUND, SEARCH, COMPARISON = "playground", "search", "learned-or-boldest"
-SHELF = Path(__file__).parent / "http" / "static" / "shelf.json"
+SHELF = Path(__file__).parent / "static" / "shelf.json"
 LIKED = 2  # prints that a simulated person likes
 COMPARED = 5  # every fifth of them sees the learned order mixed with "boldest first"
 MAX_USERS = 10_000
@@ -88,7 +88,7 @@ class Progress(msgspec.Struct):
 
 
 class Demo:
-    """Rankers to look at: `begin` makes them, `add_calls` lets the page send people to the playground."""
+    """Rankers to look at: `begin` makes them, `add_endpoints` lets the page send people to the playground."""
 
     def __init__(self, seed: int = 0, pause: float = PAUSE) -> None:
         self.shelf = msgspec.json.decode(SHELF.read_bytes(), type=Shelf)
@@ -96,81 +96,68 @@ class Demo:
         self._people_rng, self._search_rng = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(2))
         self._people: Any = build({"kind": "cascade", "shown": self.shelf.people.places}, "feedback")
         self._pause = pause
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def begin(self, service: Node) -> None:
+    async def begin(self, node: Node) -> None:
         """Make the rankers, unless they are there already, and start searching."""
-        prints, signals = (
-            ProblemBody(feature_names=self.shelf.features),
-            ProblemBody(feature_names=SIGNALS, max_grade=GRADES),
-        )
-        await service.administration.create(
-            PLAYGROUND, CreateBody({"kind": "3pr", "warm": 3}, prints, snapshot_every=100)
-        )
-        await service.administration.create(
-            SEARCH, CreateBody({"kind": "online_gradient", "learning_rate": 0.02}, signals)
-        )
+        create, prints = node.administration.create, ProblemBody(feature_names=self.shelf.features)
+        signals = ProblemBody(feature_names=SIGNALS, max_grade=GRADES)
+        await create(PLAYGROUND, CreateBody({"kind": "3pr", "warm": 3}, prints, snapshot_every=100))
+        await create(SEARCH, CreateBody({"kind": "online_gradient", "learning_rate": 0.02}, signals))
         boldest = [float(name == "bold") for name in self.shelf.features]
         sides = ExperimentBody(SideBody(ranker=PLAYGROUND), SideBody(weights=boldest))
-        await service.administration.create_comparison(COMPARISON, sides)
-        self._start(self._keep_searching(service))
+        await node.administration.create_comparison(COMPARISON, sides)
+        node.spawn(self._keep_searching(node))
 
-    def add_calls(self, app: FastAPI) -> None:
+    def add_endpoints(self, endpoints: Endpoints) -> None:
         """`POST /demo/people` lets people loose, `GET /demo/people` says how far they are."""
-        read = decoder(PeopleBody)
 
-        @app.post("/demo/people", tags=["demo"])
+        @endpoints.add("POST /demo/people", tag="demo", body=PeopleBody)
         async def let_loose(request: Request) -> Response:
             """Let simulated people use the playground."""
-            body = read(await content(request, app.state.settings.max_body) or b"{}")
-            self.let_loose(app.state.service, body.people)
-            return json(self.progress, 202)
+            body = await read_body(request, PeopleBody, is_optional=True)
+            self.let_loose(endpoints.node, body.people)
+            return JsonAnswer(self.progress, 202)
 
-        @app.get("/demo/people", tags=["demo"])
+        @endpoints.add("GET /demo/people", tag="demo")
         async def progress() -> Response:
             """How far the simulated people are."""
-            return json(self.progress)
+            return JsonAnswer(self.progress)
 
-    def let_loose(self, service: Node, people: int) -> None:
+    def let_loose(self, node: Node, people: int) -> None:
         """Let this many people use the playground, one after the other."""
         if not 1 <= people <= MAX_USERS:
             raise Rejected("people", f"must be a number from 1 to {MAX_USERS}, got {people}")
         if self.progress.running:
             raise Conflict(f"{self.progress.people} people are using the playground; wait until they are done")
         self.progress = Progress(people, running=True)
-        self._start(self._use(service, self.progress))
+        node.spawn(self._use(node, self.progress))
 
-    async def visit(self, service: Node, compared: bool) -> None:
+    async def visit(self, node: Node, compared: bool) -> None:
         """Somebody looks at some of the prints from the first position on, and clicks the first that attracts."""
         chosen = np.argsort(self._people_rng.random(len(self.shelf.prints)))[: self.shelf.people.prints]
         prints = [self.shelf.prints[i] for i in chosen]
         body = RankBody([Item(entry.id, entry.features) for entry in prints])
-        if compared:
-            answer = await service.ranking.rank_comparison(COMPARISON, body)
-        else:
-            answer = await service.ranking.rank(PLAYGROUND, body)
+        rank, name = (node.ranking.rank_comparison, COMPARISON) if compared else (node.ranking.rank, PLAYGROUND)
+        answer = await rank(name, body)
         number = {entry.id: i for i, entry in enumerate(prints)}
         ranking = np.array([number[str(id)] for id in answer.ranking])
         seen = self._people.observe(ranking, self.shelf.relevance[chosen], self._people_rng)
         feedback = FeedbackBody(answer.impression, clicks=[prints[i].id for i in seen.items], final=True)
-        if compared:
-            await service.feedback.take_comparison(COMPARISON, feedback)
-        else:
-            await service.feedback.take(PLAYGROUND, feedback)
+        await (node.feedback.take_comparison if compared else node.feedback.take)(name, feedback)
 
-    async def search(self, service: Node) -> None:
+    async def search(self, node: Node) -> None:
         """Somebody searches, and an editor grades what came."""
         features = self._search_rng.random((RESULTS, len(SIGNALS)))
         found = [Item(str(i), row.tolist()) for i, row in enumerate(features)]
-        answer = await service.ranking.rank(SEARCH, RankBody(found))
+        answer = await node.ranking.rank(SEARCH, RankBody(found))
         grades = dict(enumerate(graded(features, self._search_rng)))
         relevances = {str(id): grades[int(id)] for id in answer.ranking}
-        await service.feedback.take(SEARCH, FeedbackBody(answer.impression, relevances=relevances, final=True))
+        await node.feedback.take(SEARCH, FeedbackBody(answer.impression, relevances=relevances, final=True))
 
-    async def _use(self, service: Node, progress: Progress) -> None:
+    async def _use(self, node: Node, progress: Progress) -> None:
         try:
             for number in range(progress.people):
-                await self.visit(service, compared=number % COMPARED == COMPARED - 1)
+                await self.visit(node, compared=number % COMPARED == COMPARED - 1)
                 progress.done += 1
                 await asyncio.sleep(BREATH)
         except RankloopError as error:
@@ -178,18 +165,13 @@ class Demo:
         finally:
             progress.running = False
 
-    async def _keep_searching(self, service: Node) -> None:
+    async def _keep_searching(self, node: Node) -> None:
         for _ in range(SEARCHES):
-            if not service.ready:
+            if not node.ready:
                 return
             with suppress(RankloopError):
-                await self.search(service)
+                await self.search(node)
             await asyncio.sleep(self._pause)
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def graded(features: Floats, rng: Generator) -> list[float]:

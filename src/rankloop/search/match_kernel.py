@@ -20,14 +20,14 @@ TITLE_LENGTH = MATCHES.index("title_length")  # that of the body is the next
 SIEVE = 4096  # of the last bits of words, by which most are passed over
 
 
-class Texts(NamedTuple):
+class PackedTexts(NamedTuple):
     """Words of documents as numbers, one field: document i owns those from starts[i] to starts[i + 1]."""
 
     words: Ints
     starts: Ints
 
 
-class Corpus(NamedTuple):
+class CorpusStatistics(NamedTuple):
     """What BM25 has to know of all documents: how many, the mean length of each field, words of a query by field."""
 
     n_documents: int
@@ -66,7 +66,7 @@ def _read(words: Ints, start: int, end: int, query: Ints, sieve: Ints, counts: F
 
 
 @kernel
-def _is_title(titles: Texts, i: int, whole: Ints) -> bool:
+def _is_title(titles: PackedTexts, i: int, whole: Ints) -> bool:
     start, size = titles.starts[i], titles.starts[i + 1] - titles.starts[i]
     if size != len(whole) or size == 0:
         return False
@@ -77,7 +77,9 @@ def _is_title(titles: Texts, i: int, whole: Ints) -> bool:
 
 
 @kernel
-def matches(query: Ints, whole: Ints, corpus: Corpus, titles: Texts, bodies: Texts, dates: Floats) -> Floats:
+def matches(
+    query: Ints, whole: Ints, corpus: CorpusStatistics, titles: PackedTexts, bodies: PackedTexts, dates: Floats
+) -> Floats:
     """A row for each document, a column for each of MATCHES.
 
     `query` has the telling words, each once; `whole` all words as they were typed, by which titles are compared.

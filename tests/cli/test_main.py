@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rankloop.cli.messages import EXTRAS
+from rankloop.cli.main import EXTRAS
 
 BARE = f"""
 import sys

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from rankloop.service.demo import Demo
+from rankloop.service.http.demo import Demo
 from tests.service.page.server import page_server
 
 
