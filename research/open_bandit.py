@@ -10,12 +10,11 @@ from rankloop.evaluation.off_policy.estimators import Estimate, Options, estimat
 from rankloop.experiments.analysis.verdicts import Verdict, Word
 from rankloop.experiments.report.charts import dots
 from rankloop.experiments.report.model import Finding, Table
-from rankloop.logs.rows import Rows, rows_of
-from rankloop.logs.table import LogTable
+from rankloop.logs.choice_log import ChoiceLog, ChoiceRows, rows_of
 from research.registry import Setting, reproduction
 
 CAMPAIGNS = ("all", "men", "women")
-METHODS = ("ips", "snips", "clipped")
+METHODS = ("ips", "snips", "clipped_ips")
 LIMIT = 100.0
 LEVEL = 0.975  # at each end, so that an interval holds with 95 %
 
@@ -39,14 +38,14 @@ def open_bandit(setting: Setting) -> Finding:
 
 def compared(campaign: str) -> Compared:
     """Both logs of a campaign of the Open Bandit Dataset."""
-    random, thompson = (LogTable(f"clicks/obd/{policy}/{campaign}.csv.gz") for policy in ("random", "bts"))
+    random, thompson = (ChoiceLog(f"clicks/obd/{policy}/{campaign}.csv.gz") for policy in ("random", "bts"))
     n_items = len({item for piece in random.pieces() for item in piece.action})
     options = Options(level=LEVEL, bound="bootstrap", limit=LIMIT)
     own = estimate(_rows(random, n_items), "ips", options)
     return Compared(campaign, own, [estimate(_rows(thompson, n_items), method, options) for method in METHODS])
 
 
-def _rows(table: LogTable, n_items: int) -> Iterator[Rows]:
+def _rows(table: ChoiceLog, n_items: int) -> Iterator[ChoiceRows]:
     """The target shows every item with the same probability at every position."""
     for piece in table.pieces():
         uniform = np.full(len(piece.reward), 1.0 / n_items)

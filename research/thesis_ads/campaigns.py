@@ -9,10 +9,10 @@ from numpy.random import default_rng
 from rankloop.bandits.auc_ranker import AUCRanker
 from rankloop.bandits.campaign import IMPRESSIONS, Campaign
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Policy, Scorer, Uniform
-from rankloop.bandits.policy_evaluation import policy_rows
 from rankloop.bandits.thresholds import Criterion
 from rankloop.bandits.train import AdLog, fit_rankers, fit_thresholds
 from rankloop.core.types import Floats, Ints
+from rankloop.evaluation.choice_evaluation import policy_rows
 from rankloop.evaluation.off_policy.estimators import estimate as off_policy
 from rankloop.experiments.analysis.curves import estimate, number
 from rankloop.experiments.analysis.verdicts import Verdict, Word, word_of

@@ -13,7 +13,7 @@ from rankloop.bandits.train import train_policy
 from rankloop.client import Client, Refused
 from rankloop.core import adapter
 from rankloop.core.errors import InvalidInput
-from rankloop.evaluation import LogTable
+from rankloop.evaluation import ChoiceLog
 from rankloop.service.log.replay import replayed
 from tests.service.cases import Location, running
 
@@ -26,7 +26,7 @@ def saved(tmp_path: Path) -> Path:
     ads = WISH.values()
     rows = [f"{n % 9},{job},{ad},{WISH[job] == ad:d},0.5" for n in range(40) for job in WISH for ad in ads]
     (tmp_path / "log.csv").write_text("age,job,ad,click,propensity\n" + "\n".join(rows) + "\n")
-    save_policy(train_policy(LogTable(tmp_path / "log.csv")), 0.0, tmp_path / "ads.rankloop")
+    save_policy(train_policy(ChoiceLog(tmp_path / "log.csv")), 0.0, tmp_path / "ads.rankloop")
     return tmp_path / "ads.rankloop"
 
 

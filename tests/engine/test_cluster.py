@@ -116,7 +116,9 @@ def test_training_gives_the_same_weights_here_in_processes_and_on_the_cluster(
 def test_a_log_is_judged_alike_here_and_on_a_cluster_that_loses_a_worker(two_nodes: Any, tmp_path: Path) -> None:
     lists = [one._replace(log_propensity=float(np.log(1 / 24))) for one in logged(600)]
     session = train_with_schema(lists[:50], SCHEMA, passes=1).session
-    here, there = (evaluate_on_lists(session, SCHEMA, lists, "mine", engine=engine) for engine in (Here(), Cluster()))
+    here, there = (
+        evaluate_on_lists(session, lists, "mine", schema=SCHEMA, engine=engine) for engine in (Here(), Cluster())
+    )
     assert there == here
     mark = tmp_path / "died"
     found = list(over_pieces(Cluster(), range(11), summed, str(mark), size=4))

@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from rankloop.bandits.policies import Uniform
-from rankloop.bandits.policy_evaluation import evaluate_policies
 from rankloop.bandits.saved_policy import load_policy, save_policy
 from rankloop.bandits.train import train_policy
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load_with_notes, save
-from rankloop.evaluation import LogTable
-from rankloop.logs.context import Encoding
-from rankloop.logs.context_columns import MAX_COUNTED, Numbers, encoding_of
+from rankloop.evaluation import ChoiceLog
+from rankloop.evaluation.choice_evaluation import evaluate_policies
+from rankloop.logs.context import MAX_COUNTED, Encoding, NumberColumn, encoding_of
 
 SMALL = Encoding(("hats", "coats"), ("age", "job"), ((), ("clerk", "student")), (40.0, 0.0))
 JOBS = ("clerk", "student", "7", None)
@@ -25,7 +24,7 @@ JOBS = ("clerk", "student", "7", None)
 
 def table_of(path, rows, header="age,job,ad,click,propensity"):
     path.write_text(header + "\n" + "\n".join(rows) + "\n")
-    return LogTable(path)
+    return ChoiceLog(path)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +124,7 @@ def test_dates_and_times_are_left_out_and_named(tmp_path, packed):
         texts = csv.ConvertOptions(column_types=dict.fromkeys(("when", "day", "clock"), pa.string()))
         path = tmp_path / "log.parquet"
         parquet.write_table(csv.read_csv(tmp_path / "log.csv", convert_options=texts), path)
-    table = LogTable(path)
+    table = ChoiceLog(path)
     encoding = encoding_of(table.pieces())
     assert (encoding.columns, encoding.times) == (("age", "note"), ("when", "day", "clock"))
     told = "context: age (number), note (3 values); left out as times: when, day, clock"
@@ -137,7 +136,7 @@ def test_dates_and_times_are_left_out_and_named(tmp_path, packed):
 
 
 def test_numbers_are_counted_only_until_it_is_clear():
-    unique, repeated = Numbers("row"), Numbers("visits")
+    unique, repeated = NumberColumn("row"), NumberColumn("visits")
     for first in range(0, 3 * MAX_COUNTED, MAX_COUNTED):
         unique.add(np.arange(first, first + MAX_COUNTED, dtype=np.float64))
         repeated.add(np.arange(MAX_COUNTED // 2, dtype=np.float64))

@@ -4,7 +4,6 @@ from rankloop.bandits.auc_policy import AUCPolicy
 from rankloop.bandits.auc_ranker import AUCRanker
 from rankloop.bandits.campaign import Campaign
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Softmax, Thompson, Uniform
-from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
 from rankloop.bandits.saved_policy import load_policy, save_policy
 from rankloop.bandits.stream_ranker import StreamingAUCRanker
 from rankloop.bandits.thresholds import threshold
@@ -17,10 +16,9 @@ from rankloop.bandits.train import (
     fit_thresholds,
     train_policy,
 )
-from rankloop.evaluation.report import verdict, verdicts
 
 __all__ = ["AUCPolicy", "AUCRanker", "AdLog", "Campaign", "EpsilonGreedy", "LinearScorer", "Softmax"]
-__all__ += ["StreamingAUCRanker", "Thompson", "TrainedPolicy", "Uniform", "ad_log", "evaluate_policies"]
-__all__ += ["evaluate_saved_policy", "fit_rankers"]
+__all__ += ["StreamingAUCRanker", "Thompson", "TrainedPolicy", "Uniform", "ad_log"]
+__all__ += ["fit_rankers"]
 __all__ += ["fit_resampled", "fit_thresholds", "load_policy", "save_policy", "threshold"]
-__all__ += ["train_policy", "verdict", "verdicts"]
+__all__ += ["train_policy"]

@@ -15,10 +15,8 @@ from rankloop.bandits.thresholds import Criterion, threshold
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices, whole_number
-from rankloop.logs.context import Encoding
-from rankloop.logs.context_columns import encoding_of
-from rankloop.logs.rows import rows_of
-from rankloop.logs.table import LogTable
+from rankloop.logs.choice_log import ChoiceLog, rows_of
+from rankloop.logs.context import Encoding, encoding_of
 
 MAX_CONTEXT = 1e100  # squares and sums of numbers up to this stay finite
 TIE = 1e-9  # what a click rate of 1 adds to a score
@@ -121,7 +119,7 @@ class TrainedPolicy(NamedTuple):
 
 
 def train_policy(
-    table: LogTable,
+    table: ChoiceLog,
     seed: int = 0,
     share: float = 0.5,
     ranker: AUCRanker | None = None,
@@ -143,7 +141,7 @@ def train_policy(
     return TrainedPolicy(encoding, fit_rankers(log, ranker, CRITERION), log, fit_reward_model(log))
 
 
-def training_rows(table: LogTable, encoding: Encoding, seed: int, share: float) -> AdLog:
+def training_rows(table: ChoiceLog, encoding: Encoding, seed: int, share: float) -> AdLog:
     """The rows of a random `share` of the log, up to half a million."""
     parts: list[AdLog] = []
     for log, training in split_rows(table, encoding, seed, share):
@@ -156,7 +154,7 @@ def training_rows(table: LogTable, encoding: Encoding, seed: int, share: float) 
     return AdLog(contexts, ads, rewards, propensities, len(encoding.ads))
 
 
-def split_rows(table: LogTable, encoding: Encoding, seed: int, share: float) -> Iterator[tuple[AdLog, Mask]]:
+def split_rows(table: ChoiceLog, encoding: Encoding, seed: int, share: float) -> Iterator[tuple[AdLog, Mask]]:
     """Every piece of the log, and which of its rows are for training: the same ones in every pass."""
     rng, where = default_rng(seed), table.name
     for piece in table.pieces():

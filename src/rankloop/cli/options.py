@@ -69,6 +69,27 @@ PositionBias = Annotated[
     log_option("--position-bias", "NUMBERS", "How likely each position is seen, 1,0.5,…; estimated unless given."),
 ]
 RankerName = Annotated[str, log_option("--ranker", "NAME", "Which ranker of a service, where it has several.")]
+ColumnRoles = Annotated[
+    list[str] | None,
+    log_option("--column", "ROLE=NAME", "Which column of a log is what, as in item=sku; may be repeated."),
+]
+ListsLog = Annotated[
+    str, typer.Option("--log", metavar="LOG", help="A table of shown lists and their clicks, or a service's log.")
+]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw the answer into this file (PNG, SVG, PDF).")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of every draw.")]
+
+
+def numbers_of(option: str, text: str) -> list[float]:
+    """Return the numbers of an option such as 1,0.5,0.3."""
+    from rankloop.core.errors import InvalidInput
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(f"{option} {text!r}: write numbers with commas between, as 1,0.5,0.3") from None
 
 
 def engine_of(name: EngineName, workers: int | None, threads: bool = False) -> Any:
@@ -87,7 +108,8 @@ def log_file(log: str, ranker: str = "") -> Iterator[Path]:
 
     from rankloop.core.errors import InvalidInput
     from rankloop.data.folder import given_path
-    from rankloop.service.log.rankings import is_service_log, write_export
+    from rankloop.logs.reader import is_service_log
+    from rankloop.service.log.rankings import write_export
 
     if not is_service_log(log):
         if ranker:

@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop import load
-from rankloop.evaluation.off_policy.estimators import Options
-from rankloop.evaluation.off_policy.evaluate import evaluate_on_impressions
-from rankloop.logs.impressions import read_impressions, read_shown_lists
+from rankloop.evaluation import evaluate
+from rankloop.logs.reader import lists_in
 from rankloop.service.log.events import Ranked
 from tests.service.cases import NAMES, SHOP, Location, feed, rank, running
 
@@ -49,11 +48,11 @@ def test_a_ranker_judged_by_its_own_export_earns_what_it_earned(case: str, tmp_p
         (tmp_path / "log.parquet").write_bytes(client.get("/log/shop.parquet").content)
         (tmp_path / "same.rankloop").write_bytes(client.get("/rankers/shop/state").content)
         pins = [row["pinned"] for row in exported(client)]
-    log = list(read_impressions(tmp_path / "log.parquet"))
-    judged = evaluate_on_impressions(load(tmp_path / "same.rankloop"), log, "same", "ips", Options()).estimates
-    rewards = [shown.reward() for shown in log]
-    assert judged["same"].value == pytest.approx(np.mean(rewards))
-    assert judged["same"].overlap.mean_weight == pytest.approx(1.0)
+    log = lists_in(tmp_path / "log.parquet")
+    judged = evaluate(load(tmp_path / "same.rankloop"), log, estimator="ips").answer.estimates
+    rewards = np.add.reduceat(log.weight, log.offsets[:-1])
+    assert judged["ranker"].value == pytest.approx(np.mean(rewards))
+    assert judged["ranker"].overlap.mean_weight == pytest.approx(1.0)
     assert pins == [more.get("pinned", [])] * 20
 
 
@@ -124,7 +123,7 @@ def test_tags_are_in_the_log_and_in_the_exports(location: Location) -> None:
         lines = client.get("/log/shop.jsonl").text.splitlines()
         assert [json.loads(line).get("tags") for line in lines if '"ranked"' in line] == [tags, None]
         (location.data / "named.parquet").write_bytes(content)
-        assert len(list(read_shown_lists(location.data / "named.parquet"))) == 2  # our own reader takes it
+        assert lists_in(location.data / "named.parquet").n_pages == 2  # our own reader takes it
         for wrong in ({"": "x"}, {"x" * 65: "x"}, {"x": "x" * 257}, {str(i): "" for i in range(17)}, {"x": 1}, ["x"]):
             answer = client.post("/rankers/shop/rank", json={"items": [], "tags": wrong})
             assert answer.status_code == 422

@@ -16,8 +16,9 @@ from rankloop.cli import main
 from rankloop.core.types import Problem, Query
 from rankloop.evaluation import evaluate_on_rankings
 from rankloop.evaluation.off_policy.propensities import prefix_probabilities
+from rankloop.logs.reader import lists_in
 from rankloop.service.log.events import Ranked
-from rankloop.service.log.rankings import feature_names_in, logged_rankings
+from rankloop.service.log.rankings import logged_rankings
 from tests.service.cases import Location, running
 
 pytestmark = pytest.mark.usefixtures("broken_connections_end_here")
@@ -92,7 +93,7 @@ def test_the_command_judges_by_position(log: Location, best: Path, capsys: pytes
         assert abs(found["value"] - right) < 4 * found["standard_error"], method
         report = evaluate_on_rankings(target, logged_rankings(str(log.data), "shop"), "best", method)
         assert report.estimates["best"].value == found["value"]
-    assert feature_names_in(str(log.data), "shop") == ()
+    assert lists_in(str(log.data), ranker="shop").export.feature_names == ()
 
 
 def test_what_cannot_be_judged_is_refused_in_one_line(

@@ -14,7 +14,7 @@ import pytest
 from rankloop import Ranker
 from rankloop.cli import main
 from rankloop.features import Schema
-from rankloop.logs.impressions import exported_names, exported_schemas, read_shown_lists
+from rankloop.logs.reader import lists_in
 from tests.service.cases import Location, feed, rank, running
 
 SCHEMA = Schema(
@@ -70,7 +70,7 @@ def test_numbers_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
             assert "star" in client.post(f"/rankers/{turn}/rank", json=unknown).json()["detail"]
             log = tmp_path / f"{turn}.parquet"
             log.write_bytes(client.get(f"/log/{turn}.parquet").content)
-            assert exported_names(log) == ("price", "stars")
+            assert lists_in(log).export.feature_names == ("price", "stars")
 
 
 def values_log(path: Path) -> Path:
@@ -98,10 +98,10 @@ def test_values_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         export = tmp_path / "shop.parquet"
         export.write_bytes(client.get("/log/shop.parquet").content)
         (tmp_path / "same.rankloop").write_bytes(client.get("/rankers/shop/state").content)
-    assert exported_schemas(export) == [SCHEMA]
+    assert lists_in(export).schemas == (SCHEMA,)
     names = pq.ParquetFile(export).schema_arrow.names
     assert {"item.price", "item.brand", "item.tags", "context.segment"} <= set(names)
-    shown = next(read_shown_lists(export))
+    shown = lists_in(export).lists(SCHEMA)[0]
     by_id = dict(zip(shown.ids, shown.rows))
     assert by_id["1b"] == {"brand": "b", "price": 5.0, "tags": ["t1", "all"]}
     assert by_id["0a"] == {"brand": "a", "tags": ["t0", "all"]}
@@ -173,8 +173,9 @@ def test_what_evolved_and_what_a_catalogue_knew_is_exported(tmp_path: Path) -> N
         export = tmp_path / "shop.parquet"
         export.write_bytes(client.get("/log/shop.parquet").content)
         lines = client.get("/log/shop.jsonl").text.splitlines()
-    assert [schema.version for schema in exported_schemas(export)] == [1, 2]
-    first, second = read_shown_lists(export)
+    log = lists_in(export)
+    assert [schema.version for schema in log.schemas] == [1, 2]
+    first, second = log.lists(log.schemas[-1])
     assert dict(zip(second.ids, second.rows)) == {"a": {"brand": "acme", "stars": 3.0}, "b": {"brand": "bolt"}}
     assert dict(zip(first.ids, first.rows))["b"] == {"brand": "bolt"}
     ranked = [event for event in map(json.loads, lines) if event["kind"] == "ranked"]

@@ -13,8 +13,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.saved_session import load, save
 from rankloop.core.session import Session
-from rankloop.core.types import Clicks, Problem, Query
-from rankloop.logs.impressions import holds_impressions, read_impressions
+from rankloop.core.types import Problem, Query
+from rankloop.logs.reader import lists_in
 from rankloop.training.clicks.ips_weights import clicked_pairs, exponential_grades
 from rankloop.training.clicks.reader import ClickLog, merged, read_click_log
 from rankloop.training.clicks.train import train_on_clicks
@@ -141,17 +141,14 @@ def export(tmp_path_factory) -> Path:
 
 
 def test_an_export_is_recognised_and_read(export, table):
-    assert holds_impressions(export)
-    assert not holds_impressions(table)
-    shown = list(read_impressions(export))
-    assert len(shown) == 799
-    arrival = shown[0].arrival()
-    assert isinstance(arrival.feedback, Clicks)
-    assert arrival.decision.ranking.tolist() == [0, 1, 2, 3]
-    assert arrival.query.features.shape == (4, 2)
+    shown = lists_in(export)
+    assert lists_in(table).export is None
+    assert shown.n_pages == 799
+    assert shown.position[:4].tolist() == [0, 1, 2, 3]
+    assert shown.export.features.shape == (4 * 799, 2)
     log = read_click_log(export)
     assert len(log.offsets) == 800
-    assert log.clicked.sum() == sum(one.reward() for one in shown)
+    assert log.clicked.sum() == shown.weight.sum()
 
 
 def test_a_ranker_is_judged_on_an_export(export, tmp_path, capsys):

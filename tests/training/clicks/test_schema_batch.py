@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.data.dataset import Dataset
 from rankloop.engine import Here, Threads
 from rankloop.features import Schema
-from rankloop.logs.shown_lists import ShownList
+from rankloop.logs.list_log import ShownList
 from rankloop.training import objective
 from rankloop.training.clicks.ips_weights import click_weights, clicked_pairs
 from rankloop.training.clicks.schema_batch import collected, merged_lists, train_batch_with_schema

@@ -12,7 +12,7 @@ import pytest
 from rankloop import Ranker
 from rankloop.core.errors import InvalidInput
 from rankloop.features import Schema
-from rankloop.logs.shown_lists import ShownList
+from rankloop.logs.list_log import ShownList
 from rankloop.training.clicks.schema_train import LOGGED, train_with_schema
 
 SCHEMA = Schema({"brand": "category", "price": "number"}, {"segment": "category"}, ("segment*brand",), bits=10)

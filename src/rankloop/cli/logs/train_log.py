@@ -4,10 +4,8 @@ from pathlib import Path
 
 import typer
 
-from rankloop.bandits.policy_evaluation import evaluate_policies
 from rankloop.bandits.saved_policy import save_policy
 from rankloop.bandits.train import train_policy
-from rankloop.cli.logs.evaluate_log import TRAINED, print_report, saved_lines
 from rankloop.cli.logs.train_schema import LogTraining, bias_of, guess_schema, train_by_schema
 from rankloop.cli.options import log_file
 from rankloop.cli.output import print_json, show_table
@@ -16,17 +14,19 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.folder import given_path
 from rankloop.data.parts.source import SCHEMA_COPIES, SCHEME, available_memory, check_memory
 from rankloop.engine import SummingEngine
-from rankloop.evaluation import LogTable
-from rankloop.evaluation.report import plot_report
+from rankloop.evaluation.choice_evaluation import evaluate_policies
 from rankloop.experiments.report.model import Table
-from rankloop.logs.columns import GUESSES, LIST_GUESSES, columns_said, holds_lists, list_columns_of, named_columns
-from rankloop.logs.impressions import exported_schemas, holds_impressions
-from rankloop.logs.table import column_names
+from rankloop.logs.choice_log import ChoiceLog
+from rankloop.logs.columns import GUESSES, LIST_ROLES, holds_lists, list_columns_of, named_columns
+from rankloop.logs.service_export import exported_schemas, is_export
+from rankloop.logs.table_source import TableSource
 from rankloop.service.log.stores.open import POSTGRES
 from rankloop.service.log.stores.sqlite import FILE
 from rankloop.training.clicks.parts import LogColumns, train_on_click_parts
 from rankloop.training.clicks.reader import read_click_log
 from rankloop.training.clicks.train import GAIN, train_on_clicks
+
+TRAINED = "trained policy"
 
 
 def train_on_log(log: str, how: LogTraining, out: Path, as_json: bool) -> None:
@@ -67,7 +67,7 @@ def train_on_parts(address: str, how: LogTraining, engine: SummingEngine, out: P
         if getattr(how, name):
             option = "guess-schema" if name == "guess" else name
             raise InvalidInput(f"--{option} is for a log in one file; {address!r} holds parts")
-    roles = named_columns(how.column, tuple(LIST_GUESSES))
+    roles = named_columns(how.column, LIST_ROLES)
     columns = LogColumns(tuple(how.without), tuple(roles.items()), tuple(how.features))
     bias = None if how.position_bias is None else bias_of(how.position_bias).tolist()
     where = address if SCHEME in address else str(given_path(address))
@@ -107,7 +107,7 @@ def _train_on_file(path: Path, how: LogTraining, out: Path, as_json: bool) -> No
     if how.guess is not None:
         guess_schema(path, how, how.guess, as_json)
         return
-    if how.schema is not None or (holds_impressions(path) and exported_schemas(path)):
+    if how.schema is not None or (is_export(path) and exported_schemas(path)):
         check_memory(path, how.solver or "online")
         train_by_schema(path, how, out, as_json)
         return
@@ -117,9 +117,9 @@ def _train_on_file(path: Path, how: LogTraining, out: Path, as_json: bool) -> No
     if how.solver == "online":
         raise InvalidInput("--solver online is for training with a schema: numbers as they are take the batch solver")
     of_ads = how.epsilon is not None or bool(how.context)
-    of_ads |= any(part.split("=")[0] in GUESSES.keys() - LIST_GUESSES.keys() for part in how.column)
-    roles = named_columns(how.column, tuple(GUESSES if of_ads else LIST_GUESSES))
-    if not holds_impressions(path) and (of_ads or not holds_lists(column_names(path), roles)):
+    of_ads |= any(part.split("=")[0] in ("action", "reward", "propensity", "target") for part in how.column)
+    roles = named_columns(how.column, tuple(GUESSES) if of_ads else LIST_ROLES)
+    if not is_export(path) and (of_ads or not holds_lists(TableSource(path).names, roles)):
         _train_policy(path, roles, how, out, as_json)
     else:
         _train_ranker(path, roles, how, out, as_json)
@@ -127,7 +127,7 @@ def _train_on_file(path: Path, how: LogTraining, out: Path, as_json: bool) -> No
 
 def _train_policy(path: Path, roles: dict[str, str], how: LogTraining, out: Path, as_json: bool) -> None:
     """Half of the rows train, the other half says what the policy would earn."""
-    table, epsilon = LogTable(path, **roles), how.epsilon or 0.0
+    table, epsilon = ChoiceLog(path, **roles), how.epsilon or 0.0
     with progress_bar(f"training on {path.name}", "rows") as progress:
         trained = train_policy(
             table, how.seed, context=how.context or None, without=how.without, asked_for=how.features
@@ -143,9 +143,15 @@ def _train_policy(path: Path, roles: dict[str, str], how: LogTraining, out: Path
     out.mkdir(parents=True, exist_ok=True)
     model, plot = out / "model.rankloop", out / "estimates.png"
     save_policy(trained, epsilon, model, how.seed)
-    plot_report(report, plot)
-    written = [*saved_lines(model, epsilon), f"The plot is in {plot}."]
-    print_report(path.name, report, written, as_json, model=str(model))
+    report.plot(plot)
+    if as_json:
+        print_json(report.to_json() | {"model": str(model)})
+        return
+    typer.echo(report.text(path.name))
+    typer.echo(f"The trained policy is in {model}, its ads and columns in {model}.json.")
+    if not epsilon:
+        typer.echo("It does not explore; --epsilon 0.1 keeps tomorrow's log useful.")
+    typer.echo(f"The plot is in {plot}.")
 
 
 def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path, as_json: bool) -> None:
@@ -175,8 +181,8 @@ def _train_ranker(path: Path, roles: dict[str, str], how: LogTraining, out: Path
         print_json(answer | columns | ({"outcomes": dict(clicks.outcomes)} if clicks.outcomes else {}))
         return
 
-    if not holds_impressions(path):
-        typer.echo(columns_said(list_columns_of(column_names(path), how.without, roles, path.name)))
+    if not is_export(path):
+        typer.echo(str(list_columns_of(TableSource(path).names, how.without, roles, path.name)))
     typer.echo(clicks.described)
     rows = [(regularisation, f"{gain:.4f}") for regularisation, gain in curve.items()]
     show_table(Table("Weighted clicks gained on held-out lists", ("regularisation", GAIN), rows))

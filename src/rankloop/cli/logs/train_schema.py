@@ -17,11 +17,11 @@ from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
 from rankloop.experiments.report.model import Table
 from rankloop.features.schema import Schema
-from rankloop.logs.columns import RAW_GUESSES, named_columns
-from rankloop.logs.impressions import exported_schemas, holds_impressions, read_shown_lists
+from rankloop.logs.columns import LIST_ROLES, named_columns
+from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
+from rankloop.logs.reader import lists_in
 from rankloop.logs.schema_guess import Guess, guessed_schema
-from rankloop.logs.shown_lists import RawTable, ShownList, lists_of, read_raw_table
 from rankloop.training.clicks.schema_batch import BatchRanker, train_batch_with_schema
 from rankloop.training.clicks.schema_train import LOGGED, MAX_PASSES, SchemaRanker, train_with_schema
 from rankloop.training.clicks.train import GAIN
@@ -55,10 +55,10 @@ class LogTraining(NamedTuple):
 
 def guess_schema(path: Path, how: LogTraining, to: Path, as_json: bool) -> None:
     """Write the schema that a log suggests, and say what each column was taken for."""
-    if holds_impressions(path):
-        known = "has its schema in it" if exported_schemas(path) else "holds plain numbers"
+    table = lists_in(path, columns=named_columns(how.column, LIST_ROLES), without=how.without)
+    if table.export is not None:
+        known = "has its schema in it" if table.schemas else "holds plain numbers"
         raise InvalidInput(f"{path.name} is the export of a service and {known}: there is nothing to guess")
-    table = read_raw_table(path, columns=named_columns(how.column, tuple(RAW_GUESSES)), without=how.without)
     guess = guessed_schema(table, how.features)
     atomic_write(to, guess.schema.to_toml())
     if as_json:
@@ -157,32 +157,29 @@ def _print_notes(notes: list[str]) -> None:
 def _lists(path: Path, how: LogTraining) -> tuple[list[ShownList], Schema, list[str]]:
     """What was shown, the schema to learn it by, and what people should know."""
     given = None if how.schema is None else Schema.from_toml(how.schema)
-    if holds_impressions(path):
-        known = exported_schemas(path)
-        if not known:
+    reading = None if given is None else _without(given, how.without)
+    log = lists_in(path, schema=reading, columns=named_columns(how.column, LIST_ROLES))
+    if log.export is not None:
+        if not log.schemas:
             raise InvalidInput(f"{path.name} holds plain numbers, not values by name: train it without --schema")
-        schema = _without(given or known[-1], how.without)
-        lists = list(read_shown_lists(path))
-        if not lists:
-            raise InvalidInput(f"{path.name} has no impressions")
+        schema = _without(given or log.schemas[-1], how.without)
+        lists = log.lists(schema)
         other = next((one.feedback for one in lists if one.feedback not in ("clicks", "relevances")), None)
         if other is not None:
             raise InvalidInput(
                 f"{path.name} holds feedback of the kind {other}; lists are learned from by their clicks"
             )
         return lists, schema, []
-    if given is None:
+    if reading is None:
         raise InvalidInput(f"{path.name} has no schema in it: add --schema FILE (--guess-schema writes one)")
-    schema = _without(given, how.without)
-    table = read_raw_table(path, schema, named_columns(how.column, tuple(RAW_GUESSES)))
-    return lists_of(table, schema), schema, _notes(table, schema, how.features)
+    return log.lists(reading), reading, _notes(log, reading, how.features)
 
 
-def _notes(table: RawTable, schema: Schema, asked_for: Sequence[str]) -> list[str]:
+def _notes(table: ListLog, schema: Schema, asked_for: Sequence[str]) -> list[str]:
     """Fields that are known only after the click, and lists that do not begin at the first position."""
     fields = [name for name in (*schema.features, *schema.context) if name in table.values]
     outcomes = outcomes_of({name: table.values[name] for name in fields if name not in asked_for}, table.clicked)
-    outcomes.pop(table.roles.item, None)
+    outcomes.pop(table.columns.item, None)
     if not outcomes:
         return []
     said = "looks like an outcome" if len(outcomes) == 1 else "look like outcomes"

@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.data import Dataset, read_letor
 from rankloop.data.folder import given_path
 from rankloop.evaluation.ranking.score import score_scores
-from rankloop.logs.columns import LIST_GUESSES, named_columns
+from rankloop.logs.columns import LIST_ROLES, named_columns
 from rankloop.training.clicks.reader import read_click_log
 from rankloop.training.clicks.trees import trees_from_clicks
 from rankloop.training.trees import TreeRanker, TreeSettings, fit_trees
@@ -32,7 +32,7 @@ def train_trees(data: str | None, log: str | None, kind: str, how: LogTraining, 
         trees = fit_trees(dataset, settings=settings)
         answer["unseen queries"] = _judged(trees, dataset)
     else:
-        found = read_click_log(given_path(str(log)), how.without, named_columns(how.column, tuple(LIST_GUESSES)))
+        found = read_click_log(given_path(str(log)), how.without, named_columns(how.column, LIST_ROLES))
         bias = None if how.position_bias is None else bias_of(how.position_bias)
         trees = trees_from_clicks(found, position_bias=bias, clip=how.clip, settings=settings)
         answer["features"] = list(found.feature_names)

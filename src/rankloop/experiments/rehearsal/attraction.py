@@ -12,10 +12,10 @@ from rankloop.click_models.base import ALIKE, SMALLEST, Fitted, Prior
 from rankloop.click_models.fit import MODELS, all_alike, fit
 from rankloop.click_models.likelihood import given_clicks_above, prior_of_log
 from rankloop.core.types import Floats
-from rankloop.experiments.rehearsal.shown_log import ShownLog
+from rankloop.experiments.rehearsal.log_view import RehearsalLog
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.logs.shown_lists import ShownList
+from rankloop.logs.list_log import ShownList
 
 TODAY = "todays_position"  # the field that tells learners, and this model, where an item stands today
 RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0)  # how strongly fields are taken to say nothing; the strongest first
@@ -50,7 +50,7 @@ class Attraction(NamedTuple):
         return found
 
 
-def attraction_of(log: ShownLog, model: str, seed: int = 0) -> Attraction:
+def attraction_of(log: RehearsalLog, model: str, seed: int = 0) -> Attraction:
     """Fit a click model whose belief about items is what their fields, and their position today, say of them.
 
     Today's order may know what no field tells, so the mean position of a pair is a field too. Fields count as far as
@@ -70,7 +70,7 @@ def attraction_of(log: ShownLog, model: str, seed: int = 0) -> Attraction:
     return Attraction(MODELS[model](pages, Prior(pair_mean, prior.rows)), means, pair_mean, True, pages.pair)
 
 
-def _by_fields(log: ShownLog, examined: Floats, seed: int) -> tuple[Floats, bool]:
+def _by_fields(log: RehearsalLog, examined: Floats, seed: int) -> tuple[Floats, bool]:
     """Attraction of each row by its fields, and whether these matter at all."""
     pages = log.pages
     design, typical = _designs(log)
@@ -119,7 +119,7 @@ def _rowwise(share: Floats, clicked: Floats, examined: Floats) -> Floats:
     return -np.where(clicked > 0.0, np.log(p), np.log1p(-p))
 
 
-def _designs(log: ShownLog) -> tuple[Any, Any]:
+def _designs(log: RehearsalLog) -> tuple[Any, Any]:
     """A column of ones and those of the fields; of the rows as they stood, and where their pairs stand on average."""
     pages = log.pages
     counts = np.maximum(np.bincount(pages.pair, minlength=pages.n_pairs), 1)

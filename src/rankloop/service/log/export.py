@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rankloop.features.schema import Schema
-from rankloop.logs.typed_columns import arrow_fields, fields_of, notes_of, typed_row
+from rankloop.logs.service_export import arrow_fields, fields_of, notes_of, typed_row
 from rankloop.logs.ubi.bulk import Asked, event_lines, query_lines
 from rankloop.service.log.catalogue import Catalogue, merged_rows
 from rankloop.service.log.events import Closed, ComparisonCreated, Created, FeedbackReceived, Ranked, Record

@@ -2,8 +2,11 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
@@ -11,13 +14,14 @@ from rankloop.core.registry.specs import nearest
 from rankloop.evaluation.off_policy.propensities import RankingPolicy, positions_seen
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
 from rankloop.features.schema import Schema
-from rankloop.logs.shown_lists import AskedValues
+from rankloop.logs.list_log import AskedValues, ListLog
+from rankloop.logs.service_export import read_service_export
 from rankloop.service.log.archive import whole
 from rankloop.service.log.catalogue import Catalogue, catalogue_of
 from rankloop.service.log.events import Closed, Created, Evolved, FeedbackReceived, Ranked, Record, catalogue_entity
 from rankloop.service.log.export import parquet
 from rankloop.service.log.replay import REMEMBERED, Replay
-from rankloop.service.log.stores.open import POSTGRES, Log, log_at
+from rankloop.service.log.stores.open import Log, log_at
 from rankloop.service.ranker.feedback import learner_feedback
 from rankloop.service.ranker.trainer import fitted, logged_decision, logged_values
 
@@ -30,17 +34,15 @@ class ClosedImpression(NamedTuple):
     state: Any
 
 
-def is_service_log(where: str) -> bool:
-    """Whether this is the folder, the file or the database of a service."""
-    if where.startswith(POSTGRES):
-        return True
-    path = Path(where)
-    if path.is_dir():
-        return True
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(6) == b"SQLite"
+def read_service_log(where: str, ranker: str = "") -> ListLog:
+    """Read the closed impressions of a ranker from the folder, the SQLite file or the database of a service.
+
+    The log's `rankings` learns it again, for estimators that need the states that drew the rankings.
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / (Path(where).name or "log")
+        write_export(where, path, ranker)
+        return replace(read_service_export(path), rankings=partial(logged_rankings, where, ranker))
 
 
 def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
@@ -73,13 +75,6 @@ def _asked(ranked: Ranked, replay: Replay) -> AskedValues | None:
     chosen = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
     ids, rows = [ranked.ids[i] for i in chosen], [values.rows[i] for i in chosen]
     return AskedValues(ranked.query_id, ids, rows, values.context, values.at)
-
-
-def feature_names_in(where: str, ranker: str = "") -> tuple[str, ...]:
-    """What a ranker of a service calls the features of its items."""
-    with log_at(where) as opened:
-        first = next(whole(opened, _entity(opened.entities(), ranker, where), opened.folder))
-    return Replay(first).trainer.config.problem.feature_names
 
 
 def schemas_in(where: str, ranker: str = "") -> list[Schema]:

@@ -16,7 +16,8 @@ from rankloop.data.parts.rows import PartRows
 from rankloop.data.parts.source import PartSource
 from rankloop.engine import SummingEngine
 from rankloop.logs.columns import list_columns_of
-from rankloop.logs.table import column_names, read_columns
+from rankloop.logs.list_table import read_raw_columns
+from rankloop.logs.table_source import TableSource
 from rankloop.training.clicks.position_bias import Impressions, any_moved, bias_by_em
 from rankloop.training.clicks.reader import UNTOLD_BIAS, ClickLog, read_click_log
 from rankloop.training.clicks.train import GAIN, HELD_OUT, IN_PAIRS, ClickRanker
@@ -52,7 +53,7 @@ class ClickReader:
     def __call__(self, path: Path) -> Iterator[PartRows]:
         features = self.columns.features
         roles = {name for _, name in self.columns.columns}
-        unused = [name for name in column_names(path) if name not in features and name in self.columns.without]
+        unused = [name for name in TableSource(path).names if name not in features and name in self.columns.without]
         log = self.columns._replace(without=tuple(name for name in unused if name not in roles)).read(path)
         order = [log.feature_names.index(name) for name in features]
         queries = [log.query_ids[number] for number in log.query[log.offsets[:-1]].tolist()]
@@ -106,7 +107,7 @@ def seen_in(task: tuple[PartSource, LogColumns, int]) -> Seen:
     """A task for a worker: read a part of the log, and say what the driver has to know of it."""
     source, columns, limit = task
     with source.local() as path:
-        log, names = columns.read(path), column_names(path)
+        log, names = columns.read(path), TableSource(path).names
         pairs = _pair_hashes(path, log, columns)
     sizes = np.diff(log.offsets)
     clicks = np.add.reduceat(log.clicked > 0, log.offsets[:-1])
@@ -120,10 +121,10 @@ def seen_in(task: tuple[PartSource, LogColumns, int]) -> Seen:
 
 def _pair_hashes(path: Path, log: ClickLog, columns: LogColumns) -> Hashes:
     """Of each row the hash of its query and item, by which the pair is known in other parts."""
-    roles = list_columns_of(column_names(path), columns.without, dict(columns.columns), path.name)
+    roles = list_columns_of(TableSource(path).names, columns.without, dict(columns.columns), path.name)
     if not roles.item:
         return np.array([hash_of(f"{path.name} {number}") for number in log.pair.tolist()], np.uint64)
-    items = [str(item) for item in read_columns(path)[roles.item].tolist()]
+    items = [str(item) for item in read_raw_columns(path)[roles.item]]
     queries = [log.query_ids[number] for number in log.query.tolist()] if roles.query else [""] * len(items)
     return np.array([hash_of(f"{len(query)} {query} {item}") for query, item in zip(queries, items)], np.uint64)
 

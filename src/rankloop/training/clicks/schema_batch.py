@@ -23,7 +23,7 @@ from rankloop.features.kinds import DAY
 from rankloop.features.schema import Schema
 from rankloop.learners.click_regression import POSITIONS
 from rankloop.learners.wrappers.hashed_columns import with_hashed
-from rankloop.logs.shown_lists import ShownList
+from rankloop.logs.list_log import ShownList
 from rankloop.measures.base import mean_of, parse_measure
 from rankloop.training.bundle import Solution
 from rankloop.training.clicks.ips_weights import click_weights, exponential_grades
