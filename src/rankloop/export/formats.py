@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
-from rankloop.data.folder import given_path
 from rankloop.export.linear_model import HASHED, HashedModel, LinearModel, linear_approximation, saved_model
-from rankloop.logs.shown_lists import lists_of, read_raw_table
+from rankloop.logs.reader import lists_in
 
 ONNX_MISSING = "ONNX needs the package onnx, which is not installed: pip install 'rankloop[onnx]'"
 OPSET, IR_VERSION = 13, 8  # as old as can be, so that most runtimes read it
@@ -124,9 +123,7 @@ class ExportedModel(NamedTuple):
     agreement: float  # share of the pairs of items that it orders as the ranker does
 
 
-def export_model(
-    path: str | Path, to: str, *, name: str, approximate: bool = False, log: str | Path | None = None
-) -> ExportedModel:
+def export_model(path: str | Path, to: str, *, name: str, approximate: bool = False, log: Any = None) -> ExportedModel:
     """Convert a saved ranker to the format of another engine.
 
     Args:
@@ -134,7 +131,7 @@ def export_model(
       to: The format: elasticsearch-ltr, opensearch-ltr, solr, onnx or json.
       name: What the engine calls the model.
       approximate: Leave out what the format cannot hold, such as exploration.
-      log: A table of lists on which a sum of numbers is fitted to a ranker with a schema.
+      log: A log of lists (what `read_log` reads) on which a sum of numbers is fitted to a ranker with a schema.
 
     Returns:
       The content of the file.
@@ -157,7 +154,7 @@ def export_model(
                 f"{to} has named numbers only, and {file} has a schema: give a table of lists on which to fit them, "
                 "--log TABLE"
             )
-        model = linear_approximation(model, lists_of(read_raw_table(given_path(str(log)), model.schema), model.schema))
+        model = linear_approximation(model, lists_in(log, schema=model.schema).lists(model.schema))
     return ExportedModel(WRITERS[to](model, name), model.lost, model.agreement)
 
 

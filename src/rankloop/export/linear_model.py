@@ -18,7 +18,7 @@ from rankloop.evaluation.ranking.saved_model import NORMALISED
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.standardisation import NOISE
-from rankloop.logs.shown_lists import ShownList
+from rankloop.logs.list_log import ShownList
 
 N_CHECKED_QUERIES, N_CHECKED_ITEMS = 40, 8  # random queries by which a model is compared with the ranker
 EXPLORATION = "exploration: it always shows the order that it thinks best, so its log teaches little"
