@@ -12,8 +12,7 @@ from rankloop.engine import Here, Threads
 from rankloop.evaluation.list_pages import ShownPage, page_table, unknown_shares
 from rankloop.features.encoder import Encoder
 from rankloop.logs.list_log import weighted_outcomes
-from rankloop.training.clicks.schema_train import train_with_schema
-from tests.training.clicks.test_schema_train import SCHEMA, logged
+from tests.training.clicks.test_passes import SCHEMA, logged, train_with_schema
 
 
 def plain_pages(count: int) -> list[ShownPage]:
