@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from rankloop.cli.main import one_line
 from rankloop.cli.options import AsJson, EngineChoice, EngineName, Out, Quick, Workers, engine_of, interruptible
 from rankloop.cli.output import print_json, show_claims, show_table
 from rankloop.cli.progress import progress_bar
+from rankloop.core.errors import RankloopError
 from rankloop.experiments.report.html import write_report
 from rankloop.experiments.report.model import Finding
 from research import registry
@@ -173,9 +173,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         code = 130
     except Exception as error:
-        message = error.format_message() if hasattr(error, "format_message") else one_line(error)
-        if message is None:
+        parser_message = getattr(error, "format_message", None)  # of typer's errors, whose classes are private
+        if parser_message is None and not isinstance(error, RankloopError | OSError):
             raise
-        print("research:", " ".join(message.split()), file=sys.stderr)
+        print("research:", " ".join(str(parser_message() if parser_message else error).split()), file=sys.stderr)
         code = 2
     sys.exit(code if isinstance(code, int) else 0)

@@ -1,7 +1,5 @@
 """The tree can be walked by guessing: small folders, files named by nouns, and tests beside what they test."""
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import rankloop
@@ -25,6 +23,7 @@ ALGORITHMS = {
 NOUNS = {
     "based": "position_based is the field's name of a click model",
     "interleaving": "the field's noun for mixing two rankings in one list",
+    "learning": "what a service does with feedback, as the field calls it",
     "monitoring": "the trade's noun for health, readiness and metrics",
     "ranking": "what the package makes",
     "shared": "learners/_shared: what is no algorithm of its own",
@@ -96,20 +95,6 @@ def has_module(test: Path) -> bool:
     outside = test.parts[0] == RESEARCH.name
     room = (RESEARCH.parent if outside else SOURCE) / test.parent
     return (room / f"{name}.py").is_file() or (room / name).is_dir() or (room.is_dir() and room.name == name)
-
-
-def test_the_package_does_not_import_research() -> None:
-    """The wheel holds the package alone."""
-    importing = [path for path in SOURCE.rglob("*.py") if RESEARCH.name in set(imported_packages(path))]
-    assert sorted(relative(path, SOURCE) for path in importing) == []
-
-
-def imported_packages(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield (node.module or "").partition(".")[0]
 
 
 def test_suites_exist() -> None:

@@ -143,6 +143,6 @@ def test_the_command_says_what_is_no_context(tmp_path, capsys):
     lines = [f"{'xyz'[n % 3]},{click},0.3333,{n % 7},{click},{click}" for n, click in enumerate(clicks.tolist())]
     path.write_text("ad,reward,propensity,age,click,is_click\n" + "\n".join(lines) + "\n")
     with pytest.raises(SystemExit) as leaving:
-        main(["train", "--log", str(path), "--out", str(tmp_path / "out")])
+        main(["train-policy", str(path), "--out", str(tmp_path / "out")])
     assert not leaving.value.code
     assert "context: age (number); not context, by their names: click, is_click" in capsys.readouterr().out

@@ -14,7 +14,7 @@ from pyarrow import feather
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.logs.list_table import read_list_table, read_raw_columns
 from rankloop.logs.table_source import TableSource, decimal_in
-from rankloop.training.clicks.reader import read_click_log
+from tests.logs.numeric_log import read_numeric_log as read_click_log
 
 ROWS = [
     {"session": "s1", "query": "red shoe", "position": 1, "product": "p1", "clicked": 1, "price": 19.5, "stock": 3},

@@ -9,7 +9,6 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.games.hopeless import theorem_32
 from rankloop.learners._shared.topk_estimate import Seen, estimated_gradient
 from rankloop.learners.topk_gradient import TopKGradient
 from rankloop.simulate.play import play
@@ -22,6 +21,7 @@ from research.bounds.topk_regret import (
     surrogate_regret,
     topk_gradient_regret,
 )
+from research.games.theorem_32 import theorem_32
 
 N_ITEMS, N_FEATURES = 4, 3
 

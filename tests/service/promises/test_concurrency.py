@@ -13,7 +13,7 @@ import pytest
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.service.application.node import Node
 from rankloop.service.application.rebuild import replay_records
-from rankloop.service.errors import Late
+from rankloop.service.errors import LateFeedback
 from rankloop.service.records import Closed, Frozen
 from rankloop.service.requests import CreateBody, FeedbackBody, RankBody
 from rankloop.service.settings import Settings
@@ -82,8 +82,8 @@ def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(lo
         clicks = FeedbackBody(shown.impression, clicks=shown.ranking[2:3], final=True)
         closing = service.append("ranker/shop", Closed(shown.impression))
         _, feedback = await asyncio.gather(closing, service.feedback.take("shop", clicks), return_exceptions=True)
-        assert isinstance(feedback, Late)
-        with pytest.raises(Late):  # though it is in the log
+        assert isinstance(feedback, LateFeedback)
+        with pytest.raises(LateFeedback):  # though it is in the log
             await service.feedback.take("shop", clicks)
         assert service.feedback.late == {"ranker/shop": 2}
 

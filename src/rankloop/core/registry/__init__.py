@@ -5,25 +5,21 @@ import importlib
 import pkgutil
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
 from threading import RLock
 from typing import Any, NamedTuple, TypeVar, dataclass_transform, get_origin
 
 from rankloop.core import protocols
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
-from rankloop.core.registry.specs import check_arguments, nearest, parse_spec, similar_names
+from rankloop.core.registry.specs import check_arguments, nearest, parse_spec
 
 T = TypeVar("T")
 Spec = Mapping[str, Any]
 
 
 class UnknownKind(InvalidInput, NotFound):
-    """A kind that nobody registered; `similar` are registered kinds with almost the same name."""
-
-    def __init__(self, message: str, similar: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.similar = tuple(similar)
+    """A kind that nobody registered."""
 
 
 class Entry(NamedTuple):
@@ -158,8 +154,7 @@ def lookup(kind: str, category: str | None = None) -> Entry:
         raise InvalidInput(f"{kind!r} is a {' and a '.join(e.category for e in found)}: say which category")
     if not found:
         kinds = [entry.kind for entry in entries(category)]
-        hint = nearest(kind, kinds) or "; `rankloop list` shows all"
-        raise UnknownKind(f"no {category or 'kind'} {kind!r}{hint}", similar_names(kind, kinds))
+        raise UnknownKind(f"no {category or 'kind'} {kind!r}{nearest(kind, kinds) or '; `rankloop list` shows all'}")
     return found[0]
 
 

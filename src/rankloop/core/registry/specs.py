@@ -6,7 +6,7 @@ import functools
 import re
 import tomllib
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -39,18 +39,13 @@ def parse_spec(text: str) -> dict[str, Any]:
     return {"kind": kind.strip()} | table
 
 
-def similar_names(name: str, names: Sequence[str]) -> list[str]:
-    """Return the names that were probably meant, best first; none where nothing is near or too many are."""
-    alike = {each: difflib.SequenceMatcher(None, each.lower(), name.lower()).ratio() for each in names}
-    best = max(alike.values(), default=0.0)
-    close = sorted((each for each in alike if alike[each] >= best - AS_NEAR), key=lambda each: -alike[each])
-    return close if best >= NEAR and len(close) <= OFFERED else []
-
-
 def nearest(name: str, valid: Any) -> str:
     """The end of an error message: what was probably meant, up to three names; where nothing is near, all if few."""
     names = [str(candidate) for candidate in valid]
-    if close := similar_names(name, names):
+    alike = {each: difflib.SequenceMatcher(None, each.lower(), name.lower()).ratio() for each in names}
+    best = max(alike.values(), default=0.0)
+    close = sorted((each for each in alike if alike[each] >= best - AS_NEAR), key=lambda each: -alike[each])
+    if best >= NEAR and len(close) <= OFFERED:
         *others, last = map(repr, close)
         return f"; did you mean {', '.join(others)} or {last}?" if others else f"; did you mean {last}?"
     return f"; there is {', '.join(sorted(names))}" if 0 < len(names) <= LISTED else ""

@@ -120,6 +120,6 @@ def _build(thing: Any, category: str, position: str, experiment: Experiment) -> 
     try:
         build(with_horizon(thing, experiment.horizon), category)
     except InvalidInput as error:
-        strange = isinstance(error, UnknownKind) and not error.similar and not experiment.imports
-        hint = '; one of your own needs imports = ["its_module"]' if strange else ""
+        unknown = isinstance(error, UnknownKind) and not experiment.imports
+        hint = '; one of your own needs imports = ["its_module"]' if unknown else ""
         raise FieldError(position, f"{position}: {error}{hint}") from None

@@ -15,7 +15,7 @@ from rankloop.core.types import Floats, Ints, Query, Rows
 from rankloop.features.encoder import Encoder, check_context_names, check_item_names
 from rankloop.interleaving import interleave
 from rankloop.service.domain.base_score import check_weights
-from rankloop.service.domain.catalogue import Catalogue, merged_rows
+from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
 from rankloop.service.domain.configuration import RankerConfig, check_seed_and_window, config_of
 from rankloop.service.domain.counters import SavedProjection, saved_projection
 from rankloop.service.domain.named_values import add_values
@@ -29,7 +29,7 @@ class ComparedRanker(Protocol):
 
     entity: str
     config: RankerConfig
-    catalogue: Catalogue | None
+    catalogue: ItemCatalogue | None
     serving: Session
 
 

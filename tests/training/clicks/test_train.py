@@ -1,5 +1,6 @@
 """Lists with clicks, read from tables and exports, and a ranker learned from them without their position bias."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -15,11 +16,12 @@ from rankloop.core.saved_session import load, save
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query
 from rankloop.logs.reader import lists_in
-from rankloop.training.clicks.ips_weights import clicked_pairs, exponential_grades
-from rankloop.training.clicks.reader import ClickLog, merged, read_click_log
-from rankloop.training.clicks.train import train_on_clicks
-from rankloop.training.rank_bundle import RankBundle
+from rankloop.training.clicks.batch import ClickRows, dense_rows, merged
+from rankloop.training.clicks.train import train_clicks
+from rankloop.training.clicks.weights import exponential_grades
 from rankloop.training.risks.base import risk_of
+from rankloop.training.solution_path import BatchSolver, SolverSettings
+from tests.logs.numeric_log import read_numeric_log as read_click_log
 
 EXAMINED = 1.0 / np.arange(1, 7) ** 1.5
 WEIGHTS = np.array([2.0, -1.0, 0.5])
@@ -62,18 +64,17 @@ def test_a_table_becomes_lists(table):
 
 
 def test_unbiased_learning_beats_counting_clicks(table):
-    log = read_click_log(table)
-    bias = log.position_bias()
-    np.testing.assert_allclose(bias, EXAMINED, atol=0.06)
-    cosines = {}
-    for name, examined in (("naive", np.ones(6)), ("weighted", bias)):
-        grades = log.relevance(examined, clip=20.0)
-        pairs, costs = clicked_pairs(log.offsets, grades)
-        learned = RankBundle("preferences", 1e-3, tolerance=1e-3).fit_pairs(log.features, pairs, costs).coef_
+    log, cosines = lists_in(table), {}
+    solver = BatchSolver(regularisation=[1e-3], settings=SolverSettings(tolerance=1e-3))
+    for name, given in (("naive", np.ones(6)), ("weighted", None)):
+        trained = train_clicks(log, solver=solver, position_bias=given, clip=20.0)
+        learned = np.array(trained.session.learner.weights)
         cosines[name] = learned @ WEIGHTS / np.linalg.norm(learned) / np.linalg.norm(WEIGHTS)
+    np.testing.assert_allclose(trained.examined, EXAMINED, atol=0.06)
     assert cosines["weighted"] > 0.97
     assert cosines["weighted"] > cosines["naive"] + 0.02
-    np.testing.assert_allclose(2.0 ** exponential_grades(grades) - 1.0, grades, atol=1e-12)
+    weights = np.linspace(0.0, 20.0)
+    np.testing.assert_allclose(2.0 ** exponential_grades(weights) - 1.0, weights, atol=1e-12)
 
 
 def test_lists_that_do_not_stand_together_are_refused(tmp_path):
@@ -156,7 +157,7 @@ def test_a_ranker_is_judged_on_an_export(export, tmp_path, capsys):
     learner = build("pdgd(start=[1.0, 0.0])", "learner")
     save(Session(learner, Problem(n_features=2, shown=3)), model)
     with pytest.raises(SystemExit) as leaving:
-        main(["evaluate", str(model), "--log", str(export), "--method", "snips"])
+        main(["evaluate", str(model), "--log", str(export), "--estimator", "snips"])
     out = capsys.readouterr().out
     assert not leaving.value.code
     assert "events.parquet: 799 pages" in out
@@ -179,18 +180,18 @@ def trained(arguments, folder, capsys):
 
 
 def test_the_command_learns_the_true_direction_from_biased_clicks(table, tmp_path, capsys):
-    command = ["train", "--log", str(table), "--regularisation", "0.1,0.001"]
+    command = ["train-clicks", str(table), "--regularisation", "0.1,0.001"]
     answer, estimated = trained(command, tmp_path / "estimated", capsys)
     assert set(answer["held_out"]) == {"0.1", "0.001"}
-    assert answer["looked_at"][0] == 1.0
-    assert (answer["features"], answer["left_out"]) == (["a", "b", "c"], [])
+    assert answer["examined"][0] == 1.0
+    assert answer["features"] == ["a", "b", "c"]
     _, ignored = trained([*command, "--position-bias", "1,1,1,1,1,1"], tmp_path / "ignored", capsys)
     assert estimated > 0.95
     assert estimated > ignored
 
 
 def test_the_command_takes_the_loss_of_a_measure(table, tmp_path, capsys):
-    command = ["train", "--log", str(table), "--regularisation", "0.01", "--loss", "nDCG@5", "--tight"]
+    command = ["train-clicks", str(table), "--regularisation", "0.01", "--loss", "nDCG@5", "--tight"]
     answer, direction = trained(command, tmp_path, capsys)
     assert answer["regularisation"] == 0.01
     assert direction > 0.95
@@ -201,46 +202,46 @@ def test_the_weight_of_a_single_click_cancels_in_a_normalised_loss_but_not_after
     one, ten = (risk.of_lists(scores, exponential_grades(w * alone), np.array([0, 3])) for w in (1.0, 10.0))
     assert one[0] == pytest.approx(ten[0])
     np.testing.assert_allclose(one[1], ten[1])
-    rows = np.eye(3)[[0, 1, 2, 1, 0, 2]]
-    log = ClickLog(
-        rows, np.array([0, 3, 6]), np.array([0, 1, 2] * 2), np.zeros(6), np.array([7, 3, 5, 3, 7, 5]), np.zeros(6, int)
+    features, pair = np.eye(3)[[0, 1, 2, 1, 0, 2]], np.array([7, 3, 5, 3, 7, 5])
+    rows = ClickRows(
+        features=dense_rows(features),
+        offsets=np.array([0, 3, 6]),
+        position=np.array([0, 1, 2] * 2),
+        clicked=np.zeros(6),
+        pair=pair,
+        query_ids=["q", "q"],
+        is_graded=False,
+        merge_keys=lambda: (["q", "q"], pair.tolist()),
     )
-    both = merged(log, np.array([0.0, 10.0, 0.0, 0.0, 1.0, 0.0]))
+    both = merged(rows, np.array([0.0, 10.0, 0.0, 0.0, 1.0, 0.0]))
     np.testing.assert_array_equal(both.offsets, [0, 3])
-    np.testing.assert_array_equal(both.features, np.eye(3)[[1, 2, 0]])  # by the number of the pair
-    np.testing.assert_allclose(both.weights, [10 / 2, 0, 1 / 2])
-    with pytest.raises(InvalidInput, match="row 4: the features of an item differ"):
-        merged(log._replace(features=rows + np.arange(6)[:, None] // 3), np.ones(6))
+    np.testing.assert_array_equal(both.features.dense, np.eye(3))
+    np.testing.assert_allclose(both.clicked, [1 / 2, 10 / 2, 0])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "either DATA"),
-        (["x.txt", "--log", "y.csv"], "either DATA"),
-        (["--log", "{table}", "--position-bias", "a"], "numbers"),
-    ],
-)
-def test_what_the_command_refuses(table, arguments, message, capsys):
+def test_what_the_command_refuses(table, capsys):
     with pytest.raises(SystemExit) as end:
-        main(["train", *(argument.format(table=table) for argument in arguments)])
+        main(["train-clicks", str(table), "--position-bias", "a"])
     assert end.value.code == 2
-    assert message in capsys.readouterr().err
+    assert "numbers" in capsys.readouterr().err
 
 
-def test_train_on_clicks_is_what_the_command_does(table, tmp_path):
+def test_python_does_what_the_command_does(table, tmp_path, capsys):
     """The same weights from Python and from the command line, and a file that ranks by them."""
     log, out = read_click_log(table), tmp_path / "out"
-    ranker = train_on_clicks(log, path=(1e-2, 1e-3), seed=1)
-    assert ranker.regularisation in ranker.gains.keys() == {1e-2, 1e-3}
-    assert len(ranker.weights) == len(ranker.feature_names) == log.features.shape[1]
-    np.testing.assert_array_equal(ranker.examined, log.position_bias())
-    ranker.save(tmp_path / "own.rankloop")
+    trained = train_clicks(table, solver=BatchSolver(regularisation=(1e-2, 1e-3)), seed=1)
+    assert trained.chosen in trained.gains.keys() == {1e-2, 1e-3}
+    assert len(trained.session.learner.weights) == len(trained.feature_names) == log.features.shape[1]
+    np.testing.assert_array_equal(trained.examined, log.examined())
+    trained.save(tmp_path / "own.rankloop")
     with pytest.raises(SystemExit):
-        main(["train", "--log", str(table), "--regularisation", "0.01,0.001", "--seed", "1", "--out", str(out)])
+        main(["train-clicks", str(table), "--regularisation", "0.01,0.001", "--seed", "1", "--out", str(out)])
+    assert str(trained) in capsys.readouterr().out
     assert load(out / "model.rankloop").learner == load(tmp_path / "own.rankloop").learner
+    assert (out / "held-out.png").read_bytes().startswith(b"\x89PNG")
+    silent = dataclasses.replace(lists_in(table), clicked=np.zeros(len(log.clicked)))
     with pytest.raises(InvalidInput, match="no click"):
-        train_on_clicks(log._replace(clicked=np.zeros(len(log.clicked))))
+        train_clicks(silent)
 
 
 def leaky(folder: Path) -> Path:
@@ -275,11 +276,11 @@ def test_train_names_outcomes_and_takes_them_when_asked(tmp_path, capsys):
     log, out = str(leaky(tmp_path)), str(tmp_path / "out")
     for more, features in (([], ["price"]), (["--feature", "purchased"], ["price", "purchased"])):
         with pytest.raises(SystemExit) as leaving:
-            main(["train", "--log", log, "--out", out, "--regularisation", "1", "--json", *more])
+            main(["train-clicks", log, "--out", out, "--regularisation", "1", "--json", *more])
         assert not leaving.value.code
         answer = json.loads(capsys.readouterr().out)
         assert answer["features"] == features
-        assert ("purchased" in answer["outcomes"]) == (not more)
+        assert ("purchased (named like an outcome)" in answer["columns"]) == (not more)
 
 
 def test_an_empty_cell_is_missing_and_named(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,45 @@ import pytest
 from rankloop import Ranker
 from rankloop.core.errors import InvalidInput
 from rankloop.data.dataset import Dataset
+from rankloop.data.sparse_dataset import SparseDataset
 from rankloop.engine import Here, Threads
 from rankloop.features import Schema
 from rankloop.logs.list_log import ShownList
 from rankloop.training import objective
-from rankloop.training.clicks.ips_weights import click_weights, clicked_pairs
-from rankloop.training.clicks.schema_batch import collected, merged_lists, train_batch_with_schema
+from rankloop.training.clicks.batch import merged, schema_rows
+from rankloop.training.clicks.result import ClickTraining
+from rankloop.training.clicks.train import train_on_lists
+from rankloop.training.clicks.weights import click_weights
 from rankloop.training.rank_bundle import RankBundle
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import SolverSettings, fit
-from tests.training.clicks.test_schema_train import BRANDS, EXAMINED, SCHEMA, logged
+from rankloop.training.solution_path import DEFAULT_PATH, BatchSolver, SolverSettings, fit
+from tests.training.clicks.test_passes import BRANDS, EXAMINED, SCHEMA, logged
 
 CLOSE = SolverSettings(tolerance=1e-9, engine=Here())
+
+
+def train_batch_with_schema(
+    lists: Any, schema: Schema, loss: str = "ordinal", learner: Any = None, path: Any = DEFAULT_PATH, **more: Any
+) -> ClickTraining:
+    settings = more.pop("settings", SolverSettings())
+    return train_on_lists(lists, schema, BatchSolver(loss, False, path, settings), learner=learner, **more)
+
+
+def collected(lists: list[ShownList], schema: Schema, grades: Any) -> SparseDataset:
+    rows = schema_rows(lists, schema)
+    return SparseDataset(rows.features, grades, rows.offsets, np.zeros(len(grades)), tuple(rows.query_ids))
+
+
+def clicked_pairs(offsets: Any, weights: Any) -> tuple[Any, Any]:
+    """Every clicked item above every other of its list, at the cost of its weight."""
+    pairs = [
+        (other, better)
+        for start, end in itertools.pairwise(offsets.tolist())
+        for better in range(start, end)
+        for other in range(start, end)
+        if weights[better] > 0 and other != better
+    ]
+    return np.array(pairs), np.array([weights[better] for _, better in pairs])
 
 
 def shown(rows: Any, clicked: Any, **more: Any) -> ShownList:
@@ -58,8 +86,8 @@ def test_plain_numbers_become_what_the_dense_ranking_svm_makes_of_them() -> None
     )
     features = np.array([list(row.values()) for one in lists for row in one.rows])
     weights = np.concatenate([one.clicked * click_weights(one.position, EXAMINED, 2.0) for one in lists])
-    pairs = clicked_pairs(np.arange(41) * 4, weights)
-    dense = RankBundle("preferences", 0.01, tolerance=1e-9).fit_pairs(features, pairs.pairs, pairs.costs)
+    pairs, costs = clicked_pairs(np.arange(41) * 4, weights)
+    dense = RankBundle("preferences", 0.01, tolerance=1e-9).fit_pairs(features, pairs, costs)
     assert trained.solution.objective == pytest.approx(dense.solution_.objective, abs=1e-9)
     columns, cells = trained.session.state.cells.used()
     n_hashed = trained.schema.n_hashed
@@ -73,9 +101,9 @@ def test_plain_numbers_become_what_the_dense_ranking_svm_makes_of_them() -> None
 )
 def test_it_learns_what_people_like_and_goes_on(loss: str, learner: str | None, kind: str, tmp_path: Path) -> None:
     trained = train_batch_with_schema(logged(), SCHEMA, loss, learner)
-    assert trained.gains[trained.regularisation] == max(trained.gains.values()) > trained.gains[0] + 0.1
+    assert trained.gains[trained.chosen] == max(trained.gains.values()) > trained.logged_gain + 0.1
     assert trained.solution.converged
-    assert trained.told
+    assert trained.examined_is_known
     np.testing.assert_allclose(trained.examined, EXAMINED, atol=0.12)
     trained.save(tmp_path / "model.rankloop")
     ranker = Ranker.load(tmp_path / "model.rankloop")
@@ -98,7 +126,7 @@ def test_click_regression_knows_its_positions() -> None:
     np.testing.assert_allclose(told.session.state.inner.offsets[:4], np.log(EXAMINED))
     assert told.session.learner.inner.examination == tuple(EXAMINED)
     found = train_batch_with_schema(logged(600, fixed=True), SCHEMA, "clicked_items", path=[0.01])
-    assert not found.told
+    assert not found.examined_is_known
     assert found.examined[0] == 1.0
     assert found.session.state.inner.offsets[0] > found.session.state.inner.offsets[3]
     with pytest.raises(InvalidInput, match="no item stands at two places"):
@@ -121,9 +149,13 @@ def test_lists_of_a_query_are_merged_item_by_item() -> None:
     again = shown([blue, red], [2, 0], query_id="hat", ids=["i1", "i0"])
     other = shown([red, blue], [0, 1], query_id="hat", context={"segment": "sport"})
     dearer = shown([{"brand": "acme", "price": 2}], [1], query_id="hat")
-    merged = merged_lists([first, again, other, dearer, shown([red], [1]), shown([red], [0])], SCHEMA)
-    assert [one.ids for one in merged] == [["i0", "i1", "i0"], ["i0", "i1"], ["i0"], ["i0"]]
-    assert [one.clicked.tolist() for one in merged] == [[0.5, 1.0, 1.0], [0.0, 1.0], [1.0], [0.0]]
+    rows = schema_rows([first, again, other, dearer, shown([red], [1]), shown([red], [0])], SCHEMA)
+    together = merged(rows, rows.clicked)
+    assert together.offsets.tolist() == [0, 3, 5, 6, 7]
+    assert together.clicked.tolist() == [0.5, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0]
+    assert list(together.query_ids) == ["hat", "hat", "", ""]
+    expected = rows.features.take(np.array([0, 1, 6, 4, 5, 7, 8]))
+    np.testing.assert_array_equal(together.features.to_array(), expected.to_array())
 
 
 def test_the_sum_is_the_same_wherever_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:

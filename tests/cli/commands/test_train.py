@@ -1,4 +1,4 @@
-"""`rankloop train --trees`: boosters from grades and from clicks, of either kind, as a base score."""
+"""`rankloop train --trees BOOSTER`: boosters from grades and from clicks, of either kind, as a base score."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rankloop.cli import main
 from rankloop.training.trees import TreeRanker
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, str, str]:
+def run(capsys: pytest.CaptureFixture[str], *arguments: Any, command: str = "train") -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as leaving:
-        main(["train", *map(str, arguments)])
+        main([command, *map(str, arguments)])
     captured = capsys.readouterr()
     return int(leaving.value.code or 0), captured.out, captured.err
 
@@ -35,7 +35,7 @@ def letor(path: Path, n_queries: int = 40) -> Path:
 def test_trees_from_grades_are_a_base_score(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip(kind)
     data = letor(tmp_path / "web.txt")
-    code, out, _ = run(capsys, data, "--trees", "--booster", kind, "--out", tmp_path / "out", "--json")
+    code, out, _ = run(capsys, data, "--trees", kind, "--out", tmp_path / "out", "--json")
     answer = json.loads(out)
     assert code == 0
     assert answer["unseen queries"]["nDCG@5"] > 0.7
@@ -60,7 +60,8 @@ def test_trees_from_clicks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
             click = int(rng.random() < ((a > 0.5) == (b > 0.5)) / (position + 1))
             lines.append(f"{page},{page % 20},{position},{item},{click},{a},{b}")
     (tmp_path / "clicks.csv").write_text("\n".join(lines) + "\n")
-    code, out, err = run(capsys, "--log", tmp_path / "clicks.csv", "--trees", "--out", tmp_path, "--json")
+    given = tmp_path / "clicks.csv", "--trees", "lightgbm", "--out", tmp_path, "--json"
+    code, out, err = run(capsys, *given, command="train-clicks")
     assert code == 0, err
     assert json.loads(out)["features"] == ["a", "b"]
     assert len(TreeRanker.load(tmp_path / "trees.json").boosters) == 5
@@ -68,5 +69,5 @@ def test_trees_from_clicks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_what_cannot_grow_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = letor(tmp_path / "web.txt", 3)
-    assert "lightgbm or xgboost, not by 'catboost'" in run(capsys, data, "--trees", "--booster", "catboost")[2]
-    assert "is a folder" in run(capsys, tmp_path, "--trees")[2]
+    assert "lightgbm or xgboost, not by 'catboost'" in run(capsys, data, "--trees", "catboost")[2]
+    assert "is a folder" in run(capsys, tmp_path, "--trees", "lightgbm")[2]

@@ -13,7 +13,9 @@ from rankloop import Ranker
 from rankloop.core.errors import InvalidInput
 from rankloop.features import Schema
 from rankloop.logs.list_log import ShownList
-from rankloop.training.clicks.schema_train import LOGGED, train_with_schema
+from rankloop.training.clicks.passes import OnlinePasses
+from rankloop.training.clicks.result import ClickTraining
+from rankloop.training.clicks.train import train_on_lists
 
 SCHEMA = Schema({"brand": "category", "price": "number"}, {"segment": "category"}, ("segment*brand",), bits=10)
 EXAMINED = [1.0, 0.6, 0.4, 0.3]
@@ -36,15 +38,19 @@ def logged(n_lists: int = 400, seed: int = 0, fixed: bool = False) -> list[Shown
     return lists
 
 
+def train_with_schema(lists: Any, schema: Schema, learner: Any = None, passes: int = 5, **more: Any) -> ClickTraining:
+    return train_on_lists(lists, schema, OnlinePasses(max_passes=passes), learner=learner, **more)
+
+
 @pytest.mark.parametrize(
     "learner", ["click_regression", {"kind": "hashed", "inner": "click_regression", "rate": 0.1}, "online_gradient"]
 )
 def test_it_learns_what_people_like(learner: Any, tmp_path: Path) -> None:
     trained = train_with_schema(logged(), SCHEMA, learner, passes=3)
-    assert max(trained.gains[done] for done in (1, 2, 3)) > trained.gains[LOGGED] + 0.1
-    assert trained.passes == max((1, 2, 3), key=lambda done: trained.gains[done])
-    assert trained.session.learned == trained.passes * 400
-    assert trained.told
+    assert max(trained.gains[done] for done in (1, 2, 3)) > trained.logged_gain + 0.1
+    assert trained.chosen == max((1, 2, 3), key=lambda done: trained.gains[done])
+    assert trained.session.learned == trained.chosen * 400
+    assert trained.examined_is_known
     np.testing.assert_allclose(trained.examined, EXAMINED, atol=0.12)
     trained.save(tmp_path / "model.rankloop")
     ranker = Ranker.load(tmp_path / "model.rankloop")
@@ -64,7 +70,7 @@ def test_the_gain_is_the_discounted_sum_of_weighted_clicks() -> None:
     by_hand = [
         sum(click / EXAMINED[p] / np.log2(p + 2) for p, click in enumerate(one.clicked.tolist())) for one in held_out
     ]
-    assert trained.gains[LOGGED] == pytest.approx(np.mean(by_hand))
+    assert trained.logged_gain == pytest.approx(np.mean(by_hand))
 
 
 def test_a_given_position_bias_is_not_learned() -> None:
@@ -78,7 +84,7 @@ def test_a_given_position_bias_is_not_learned() -> None:
 def test_where_nothing_moved_the_learner_says_how_positions_matter() -> None:
     """Not for one that needs to be told."""
     trained = train_with_schema(logged(300, fixed=True), SCHEMA, passes=1)
-    assert not trained.told
+    assert not trained.examined_is_known
     assert trained.examined[0] == 1.0
     assert (np.diff(trained.examined) < 0).any()
     with pytest.raises(InvalidInput, match="no item stands at two places"):
