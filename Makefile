@@ -39,7 +39,7 @@ $(NUMBA_CACHE_DIR)/.warm: $(READY)
 	@echo 'set-up: compiling the kernels (once per version of the source)'
 	@rm -rf $(filter-out $(NUMBA_CACHE_DIR),$(wildcard $(CURDIR)/.cache/numba-*))
 	@mkdir -p $(NUMBA_CACHE_DIR)
-	@$(BIN)/python -m rankloop.simulate.compiled.warm_up
+	@$(BIN)/python -m rankloop.simulate.warm_up
 	@touch $@
 
 setup: $(NUMBA_CACHE_DIR)/.warm
@@ -64,7 +64,7 @@ bench: setup
 	@$(BIN)/python -m benchmarks $(BENCH)
 
 reproduce: setup
-	@$(BIN)/rankloop reproduce --all
+	@$(BIN)/python -m research reproduce
 
 docs: $(READY)
 	@$(call install,-e '.[docs]')

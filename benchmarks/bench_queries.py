@@ -16,11 +16,10 @@ from numpy.random import Generator
 from benchmarks.measurement import Row, Timed, alone, best_of, in_turn, row
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Problem, Query
-from rankloop.simulate.compiled.whole_run import whole_queries
 from rankloop.simulate.play import play
 from rankloop.simulate.streams.letor import Letor
 
-ROUNDS, WHOLE_ROUNDS, PEER_ROUNDS, PYTHON_ROUNDS = 20_000, 100_000, 4000, 500
+ROUNDS, PEER_ROUNDS, PYTHON_ROUNDS = 20_000, 4000, 500
 WANTED = 60_000  # rounds per second through `play`
 LEARNERS = (
     ("ranking_perceptron", "full"),
@@ -61,7 +60,6 @@ def run() -> list[Row]:
 
 
 def _budget(learner: str, people: str, stream: Prepared) -> Row:
-    """Round by round, as with any stream that compiled code does not know."""
     seconds = best_of(_played(learner, people, stream, ROUNDS)) / ROUNDS
     note = f"{1 / seconds:,.0f} rounds/s through play, 20 × 46"
     return alone(f"{learner}, 20 × 46", seconds, target=f"≥ {WANTED:,} rounds/s", note=note)
@@ -78,17 +76,16 @@ def _beside_one_pass(stream: Letor) -> list[Row]:
 
     rows = []
     for learner, people in (("ranking_perceptron", "full"), BANDIT):
-        for how, work in (("play", _played), ("whole run", _whole)):
-            found = in_turn(work(learner, people, stream, 3000), read)
-            note = f"{1 / found.ratio:.1f} passes over the features"
-            rows.append(row(f"{learner}, {size}, {how}", found, target="≥ 0.33 (3 passes)", note=note))
+        times = in_turn(_played(learner, people, stream, 3000), read)
+        note = f"{1 / times.ratio:.1f} passes over the features"
+        rows.append(row(f"{learner}, {size}, play", times, note=note))
     return rows
 
 
 def _beside_vowpal_wabbit(prepared: Prepared, folder: Path) -> list[Row]:
     """VowpalWabbit reads its cache in a thread of its own: it is measured with all cores, and on one as we are."""
     stream = _as_letor(prepared, folder)
-    play_once, play_all = _played(*BANDIT, stream, PEER_ROUNDS), _whole(*BANDIT, stream, WHOLE_ROUNDS)
+    play_once = _played(BANDIT[0], BANDIT[1], stream, PEER_ROUNDS)
     try:
         import vowpalwabbit
     except ImportError:
@@ -101,12 +98,8 @@ def _beside_vowpal_wabbit(prepared: Prepared, folder: Path) -> list[Row]:
     for cores, where in ((None, ""), (1, ", one core")):
         note = f"{version}, " + ("VW on two threads" if cores is None else "both on one core")
         with _on(cores):
-            for how, work, n_rounds, target in (
-                ("play", play_once, PEER_ROUNDS, "≥ 3×"),
-                ("whole run", play_all, WHOLE_ROUNDS, "≥ 10×"),
-            ):
-                name, sizes = f"{how}, VW from its cache{where}", (n_rounds, PEER_ROUNDS)
-                rows.append(_each(name, sizes, work, cached, target, note))
+            name, sizes = f"play, VW from its cache{where}", (PEER_ROUNDS, PEER_ROUNDS)
+            rows.append(_each(name, sizes, play_once, cached, "", note))
     sizes, note = (PEER_ROUNDS, PYTHON_ROUNDS), f"{version}, predict and learn, text made beforehand"
     return [*rows, _each("play, VW from Python", sizes, play_once, python, "≥ 10×", note)]
 
@@ -191,9 +184,3 @@ def _played(learner: str, people: str, stream: Any, rounds: int) -> Callable[[],
         return sum(float(round.relevance[round.decision.ranking[0]]) for round in played)
 
     return go
-
-
-def _whole(learner: str, people: str, stream: Any, rounds: int) -> Callable[[], object]:
-    recipe, crowd = build(learner, "learner"), build(people, "feedback")
-    # judges nothing, as the peer
-    return lambda: whole_queries(recipe, stream, crowd, horizon=rounds, seed=0, measure=None)

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop import Decision, InvalidInput, Problem, Query, Relevances, build, parse_measure, play, register
+from rankloop.core.checks import check_positive
 from rankloop.core.kernels import ranking_of
-from rankloop.core.learner import check_positive, expect, point_log_prob, require_finite, shown_or_all
+from rankloop.core.learner import expect, point_log_prob, require_finite, shown_or_all
 from rankloop.core.types import Feedback, Floats, Ints
 
 

@@ -9,13 +9,15 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from rankloop.service.log.events import Ranked
+from rankloop.service.ranker.trainer import digest
 
 from rankloop.cli.main import main
 from rankloop.client import Client
 from rankloop.ingestion import ingest
-from rankloop.service.log.events import Ranked
-from rankloop.service.log.replay import replayed
-from rankloop.service.ranker.trainer import digest
+from rankloop.service.application.rebuild import replay_records
+from rankloop.service.domain.trainer import digest
+from rankloop.service.records import Ranked
 from tests.service.cases import Location, inside, rank, report, running
 
 FIELDS = ["session", "query", "position", "sku", "price", "rating", "clicked"]
@@ -53,13 +55,13 @@ def test_pages_are_taken_in_once_and_learned_from(tmp_path: Path, by_schema: boo
         assert report(client)["state"] == state > 0
         counts = report(client)["counts"]
         assert (counts["impressions"], counts["learned"], counts["with_feedback"]) == (25, 25, 25)
-        learned = digest(inside(client).rankers["shop"].serving.state)
+        learned = digest(inside(client).directory.rankers["shop"].serving.state)
         if not by_schema:
             assert report(client)["weights"]["rating"] > 0
     shown = [record.event for record in location.records() if isinstance(record.event, Ranked)]
     assert [[str(one.ids[i]) for i in one.order] for one in shown] == orders
     assert all(one.elsewhere and one.log_propensity is None and one.session for one in shown)
-    (replay,) = replayed(iter(location.records()))
+    (replay,) = replay_records(iter(location.records()))
     assert (replay.learned, replay.digest) == (25, learned)
 
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from rankloop import IncompatibleFeedback, InvalidInput, Problem, Ranker, Session, Shown, build, save
+from rankloop import Impression, IncompatibleFeedback, InvalidInput, Problem, Ranker, Session, build, save
 
 FEATURES = ["title_match", "age_days"]
 CANDIDATES = {"a": {"title_match": 0.9, "age_days": 3}, "b": {"title_match": 0.2, "age_days": 1}, "c": {"age_days": 2}}
@@ -99,12 +99,12 @@ def test_bad_candidates_are_refused(ranker, candidates, message):
 def test_shown_survives_json_and_another_process(tmp_path):
     ranker = Ranker("3pr", features=FEATURES, seed=1)
     shown = ranker.rank(CANDIDATES)
-    assert Shown.from_json(shown.to_json()) == shown
+    assert Impression.from_json(shown.to_json()) == shown
     ranker.save(tmp_path / "r")
     (tmp_path / "shown.json").write_text(shown.to_json())
     script = (
-        "import sys, json; from rankloop import Ranker, Shown;"
-        "ranker = Ranker.load(sys.argv[1]); shown = Shown.from_json(open(sys.argv[2]).read());"
+        "import sys, json; from rankloop import Ranker, Impression;"
+        "ranker = Ranker.load(sys.argv[1]); shown = Impression.from_json(open(sys.argv[2]).read());"
         "ranker.learn(shown, clicks=[shown.ids[1]]); print(json.dumps([shown.ids, ranker.weights]))"
     )
     arguments = [sys.executable, "-c", script, str(tmp_path / "r"), str(tmp_path / "shown.json")]
@@ -117,7 +117,7 @@ def test_shown_survives_json_and_another_process(tmp_path):
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"items": 1}', "x"])
 def test_what_is_no_shown_ranking(text):
     with pytest.raises(InvalidInput, match="not a shown ranking"):
-        Shown.from_json(text)
+        Impression.from_json(text)
 
 
 def test_relevances_teach(ranker):
@@ -161,7 +161,7 @@ def test_a_tampered_shown_ranking_is_refused(ranker):
         {"context": [1.0]},
     ):
         with pytest.raises((InvalidInput, IncompatibleFeedback)):
-            ranker.learn(Shown.from_json(json.dumps(shown | change)), relevances=relevances)
+            ranker.learn(Impression.from_json(json.dumps(shown | change)), relevances=relevances)
 
 
 def test_a_fixed_set_is_named_once(tmp_path):
@@ -201,7 +201,7 @@ def test_a_fixed_set_keeps_its_order_whatever_order_is_asked():
 
 def test_ids_of_numpy_become_plain_and_others_are_refused():
     ranker = Ranker("online_gradient", features=["a"])
-    assert Shown.from_json(ranker.rank(np.ones((2, 1)), ids=np.array([5, 6])).to_json()).items == [5, 6]
+    assert Impression.from_json(ranker.rank(np.ones((2, 1)), ids=np.array([5, 6])).to_json()).items == [5, 6]
     for strange in (None, 1.5, (1, 2), True):
         with pytest.raises(InvalidInput, match="ids are texts or whole numbers"):
             ranker.rank({strange: {"a": 1}, "b": {"a": 2}})
@@ -222,7 +222,7 @@ def test_a_shown_ranking_that_was_tampered_with_is_refused(change):
     ranker = Ranker("online_gradient", features=["a"])
     plain = json.loads(ranker.rank({"x": {"a": 1}, "y": {}}).to_json()) | change
     with pytest.raises(InvalidInput):
-        ranker.learn(Shown.from_json(json.dumps(plain)), relevances={"x": 1, "y": 0})
+        ranker.learn(Impression.from_json(json.dumps(plain)), relevances={"x": 1, "y": 0})
 
 
 @pytest.mark.parametrize("relevances", [["x", "y"], "xy", {"x": "a", "y": 0}, {"x": None, "y": 0}, {"x": 10**400}])

@@ -9,9 +9,8 @@ from rankloop.core.errors import Conflict, IncompatibleFeedback, InvalidInput, N
 from rankloop.core.registry import build, register, spec_of
 
 if TYPE_CHECKING:
-    from rankloop.bandits.train import train_policy
     from rankloop.click_models.users import fit_users
-    from rankloop.core.saved_session import load, load_session, save
+    from rankloop.core.saved_session import load, save
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
     from rankloop.evaluation.log_evaluation import Evaluation, evaluate
@@ -25,12 +24,13 @@ if TYPE_CHECKING:
     from rankloop.ranker import Ranker
     from rankloop.simulate.play import Round, play
     from rankloop.training.clicks.train import train_clicks
+    from rankloop.training.policy import train_policy
     from rankloop.training.train import train
 
 # Imported when first used: numba alone takes longer to import than the rest of a short command.
 _HOMES = {
     "rankloop.click_models.users": ("fit_users",),
-    "rankloop.core.saved_session": ("load", "load_session", "save"),
+    "rankloop.core.saved_session": ("load", "save"),
     "rankloop.core.session": ("Session",),
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
     "rankloop.evaluation.log_evaluation": ("Evaluation", "evaluate"),
@@ -43,8 +43,8 @@ _HOMES = {
     "rankloop.measures.base": ("parse_measure",),
     "rankloop.ranker": ("Ranker",),
     "rankloop.simulate.play": ("Round", "play"),
-    "rankloop.bandits.train": ("train_policy",),
     "rankloop.training.clicks.train": ("train_clicks",),
+    "rankloop.training.policy": ("train_policy",),
     "rankloop.training.train": ("train",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -57,7 +57,6 @@ __all__ += [
     "UnstableUpdate",
     "build",
     "load",
-    "load_session",
     "parse_measure",
     "play",
     "register",

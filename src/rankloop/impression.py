@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.core.adapter import Id, RawValues
+from rankloop.adapter import Id, RawValues
 from rankloop.core.errors import InvalidInput
 from rankloop.core.plain import decision_from_plain, decision_to_plain
 from rankloop.core.types import Decision, Floats, Query, finite_floats

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rankloop.core.adapter import (
+from rankloop.adapter import (
     Adapter,
     Candidates,
     Id,

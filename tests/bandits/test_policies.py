@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
+from rankloop.bandits.ad_log import ad_log
 from rankloop.bandits.campaign import IMPRESSIONS, Campaign
 from rankloop.bandits.policies import NEVER, EpsilonGreedy, LinearScorer, Softmax, Thompson, Uniform, choose
-from rankloop.bandits.reward_model import fit_reward_model
-from rankloop.bandits.train import ad_log, fit_rankers, fit_resampled
+from rankloop.bandits.policy_evaluation import fit_reward_model
+from rankloop.bandits.train import fit_rankers, fit_resampled
 from rankloop.core.errors import InvalidInput
-from research.campaigns.baselines import fit_cost_sensitive, fit_forest, fit_logistic
-from research.campaigns.labelled_logs import (
+from research.datasets.labelled import LabelledSet
+from research.papers.thesis_ads.baselines import fit_cost_sensitive, fit_forest, fit_logistic
+from research.papers.thesis_ads.labelled_logs import (
     bandit_log,
     information_gain,
     most_informative,
@@ -18,7 +20,6 @@ from research.campaigns.labelled_logs import (
     split,
     undersampled,
 )
-from research.datasets.labelled import LabelledSet
 
 SCORER = LinearScorer(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), np.array([0.5, 0.0, 0.0]))
 PEOPLE = np.array([[2.0, 1.0], [0.0, 0.0], [-1.0, -1.0]])

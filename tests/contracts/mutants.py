@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from rankloop.contracts import learn_contracts as learning
-from rankloop.contracts import option_contracts as options
 from rankloop.contracts import rank_contracts as showing
 from rankloop.contracts import recipe_contracts as recipes
 from rankloop.contracts.contract import Contract
@@ -18,7 +17,6 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of, scores_of, seen_count, weighted_rows
 from rankloop.core.learner import best_ranking, point_log_prob, require_finite, shown_or_all
 from rankloop.core.types import Decision, Floats, Limit, Relevances
-from rankloop.learners.ranking_perceptron import RankingPerceptron
 
 SHARED = np.zeros(3)
 
@@ -216,21 +214,6 @@ class IgnoresItsLimit(Honest):
         return super().log_prob(state, query, ranking)
 
 
-class StopsShort(RankingPerceptron):
-    """Its whole runs forget the last round."""
-
-    def many_rounds(self, state: Any, rounds: Any) -> Any:
-        return super().many_rounds(state, rounds)._replace(weights=state.weights)
-
-
-class DrawsMoreThanItSays(RankingPerceptron):
-    """It draws where its whole runs do not."""
-
-    def rank(self, state: Any, query: Any, rng: Any) -> Decision[tuple[()]]:
-        rng.random()
-        return super().rank(state, query, rng)
-
-
 class HasNoExample(Honest):
     """Half the time the best ranking, with a parameter that somebody has to name."""
 
@@ -312,9 +295,7 @@ MUTANTS: dict[type, Contract] = {
     KeepsAList: learning.check_state_form,
     ReportsNothingThere: learning.check_declarations,
     AcceptsAnything: learning.check_declarations,
-    IgnoresItsLimit: options.check_limit,
-    StopsShort: options.check_whole_run,
-    DrawsMoreThanItSays: options.check_whole_run,
+    IgnoresItsLimit: showing.check_limit,
     HasNoExample: check_cases,
     TakesNoProblem: check_cases,
     DoublesItsRate: recipes.check_spec,

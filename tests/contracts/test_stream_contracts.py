@@ -55,14 +55,6 @@ def test_items_are_shuffled(entry: Entry):
             assert abs(np.mean(trends)) <= 5 * error + 1e-12, f"grades follow the item number: {np.mean(trends)}"
 
 
-@streams
-def test_whole_runs_draw_as_rounds_do(entry: Entry):
-    for stream in examples_of(entry.cls):
-        if hasattr(stream, "relevances"):
-            whole = stream.relevances(default_rng(3), 300)
-            np.testing.assert_array_equal(whole, [relevance for _, relevance in rounds(stream, 300, seed=3)])
-
-
 def adversary(stream: Any) -> bool:
     """Whether the grades answer the ranking that is shown."""
     return callable(next(stream.rounds(default_rng(0)))[1])

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rankloop.bandits.ad_log import ad_log
 from rankloop.bandits.auc_policy import AUCPolicy
 from rankloop.bandits.campaign import Campaign
 from rankloop.bandits.policies import Uniform
 from rankloop.bandits.saved_policy import SessionPolicy, load_policy, save_policy, session_of
-from rankloop.bandits.train import TrainedPolicy, ad_log, fit_rankers, train_policy
+from rankloop.bandits.train import TrainedPolicy, fit_rankers, train_policy
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
@@ -66,28 +67,40 @@ def test_contexts_become_numbers(log):
 def test_the_halves_are_apart_and_the_gain_is_real(log):
     table = ChoiceLog(log)
     trained = train_policy(table, seed=3)
-    found = evaluate_policies(table, trained.encoding, {"new": trained.policy(0.0)}, seed=3)
+    found = evaluate_policies(table, trained.encoding, {"new": trained.policy}, seed=3)
     assert found.n_training == len(trained.log.ads)
     assert found.n_training + found.estimates["new"].n == found.n_rows == 12_000
     assert found.estimates["new"].gain_lower > 0.02
     assert found.estimates["ads at random"].value == pytest.approx(found.estimates["current"].value)
+    assert trained.report.estimates["trained policy"] == found.estimates["new"]
+    assert (
+        str(trained).splitlines()[0]
+        == f"12,000 rows, {found.n_training:,} of them to learn from, 5 ads, {found.n_rewarded} rewarded"
+    )
+    plain = json.loads(trained.to_json())
+    assert plain["columns"] == ["age", "income", "visits", "city"]
+    assert plain["estimates"]["trained policy"]["value"] == found.estimates["new"].value
+    untested = train_policy(table, share=1.0)
+    assert untested.report is None
+    assert str(untested).startswith("12,000 rows to learn from, 5 ads\ncontext: age (number)")
+    assert json.loads(untested.to_json())["ads"] == ["ad0", "ad1", "ad2", "ad3", "ad4"]
     for method in ("ips", "doubly_robust"):
         other = evaluate_policies(
-            table, trained.encoding, {"new": trained.policy(0.0)}, method=method, model=trained.model, seed=3
+            table, trained.encoding, {"new": trained.policy}, method=method, model=trained.model, seed=3
         )
         assert other.estimates["new"].value == pytest.approx(found.estimates["new"].value, rel=0.15)
 
 
 def test_a_saved_policy_shows_what_the_trained_one_shows(log, tmp_path):
-    trained = train_policy(ChoiceLog(log))
+    trained = train_policy(ChoiceLog(log), epsilon=0.1)
     path = tmp_path / "ads.rankloop"
-    save_policy(trained, 0.1, path)
+    save_policy(trained, path)
     policy, encoding = load_policy(path)
     assert encoding == trained.encoding
     people = trained.log.contexts[:20]
-    expected = trained.policy(0.1).probabilities(people)
+    expected = trained.policy.probabilities(people)
     np.testing.assert_allclose(policy.probabilities(people), expected)
-    np.testing.assert_allclose(SessionPolicy(session=session_of(trained, 0.1)).probabilities(people), expected)
+    np.testing.assert_allclose(SessionPolicy(session=session_of(trained)).probabilities(people), expected)
 
 
 @pytest.mark.parametrize("unit", [1.0, 1000.0], ids=["years", "milliyears"])
@@ -97,7 +110,7 @@ def test_going_on_does_not_undo_the_training(unit):
     ages, ads = rng.uniform(18, 80, 4000), rng.integers(0, 2, 4000)
     clicks = (rng.random(4000) < 0.2 + 0.2 * (2 * ads - 1) * (ages - 49) / 31).astype(float)
     log = ad_log(np.column_stack([ages * unit, np.ones(4000)]), ads, clicks)
-    session = session_of(TrainedPolicy(None, fit_rankers(log, criterion="click_rate"), log, None), 0.1)
+    session = session_of(TrainedPolicy(None, fit_rankers(log, criterion="click_rate"), log, epsilon=0.1))
 
     def right():
         grid = np.linspace(19, 79, 60)  # 49 is where the ads change
@@ -153,7 +166,7 @@ def test_the_command_says_when_the_log_is_too_small(log, tmp_path, capsys):
 @pytest.mark.parametrize("method", ["direct_method", "doubly_robust", "switch_dr"])
 def test_a_saved_policy_is_judged_with_a_reward_model_of_half_the_rows(log, tmp_path, capsys, method):
     saved = tmp_path / "ads.rankloop"
-    save_policy(train_policy(ChoiceLog(log)), 0.0, saved)
+    save_policy(train_policy(ChoiceLog(log)), saved)
     fresh = write_log(tmp_path / "new.csv", 12_000, 7)
     _, out, _ = run(capsys, str(saved), "--log", str(fresh), "--estimator", "ips", "--json")
     plain = json.loads(out)

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rankloop.evaluation.off_policy.lists.click_model import logistic
+from rankloop.evaluation.off_policy.lists.estimates import ListModel, Values
+from rankloop.evaluation.off_policy.lists.pages import ShownPage, page_table
 
 from benchmarks.list_logs import PEOPLE, World
 from rankloop import Problem, Query, Session, build
+from rankloop.click_models.feature_fit import logistic
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation.list_evaluation import (
     ListOptions,
@@ -20,7 +24,6 @@ from rankloop.evaluation.list_evaluation import (
 )
 from rankloop.evaluation.list_model import ListModel, Values
 from rankloop.evaluation.list_pages import ShownPage, page_table
-from rankloop.evaluation.off_policy.lists.click_model import logistic
 
 QUICK = ListOptions(resamples=30)
 MARGIN = 0.03  # clicks per page: the truth itself is simulated

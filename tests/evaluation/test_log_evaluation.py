@@ -138,7 +138,7 @@ def test_python_says_what_the_command_says(tmp_path: Path, capsys: pytest.Captur
     assert json.loads(run(capsys, "evaluate", good, "--log", log, "--json")[1]) == json.loads(
         json.dumps(evaluation.to_json())
     )
-    session = rankloop.load_session(good)
+    session = rankloop.load(good)
     again = rankloop.evaluate(session, rankloop.read_log(log))
     assert again.to_json()["estimates"]["ranker"] == evaluation.to_json()["estimates"]["ranker of good.rankloop"]
     evaluation.plot(tmp_path / "lists.png")

@@ -12,7 +12,7 @@ import pytest
 from rankloop import Problem, Ranker, Session, build
 from rankloop.cli import main
 from rankloop.core.kernels import ranking_of
-from rankloop.core.saved_session import load_session, save
+from rankloop.core.saved_session import load, save
 from rankloop.core.types import Query, clicks
 
 NAMES = ("title match", "price", "age_days")
@@ -99,7 +99,7 @@ def test_every_format_orders_items_as_the_ranker_does(
     spec: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, rows = trained(tmp_path / "shop.rankloop", spec), some_items()
-    session = load_session(path)
+    session = load(path)
     wanted = session.learner.predict(session.state, Query.of(rows)).tolist()
     for to, scores in READERS.items():
         code, out, _ = run(capsys, path, "--to", to, "--approximate", "--out", tmp_path / f"{to}.json")
@@ -116,7 +116,7 @@ def test_onnxruntime_computes_the_same_scores(tmp_path: Path, capsys: pytest.Cap
     engine = runtime.InferenceSession(str(tmp_path / "shop.onnx"), providers=["CPUExecutionProvider"])
     (scores,) = engine.run(["scores"], {"features": rows})
     assert scores == pytest.approx(json_scores(json.loads((tmp_path / "shop.json").read_text()), rows), abs=1e-6)
-    session = load_session(path)
+    session = load(path)
     assert ranking_of(scores).tolist() == session.learner.predict(session.state, Query.of(rows)).tolist()
     told = engine.get_modelmeta().custom_metadata_map
     assert json.loads(told["feature_names"]) == list(NAMES)

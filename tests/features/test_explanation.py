@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rankloop.core.adapter import RawValues
+from rankloop.adapter import RawValues
 from rankloop.core.cells import Cells
 from rankloop.core.kernels import scores_of
 from rankloop.features import Encoder, Schema

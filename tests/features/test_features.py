@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankloop import InvalidInput, Ranker
-from rankloop.core.adapter import RawValues
+from rankloop.adapter import RawValues
 from rankloop.features import Schema
 from rankloop.impression import Impression
 

@@ -6,10 +6,8 @@ import pytest
 from rankloop.core.registry import build
 from rankloop.data.folder import absence_notice, data_folder
 from rankloop.measures.base import parse_measure
-from rankloop.simulate.compiled.whole_run import whole_queries
 from rankloop.simulate.play import play
-from rankloop.simulate.users.full import Full
-from rankloop.simulate.users.top_k import TopK
+from rankloop.simulate.users.graders import Full, TopK
 
 MSLR = "letor/mslr_sample/mslr_sample.txt.gz"
 
@@ -42,11 +40,8 @@ def test_perceptrons_on_separable_queries(learner, average, loss, spread):
     ("surrogate", "depth", "average"), [("squared", 1, 0.896), ("kl", 1, 0.902), ("rank_svm", 2, 0.909)]
 )
 def test_top_k_learners_with_the_schedule_of_the_thesis(surrogate, depth, average):
-    learner = build({"kind": "topk_gradient", "surrogate": surrogate, "floor": 1.0})
-    runs = [
-        whole_queries(learner, build("linear_gaussian"), TopK(depth=depth), horizon=100_000, seed=seed).values.mean()
-        for seed in range(3)
-    ]
+    learner, judge = {"kind": "topk_gradient", "surrogate": surrogate, "floor": 1.0}, parse_measure("nDCG@10")
+    runs = [played(learner, "linear_gaussian", TopK(depth=depth), 100_000, seed, judge).mean() for seed in range(3)]
     assert np.mean(runs) == pytest.approx(average, abs=0.01)
 
 
@@ -61,8 +56,8 @@ def test_the_two_ends_of_the_scale(learner, average):
 
 @pytest.mark.slow
 def test_the_unbiased_setting_learns_too():
-    learner = build("topk_gradient(surrogate='rank_svm', floor=0.0, exploration=1.0, learning_rate=0.001)")
-    values = whole_queries(learner, build("linear_gaussian"), TopK(depth=2), horizon=50_000, seed=0).values
+    learner = "topk_gradient(surrogate='rank_svm', floor=0.0, exploration=1.0, learning_rate=0.001)"
+    values = played(learner, "linear_gaussian", TopK(depth=2), 50_000, 0, parse_measure("nDCG@10"))
     assert values[-5000:].mean() > 0.8  # a third of the rounds explore at first, one in 37 at the end
 
 

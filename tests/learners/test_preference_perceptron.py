@@ -14,7 +14,7 @@ from rankloop.learners.averaged_preference_perceptron import AveragedPreferenceP
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from rankloop.learners.structured_perceptron import StructuredPerceptron
 from rankloop.learners.three_pr import ThreePR
-from rankloop.simulate.users.first_relevant import FirstRelevant
+from rankloop.simulate.users.readers import FirstRelevant
 
 
 class Toy:

@@ -12,7 +12,6 @@ import pytest
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput
 from rankloop.core.types import Decision, Problem, Query, Relevances, relevances
 from rankloop.learners._shared.blocks import block_length, number_of_blocks
-from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners.ftpl import FTPL
 from rankloop.learners.mirror_descent import MirrorDescent
 from rankloop.learners.rtopk import Receipt, RTopK, State
@@ -151,18 +150,6 @@ def test_an_overdue_block_explores_until_every_cell_is_seen() -> None:
         assert expected is None or decision.receipt.cell in expected
         state = learner.learn(state, query, decision, relevances(decision.ranking[:1], [0.0]))
     assert state.open.number == 1
-
-
-def test_whole_runs_refuse_what_they_cannot_do() -> None:
-    learner, query = RTopK(horizon=8, blocks=2), query_of(2)
-    state = learner.init(problem_of(2, 1))
-    for _ in range(4):
-        exploit = Decision(np.array([0, 1]), math.nan, Receipt(0, -1))
-        state = learner.learn(state, query, exploit, relevances([0], [1.0]))
-    with pytest.raises(InvalidInput, match="overdue"):
-        learner.many_rounds(state, FixedSetRounds(np.ones((3, 2)), np.full((3, 4), 0.5), np.zeros((3, 2), np.int64)))
-    with pytest.raises(InvalidInput, match="many_rankings"):
-        RTopK(inner="random_order").doubles(3)  # type: ignore[arg-type]
 
 
 def test_without_a_horizon_epochs_double_and_start_afresh() -> None:

@@ -8,7 +8,6 @@ import pytest
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load
-from rankloop.training.clicks.position_bias import any_moved, impressions
 from tests.logs.numeric_log import read_numeric_log as read_click_log
 
 EXAMINED = 1.0 / np.arange(1, 6)
@@ -79,11 +78,6 @@ def test_a_single_position_has_no_bias(tmp_path):
     path = tmp_path / "clicks.csv"
     path.write_text("impression,item,position,click,f\n0,x,1,1,2.5\n1,y,1,0,1.5\n")
     assert read_click_log(path).examined().tolist() == [1.0]
-
-
-def test_any_moved_looks_at_every_pair():
-    assert any_moved(impressions([0, 1, 0], [0, 1, 1], [0, 0, 0]))
-    assert not any_moved(impressions([0, 1, 0], [0, 1, 0], [0, 0, 0]))
 
 
 def test_columns_are_named_as_one_likes(tmp_path, capsys):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from rankloop.core.draws import grades_by_share, normals
 from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.kernels import normals
 from rankloop.core.protocols import Stream
 from rankloop.core.registry import build, spec_of
 from rankloop.core.types import Problem
@@ -20,7 +20,7 @@ from rankloop.simulate.streams.held_out import HeldOut
 from rankloop.simulate.streams.letor import Letor
 from rankloop.simulate.streams.linear_gaussian import LinearGaussian
 from rankloop.simulate.streams.lower_bound import LowerBound
-from rankloop.simulate.streams.pool import shuffled_rounds
+from rankloop.simulate.streams.pool import grades_by_share, shuffled_rounds
 from rankloop.simulate.streams.separable import Separable
 from rankloop.simulate.streams.web_search import WebSearch
 
@@ -57,17 +57,14 @@ def test_what_every_stream_promises(stream):
     assert any((a[1] != b[1]).any() for a, b in zip(first, other, strict=True))
 
 
-@pytest.mark.parametrize("stream", FIXED, ids=repr)
-@pytest.mark.parametrize("n", [0, 1, 255, 256, 257, 600])
-def test_relevances_are_those_of_rounds(stream, n):
-    drawn = stream.relevances(np.random.default_rng(5), n)
-    assert drawn.shape == (n, stream.n_items)
-    assert drawn.tolist() == [relevance.tolist() for _, relevance in rounds(stream, n, seed=5)]
+def grades(stream, n, seed=0):
+    """Those of the first n rounds, a row each."""
+    return np.array([relevance for _, relevance in rounds(stream, n, seed)])
 
 
 def test_flips_happen_as_often_as_said():
     stream, n = FlippedRelevance(n_items=10, n_relevant=4, flip=0.1), 20_000
-    means = stream.relevances(np.random.default_rng(0), n).mean(axis=0)
+    means = grades(stream, n).mean(axis=0)
     error = 4.5 * np.sqrt(0.1 * 0.9 / n)
     assert np.sum(np.abs(means - 0.9) < error) == 4
     assert np.sum(np.abs(means - 0.1) < error) == 6
@@ -75,19 +72,19 @@ def test_flips_happen_as_often_as_said():
 
 def test_noise_crosses_the_threshold_as_often_as_it_must():
     n = 20_000
-    means = NoisyRelevance(sd=0.25).relevances(np.random.default_rng(0), n).mean(axis=0)
+    means = grades(NoisyRelevance(sd=0.25), n).mean(axis=0)
     wrong = ndtr(-0.5 / 0.25)
     error = 4.5 * np.sqrt(wrong * (1 - wrong) / n)
     assert np.sum(np.abs(means - (1 - wrong)) < error) == 5
     assert np.sum(np.abs(means - wrong) < error) == 5
-    clean = NoisyRelevance(sd=0.0).relevances(np.random.default_rng(0), 50)
+    clean = grades(NoisyRelevance(sd=0.0), 50)
     assert (clean == clean[0]).all()
     assert clean[0].sum() == 5
 
 
 def test_relevant_items_are_drawn_not_the_first_ones():
     stream, n = FlippedRelevance(flip=0.0), 4000
-    share = np.mean([stream.relevances(np.random.default_rng(seed), 1)[0] for seed in range(n)], axis=0)
+    share = np.mean([grades(stream, 1, seed)[0] for seed in range(n)], axis=0)
     assert np.abs(share - 5 / 20).max() < 5 * np.sqrt(0.25 * 0.75 / n)
 
 

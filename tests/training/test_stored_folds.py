@@ -11,7 +11,7 @@ import pytest
 
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.core.saved_session import load_session
+from rankloop.core.saved_session import load
 from rankloop.data import Dataset, read_letor
 from rankloop.data.parts.catalogue import END, read_whole
 from rankloop.data.parts.columns import PartOptions
@@ -155,7 +155,7 @@ def test_the_command_trains_on_a_folder_and_on_an_address(tmp_path: Path, capsys
     for number, place in enumerate((str(folder), f"file://{folder}")):
         code, printed = _train(capsys, place, "--out", str(tmp_path / str(number)))
         assert code == 0, printed
-        weights.append(load_session(tmp_path / str(number) / "model.rankloop").learner.weights)  # type: ignore[attr-defined]
+        weights.append(load(tmp_path / str(number) / "model.rankloop").learner.weights)  # type: ignore[attr-defined]
     assert weights[0] == weights[1]
     code, printed = _train(capsys, str(folder / "part-0.txt"), "--stream", "--out", str(tmp_path / "one"))
     assert code == 0, printed

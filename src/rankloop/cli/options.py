@@ -153,7 +153,7 @@ def log_file(log: str, ranker: str = "") -> Iterator[Path]:
     from rankloop.core.errors import InvalidInput
     from rankloop.data.folder import given_path
     from rankloop.logs.reader import is_service_log
-    from rankloop.service.log.rankings import write_export
+    from rankloop.service.application.rankings import write_export
 
     if not is_service_log(log):
         if ranker:

@@ -94,4 +94,6 @@ def show_claims(claims: "Iterable[Verdict]") -> None:
     for claim in claims:
         parts = [claim.because, f"paper: {claim.paper}" if claim.paper else "", claim.argument]
         numbers = " | ".join(part for part in parts if part)
-        console.print(Text.assemble((f"{claim.word:<14}", COLOURS[claim.word]), claim.text, (f"  {numbers}", "dim")))
+        console.print(
+            Text.assemble((f"{claim.word:<14}", COLOURS[claim.word]), claim.statement, (f"  {numbers}", "dim"))
+        )

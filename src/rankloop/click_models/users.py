@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankloop.click_models import fit
-from rankloop.click_models.chart import examined_by_position, plot_fit
-from rankloop.click_models.fit import BEST, FOLDS, HERE, Progress, UserFit
+from rankloop.click_models.chart import plot_fit
+from rankloop.click_models.fit import BEST, N_FOLDS, Progress, UserFit, examined_by_position
 from rankloop.engine import Engine
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.reader import lists_in
@@ -44,9 +44,9 @@ class UserReport(NamedTuple):
         lines += [f"{self.n_pages:,} pages, {self.n_pairs:,} items of queries, {self.n_clicks:,} clicks", ""]
         lines += ["On visits that were held out", f"{'model':<10}{'log-likelihood of a page':>26}{'perplexity':>12}"]
         for name, judged in self.fit.held_out.items():
-            chosen = name + " *" * (name == self.fit.fitted.model)
+            chosen = name + " *" * (name == self.fit.fitted.name)
             lines.append(f"{chosen:<10}{judged.log_likelihood:>26.4f}{judged.perplexity:>12.4f}")
-        first = ", ".join(f"{share:.2f}" for share in examined_by_position(self.fit)[:10])
+        first = ", ".join(f"{share:.2f}" for share in examined_by_position(self.fit.fitted)[:10])
         return "\n".join([*lines, "", f"examined, first positions: {first}", "", self.to_toml()])
 
     def to_json(self) -> dict[str, Any]:
@@ -63,9 +63,9 @@ class UserReport(NamedTuple):
             "pages": self.n_pages,
             "pairs": self.n_pairs,
             "clicks": self.n_clicks,
-            "model": self.fit.fitted.model,
+            "model": self.fit.fitted.name,
             "held_out": held_out,
-            "examined": examined_by_position(self.fit).tolist(),
+            "examined": examined_by_position(self.fit.fitted).tolist(),
             "notes": self.notes,
             "users": self.spec,
             "columns": self.columns,
@@ -81,9 +81,9 @@ def fit_users(
     model: str = BEST,
     *,
     by_item: bool = False,
-    folds: int = FOLDS,
+    folds: int = N_FOLDS,
     seed: int = 0,
-    engine: Engine = HERE,
+    engine: Engine | None = None,
     progress: Progress = lambda done, of: None,
     **reading: Any,
 ) -> UserReport:

@@ -1,5 +1,6 @@
 """The contracts for what a learner shows."""
 
+import inspect
 import math
 from itertools import permutations
 from typing import Any
@@ -11,7 +12,8 @@ from rankloop.contracts.cases import Case, play_past
 from rankloop.contracts.contract import Broken, contract, require
 from rankloop.contracts.leaves import require_finite_state, require_same
 from rankloop.core.kernels import is_permutation
-from rankloop.core.types import Ints, Query
+from rankloop.core.registry import build
+from rankloop.core.types import Ints, Limit, Query
 
 SURE = 5.0  # standard errors
 DRAWS = 3000
@@ -155,6 +157,26 @@ def check_equal_rows(case: Case) -> None:
         require(ranking.tolist() in expected, f"rows {rows.tolist()} are ranked {ranking.tolist()}")
 
 
+@contract(
+    "draw position by position, one double each, among the items that `due_item` and the limit leave; so in `log_prob`"
+)
+def check_limit(case: Case) -> None:
+    """Where `rank` takes a `limit`, no item moves further than it says, and `log_prob` stays exact."""
+    if "limit" not in inspect.signature(case.learner.rank).parameters:
+        return
+    for limit in (Limit(1), Limit(2, keep_first=True)):
+        spec = {
+            "kind": "explore_at_most",
+            "inner": case.learner,
+            "places": limit.positions,
+            "keep_first": limit.keep_first,
+        }
+        limited = case._replace(learner=build(spec, "learner"))
+        check_fixed_draws(limited)
+        check_log_prob(limited)
+        _check_moves(limited, limit)
+
+
 def _equal_rows(query: Query) -> Query:
     return query._replace(features=np.zeros_like(query.features))
 
@@ -179,3 +201,13 @@ def _log_probs(case: Case, state: Any, query: Query) -> dict[tuple[int, ...], fl
 def _require_close(one: float, other: float, what: str) -> None:
     if not (one == other or abs(one - other) < 1e-9 or (math.isnan(one) and math.isnan(other))):
         raise Broken(f"{what}: {one} and {other}")
+
+
+def _check_moves(limited: Case, limit: Limit) -> None:
+    state, rng = play_past(limited).states[-1], default_rng(14)
+    for _ in range(50):
+        query = limited.query(5, rng)
+        shown, best = limited.learner.rank(state, query, rng).ranking, limited.learner.predict(state, query)
+        moves = np.abs(np.argsort(shown) - np.argsort(best))
+        kept = moves.max() <= limit.positions and (shown[0] == best[0] or not limit.keep_first)
+        require(bool(kept), f"{best} is shown as {shown}, which {limit} does not allow")

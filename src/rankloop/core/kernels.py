@@ -1,7 +1,8 @@
-"""Compiled arithmetic: the decorator, scores and rankings, and the gains and discounts that measures share."""
+"""Compiled arithmetic: the decorator, scores and rankings, random draws, gains and discounts that measures share."""
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 import numba
@@ -14,6 +15,7 @@ from rankloop.core.files import kernel_folder
 from rankloop.core.types import Features, Floats, Ints, Rows
 
 ALL = -1  # how a state writes "every position is seen"
+SMALLEST = 2.0**-54  # half of the smallest positive double that rng.random returns
 COUNTED = 400  # up to this many items, counting who stands above whom beats sorting
 F = TypeVar("F", bound=Callable[..., Any])
 settings: Any = numba.config
@@ -248,6 +250,26 @@ def is_permutation(ranking: Ints, n_items: int) -> bool:
 def random_ranking(n_items: int, rng: Generator) -> Ints:
     """A uniform ranking from exactly n_items doubles."""
     return ranking_of(rng.random(n_items))
+
+
+def normals(rng: Generator, *shape: int) -> Floats:
+    """Standard normal numbers by the inverse distribution function; 0, which the uniform can give, stays finite."""
+    values: Floats = _quantiles()(np.maximum(rng.random(shape), SMALLEST))
+    return values
+
+
+@cache
+def _quantiles() -> Any:
+    from scipy.special import ndtri  # takes a tenth of a second: not for who starts a service
+
+    return ndtri
+
+
+def unit_vector(rng: Generator, length: int) -> Floats:
+    """A uniformly random direction."""
+    direction = normals(rng, length)
+    scaled: Floats = direction / np.sqrt(np.sum(direction**2))
+    return scaled
 
 
 @kernel

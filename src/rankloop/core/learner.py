@@ -8,16 +8,9 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-# the core's part of what 0.1 offered in one module is offered here too: one import is enough to write a learner
-from rankloop.core.checks import check_finite as check_finite
-from rankloop.core.checks import check_horizon as check_horizon
-from rankloop.core.checks import check_positive as check_positive
+from rankloop.core.checks import check_finite
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import ALL as ALL
-from rankloop.core.kernels import clicked_weights as clicked_weights
-from rankloop.core.kernels import due_item as due_item
-from rankloop.core.kernels import kernel, ranking_of, scores_of
-from rankloop.core.kernels import seen_count as seen_count
+from rankloop.core.kernels import ALL, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
 
 K = TypeVar("K", bound=Feedback)

@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from numpy.random import Generator
 
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Limit, Problem, Query
+from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -48,14 +48,6 @@ class CheckedState(Protocol):
 
     def reachable(self, initial: Any) -> bool:
         """Whether learning can have led here from the initial state, as far as indices and divisors go by it."""
-
-
-@runtime_checkable
-class SequentialLearner(Learner[S, R], Protocol[S, R]):
-    """A learner that draws position by position, one double each, so that it can be limited."""
-
-    def rank(self, state: S, query: Query, rng: Generator, limit: Limit = ...) -> Decision[R]: ...
-    def log_prob(self, state: S, query: Query, ranking: Ints, limit: Limit = ...) -> float: ...
 
 
 @runtime_checkable

@@ -43,12 +43,9 @@ def save(session: Session, path: str | os.PathLike[str], notes: Mapping[str, Any
     atomic_write(Path(path), dumps(session, notes))
 
 
-def load_session(path: str | os.PathLike[str]) -> Session:
+def load(path: str | os.PathLike[str]) -> Session:
     """The session that was saved; it goes on exactly as if it had not stopped, exploration included."""
     return load_with_notes(path)[0]
-
-
-load = load_session  # its name in version 0.1; `Ranker.load` brings the names back too
 
 
 def load_with_notes(path: str | os.PathLike[str]) -> tuple[Session, dict[str, Any]]:
@@ -70,7 +67,7 @@ def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
         "format": FORMAT,
         "cpu": host_cpu(),
         "learner": spec_of(session.learner),
-        "problem": session.problem.to_plain(),
+        "problem": session.problem._asdict(),
         "seed": session.seed,
         "learned": learned,
         "refused": refused,

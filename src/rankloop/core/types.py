@@ -32,13 +32,6 @@ class Problem(NamedTuple):
         """How many features every item has a number for."""
         return self.n_features - self.n_hashed
 
-    def to_plain(self) -> dict[str, Any]:
-        """The fields by name; as in 0.1 where nothing is hashed."""
-        plain = self._asdict()
-        if not self.n_hashed:
-            del plain["n_hashed"]
-        return plain
-
 
 class Rows(NamedTuple):
     """The features of a query's items where most of them are 0: what is not, and a block of plain numbers.

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rankloop.bandits.ad_log import AdLog, split_rows, training_rows
 from rankloop.bandits.policies import Policy, Uniform
 from rankloop.bandits.reward_model import RewardModel, fit_reward_model
 from rankloop.bandits.saved_policy import SavedPolicy, load_policy
-from rankloop.bandits.train import AdLog, split_rows, training_rows
 from rankloop.evaluation.off_policy.estimators import (
     MODELLED,
     SPANS,

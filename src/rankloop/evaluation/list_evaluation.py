@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankloop.click_models.feature_fit import logistic
 from rankloop.core.errors import InvalidInput
 from rankloop.core.session import Session
 from rankloop.core.types import Floats, whole_number
 from rankloop.engine import Engine
 from rankloop.evaluation.list_model import RESAMPLES, ListMethod, ListModel, Values, list_method_of
 from rankloop.evaluation.list_pages import HERE, PageTable, ShownPage, page_table
-from rankloop.evaluation.off_policy.lists.click_model import logistic
 from rankloop.evaluation.report import BLUE, CURRENT, GREY, MAX_TIMES
 
 AUTO = "auto"

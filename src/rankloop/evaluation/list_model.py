@@ -5,28 +5,28 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.random import default_rng
 
+from rankloop.click_models.feature_fit import (
+    MAX_LOG,
+    MAX_PROBABILITY,
+    N_GOING,
+    AttractionFit,
+    ClickFit,
+    FeatureRows,
+    ReadingPosterior,
+    attractive,
+    cells_by_last_click,
+    cells_by_position,
+    fit_attraction,
+    fit_clicks,
+    last_clicks,
+    logistic,
+    reading_posterior,
+)
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints
 from rankloop.evaluation.list_pages import NOWHERE, PageTable
-from rankloop.evaluation.off_policy.lists.click_model import (
-    MAX_LOG,
-    MAX_PROBABILITY,
-    N_GOING,
-    AttractionFit,
-    Chain,
-    ClickFit,
-    Shown,
-    attractive,
-    cells_by_last_click,
-    cells_by_position,
-    chain_of,
-    fit_attraction,
-    fit_clicks,
-    last_clicks,
-    logistic,
-)
 
 ListMethod = Literal["examination_ips", "examination_dr", "swap_dr", "cascade_dr", "browsing_dr"]
 CLICKS = "clicks"
@@ -153,17 +153,26 @@ class ListModel:
         """log P(examined) by cell, then the log-odds of going on after a click."""
         return self.examination.parameters
 
-    def _shown(self, at: Ints) -> Shown:
+    def _shown(self, at: Ints) -> FeatureRows:
         table = self.table
-        columns = table.position[at], table.clicked[at], table.page[at], self.row_session[at], self.going[at]
-        return Shown(*columns, self.cell[at], table.n_pages, table.n_positions, table.n_sessions, self.cells)
+        return FeatureRows(
+            position=table.position[at],
+            clicked=table.clicked[at],
+            page=table.page[at],
+            session=self.row_session[at],
+            going=self.going[at],
+            cell=self.cell[at],
+            n_pages=table.n_pages,
+            n_sessions=table.n_sessions,
+            cells=self.cells,
+        )
 
-    def chain(self, parameters: Floats, a: Floats) -> Chain | None:
+    def chain(self, parameters: Floats, a: Floats) -> ReadingPosterior | None:
         """Who was still there at the shown rows; None where nobody leaves."""
         if not self.dependent:
             return None
         p = np.minimum(np.exp(parameters[self.shown.cell]) * a[self.rows], MAX_PROBABILITY)
-        return chain_of(self.shown, p, self.shown.going @ parameters[self.cells.n :])
+        return reading_posterior(self.shown, p, self.shown.going @ parameters[self.cells.n :])
 
     def fitted_folds(self, parameters: Floats) -> list[AttractionFit]:
         """A click model without each fold, given examination."""
@@ -342,7 +351,7 @@ class ListModel:
         if self.swapped:
             own = np.eye(self.table.n_positions + 2)[self.table.before[self.rows]]  # the last: not known, or below
             features = np.hstack([features, own])
-        return fit_clicks(features, self.shown, told=self.log_told, dependent=dependent)
+        return fit_clicks(features, self.shown, log_examined=self.log_told, dependent=dependent)
 
     @property
     def swapped(self) -> bool:

@@ -11,8 +11,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import build as build_any
 from rankloop.core.registry import category
-from rankloop.core.session import checked_feedback
 from rankloop.core.types import Clicks, Floats, Ints, item_indices
+from rankloop.core.validation import checked_feedback
 
 
 class Mixed(NamedTuple):
@@ -60,7 +60,7 @@ def credit(method: Any, mixed: Mixed, clicks: Clicks) -> Floats:
     rankings = _same_items(mixed.rankings)
     if len(teams) != len(ranking) or np.any((teams < -1) | (teams >= len(rankings))):
         raise InvalidInput(f"teams must name one of the {len(rankings)} rankers, or -1, for each of the items")
-    checked = checked_feedback(Clicks(*clicks), ranking, rankings.shape[1], None)
+    checked = checked_feedback(Clicks(clicks[0], clicks[1]), ranking, rankings.shape[1], None)
     return crediting.credit(Mixed(ranking, rankings, teams), cast(Clicks, checked))
 
 

@@ -7,11 +7,10 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import add_row, kernel, seen_count
+from rankloop.core.kernels import add_row, clicked_weights, kernel, seen_count
 from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.joint_features import clicked_weights
 from rankloop.learners._shared.perturbation import PERTURBATIONS, log_prob_of, present
 
 PAIRS = PERTURBATIONS["pairs"]

@@ -5,13 +5,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.draws import normals
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import add_row, kernel, ranking_of, scores_of
+from rankloop.core.kernels import add_row, clicked_weights, kernel, normals, ranking_of, scores_of
 from rankloop.core.learner import SparseLearner, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.joint_features import clicked_weights, examined_count
+from rankloop.learners._shared.joint_features import examined_count
 from rankloop.learners.linear_thompson import MAX_DEVIATION, MIN_DEVIATION
 
 

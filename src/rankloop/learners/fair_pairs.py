@@ -8,10 +8,9 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive, check_rounds
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import ALL, kernel, scores_of, seen_count
+from rankloop.core.kernels import ALL, clicked_weights, kernel, scores_of, seen_count
 from rankloop.core.learner import (
     SparseLearner,
-    all_finite,
     check_receipt,
     expect,
     require_finite,
@@ -19,18 +18,9 @@ from rankloop.core.learner import (
     start_weights,
 )
 from rankloop.core.registry import Spec, register
-from rankloop.core.session import n_items_of
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.compiled_rounds import (
-    ClickRounds,
-    more_rounds,
-    next_clicks,
-    next_own,
-    next_query,
-    write_round,
-)
 from rankloop.learners._shared.joint_features import AveragedState as State
-from rankloop.learners._shared.joint_features import clicked_weights, corrected
+from rankloop.learners._shared.joint_features import corrected
 from rankloop.learners._shared.perturbation import PERTURBATIONS, log_prob_of, present
 
 PAIRS = PERTURBATIONS["pairs"]
@@ -96,37 +86,6 @@ def _learned(
     return corrected(features, weights, newest, reach, True, rate * row_weights)
 
 
-@kernel
-def _many_rounds(
-    weights: Floats,
-    newest: Floats,
-    shown: int,
-    learned: int,
-    rounds: ClickRounds,
-    memory: int,
-    rate: float,
-    swap: float,
-    either: bool,
-) -> tuple[Floats, Floats, int]:
-    """Rounds over queries until the draws are used up, exactly as `play` would go through them."""
-    queries = rounds.queries
-    while more_rounds(queries, True):
-        start, end, entry = next_query(queries)
-        size = end - start
-        features, grades = queries.features[start:end][queries.order[entry : entry + size]], queries.grades[entry:]
-        draws = next_own(queries, 1 + size // 2)
-        ranking, _, scores, first, _, _, _ = present(features, weights, shown, PAIRS, True, swap, 0.0, draws)
-        write_round(queries, ranking)
-        items, clicks = next_clicks(rounds.readers, ranking, grades)
-        reach = min(learned, memory)
-        mean, new = _learned(
-            features, weights, newest, shown, reach, rate, swap, either, ranking, scores, first, items, clicks
-        )
-        if all_finite(mean) and all_finite(new):
-            weights, newest, learned = mean, new, learned + 1
-    return weights, newest, learned
-
-
 @register("fair_pairs")
 class FairPairs(SparseLearner):
     """Safe swaps of neighbours as in `3pr`, and an unbiased logistic step for each pair that clicks decide.
@@ -153,7 +112,6 @@ class FairPairs(SparseLearner):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    compiled: ClassVar[type | None] = ClickRounds
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "learning_rate": 1.0, "memory": 3}, {"either": True})
 
     def __post_init__(self) -> None:
@@ -170,7 +128,7 @@ class FairPairs(SparseLearner):
         return State(weights, weights, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        draws = rng.random(self.doubles(n_items_of(query.features)))
+        draws = rng.random(1 + query.n_items // 2)
         ranking, log_propensity, scores, first, _, _, _ = present(
             query.features, state.weights, state.shown, PAIRS, True, self.swap, 0.0, draws
         )
@@ -187,13 +145,6 @@ class FairPairs(SparseLearner):
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return log_prob_of(query.features, state.weights, ranking, state.shown, PAIRS, True, self.swap, 0.0)
-
-    def doubles(self, n_items: int) -> int:
-        return 1 + n_items // 2
-
-    def many_rounds(self, state: State, rounds: ClickRounds) -> State:
-        weights, newest, learned = _many_rounds(*state, rounds, self.memory, *self._how)
-        return State(weights, newest, state.shown, learned)
 
     @functools.cached_property
     def _how(self) -> tuple[float, float, bool]:

@@ -8,37 +8,17 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel, ranking_of
-from rankloop.core.learner import require_finite
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
-from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners._shared.fixed_set import SummedGains, require_all_grades, size_of_fixed_set
-from rankloop.learners._shared.linear_measure import gain_of, largest_gain
+from rankloop.learners._shared.linear_measure import largest_gain
 from rankloop.measures.dcg import DCG
 
 
 @kernel
 def _perturbed(totals: Floats, noise: float, uniforms: Floats) -> Ints:
     return ranking_of(totals + noise * uniforms)
-
-
-@kernel
-def _many_rankings(totals: Floats, noise: float, uniforms: Floats) -> Ints:
-    rankings = np.empty(uniforms.shape, np.int64)
-    for t in range(len(uniforms)):
-        rankings[t] = _perturbed(totals, noise, uniforms[t])
-    return rankings
-
-
-@kernel
-def _many_rounds(totals: Floats, noises: Floats, rounds: FixedSetRounds, form: int, start: float) -> Floats:
-    totals, (relevance, draws, rankings) = totals.copy(), rounds
-    for t in range(len(draws)):
-        rankings[t] = _perturbed(totals, noises[t], draws[t])
-        for item in range(len(totals)):
-            totals[item] += gain_of(relevance[t, item], form, start)
-    return totals
 
 
 class State(NamedTuple):
@@ -86,12 +66,3 @@ class FTPL(SummedGains):
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return math.nan
-
-    def many_rankings(self, state: State, draws: Floats) -> Ints:
-        """What `rank` shows for each row of draws, while the state stands still."""
-        return _many_rankings(state.totals, state.noise * self._root(state), draws)
-
-    def many_rounds(self, state: State, rounds: FixedSetRounds) -> State:
-        noises = state.noise * self._roots(state, rounds.n_rounds)
-        totals = _many_rounds(state.totals, noises, rounds, *self._gain)
-        return state._replace(totals=require_finite(totals), rounds=state.rounds + rounds.n_rounds)

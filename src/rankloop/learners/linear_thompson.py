@@ -5,13 +5,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.draws import normals
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, ranking_of, scores_of
+from rankloop.core.kernels import clicked_weights, kernel, normals, ranking_of, scores_of
 from rankloop.core.learner import LinearLearner, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.joint_features import clicked_weights, examined_count
+from rankloop.learners._shared.joint_features import examined_count
 
 MIN_DEVIATION, MAX_DEVIATION = 1e-150, 1e150  # deviations: their squares are numbers too
 FLAT = 1e-12  # a pivot below this share of its diagonal is rounding error

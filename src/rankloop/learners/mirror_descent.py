@@ -8,13 +8,12 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel, ranking_of, seen_count
-from rankloop.core.learner import require_finite, shown_or_all
+from rankloop.core.learner import shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
-from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners._shared.fixed_set import SummedGains, require_all_grades, size_of_fixed_set
-from rankloop.learners._shared.linear_measure import gain_of, largest_gain, worth_of_positions
+from rankloop.learners._shared.linear_measure import largest_gain, worth_of_positions
 from rankloop.learners._shared.permutahedron import drawn_order, exchanges, log_prob_of_order, nearest_mean
 from rankloop.measures.dcg import DCG
 
@@ -37,28 +36,6 @@ def _draw(totals: Floats, step: float, worth: Floats, uniforms: Floats) -> tuple
 def _log_prob(totals: Floats, step: float, worth: Floats, ranking: Ints) -> float:
     order, pairs, probabilities = _plan(totals, step, worth)
     return log_prob_of_order(order, pairs, probabilities, ranking)
-
-
-@kernel
-def _many_rankings(totals: Floats, step: float, worth: Floats, uniforms: Floats) -> Ints:
-    rankings = np.empty(uniforms.shape, np.int64)
-    order, pairs, probabilities = _plan(totals, step, worth)
-    for t in range(len(uniforms)):
-        rankings[t] = drawn_order(order, pairs, probabilities, uniforms[t])
-    return rankings
-
-
-@kernel
-def _many_rounds(
-    totals: Floats, steps: Floats, worth: Floats, rounds: FixedSetRounds, form: int, start: float
-) -> Floats:
-    totals, (relevance, draws, rankings) = totals.copy(), rounds
-    for t in range(len(draws)):
-        order, pairs, probabilities = _plan(totals, steps[t], worth)
-        rankings[t] = drawn_order(order, pairs, probabilities, draws[t])
-        for item in range(len(totals)):
-            totals[item] += gain_of(relevance[t, item], form, start)
-    return totals
 
 
 class State(NamedTuple):
@@ -115,15 +92,6 @@ class MirrorDescent(SummedGains):
         if not self._all_seen(state):
             return math.nan
         return _log_prob(state.totals, state.step / self._root(state), state.worth, ranking)
-
-    def many_rankings(self, state: State, draws: Floats) -> Ints:
-        """What `rank` shows for each row of draws, while the state stands still."""
-        return _many_rankings(state.totals, state.step / self._root(state), state.worth, draws)
-
-    def many_rounds(self, state: State, rounds: FixedSetRounds) -> State:
-        steps = state.step / self._roots(state, rounds.n_rounds)
-        totals = _many_rounds(state.totals, steps, state.worth, rounds, *self._gain)
-        return state._replace(totals=require_finite(totals), rounds=state.rounds + rounds.n_rounds)
 
     def _all_seen(self, state: State) -> bool:
         return seen_count(state.shown, len(state.totals)) == len(state.totals)

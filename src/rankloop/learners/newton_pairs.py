@@ -9,19 +9,10 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_not_negative, check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import add_row, kernel, ranking_of, row_difference, scores_of, seen_count
+from rankloop.core.kernels import add_row, clicked_weights, kernel, ranking_of, row_difference, scores_of, seen_count
 from rankloop.core.learner import SparseLearner, check_receipt, expect, finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.compiled_rounds import (
-    ClickRounds,
-    more_rounds,
-    next_clicks,
-    next_own,
-    next_query,
-    write_round,
-)
-from rankloop.learners._shared.joint_features import clicked_weights
 from rankloop.learners._shared.precision import (
     MAX_RIDGE,
     MIN_RIDGE,
@@ -307,60 +298,6 @@ def _learned(
 
 
 @kernel
-def _many_rounds(
-    weights: Floats,
-    precision: Floats,
-    covariance: Floats,
-    origin: Floats,
-    watch: Floats,
-    alarms: int,
-    shown: int,
-    learned: int,
-    rounds: ClickRounds,
-    alpha: float,
-    floor: float,
-    ridge: float,
-    kept: float,
-    alarm: float,
-    batch: int,
-) -> tuple[Floats, Floats, Floats, Floats, int, int]:
-    """Rounds over queries until the draws are used up, exactly as `play` would go through them."""
-    queries = rounds.queries
-    while more_rounds(queries, True):
-        start, end, entry = next_query(queries)
-        size = end - start
-        features, grades = queries.features[start:end][queries.order[entry : entry + size]], queries.grades[entry:]
-        draws = next_own(queries, 1 + size // 2)
-        ranking, _, order_probabilities, first = present(features, weights, covariance, shown, alpha, floor, draws)
-        write_round(queries, ranking)
-        clicked = next_clicks(rounds.readers, ranking, grades)
-        due = (learned + 1) % batch == 0
-        new_weights, new_precision, new_covariance, new_watch, new_alarms, left = _learned(
-            features,
-            weights,
-            precision,
-            covariance,
-            origin,
-            watch,
-            alarms,
-            shown,
-            ridge,
-            kept,
-            alarm,
-            due,
-            ranking,
-            order_probabilities,
-            first,
-            clicked[0],
-            clicked[1],
-        )
-        if left == 0.0:
-            weights, precision, covariance, watch = new_weights, new_precision, new_covariance, new_watch
-            alarms, learned = new_alarms, learned + 1
-    return weights, precision, covariance, watch, alarms, learned
-
-
-@kernel
 def _are_probabilities(values: Floats) -> bool:
     for value in values:
         if not 0.0 <= value <= 1.0:
@@ -404,7 +341,6 @@ class NewtonPairs(SparseLearner):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-    compiled: ClassVar[type | None] = ClickRounds
     reports: ClassVar[tuple[str, ...]] = ("alarms",)
     examples: ClassVar[tuple[Spec, ...]] = (
         {},
@@ -449,7 +385,7 @@ class NewtonPairs(SparseLearner):
         return np.column_stack([state.weights, state.precision - self.ridge])
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        draws = rng.random(self.doubles(query.n_items))
+        draws = rng.random(1 + query.n_items // 2)
         ranking, log_propensity, order_probabilities, first = present(
             query.features, state.weights, state.covariance, state.shown, self.alpha, self.floor, draws
         )
@@ -470,11 +406,3 @@ class NewtonPairs(SparseLearner):
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         before = query.features, state.weights, state.covariance
         return log_prob_of(*before, ranking, state.shown, self.alpha, self.floor)
-
-    def doubles(self, n_items: int) -> int:
-        return 1 + n_items // 2
-
-    def many_rounds(self, state: State, rounds: ClickRounds) -> State:
-        how = self.alpha, self.floor, self.ridge, self._kept, self.alarm, self._batch
-        weights, precision, covariance, watch, alarms, learned = _many_rounds(*state, rounds, *how)
-        return State(weights, precision, covariance, state.origin, watch, alarms, state.shown, learned)

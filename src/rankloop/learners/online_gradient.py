@@ -7,11 +7,10 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from rankloop.core.checks import check_positive
-from rankloop.core.kernels import add_row, kernel, ranking_of, scores_of, seen_count
+from rankloop.core.kernels import add_row, kernel, scores_of
 from rankloop.core.learner import (
     GreedyLearner,
     SparseLearner,
-    all_finite,
     expect,
     finite,
     project,
@@ -22,8 +21,7 @@ from rankloop.core.learner import (
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances, Rows
-from rankloop.learners._shared.compiled_rounds import QueryRounds, more_rounds, next_query, write_history, write_round
-from rankloop.surrogates.list_net import ListNet, cross_entropy
+from rankloop.surrogates.list_net import ListNet
 
 
 class State(NamedTuple):
@@ -68,34 +66,6 @@ def _descend(
         slope[j] = weights[j] - rate * slope[j]
     project(slope, radius)
     return slope, squares
-
-
-@kernel
-def _many_rounds(
-    weights: Floats, steps: int, rounds: QueryRounds, learning_rate: float, falling: bool, radius: float
-) -> tuple[Floats, int]:
-    """Rounds of ListNet over queries until the draws are used up, exactly as `play` would go through them."""
-    refused, with_history = 0, len(rounds.history) > 0
-    while more_rounds(rounds, False):
-        start, end, first = next_query(rounds)
-        size, features = end - start, rounds.features[start:end]
-        order, relevance = rounds.order[first : first + size], rounds.grades[first : first + size]
-        scores = scores_of(features, weights)[order]
-        ranking = ranking_of(scores)
-        if with_history:
-            write_history(rounds, (start, steps, refused, 0.0, 0.0), weights)
-        write_round(rounds, ranking)
-        items = np.sort(ranking[: seen_count(rounds.depth, size)])
-        _, grad = cross_entropy(scores[items], relevance[items])
-        rate = learning_rate / math.sqrt(steps + 1) if falling else learning_rate
-        after, _ = _descend(weights, features, order[items], grad, rate, False, 0.0, radius)
-        if all_finite(after):
-            weights, steps = after, steps + 1
-        else:
-            refused += 1
-    if with_history:
-        write_history(rounds, (0, steps, refused, 0.0, 0.0), weights)
-    return weights, steps
 
 
 def _graded(query: Query, feedback: Relevances) -> tuple[Features, Ints, Floats]:
@@ -158,20 +128,3 @@ class OnlineGradient(GreedyLearner, SparseLearner):
         every, squares = np.arange(len(grad)), state.grad_squares
         weights, squares = _descend(state.weights, rows, every, grad, rate, adaptive, squares, radius)
         return State(require_finite(weights), steps, finite(squares), state.shown)
-
-    @property
-    def compiled(self) -> type | None:
-        """The kernel knows list_net, and schedules that look at nothing but the number of the step."""
-        return QueryRounds if type(self.surrogate) is ListNet and self.schedule != "adaptive" else None
-
-    def doubles(self, n_items: int) -> int:
-        return 0
-
-    def recorded_decision(self, ranking: Ints, numbers: list[float], familiar: Ints) -> Decision[tuple[()]]:
-        """The decision of a round of `many_rounds`, from the history of the rounds."""
-        return Decision(ranking, 0.0, ())
-
-    def many_rounds(self, state: State, rounds: QueryRounds) -> State:
-        radius, falling = math.inf if self.radius is None else self.radius, self.schedule == "root"
-        weights, steps = _many_rounds(state.weights, state.steps, rounds, self.learning_rate, falling, radius)
-        return state if steps == state.steps else State(weights, steps, state.grad_squares, state.shown)

@@ -7,12 +7,10 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_not_negative
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, positions_of, ranking_of, scores_of, seen_count
+from rankloop.core.kernels import clicked_weights, due_item, kernel, positions_of, ranking_of, scores_of, seen_count
 from rankloop.core.learner import LinearLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
-from rankloop.learners._shared.joint_features import clicked_weights
-from rankloop.learners._shared.plackett_luce import due_item
 from rankloop.learners._shared.precision import (
     MAX_RIDGE,
     MIN_RIDGE,

@@ -7,11 +7,10 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count, weighted_rows
+from rankloop.core.kernels import clicked_weights, kernel, ranking_of, scores_of, seen_count, weighted_rows
 from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Limit, Problem, Query
-from rankloop.learners._shared.joint_features import clicked_weights
 from rankloop.learners._shared.plackett_luce import draw, limited_swap_odds, log_prob_of, strengths_of, swap_odds
 
 FREE = Limit()

@@ -13,7 +13,6 @@ from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.learner import check_receipt, expect, require_finite
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners._shared.fixed_set import AnytimeLearner, graded_depth, size_of_fixed_set
 from rankloop.learners._shared.linear_measure import CAPPED, gain_of
 
@@ -93,15 +92,6 @@ def _with_estimates(losses: Floats, ranking: Ints, grade_of: Floats, probabiliti
     return new
 
 
-@kernel
-def _many_rounds(losses: Floats, rates: Floats, n: int, revealed: int, start: float, rounds: FixedSetRounds) -> Floats:
-    relevance, draws, rankings = rounds
-    for t in range(len(rankings)):
-        rankings[t], probabilities = _decide(losses, rates[t], n, revealed, draws[t])
-        losses = _with_estimates(losses, rankings[t], relevance[t], probabilities, start)
-    return losses
-
-
 class State(NamedTuple):
     """Estimated losses: how often each item would have been irrelevant so far."""
 
@@ -162,8 +152,9 @@ class PrecisionBandit(AnytimeLearner):
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
         n_items = len(state.losses)
-        rate, uniforms = state.rate / self._root(state), rng.random(self.doubles(n_items))
-        ranking, probabilities = _decide(state.losses, rate, min(self.n, n_items), state.revealed, uniforms)
+        n = min(self.n, n_items)
+        rate, uniforms = state.rate / self._root(state), rng.random(1 + n_items + n)
+        ranking, probabilities = _decide(state.losses, rate, n, state.revealed, uniforms)
         return Decision(ranking, math.nan, Receipt(probabilities))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
@@ -180,11 +171,3 @@ class PrecisionBandit(AnytimeLearner):
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return math.nan
-
-    def doubles(self, n_items: int) -> int:
-        return 1 + n_items + min(self.n, n_items)
-
-    def many_rounds(self, state: State, rounds: FixedSetRounds) -> State:
-        rates, n = state.rate / self._roots(state, rounds.n_rounds), min(self.n, len(state.losses))
-        losses = _many_rounds(state.losses, rates, n, state.revealed, self._start, rounds)
-        return state._replace(losses=require_finite(losses), rounds=state.rounds + rounds.n_rounds)

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from numpy.random import Generator
 
-from rankloop.core.kernels import kernel, weighted_rows
+from rankloop.core.kernels import clicked_weights, kernel, weighted_rows
 from rankloop.core.learner import LinearState as State
 from rankloop.core.learner import (
     SparseLearner,
@@ -17,13 +17,7 @@ from rankloop.core.learner import (
 )
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
-from rankloop.learners._shared.joint_features import (
-    clicked_weights,
-    correction,
-    moved_to_top,
-    pair_correction,
-    swapped_to_first,
-)
+from rankloop.learners._shared.joint_features import correction, moved_to_top, pair_correction, swapped_to_first
 
 
 class Receipt(NamedTuple):

@@ -29,9 +29,7 @@ from rankloop.learners._shared.blocks import (
     number_of_blocks,
     open_block,
     with_round,
-    with_rounds,
 )
-from rankloop.learners._shared.compiled_rounds import FixedSetRounds
 from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
 from rankloop.learners._shared.linear_measure import Gain, gain_for, grades_with
 from rankloop.learners.ftpl import FTPL
@@ -87,7 +85,6 @@ class RTopK:
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ("dropped",)
-    compiled: ClassVar[type | None] = FixedSetRounds
     examples: ClassVar[tuple[Spec, ...]] = (
         {},
         {"horizon": 60, "blocks": 7, "estimator": "exploration", "measure": "SumLoss"},
@@ -149,32 +146,6 @@ class RTopK:
         explore = log_prob_of_exploring(explored, ranking, state.depth, seen_count(state.shown, len(ranking)))
         stay = math.log1p(-probability) + follow if probability < 1.0 else -math.inf
         return float(np.logaddexp(stay, math.log(probability) + explore))
-
-    def doubles(self, n_items: int) -> int:
-        if not hasattr(self.inner, "many_rankings"):
-            raise InvalidInput("whole runs need an inner learner with many_rankings: ftpl or mirror_descent")
-        return self._own_doubles(n_items) + int(self.inner.doubles(n_items))  # type: ignore[attr-defined]
-
-    def many_rounds(self, state: State, rounds: FixedSetRounds) -> State:
-        """For states without feedback on the way, whose open block is not overdue."""
-        n_items = len(state.open.sums)
-        query = Query("", np.empty((n_items, 0)), np.empty(0))
-        own = self._own_doubles(n_items)
-        of_blocks, of_inner = rounds.draws[:, :own].copy(), rounds.draws[:, own:].copy()
-        how, done = (state.depth, self.filler == "random", self.estimator == "all", self._gain), 0
-        while done < rounds.n_rounds:
-            left = self._left(state)
-            if left < 1:
-                raise InvalidInput("the open block is overdue: go on with rank and learn until it is closed")
-            now = slice(done, done + left)
-            rankings = self._inner(state).many_rankings(state.inner, of_inner[now])  # type: ignore[attr-defined]
-            of_block = FixedSetRounds(rounds.relevance[now], of_blocks[now], rankings)
-            block = with_rounds(state.open, of_block, left, *how)
-            state = state._replace(open=block)
-            state = self._next_block(state, query) if len(rankings) == left else state
-            rounds.rankings[now] = rankings
-            done += len(rankings)
-        return state
 
     @functools.cached_property
     def _gain(self) -> Gain:

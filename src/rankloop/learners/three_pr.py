@@ -6,7 +6,7 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_finite, check_rounds
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
+from rankloop.core.kernels import clicked_weights, kernel
 from rankloop.core.learner import (
     SparseLearner,
     check_receipt,
@@ -19,13 +19,7 @@ from rankloop.core.learner import (
 from rankloop.core.registry import Spec, register
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.joint_features import (
-    clicked_weights,
-    corrected,
-    correction,
-    moved_to_top,
-    pair_correction,
-)
+from rankloop.learners._shared.joint_features import corrected, correction, moved_to_top, pair_correction
 from rankloop.learners._shared.perturbation import DYNAMIC, PERTURBATIONS, log_prob_of, present
 
 TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top

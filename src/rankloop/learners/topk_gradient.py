@@ -10,7 +10,6 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL, kernel, scores_of, seen_count
 from rankloop.core.learner import (
     SparseLearner,
-    all_finite,
     best_ranking,
     check_receipt,
     expect,
@@ -21,21 +20,10 @@ from rankloop.core.learner import (
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners._shared.compiled_rounds import (
-    EXPLORATION,
-    LOG_PROPENSITY,
-    QueryRounds,
-    more_rounds,
-    next_own,
-    next_query,
-    write_history,
-    write_round,
-)
 from rankloop.learners._shared.topk_estimate import (
     Seen,
     compiled_code,
     compiled_learn,
-    compiled_step,
     draw_ranking,
     estimated_gradient,
     prefix_log_prob,
@@ -81,39 +69,6 @@ def _draw(
     ranking, best = draw_ranking(scores_of(features, weights), draws, gamma)
     familiar = best[: seen_count(depth, len(best))].copy()
     return ranking, familiar, prefix_log_prob(best, ranking, gamma, shown)
-
-
-@kernel
-def _many_rounds(
-    weights: Floats, steps: int, shown: int, rounds: QueryRounds, surrogate: int, schedule: Schedule
-) -> tuple[Floats, int]:
-    """Rounds over queries until the draws are used up, exactly as `play` would go through them."""
-    exploration, exploration_decay, learning_rate, learning_rate_decay, floor, radius, smoothing, decay = schedule
-    refused, with_history = 0, len(rounds.history) > 0
-    while more_rounds(rounds, True):
-        start, end, first = next_query(rounds)
-        size, features = end - start, rounds.features[start:end]
-        order, relevance = rounds.order[first : first + size], rounds.grades[first : first + size]
-        gamma = min(0.5, exploration * math.pow(steps + 1, -exploration_decay))
-        scores, draws = scores_of(features, weights)[order], next_own(rounds, size + 1)
-        ranking, best = draw_ranking(scores, draws, gamma)
-        n_graded = seen_count(rounds.depth, size)
-        items = ranking[:n_graded]
-        seen = Seen(items, relevance[items], best[:n_graded], gamma, floor)
-        if with_history:
-            rounds.familiar[first : first + n_graded] = seen.familiar
-            write_history(rounds, (start, steps, refused, prefix_log_prob(best, ranking, gamma, shown), gamma), weights)
-        sharpness = math.pow(steps + 1, decay)
-        rate = learning_rate * sharpness * math.pow(steps + 1, -learning_rate_decay)
-        after = compiled_step(weights, features, order, scores * sharpness, seen, surrogate, smoothing, rate, radius)
-        if all_finite(after):
-            weights, steps = after, steps + 1
-        else:
-            refused += 1
-        write_round(rounds, ranking)
-    if with_history:
-        write_history(rounds, (0, steps, refused, 0.0, 0.0), weights)
-    return weights, steps
 
 
 @register("topk_gradient")
@@ -173,7 +128,7 @@ class TopKGradient(SparseLearner):
         return State(start_weights(self.start, problem.n_features), 0, depth, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        gamma, draws = self._gamma(state), rng.random(self.doubles(query.n_items))
+        gamma, draws = self._gamma(state), rng.random(query.n_items + 1)
         chosen = _draw(query.features, state.weights, draws, gamma, state.depth, state.shown)
         return Decision(chosen[0], chosen[2], Receipt(chosen[1], gamma))
 
@@ -194,25 +149,6 @@ class TopKGradient(SparseLearner):
             slope = estimated_gradient(self.surrogate, scores, Seen(*seen))
             weights = step_on_all(state.weights, query.features, slope, rate, radius)
         return State(require_finite(weights), steps, state.depth, state.shown)
-
-    @property
-    def compiled(self) -> type | None:
-        """The kernel knows squared, kl, rank_svm and smooth_dcg."""
-        return QueryRounds if compiled_code(self.surrogate) >= 0 else None
-
-    def doubles(self, n_items: int) -> int:
-        return n_items + 1
-
-    def recorded_decision(self, ranking: Ints, numbers: list[float], familiar: Ints) -> Decision[Receipt]:
-        """The decision of a round of `many_rounds`, from the history of the rounds."""
-        return Decision(ranking, numbers[LOG_PROPENSITY], Receipt(familiar, numbers[EXPLORATION]))
-
-    def many_rounds(self, state: State, rounds: QueryRounds) -> State:
-        rates = self.exploration, self.exploration_decay, self.learning_rate, self.learning_rate_decay
-        radius = math.inf if self.radius is None else self.radius
-        schedule = Schedule(*rates, self.floor, radius, self._smoothing, self.smoothing_decay)
-        weights, steps = _many_rounds(*state[:2], state.shown, rounds, compiled_code(self.surrogate), schedule)
-        return state if steps == state.steps else State(weights, steps, state.depth, state.shown)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return prefix_log_prob(best_ranking(query.features, state.weights), ranking, self._gamma(state), state.shown)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.adapter import named_row
-from rankloop.core.errors import InvalidInput
+from rankloop.adapter import named_row
+from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.outcomes import Outcomes
@@ -114,7 +114,7 @@ class Encoding(NamedTuple):
         return np.ascontiguousarray(np.column_stack([*parts, np.ones(len(piece.reward))]))
 
     def to_plain(self) -> dict[str, Any]:
-        """Tables and lists for JSON."""
+        """Return tables and lists for JSON."""
         return self._asdict()
 
     @classmethod
@@ -150,7 +150,7 @@ def _number(value: Any, name: str, mean: float) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.inf
     if isinstance(value, str) or math.isinf(number):
-        raise InvalidInput(f"context: {name} must be a finite number, as in the log, got {value!r:.60}")
+        raise Rejected("context", f"{name} must be a finite number, as in the log, got {value!r:.60}")
     return mean if math.isnan(number) else number
 
 
@@ -159,7 +159,7 @@ def _text(value: Any, name: str) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, Mapping | Sequence | set | np.ndarray):
-        raise InvalidInput(f"context: {name} must be a single value, as in the log, got {value!r:.60}")
+        raise Rejected("context", f"{name} must be a single value, as in the log, got {value!r:.60}")
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.adapter import Id
+from rankloop.adapter import Id
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Arrival, Clicks, Decision, Feedback, Floats, Ints, Query, Relevances, Reward

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from rankloop.core.adapter import MAX_ID_LENGTH, Id
+from rankloop.adapter import MAX_ID_LENGTH, Id
 from rankloop.core.errors import Rejected
 from rankloop.core.types import Floats
 

@@ -1,17 +1,44 @@
-"""The loop: a query, a ranking, people, feedback, a better ranking."""
+"""The loop: a query, a ranking, a simulated user, feedback, a better ranking."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from rankloop.core.errors import UnstableUpdate
 from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
 from rankloop.core.session import Session, generators
-from rankloop.core.types import Arrival, whole_number
-from rankloop.simulate.compiled.rounds import Played, can_be_compiled, compiled_rounds, played_chunks
+from rankloop.core.types import Arrival, Decision, Feedback, Floats, Query, whole_number
 from rankloop.simulate.delivery import Delivery
-from rankloop.simulate.round import Round
 
-__all__ = ["Round", "play"]
+
+@dataclass(slots=True, eq=False)
+class Round:
+    """One turn of the loop.
+
+    `feedback` is that of this round's own decision, whether or not it arrived; `refused` counts the updates so far that
+    would have been unstable.
+    """
+
+    t: int
+    query: Query
+    relevance: Floats
+    state: Any  # before
+    decision: Decision[Any]
+    arrived: tuple[Arrival, ...]
+    learned: Any  # the state after
+    feedback: Feedback
+    refused: int
+
+    def __iter__(self) -> Iterator[Any]:
+        """t, query, relevance, state, decision, arrived, learned."""
+        return iter((self.t, self.query, self.relevance, self.state, self.decision, self.arrived, self.learned))
+
+    def __len__(self) -> int:
+        return 7
+
+    def __getitem__(self, position: int) -> Any:
+        return tuple(self)[position]
 
 
 def play(
@@ -23,27 +50,28 @@ def play(
     seed: int,
     delivery: Delivery | None = None,
 ) -> Iterator[Round]:
-    """Show `horizon` rankings to simulated people and learn from what they reveal.
+    """Show `horizon` rankings to simulated users and learn from what they reveal.
 
-    Two learners with the same seed meet the same queries and the same people. An update that would be unstable is
-    refused and counted in `refused` of the rounds; the loop goes on. Compiled code plays many rounds at a time where
-    that changes nothing but the speed.
+    Two learners with the same seed meet the same queries and the same users. An update that would be unstable is
+    refused and counted in `refused` of the rounds; the loop goes on.
+
+    Args:
+      learner: The learner that ranks; it begins with its first state.
+      stream: Where queries and their relevance come from.
+      people: The simulated users.
+      horizon: The number of rounds.
+      seed: Decides all random numbers.
+      delivery: When feedback arrives; at once if None.
+
+    Returns:
+      The rounds, played as they are asked for.
+
+    Raises:
+      InvalidInput: If the horizon is no whole number from 0, or the learner does not fit the stream.
     """
     horizon = whole_number(horizon, "horizon", 0)
     problem = stream.problem._replace(shown=people.shown, depth=people.depth)
-    session = Session(learner, problem, seed)
-    if delivery is None and can_be_compiled(learner, stream, people):
-        return compiled_rounds(learner, stream, people, session.state, horizon, seed)
-    return _rounds(session, stream, people, horizon, delivery)
-
-
-def play_chunks(
-    learner: AnyLearner, stream: Stream, people: FeedbackModel, *, horizon: int, seed: int
-) -> Iterator[Played]:
-    """What `play` shows, many rounds at a time, where `can_be_compiled` says that this is possible."""
-    problem = stream.problem._replace(shown=people.shown, depth=people.depth)
-    state = Session(learner, problem, seed).state
-    return played_chunks(learner, stream, people, state, whole_number(horizon, "horizon", 0), seed)
+    return _rounds(Session(learner, problem, seed), stream, people, horizon, delivery)
 
 
 def _rounds(
@@ -68,6 +96,6 @@ def _rounds(
 
 def _learn(session: Session, arrival: Arrival) -> None:
     try:
-        session.learn(*arrival)
+        session.learn(arrival.query, arrival.decision, arrival.feedback)
     except UnstableUpdate:
         return  # the session has counted it in `refused` and kept the old state

@@ -8,11 +8,11 @@ import numpy as np
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput, UnstableUpdate
-from rankloop.core.kernels import kernel, weighted_rows
+from rankloop.core.kernels import clicked_weights, kernel, weighted_rows
 from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
-from rankloop.learners._shared.joint_features import clicked_weights, correction, moved_to_top
+from rankloop.learners._shared.joint_features import correction, moved_to_top
 from rankloop.training.bundle import minimise
 
 FIRST_FIT = 10  # rounds before the first fit

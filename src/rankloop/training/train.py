@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rankloop.bandits.train import TrainedPolicy, train_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.data.dataset import Dataset, normalise_queries
 from rankloop.data.public_sets import public_path
@@ -16,6 +15,7 @@ from rankloop.logs.reader import read_log
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.train import train_clicks
 from rankloop.training.folds import Fold, cut_folds, read_folds
+from rankloop.training.policy import PolicyTraining, train_policy
 from rankloop.training.solution_path import DEFAULT_PATH, DEFAULT_SOLVER, BatchSolver, SolverSettings
 from rankloop.training.stored_folds import stored_address, stored_folds
 from rankloop.training.validation import DatasetTraining, cross_validate
@@ -36,7 +36,7 @@ def train(
     seed: int = 0,
     settings: SolverSettings = DEFAULT_SOLVER,
     progress: Progress = lambda finished, of: None,
-) -> DatasetTraining | ClickTraining | TrainedPolicy:
+) -> DatasetTraining | ClickTraining | PolicyTraining:
     """Train a ranker on a data set with grades, or on a log.
 
     Each fold trains along the path of regularisations, keeps the one that is best on its validation queries, and is

@@ -45,5 +45,5 @@ def test_a_log_of_ids_alone_is_enough():
     ]
     truth = np.array([row.pop("true_attraction") for row in rows])
     believed = attraction_of(rehearsal_log(lists_in(pa.Table.from_pylist(rows))), "pbm")
-    assert believed.fitted.prior.rows < 50
+    assert believed.fitted.evidence.prior.rows < 50
     assert np.corrcoef(believed.mean(), truth)[0, 1] > 0.7

@@ -16,9 +16,7 @@ from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.core.types import Query
 from rankloop.engine import Here, LocalProcesses
-from rankloop.experiments.run import worker
-from rankloop.experiments.run.runner import run_experiment
-from rankloop.experiments.run.store import LINES, open_results, read_runs
+from rankloop.experiments.run.runner import LINES, open_results, read_runs, run_experiment
 from rankloop.experiments.run.tasks import Task
 from rankloop.experiments.run.worker import Run, run_one
 from rankloop.simulate.play import play
@@ -57,19 +55,6 @@ def test_a_run_is_play_written_down() -> None:
             assert run.values[name]["average"][position] == pytest.approx(shown[:t].mean())
             assert run.values[name]["recent"][position] == pytest.approx(shown[max(t - 20, 0) : t].mean())
             assert run.values[name]["predicted"][position] == pytest.approx(best[:t].mean())
-
-
-@pytest.mark.parametrize("learner", ["topk_gradient(radius=1.0)", "online_gradient(schedule='root')", "random_order"])
-def test_chunks_of_compiled_rounds_are_written_down_as_the_rounds_would_be(
-    learner: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    queries = {"kind": "linear_gaussian", "n_queries": 20, "n_items": 5, "n_features": 3}
-    arms = [{"name": "one", "learner": learner, "feedback": "full"}]
-    experiment = small(stream=queries, arms=arms, horizon=2500, regret=False)
-    chunks = run_one(Task(experiment, "small", "one", 5))
-    monkeypatch.setattr(worker, "can_be_compiled", lambda *_: False)
-    rounds = run_one(Task(experiment, "small", "one", 5))
-    assert (chunks.values, chunks.reports, chunks.refused) == (rounds.values, rounds.reports, rounds.refused)
 
 
 def test_new_queries_are_those_that_were_held_out() -> None:
@@ -188,8 +173,7 @@ def test_another_experiment_in_the_same_folder_is_refused(tmp_path: Path) -> Non
 
 def test_results_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_experiment(small(), tmp_path, Here())
-    monkeypatch.setattr("rankloop.experiments.run.store.VERSION", "99.0")
-    monkeypatch.setattr("rankloop.experiments.run.store.READABLE", ("0.1.0", "99.0"))
+    monkeypatch.setattr("rankloop.experiments.run.runner.VERSION", "99.0")
     with pytest.raises(Conflict, match=r"this is 99\.0"):
         run_experiment(small(), tmp_path, Here())
 
@@ -257,6 +241,6 @@ def test_astronomic_experiments_are_refused(change: dict[str, int]) -> None:
 def test_results_of_other_code_are_kept_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_experiment(small(), tmp_path, Here())
     run_experiment(small(), tmp_path, Here())  # the same code says nothing
-    monkeypatch.setattr("rankloop.experiments.run.store.code_key", lambda imports: "another")
+    monkeypatch.setattr("rankloop.experiments.run.runner.code_key", lambda imports: "another")
     with pytest.warns(RuntimeWarning, match="made by other code"):
         run_experiment(small(), tmp_path, Here())

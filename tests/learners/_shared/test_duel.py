@@ -13,7 +13,7 @@ from rankloop.learners.dbgd import Dbgd
 from rankloop.learners.mgd import Mgd
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.streams.linear_gaussian import LinearGaussian
-from rankloop.simulate.users.dcm import Dcm
+from rankloop.simulate.users.click_users import Dcm
 
 
 def test_candidates_are_neighbours_at_the_spread():

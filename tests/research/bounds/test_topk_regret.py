@@ -13,8 +13,8 @@ from rankloop.games.hopeless import theorem_32
 from rankloop.learners._shared.topk_estimate import Seen, estimated_gradient
 from rankloop.learners.topk_gradient import TopKGradient
 from rankloop.simulate.play import play
-from rankloop.simulate.users.top_k import TopK
-from rankloop.surrogates.calibrated_squared_loss import CalibratedSquared, normalised_gains
+from rankloop.simulate.users.graders import TopK
+from rankloop.surrogates.squared_loss import CalibratedSquared, normalised_gains
 from research.bounds.topk_regret import (
     best_in_hindsight,
     explored_value,

@@ -9,8 +9,8 @@ import pytest
 from rankloop import build
 from rankloop.core.errors import InvalidInput
 from rankloop.data.corpora import read_rcv1_tokens
-from research.coactive.click_streams import THEIRS, available_streams
 from research.datasets.rcv1 import read_rcv1_vectors
+from research.papers.coactive.click_streams import THEIRS, available_streams
 from tests.data.test_corpora import write_rcv1
 
 VECTORS = "2286  864:0.0497399253756197 1523:0.044664135988103\n2287  1:1.0\n"

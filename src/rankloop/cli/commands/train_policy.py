@@ -17,8 +17,6 @@ from rankloop.cli.options import (
     WithoutColumns,
 )
 
-TRAINED_POLICY = "trained policy"
-
 
 @command(
     "Your data",
@@ -44,33 +42,23 @@ def train_policy(
 
     Half of the rows train; the other half says what the policy would earn, beside the policy that made the log.
     """
-    from rankloop.bandits.saved_policy import save_policy
-    from rankloop.bandits.train import train_policy as train_on_choices
-    from rankloop.cli.output import print_json
+    from rankloop.cli.output import print_trained
     from rankloop.cli.progress import progress_bar
-    from rankloop.evaluation.choice_evaluation import evaluate_policies
     from rankloop.logs.choice_log import ChoiceLog
     from rankloop.logs.columns import GUESSES, named_columns
+    from rankloop.training.policy import train_policy as train_on_choices
 
     table = ChoiceLog(log, **named_columns(column or [], tuple(GUESSES)))
     with progress_bar(f"training on {table.name}", "rows") as progress:
-        trained = train_on_choices(table, seed, context=context or None, without=without or (), asked_for=feature or ())
-        report = evaluate_policies(
+        result = train_on_choices(
             table,
-            trained.encoding,
-            {TRAINED_POLICY: trained.policy(epsilon)},
-            model=trained.model,
+            epsilon=epsilon,
+            context=context or None,
+            without=without or (),
+            features=feature or (),
             seed=seed,
             watch=lambda rows: progress(rows, rows),
         )
-    out.mkdir(parents=True, exist_ok=True)
-    model, plot = out / "model.rankloop", out / "estimates.png"
-    save_policy(trained, epsilon, model, seed)
-    report.plot(plot)
-    if as_json:
-        print_json(report.to_json() | {"model": str(model)})
-        return
-    typer.echo(f"{report.text(table.name)}\nThe trained policy is in {model}, its ads and columns in {model}.json.")
-    if not epsilon:
+    print_trained(result, out, as_json, plot="estimates.png")
+    if not (epsilon or as_json):
         typer.echo("It does not explore; --epsilon 0.1 keeps tomorrow's log useful.")
-    typer.echo(f"The plot is in {plot}.")

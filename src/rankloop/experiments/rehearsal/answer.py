@@ -65,7 +65,7 @@ def rehearse(
         raise InvalidInput(f"a rehearsal needs at least 2 seeds and {BLOCKS} pages, got {seeds} and {pages}")
     shown = rehearsal_log(lists_in(log, **reading), schema)
     users = fit_users(shown.pages, model, folds=3, seed=seed)
-    believed = attraction_of(shown, users.fitted.model, seed)
+    believed = attraction_of(shown, users.fitted.name, seed)
     arms = arms_of(shown, believed, pages, seeds, seed, learners)
     finished = 0
 

@@ -8,8 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rankloop.click_models.chart import examined_by_position
-from rankloop.click_models.fit import FIXED_ORDER, UserFit
+from rankloop.click_models.fit import FIXED_ORDER, UserFit, examined_by_position
 from rankloop.core.types import Floats
 from rankloop.experiments.rehearsal.play import BLOCKS
 from rankloop.experiments.report.charts import Line, chart
@@ -113,7 +112,7 @@ class Rehearsal(NamedTuple):
             tables.append(Table(title, ("learner", *PARTS.values()), rows))
         users = [
             (
-                name + " *" * (name == self.users.fitted.model),
+                name + " *" * (name == self.users.fitted.name),
                 f"{judged.log_likelihood:.4f}",
                 f"{judged.perplexity:.4f}",
             )
@@ -149,12 +148,12 @@ class Rehearsal(NamedTuple):
 
     def write_report(self, folder: str | os.PathLike[str]) -> Path:
         """Write a page with the answer, the charts and the tables, and return its path."""
-        examined = ", ".join(f"{share:.2f}" for share in examined_by_position(self.users)[:10])
+        examined = ", ".join(f"{share:.2f}" for share in examined_by_position(self.users.fitted)[:10])
         facts = (
             ("log", self.log),
             ("pages played", f"{self.horizon:,}"),
             ("seeds", str(self.n_seeds)),
-            ("people", self.users.fitted.model),
+            ("people", self.users.fitted.name),
             ("examined, first positions", examined),
             ("fields tell what attracts", "yes" if self.fields_matter else "no"),
             ("items differ beyond that", "yes" if self.pairs_matter else "no"),

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 
-import numpy as np
 from msgspec import Struct
 
 from rankloop.core.errors import InvalidInput, RankloopError
@@ -11,12 +10,11 @@ from rankloop.core.protocols import AnyLearner, Stream
 from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.data.dataset import Dataset
-from rankloop.experiments.run.recorder import Recorder, Series, judges_of, values_of
+from rankloop.experiments.run.recorder import MeasuredRounds, Recorder, Series
 from rankloop.experiments.run.tasks import VERSION, Task, checkpoint_rounds, fingerprint, with_horizon
 from rankloop.experiments.spec.model import CEILING, Arm, Experiment
 from rankloop.experiments.spec.plugins import code_key, import_on_worker
-from rankloop.simulate.compiled.rounds import can_be_compiled
-from rankloop.simulate.play import Round, play, play_chunks
+from rankloop.simulate.play import Round, play
 from rankloop.simulate.streams.held_out import HeldOut
 
 
@@ -87,12 +85,6 @@ def _play(task: Task) -> tuple[dict[str, dict[str, Series]], dict[str, Series], 
     learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
     recorder = Recorder(experiment, learner, stream, _held_out(experiment, stream, task.seed))
     rounds = refused = 0
-    people = build(with_horizon(arm.feedback, experiment.horizon), "feedback")
-    if arm.delivery is None and recorder.takes_chunks and can_be_compiled(learner, stream, people):
-        for chunk in play_chunks(learner, stream, people, horizon=experiment.horizon, seed=task.seed):
-            recorder.add_chunk(chunk)
-            rounds, refused = chunk.first + chunk.n_rounds, chunk.refused
-        return recorder.values(), recorder.reports, refused
     for round in _rounds(experiment, arm, learner, stream, task.seed):
         recorder.add(round)
         rounds, refused = round.t + 1, round.refused
@@ -118,9 +110,8 @@ def _rounds(experiment: Experiment, arm: Arm, learner: AnyLearner, stream: Strea
 
 def _ceiling(experiment: Experiment, stream: Stream, seed: int) -> dict[str, dict[str, Series]]:
     """What the best ranking of every single query would get, of the same queries that the arms meet."""
-    judges = judges_of(experiment)
+    best = MeasuredRounds(experiment, experiment.horizon)
     anyone = Arm(name=CEILING, learner="random_order")
     for round in _rounds(experiment, anyone, build("random_order"), stream, seed):
-        for judge in judges:
-            judge.add(np.array([judge.measure.best(round.relevance)]))
-    return values_of(experiment, judges)
+        best.add_best(round.relevance)
+    return best.by_quantity(experiment)

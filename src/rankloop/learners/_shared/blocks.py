@@ -9,11 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, ranking_of
+from rankloop.core.kernels import kernel
 from rankloop.core.learner import require_finite
 from rankloop.core.types import Floats, Ints, Relevances
-from rankloop.learners._shared.compiled_rounds import FixedSetRounds
-from rankloop.learners._shared.linear_measure import Gain, gain_of, with_gains
+from rankloop.learners._shared.linear_measure import Gain, with_gains
 
 NO_CELL = -1  # a round that does not explore
 
@@ -132,43 +131,3 @@ def with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: G
         counts = counts.copy()
         counts[revealed.items] += 1.0
     return OpenBlock(number, rounds + 1, explored, sums, counts)
-
-
-def with_rounds(
-    block: OpenBlock,
-    rounds: FixedSetRounds,
-    rounds_left: int,
-    depth: int,
-    random_filler: bool,
-    use_all: bool,
-    gain: Gain,
-) -> OpenBlock:
-    """The block after these rounds; their rankings, of an inner learner, become those that are shown."""
-    number, n_rounds, explored, sums, counts = block
-    explored, sums, counts = explored.copy(), sums.copy(), counts.copy()
-    _play(*rounds, rounds_left, depth, random_filler, use_all, explored, sums, counts, *gain)
-    return OpenBlock(number, n_rounds + rounds.n_rounds, explored, require_finite(sums), counts)
-
-
-@kernel
-def _play(
-    relevance: Floats, draws: Floats, rankings: Ints, rounds_left: int, depth: int, random_filler: bool, use_all: bool,
-    explored: Ints, sums: Floats, counts: Floats, form: int, start: float,
-) -> None:  # fmt: skip
-    """Rounds of one block, in place: rankings are replaced where they explore; explored, sums and counts go on.
-
-    Blocks are short: tuples would cost a tenth of the run to hand over.
-    """
-    n_cells = cells_left(explored)
-    for t in range(len(rankings)):
-        cell = cell_to_explore(explored, n_cells, rounds_left - t, draws[t, 0], draws[t, 1])
-        if cell != NO_CELL:
-            order = ranking_of(draws[t, 2:]) if random_filler else rankings[t]
-            rankings[t] = cell_first(order, cell, depth)
-            explored[cell] += 1
-            n_cells -= 1
-        if cell != NO_CELL or use_all:
-            for position in range(depth):
-                item = rankings[t, position]
-                sums[item] += gain_of(relevance[t, item], form, start)
-                counts[item] += 1.0

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
-from rankloop.core.draws import normals
-from rankloop.core.kernels import is_permutation, kernel, ranking_of, scores_of
+from rankloop.core.kernels import is_permutation, kernel, normals, ranking_of, scores_of
 from rankloop.core.learner import (
     LinearLearner,
     LinearState,

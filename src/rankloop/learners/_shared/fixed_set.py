@@ -4,15 +4,12 @@ import functools
 import math
 from typing import Any, ClassVar
 
-import numpy as np
-
 from rankloop.core.checks import check_horizon
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of
 from rankloop.core.learner import expect, require_finite
 from rankloop.core.protocols import Measure
-from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners._shared.compiled_rounds import FixedSetRounds
+from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.linear_measure import Gain, gain_for, with_gains
 
 
@@ -48,7 +45,6 @@ class AnytimeLearner:
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ()
-    compiled: ClassVar[type | None] = FixedSetRounds
     tuned: ClassVar[str]  # the name of that parameter, None unless given
 
     def __post_init__(self) -> None:
@@ -61,11 +57,6 @@ class AnytimeLearner:
     def _root(self, state: Any) -> float:
         """√t of the next round; 1 where the parameter stays as it is."""
         return math.sqrt(state.rounds + 1) if self._anytime else 1.0
-
-    def _roots(self, state: Any, n_rounds: int) -> Floats:
-        """The same of the next `n_rounds` rounds."""
-        rounds = np.arange(state.rounds + 1.0, state.rounds + n_rounds + 1.0)
-        return np.sqrt(rounds) if self._anytime else np.ones(n_rounds)
 
 
 class SummedGains(AnytimeLearner):
@@ -87,6 +78,3 @@ class SummedGains(AnytimeLearner):
 
     def predict(self, state: Any, query: Query) -> Ints:
         return ranking_of(state.totals)
-
-    def doubles(self, n_items: int) -> int:
-        return n_items

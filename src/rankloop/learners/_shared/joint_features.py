@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rankloop.core.kernels import add_row, discount, discounts, kernel, seen_count
-from rankloop.core.kernels import clicked_weights as clicked_weights
 from rankloop.core.types import Features, Floats, Ints
 
 DROPS = -np.diff(discounts(257))  # from each position to the next; a logarithm per pair would dominate a short ranking

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from rankloop.core.kernels import due_item as due_item
-from rankloop.core.kernels import kernel, positions_of
+from rankloop.core.kernels import due_item, kernel, positions_of
 from rankloop.core.types import Floats, Ints
 
 FAR_BELOW = -600.0  # scores further below the best count as this far, so that no probability becomes 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import Floats
-from rankloop.search.indexes.text_index import NO_SPACE, UNWRITTEN, Damaged, IndexQuery, check_language
+from rankloop.search.indexes.text_index import UNWRITTEN, DamagedIndex, IndexQuery, check_language
 
 FIELDS = ("title", "body")
 HEAP = 64_000_000  # bytes that the writer fills before it writes a segment
@@ -40,7 +40,7 @@ class TantivyIndex:
             self._index.register_tokenizer("words", _spaced(tantivy).build())
             self._searcher = self._index.searcher()
         except (ValueError, OSError) as error:
-            raise Damaged(f"{folder}: {_reason(error)}") from None
+            raise DamagedIndex(f"{folder}: {error}") from None
 
     def close(self) -> None:
         self._writer = None
@@ -84,7 +84,7 @@ class TantivyIndex:
                 self._writer = self._index.writer(HEAP, 1)
             getattr(self._writer, call)(*given)
         except (ValueError, OSError) as error:
-            raise InvalidInput(f"{self._folder}: {_reason(error)}") from None
+            raise InvalidInput(f"{self._folder}: {error} ({UNWRITTEN})") from None
 
     def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
         """By the sum of tantivy's BM25 over both fields."""
@@ -132,12 +132,3 @@ def _analyzer(tantivy: Any, language: str) -> Any:
     stemmer, plain = tantivy.Filter.stemmer(language), tantivy.Filter.ascii_fold()
     first, second = (plain, stemmer) if language == "english" else (stemmer, plain)
     return _spaced(tantivy).filter(first).filter(second).build()
-
-
-def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    if "LockBusy" in text or "Lockfile" in text:
-        return "another process is writing to this index; stop it first"
-    if "No space left" in text or "StorageFull" in text:
-        return NO_SPACE
-    return f"{text} ({UNWRITTEN})" if "killed" in text else text

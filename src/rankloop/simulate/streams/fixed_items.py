@@ -33,11 +33,10 @@ class _BinaryGrades:
         return Problem(n_features=0, n_items=self.n_items)
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        return _rounds(self._probabilities(rng), rng)
-
-    def relevances(self, rng: Generator, n: int) -> Floats:
-        """The grades of the first n rounds, (n, n_items), drawn exactly as `rounds` does."""
-        return _grades(self._probabilities(rng), rng, n)
+        probabilities, query = self._probabilities(rng), Query("", np.empty((self.n_items, 0)), np.empty(0))
+        while True:  # one double per grade
+            for grades in (rng.random((BLOCK, self.n_items)) < probabilities).astype(np.float64):
+                yield query, grades
 
     def _probabilities(self, rng: Generator) -> Floats:
         """Of being 1, for each item; relevant are random ones, since the first would be favoured by ties."""
@@ -46,18 +45,6 @@ class _BinaryGrades:
 
     @abstractmethod
     def _wrong(self) -> float: ...
-
-
-def _rounds(probabilities: Floats, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-    query = Query("", np.empty((len(probabilities), 0)), np.empty(0))
-    while True:
-        for grades in _grades(probabilities, rng, BLOCK):
-            yield query, grades
-
-
-def _grades(probabilities: Floats, rng: Generator, n: int) -> Floats:
-    """n rounds of independent grades, item i being 1 with probabilities[i]; one double per grade."""
-    return (rng.random((n, len(probabilities))) < probabilities).astype(np.float64)
 
 
 @register("flipped_relevance")

@@ -3,11 +3,10 @@
 from numpy.random import Generator
 
 from rankloop.core.checks import check_deviation
-from rankloop.core.draws import grades_by_share, normals, unit_vector
-from rankloop.core.kernels import scores_of
+from rankloop.core.kernels import normals, scores_of, unit_vector
 from rankloop.core.registry import register
 from rankloop.data.dataset import Dataset
-from rankloop.simulate.streams.pool import SimulatedQueries, dataset_of_equal
+from rankloop.simulate.streams.pool import SimulatedQueries, dataset_of_equal, grades_by_share
 
 SHARES = (0.5, 0.25, 0.15, 0.07, 0.03)
 

@@ -61,6 +61,12 @@ def dataset_of_equal(features: Floats, relevance: Floats) -> Dataset:
     return Dataset(table, relevance.reshape(-1), offsets, tuple(map(str, range(n_queries))))
 
 
+def grades_by_share(latent: Floats, shares: tuple[float, ...]) -> Floats:
+    """Grades 0, 1, … by ascending latent value, grade g being given to a part shares[g] of the items."""
+    cuts = np.quantile(latent, np.cumsum(shares)[:-1] / np.sum(shares))
+    return np.searchsorted(cuts, latent, side="left").astype(np.float64)
+
+
 @kernel
 def shuffled(features: Floats, relevance: Floats, start: int, size: int, draws: Floats) -> tuple[Floats, Floats]:
     """The first len(draws) items of a Fisher–Yates shuffle of the rows start … start + size."""

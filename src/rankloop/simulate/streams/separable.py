@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.draws import normals, unit_vector
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import scores_of
+from rankloop.core.kernels import normals, scores_of, unit_vector
 from rankloop.core.registry import register
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset

@@ -4,12 +4,11 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.checks import check_deviation
-from rankloop.core.draws import grades_by_share, normals
-from rankloop.core.kernels import scores_of
+from rankloop.core.kernels import normals, scores_of
 from rankloop.core.registry import register
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
-from rankloop.simulate.streams.pool import SimulatedQueries, dataset_of_equal
+from rankloop.simulate.streams.pool import SimulatedQueries, dataset_of_equal, grades_by_share
 
 SHARES = (0.26, 0.36, 0.28, 0.08, 0.02)
 NONLINEAR = 0.5

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.click_models.pbm import position_bias
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices
 from rankloop.measures.base import mean_of, parse_measure
-from rankloop.training.clicks.position_bias import Impressions, any_moved, bias_by_em
 
 HELD_OUT_SHARE = 5  # one list in so many chooses the regularisation or the number of passes
 GAIN = "DCG(gain='linear')@10"  # of the weighted clicks on held-out lists
@@ -65,10 +65,7 @@ def exponential_grades(weights: ArrayLike) -> Floats:
 
 def estimate_examined(pair: Ints, position: Ints, clicked: Floats) -> Floats | None:
     """Estimate the probability of each position to be examined; None where no (query, item) pair moved."""
-    impressions = Impressions(pair, position, clicked)
-    if position.max() > 0 and not any_moved(impressions):
-        return None
-    return bias_by_em(impressions).examined
+    return position_bias(pair, position, (clicked > 0.0).astype(np.float64))
 
 
 def checked_examined(given_bias: ArrayLike, n_positions: int) -> Floats:

@@ -9,7 +9,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.grade_levels import levels_of
+from rankloop.surrogates.base import levels_of
 
 Costs = tuple[tuple[float, ...], ...]
 

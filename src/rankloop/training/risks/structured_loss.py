@@ -13,7 +13,7 @@ from rankloop.core.kernels import discounts as log_discounts
 from rankloop.core.kernels import kernel, positions_of, ranking_of
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.grade_levels import levels_of
+from rankloop.surrogates.base import levels_of
 
 
 @kernel

@@ -1,1 +1,0 @@
-"""Whole runs and many rounds at a time in compiled code, bit for bit as `play`."""
