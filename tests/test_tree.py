@@ -23,6 +23,7 @@ NOUNS = {
     "based": "position_based is the field's name of a click model",
     "compiled": "simulate/compiled: the loop once more, as whole-run kernels",
     "interleaving": "the field's noun for mixing two rankings in one list",
+    "learning": "what a service does with feedback, as the field calls it",
     "monitoring": "the trade's noun for health, readiness and metrics",
     "ranking": "what the package makes",
     "shared": "learners/_shared: what is no algorithm of its own",
