@@ -301,10 +301,10 @@ def after(values):
 
 def test_where_people_click_first():
     ranking, clicked = np.array([2, 0, 1, 3]), np.array([0.0, 1.0, 0.0, 0.5])
-    assert first_click(ranking, 4, clicked) == 1 / 3
-    assert first_click(ranking, 2, clicked) == 0.0  # beyond what is seen
-    assert first_click(ranking, 4, np.ones(4)) == 1.0
-    assert first_click(ranking, 4, np.zeros(4)) == 0.0
+    assert first_click(ranking, clicked) == 1 / 3
+    assert first_click(ranking[:2], clicked) == 0.0  # beyond what is seen
+    assert first_click(ranking, np.ones(4)) == 1.0
+    assert first_click(ranking, np.zeros(4)) == 0.0
 
 
 def test_the_sums_by_hand():

@@ -10,8 +10,8 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_finite
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import ALL, kernel, ranking_of, scores_of, seen_count
-from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.kernels import ALL, clicked_weights, kernel, ranking_of, scores_of, seen_count
+from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 
 K = TypeVar("K", bound=Feedback)
 
@@ -106,6 +106,28 @@ def project(weights: Floats, radius: float) -> None:
 def shown_or_all(problem: Problem) -> int:
     """`problem.shown` as a number for a state: −1 when every position is seen."""
     return ALL if problem.shown is None else problem.shown
+
+
+def seen_part(ranking: Ints, shown: int) -> Ints:
+    """Return the positions of a ranking that are seen; a negative `shown` means all."""
+    return ranking if shown < 0 else ranking[:shown]
+
+
+def clicks_by_item(feedback: Feedback, n_items: int) -> Floats:
+    """Return the weight of the click on each item, 0 where there was none.
+
+    Args:
+      feedback: The clicks.
+      n_items: The number of items of the query.
+
+    Returns:
+      One number per item.
+
+    Raises:
+      IncompatibleFeedback: If the feedback is of another kind.
+    """
+    items, weights = expect(feedback, Clicks)
+    return clicked_weights(n_items, items, weights)
 
 
 def start_weights(start: tuple[float, ...], n_features: int) -> Floats:

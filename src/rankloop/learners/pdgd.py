@@ -7,8 +7,15 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import clicked_weights, kernel, ranking_of, scores_of, seen_count, weighted_rows
-from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count, weighted_rows
+from rankloop.core.learner import (
+    SparseLearner,
+    check_receipt,
+    clicks_by_item,
+    require_finite,
+    shown_or_all,
+    start_weights,
+)
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Limit, Problem, Query
 from rankloop.learners._shared.plackett_luce import draw, limited_swap_odds, log_prob_of, strengths_of, swap_odds
@@ -82,24 +89,6 @@ def pair_weights(
     return row_weights
 
 
-@kernel
-def _learned(
-    features: Features,
-    weights: Floats,
-    rate: float,
-    scores: Floats,
-    ranking: Ints,
-    shown: int,
-    positions: int,
-    keep_first: bool,
-    items: Ints,
-    click_weights: Floats,
-) -> Floats:
-    clicked = clicked_weights(len(ranking), items, click_weights)
-    row_weights = pair_weights(scores, ranking, shown, positions, keep_first, clicked)
-    return weights + rate * weighted_rows(features, row_weights)
-
-
 @register("pdgd")
 class Pdgd(SparseLearner):
     """Pairwise differentiable gradient descent: random rankings, and the pairs that clicks reveal without bias.
@@ -130,17 +119,19 @@ class Pdgd(SparseLearner):
 
     def rank(self, state: State, query: Query, rng: Generator, limit: Limit = FREE) -> Decision[Receipt]:
         draws = rng.random(query.n_items)
-        ranking, log_propensity, scores = _present(query.features, state.weights, state.shown, *limit, draws)
-        return Decision(ranking, log_propensity, Receipt(scores, *limit))
+        ranking, log_propensity, scores = _present(
+            query.features, state.weights, state.shown, limit.positions, limit.keep_first, draws
+        )
+        return Decision(ranking, log_propensity, Receipt(scores, limit.positions, limit.keep_first))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        items, clicks = expect(feedback, Clicks)
+        clicked = clicks_by_item(feedback, query.n_items)
         scores, places, keep_first = decision.receipt
         check_receipt(scores.shape == (len(decision.ranking),))
         rate = self.learning_rate * self.decay**state.rounds
-        shown = scores, decision.ranking, state.shown, places, keep_first
-        weights = _learned(query.features, state.weights, rate, *shown, items, clicks)
+        row_weights = pair_weights(scores, decision.ranking, state.shown, places, keep_first, clicked)
+        weights = state.weights + rate * weighted_rows(query.features, row_weights)
         return State(require_finite(weights), state.shown, state.rounds + 1)
 
     def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = FREE) -> float:
-        return _log_prob(query.features, state.weights, ranking, state.shown, *limit)
+        return _log_prob(query.features, state.weights, ranking, state.shown, limit.positions, limit.keep_first)

@@ -27,15 +27,6 @@ class State(NamedTuple):
     shown: int
 
 
-class Rule(NamedTuple):
-    """What is a mistake (nDCG@cutoff below its best, or AP when `binary`), and how far to step then."""
-
-    cutoff: int
-    binary: bool
-    margin: float
-    rate: float
-
-
 @kernel
 def is_mistake(scores: Floats, grades: Floats, cutoff: int, binary: bool) -> bool:
     """Whether nDCG@cutoff (`binary`: AP) of the order by `scores` is below its best, ties broken for the worst."""
@@ -83,7 +74,7 @@ def moved(weights: Floats, features: Features, items: Ints, slope: Floats, rate:
 
 
 @kernel
-def _stepped(
+def _slam_step(
     weights: Floats,
     features: Features,
     items: Ints,
@@ -92,17 +83,33 @@ def _stepped(
     binary: bool,
     margin: float,
     rate: float,
-    one_pair: bool,
 ) -> tuple[Floats, bool]:
-    """The weights after the round, and whether there was a mistake; the graded items are the list at hand.
+    """The weights after a round, and whether there was a mistake; the graded items are the list at hand.
 
-    Handing over a `Rule` would make a round slower by a tenth.
+    Handing over a tuple of parameters would make a round slower by a tenth.
     """
     scores = scores_of(features, weights)[items]
     if not is_mistake(scores, grades, cutoff, binary):
         return weights, False
-    slope = worst_pair(scores, grades, margin)[1] if one_pair else slam_slope(scores, grades, cutoff, binary, margin)
-    return moved(weights, features, items, slope, rate), True
+    return moved(weights, features, items, slam_slope(scores, grades, cutoff, binary, margin), rate), True
+
+
+@kernel
+def _pair_step(
+    weights: Floats,
+    features: Features,
+    items: Ints,
+    grades: Floats,
+    cutoff: int,
+    binary: bool,
+    margin: float,
+    rate: float,
+) -> tuple[Floats, bool]:
+    """As `_slam_step`, along the worst pair alone."""
+    scores = scores_of(features, weights)[items]
+    if not is_mistake(scores, grades, cutoff, binary):
+        return weights, False
+    return moved(weights, features, items, worst_pair(scores, grades, margin)[1], rate), True
 
 
 def cutoff_and_kind(measure: Measure) -> tuple[int, bool]:
@@ -136,13 +143,16 @@ class MistakeDriven(GreedyLearner, SparseLearner):
         cutoff_and_kind(self.measure)
 
     @functools.cached_property
-    def _rule(self) -> Rule:
-        return Rule(*cutoff_and_kind(self.measure), self.margin, self.learning_rate)
+    def _mistakes_of(self) -> tuple[int, bool]:
+        return cutoff_and_kind(self.measure)
 
     def init(self, problem: Problem) -> State:
         return State(start_weights(self.start, problem.n_features), 0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
-        weights, mistaken = _stepped(state.weights, query.features, items, grades, *self._rule, self.one_pair)
+        step, (cutoff, binary) = _pair_step if self.one_pair else _slam_step, self._mistakes_of
+        weights, mistaken = step(
+            state.weights, query.features, items, grades, cutoff, binary, self.margin, self.learning_rate
+        )
         return State(require_finite(weights), state.mistakes + 1, state.shown) if mistaken else state
