@@ -12,7 +12,7 @@ from rankloop import InvalidInput, build, parse_measure, play
 from rankloop.core.kernels import ALL
 from rankloop.learners.fair_pairs import FairPairs, pair_gradient
 from rankloop.learners.three_pr import ThreePR
-from rankloop.simulate.streams.web_search import WebSearch
+from rankloop.simulate.streams.simulated_queries import WebSearch
 from rankloop.simulate.users.gaussian_grader import GaussianGrader
 
 

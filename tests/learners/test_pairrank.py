@@ -12,7 +12,7 @@ from numpy.random import default_rng
 from rankloop import InvalidInput, Problem, Query, build, parse_measure, play
 from rankloop.core.types import Clicks, Limit, clicks
 from rankloop.learners.pairrank import PairRank, block_ends, pairs_of
-from rankloop.simulate.streams.web_search import WebSearch
+from rankloop.simulate.streams.simulated_queries import WebSearch
 
 
 def sigmoid(x):

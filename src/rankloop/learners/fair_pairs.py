@@ -8,16 +8,9 @@ from numpy.random import Generator
 from rankloop.core.checks import check_positive, check_rounds
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
-from rankloop.core.learner import (
-    check_receipt,
-    clicks_by_item,
-    require_finite,
-    seen_part,
-    shown_or_all,
-    start_weights,
-)
+from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import AveragedState as State
 from rankloop.learners._shared.joint_features import corrected
 from rankloop.learners._shared.perturbation import PairSwapper
@@ -32,13 +25,7 @@ class Receipt(NamedTuple):
 
 @kernel
 def pair_gradient(
-    newest_scores: Floats,
-    scores: Floats,
-    ranking: Ints,
-    first: int,
-    swap: float,
-    clicked: Floats,
-    either: bool = False,
+    newest_scores: Floats, scores: Floats, ranking: Ints, first: int, swap: float, clicked: Floats, either: bool = False
 ) -> Floats:
     """The step by item: each pair whose lower item was clicked more, as a logistic regression would take it.
 
@@ -59,6 +46,20 @@ def pair_gradient(
             row_weights[lower] += step
             row_weights[upper] -= step
     return row_weights
+
+
+@kernel
+def _gradient(
+    features: Features,
+    newest: Floats,
+    scores: Floats,
+    seen: Ints,
+    first: int,
+    swap: float,
+    clicked: Floats,
+    either: bool,
+) -> Floats:
+    return pair_gradient(scores_of(features, newest), scores, seen, first, swap, clicked, either)
 
 
 @register("fair_pairs")
@@ -110,14 +111,14 @@ class FairPairs(PairSwapper):
         scores, first = decision.receipt
         check_receipt(scores.shape == (len(decision.ranking),) and 0 <= first <= 1)
         clicked, ranking = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        newest_scores = scores_of(query.features, state.newest)
-        gradient = pair_gradient(newest_scores, scores, ranking, first, self.swap, clicked, self.either)
+        gradient = _gradient(query.features, state.newest, scores, ranking, first, self.swap, clicked, self.either)
         weights, newest = corrected(
             query.features,
             state.weights,
             state.newest,
             min(state.rounds, self.memory),
             True,
-            self.learning_rate * gradient,
+            gradient,
+            self.learning_rate,
         )
         return State(require_finite(weights), require_finite(newest), state.shown, state.rounds + 1)

@@ -12,7 +12,7 @@ from rankloop.core.learner import expect, point_log_prob, require_finite, shown_
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners._shared.perceptron_step import cutoff_and_kind, is_mistake, slam_slope
+from rankloop.learners.ranking_perceptron import cutoff_and_kind, is_mistake, slam_slope
 from rankloop.measures.dcg import NDCG
 
 

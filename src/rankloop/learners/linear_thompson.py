@@ -72,13 +72,7 @@ def _ranking(features: Floats, precision: Floats, moment: Floats, normals: Float
 
 @kernel
 def _updated(
-    features: Floats,
-    precision: Floats,
-    moment: Floats,
-    certainty: float,
-    ranking: Ints,
-    shown: int,
-    clicked: Floats,
+    features: Floats, precision: Floats, moment: Floats, certainty: float, ranking: Ints, shown: int, clicked: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Least squares of click or no click on the features, over the items that were examined."""
     new_precision, new_moment = precision.copy(), moment.copy()

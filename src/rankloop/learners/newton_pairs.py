@@ -9,12 +9,12 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_not_negative, check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import add_row, kernel, ranking_of, row_difference, scores_of, seen_count
+from rankloop.core.kernels import add_row, clicked_weights, kernel, ranking_of, row_difference, scores_of, seen_count
 from rankloop.core.learner import (
     SparseLearner,
     check_receipt,
-    clicks_by_item,
-    finite,
+    expect,
+    require_finite,
     seen_part,
     shown_or_all,
     start_weights,
@@ -38,7 +38,6 @@ MEAN, ABOVE, BELOW, COUNT, N_NUMBERS = range(5)  # the entries of a watch
 SLACK = 0.1  # departures from the mean of less than this do not add up
 ROUNDING = 1e-9
 LOG_2 = math.log(2)
-MAX_FLOAT = float(np.finfo(np.float64).max)
 
 
 class State(NamedTuple):
@@ -234,22 +233,6 @@ def is_decided(ranking: Ints, first: int, clicked: Floats) -> bool:
 
 
 @kernel
-def residue(weights: Floats, precision: Floats, covariance: Floats) -> float:
-    """0 of finite numbers, else nan: comparisons without a branch, many at a time. A sum could overflow by itself."""
-    strange = False
-    for value in weights:
-        strange |= not abs(value) <= MAX_FLOAT
-    if precision.ndim == 1:
-        for i in range(len(precision)):
-            strange |= (not abs(precision[i]) <= MAX_FLOAT) | (not abs(covariance[i]) <= MAX_FLOAT)
-    else:
-        for i in range(len(precision)):
-            for j in range(len(precision)):
-                strange |= (not abs(precision[i, j]) <= MAX_FLOAT) | (not abs(covariance[i, j]) <= MAX_FLOAT)
-    return np.nan if strange else 0.0
-
-
-@kernel
 def in_sight(features: Features, n_items: int, n_columns: int) -> Floats:
     """1 for each column that is not 0 in every item, else 0."""
     seen = np.zeros(n_columns)
@@ -261,10 +244,13 @@ def in_sight(features: Features, n_items: int, n_columns: int) -> Floats:
 
 
 @kernel
-def _observed(watch: Floats, alarm: float, seen: Ints, first: int, clicked: Floats) -> tuple[Floats, bool, bool]:
-    """The watch after these clicks, whether people have changed, and whether some pair was clicked unequally."""
+def _observed(
+    watch: Floats, alarm: float, ranking: Ints, shown: int, first: int, items: Ints, click_weights: Floats
+) -> tuple[Floats, Floats, bool, bool]:
+    """The weight of the click on each item, the watch after it, and whether people have changed or decided a pair."""
+    clicked, seen = clicked_weights(len(ranking), items, click_weights), ranking[: seen_count(shown, len(ranking))]
     after = watched(watch, first_click(seen, clicked))
-    return after, has_changed(after, alarm), is_decided(seen, first, clicked)
+    return clicked, after, has_changed(after, alarm), is_decided(seen, first, clicked)
 
 
 @kernel
@@ -373,8 +359,10 @@ class NewtonPairs(SparseLearner):
         order_probabilities, first = decision.receipt
         check_receipt(order_probabilities.shape == (len(decision.ranking) // 2,) and 0 <= first <= 1)
         check_receipt(_are_probabilities(order_probabilities))
-        clicked, seen = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        watch, changed, decided = _observed(state.watch, self.alarm, seen, first, clicked)
+        items, clicks = expect(feedback, Clicks)
+        clicked, watch, changed, decided = _observed(
+            state.watch, self.alarm, decision.ranking, state.shown, first, items, clicks
+        )
         rounds = state.rounds + 1
         due = rounds % self._batch == 0  # this round forgets, and rebuilds the inverse
         if not due and not changed and not decided:
@@ -384,7 +372,7 @@ class NewtonPairs(SparseLearner):
             state.weights,
             state.precision,
             state.covariance,
-            seen,
+            seen_part(decision.ranking, state.shown),
             order_probabilities,
             first,
             clicked,
@@ -398,11 +386,10 @@ class NewtonPairs(SparseLearner):
         if changed:
             weights = self._after_change(state, query, weights, covariance)
             watch = np.zeros(N_NUMBERS)
-        finite(residue(weights, precision, covariance))
         return State(
-            weights=weights,
-            precision=precision,
-            covariance=covariance,
+            weights=require_finite(weights),
+            precision=require_finite(precision),
+            covariance=require_finite(covariance),
             origin=state.origin,
             watch=watch,
             alarms=state.alarms + changed,

@@ -44,13 +44,7 @@ def _by_item(features: Features, weights: Floats, items: Ints, grades: Floats) -
 
 @kernel
 def _descend(
-    weights: Floats,
-    features: Features,
-    grad: Floats,
-    rate: float,
-    adaptive: bool,
-    squares: float,
-    radius: float,
+    weights: Floats, features: Features, grad: Floats, rate: float, adaptive: bool, squares: float, radius: float
 ) -> tuple[Floats, float]:
     """One projected step; the adaptive rate is divided by the root of all squared gradient norms so far."""
     slope = np.zeros(len(weights))

@@ -19,14 +19,7 @@ from rankloop.core.learner import (
 )
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
-from rankloop.learners._shared.precision import (
-    MAX_RIDGE,
-    MIN_RIDGE,
-    dot,
-    sherman_morrison,
-    surprise_of,
-    times,
-)
+from rankloop.learners._shared.precision import MAX_RIDGE, MIN_RIDGE, dot, sherman_morrison, surprise_of, times
 
 FREE = Limit()
 

@@ -12,7 +12,7 @@ from rankloop.core.kernels import add_row, kernel, ranking_of, scores_of, seen_c
 from rankloop.core.learner import project
 from rankloop.core.protocols import Surrogate
 from rankloop.core.types import Features, Floats, Ints
-from rankloop.learners._shared.perceptron_step import moved
+from rankloop.learners.ranking_perceptron import moved
 from rankloop.surrogates.kl import KL, kl_term
 from rankloop.surrogates.rank_svm import RankSVM, rank_svm_terms
 from rankloop.surrogates.smooth_dcg import SmoothDCG, smooth_terms

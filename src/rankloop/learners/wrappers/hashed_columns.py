@@ -53,12 +53,7 @@ def _all_columns(columns: Ints, n_hashed: int, n_dense: int) -> Ints:
 
 @kernel
 def _stepped(
-    columns: Ints,
-    cells: Floats,
-    after: Floats,
-    n_hashed: int,
-    steps: StepSizes,
-    share: float,
+    columns: Ints, cells: Floats, after: Floats, n_hashed: int, steps: StepSizes, share: float
 ) -> tuple[Ints, Floats]:
     """The columns that changed and their new numbers: w + rate · g / √(prior + Σ g²), g being the inner step."""
     count, memory_from = 0, n_hashed // 2
