@@ -64,7 +64,7 @@ bench: setup
 	@$(BIN)/python -m benchmarks $(BENCH)
 
 reproduce: setup
-	@$(BIN)/rankloop reproduce --all
+	@$(BIN)/python -m research reproduce
 
 docs: $(READY)
 	@$(call install,-e '.[docs]')

@@ -16,7 +16,7 @@ from benchmarks.measurement import Row, alone, best_of, row, seconds_of, timed
 from rankloop.bandits.auc_loss import sampled_weights
 from rankloop.bandits.auc_ranker import objective
 from rankloop.core.kernels import scores_of
-from rankloop.evaluation import LogTable, Options, estimate
+from rankloop.evaluation import ChoiceLog, Options, estimate
 
 N_EXAMPLES, N_FEATURES, CLICK_RATE = 1_000_000, 20, 0.005
 N_PAIRS = 2_000_000
@@ -62,7 +62,7 @@ def _streamed() -> Row:
         _write(path)
         before = _peak()
         start = perf_counter()
-        found = estimate(LogTable(path).rows(), "ips", Options(bound="bootstrap"))
+        found = estimate(ChoiceLog(path).rows(), "ips", Options(bound="bootstrap"))
         seconds = perf_counter() - start
     grown = (_peak() - before) / 1024
     note = f"{found.n / seconds:,.0f} rows per second, peak memory grew by {grown:.0f} MB"

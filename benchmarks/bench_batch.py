@@ -18,7 +18,7 @@ from rankloop.core.types import Floats, Rows
 from rankloop.data import Dataset
 from rankloop.data.sparse_dataset import Collection
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import Settings, fit
+from rankloop.training.solution_path import SolverSettings, fit
 
 REPEATS, REGULARISATION, CLOSE = 7, 1e-2, 1e-3
 TOLERANCES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 1e-4)
@@ -74,7 +74,7 @@ def _click_regression() -> Row:
     data = collection.dataset(np.concatenate(clicked).astype(np.float64))
     n, strength = len(data.relevance), 1e-4
     matrix = csr_matrix((data.features.values, data.features.positions, data.features.starts), (n, data.n_features))
-    signs, settings = np.where(data.relevance > 0, 1.0, -1.0), Settings(tolerance=CLOSE)
+    signs, settings = np.where(data.relevance > 0, 1.0, -1.0), SolverSettings(tolerance=CLOSE)
 
     def objective(weights: Floats) -> float:
         return float(np.log1p(np.exp(-signs * (matrix @ weights))).mean() + strength / 2 * weights @ weights)
@@ -98,8 +98,8 @@ def _liblinear(name: str, data: Dataset) -> Iterator[Row]:
     risk = risk_of("ordinal")
     if n_pairs(data) > MAX_PAIRS:
         return
-    optimum = fit(data, risk, REGULARISATION, settings=Settings(tolerance=1e-6)).solution.objective
-    near = Settings(tolerance=CLOSE * optimum)
+    optimum = fit(data, risk, REGULARISATION, settings=SolverSettings(tolerance=1e-6)).solution.objective
+    near = SolverSettings(tolerance=CLOSE * optimum)
     rows, shares = pairs_with_weights(data)
     signs = np.resize([1.0, -1.0], len(rows))
     signed = rows * signs[:, None]

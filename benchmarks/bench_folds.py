@@ -20,8 +20,8 @@ from rankloop.engine import usable_cores
 from rankloop.measures.base import mean_of, parse_measure
 from rankloop.training.folds import Fold
 from rankloop.training.risks.base import risk_of
-from rankloop.training.risks.pairs import pairs_of
-from rankloop.training.solution_path import PATH, fit_path
+from rankloop.training.risks.pairwise import pairs_of
+from rankloop.training.solution_path import DEFAULT_PATH, fit_path
 
 TREES, RATE, PATIENCE = 500, 0.05, 30
 LEAVES, DEPTHS, PENALTIES = (7, 31), (3, 6), (1.0, 10.0, 100.0, 1e3, 1e4)
@@ -48,7 +48,7 @@ def _compared(name: str, folds: list[Fold]) -> Iterator[Row]:
         theirs = [_timed(train, fold, threads) for fold in folds]
         found = timed([(mine, other) for (mine, _), (other, _) in zip(ours, theirs)])
         judged = quality("nDCG@10", [value for _, value in ours], [value for _, value in theirs])
-        note = f"RankBundle's path of {len(PATH)} beside {setting}, {threads} thread(s); {len(folds)} folds"
+        note = f"RankBundle's path of {len(DEFAULT_PATH)} beside {setting}, {threads} thread(s); {len(folds)} folds"
         yield row(f"{name}: tuned ranker, beside {peer}", found, peer=peer, judged=judged, note=note)
 
 
@@ -68,7 +68,7 @@ def judged_on(part: Dataset, scores: Floats) -> float:
 
 
 def bundle(fold: Fold, threads: int) -> Floats:
-    held, fits = fold.validation, fit_path(fold.train, risk_of("ordinal"), PATH)
+    held, fits = fold.validation, fit_path(fold.train, risk_of("ordinal"), DEFAULT_PATH)
     best = max(
         (found.weights for found in fits), key=lambda weights: judged_on(held, scores_of(held.features, weights))
     )

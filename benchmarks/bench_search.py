@@ -11,11 +11,11 @@ from time import perf_counter, process_time
 import numpy as np
 from numpy.random import default_rng
 
-from benchmarks.measurement import Row, alone, row, timed
-from rankloop.search.engine import Document, TextQuery
+from benchmarks.measurement import DocumentRow, alone, row, timed
+from rankloop.search.engine import TextDocument, TextQuery
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.source import Found, Skipped
-from rankloop.search.text_query import read_text
+from rankloop.search.sources import Skipped, SourceDocument
+from rankloop.search.texts import read_text
 
 N_DOCUMENTS, N_WORDS, N_DIFFERENT = 100_000, 160, 50_000
 N_CANDIDATES, N_QUERIES, N_RESULTS = 100, 200, 10
@@ -23,12 +23,12 @@ N_REPEATS = 5
 LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
 
 
-def run() -> list[Row]:
+def run() -> list[DocumentRow]:
     with tempfile.TemporaryDirectory() as folder:
         return [found for kind in ("tantivy", "sqlite") for found in _kind(Path(folder), kind)]
 
 
-def _kind(folder: Path, kind: str) -> list[Row]:
+def _kind(folder: Path, kind: str) -> list[DocumentRow]:
     engine, source = LocalEngine(folder / kind, kind), Synthetic()
     made, made_cpu = _wall_and_cpu(lambda: sum(1 for _ in source.documents({})))
     before = _peak()
@@ -42,7 +42,7 @@ def _kind(folder: Path, kind: str) -> list[Row]:
     return rows
 
 
-def _searches(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Row:
+def _searches(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> DocumentRow:
     """Both for every query in turn, so that a busy machine hits both."""
 
     def ours(query: TextQuery) -> None:
@@ -66,7 +66,7 @@ def _searches(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Row:
     return row(name, timed(medians.tolist()), target="0.2×", note=note)
 
 
-def _snippets(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> Row:
+def _snippets(engine: LocalEngine, kind: str, queries: list[TextQuery]) -> DocumentRow:
     times = []
     for query in queries:
         ids = [one.id for one in engine.candidates(query, N_RESULTS)]
@@ -88,11 +88,11 @@ class Synthetic:
         self._words = rng.permutation(sorted(words))
         self._sums = np.cumsum(1.0 / np.arange(1, len(self._words) + 1))
 
-    def documents(self, known: Mapping[str, str]) -> Iterator[Found]:
+    def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
         rng = default_rng(1)
         for i in range(N_DOCUMENTS):
             words = self._drawn(rng, N_WORDS)
-            yield Found(f"d{i}", "1", Document(f"d{i}", " ".join(words[:6]), " ".join(words[6:])))
+            yield SourceDocument(f"d{i}", "1", TextDocument(f"d{i}", " ".join(words[:6]), " ".join(words[6:])))
 
     def queries(self) -> list[str]:
         rng = default_rng(2)

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.data.parts.catalogue import END, StoredDataset, copy_of
-from rankloop.data.parts.columns import Options
+from rankloop.data.parts.columns import PartOptions
 from rankloop.data.parts.rows import letor_rows
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.objective import objective_on
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import Settings, fit
+from rankloop.training.solution_path import SolverSettings, fit
 from rankloop.training.stored_folds import catalogue_of, listed, listing_of
 
 N_FEATURES, ITEMS = 136, 120  # as in MSLR
@@ -67,8 +67,8 @@ def queries(seed: int, part: int) -> Iterator[bytes]:
 
 def stored(folder: Path, engine: SummingEngine, n_parts: int | None = None) -> StoredDataset:
     """All parts, or the first ones."""
-    catalogue = catalogue_of(listing_of(str(folder)).sources[:n_parts], Options(letor_rows), engine)
-    return catalogue.within((0, END))
+    catalogue = catalogue_of(listing_of(str(folder)).sources[:n_parts], PartOptions(letor_rows), engine)
+    return catalogue.within([(0, END)])
 
 
 class Pass(NamedTuple):
@@ -105,8 +105,8 @@ def cold_seconds(data: StoredDataset, action: Callable[[], object], plain_first:
 def seconds_of_warm_passes(address: str, engine: SummingEngine, repeats: int = 5) -> float:
     """The best of several, where perhaps only the workers see the data."""
     with kept(engine) as where:
-        catalogue = catalogue_of(listed(address, where).sources, Options(letor_rows), where)
-        data = catalogue.within((0, END))
+        catalogue = catalogue_of(listed(address, where).sources, PartOptions(letor_rows), where)
+        data = catalogue.within([(0, END)])
         weights = np.full(data.n_features, 1e-3)
         with objective_on(data, risk_of("ordinal"), where) as objective:
             objective(weights)
@@ -201,7 +201,7 @@ def measure(folder: Path, name: str, n_parts: int | None, regularisation: float,
         n_bytes = forget(data)
         found = seconds_of_a_pass(data, engine)
         begin = time.perf_counter()
-        settings = Settings(tolerance=tolerance, engine=engine)
+        settings = SolverSettings(tolerance=tolerance, engine=engine)
         solution = fit(data, risk_of("ordinal"), regularisation, settings=settings).solution
         trained = time.perf_counter() - begin
     return {

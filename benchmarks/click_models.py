@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from rankloop.click_models.fit import MODELS, fit, fit_users
-from rankloop.click_models.page_log import PageLog, page_log
+from rankloop.click_models.fit import MODELS, fit_users
 from rankloop.data.folder import data_path
+from rankloop.logs.list_log import ClickArrays, click_arrays
 
 PARTS = ("train", "valid", "test")
 RESULT = Path(__file__).parents[1] / "docs" / "results" / "click-models.json"
@@ -30,12 +30,12 @@ def lines(name: str) -> Iterator[list[Any]]:
             yield [session, query, *map(ast.literal_eval, lists)]
 
 
-def session_log(*names: str) -> PageLog:
+def session_log(*names: str) -> ClickArrays:
     """The result pages of these parts."""
     rows = [row for name in names for row in lines(name)]
     sizes = [len(row[2]) for row in rows]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return page_log(
+    return click_arrays(
         offsets,
         np.concatenate([np.arange(size) for size in sizes]),
         np.concatenate([np.array(row[4], dtype=np.float64) for row in rows]),
@@ -50,9 +50,9 @@ def grades() -> dict[tuple[str, str], int]:
     return {(row[1], str(item)): grade for row in lines("human_label_for_NCM") for item, grade in zip(row[2], row[5])}
 
 
-def agreement(log: PageLog, model: str, judged: dict[tuple[str, str], int]) -> dict[str, Any]:
+def agreement(log: ClickArrays, model: str, judged: dict[tuple[str, str], int]) -> dict[str, Any]:
     """Does what attracts have higher grades? Rank correlation, and the mean attraction of each grade."""
-    fitted = fit(log, model)
+    fitted = MODELS[model].fit(log)
     numbers = {pair: number for number, pair in enumerate(zip(log.query_ids, log.items))}
     by_item = not any(log.query_ids)
     found = [
@@ -71,7 +71,7 @@ def results() -> dict[str, Any]:
     for name, log in (("by_document", pages.by_item()), ("by_query_and_document", pages)):
         fits = fit_users(log)
         found[name] = {
-            "best": fits.fitted.model,
+            "best": fits.fitted.name,
             "users": fits.fitted.spec(),
             "models": {
                 model: {

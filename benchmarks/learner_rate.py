@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from rankloop.service.log.events import Created, FeedbackReceived
-from rankloop.service.log.recovery import restored_course
-from rankloop.service.log.stores.sqlite import SqliteStore
-from rankloop.service.log.writer import Batch, entry_of
-from rankloop.service.ranker.config import config_of
-from rankloop.service.ranker.runtime import RankerRuntime
+from rankloop.service.application.ranking import ServedRanker, query_request
+from rankloop.service.application.rebuild import restored_consumer
+from rankloop.service.domain.configuration import config_of
+from rankloop.service.domain.impression import impression_of
+from rankloop.service.log.writer import Batch, RecentImpressions, entry_of
+from rankloop.service.records import Created, FeedbackReceived
 from rankloop.service.requests import CreateBody, Item, ProblemBody, RankBody
-from rankloop.service.service import query_request
+from rankloop.service.stores.sqlite import SqliteStore
 
 N_ITEMS, N_FEATURES = 50, 20
 LESSONS = 10_000
@@ -28,9 +28,9 @@ AT_ONCE = 250
 def write_log(store: SqliteStore, learner: str, lessons: int) -> None:
     """Rankings of so many lists, each with a click on the item at the second position."""
     body = CreateBody(learner, ProblemBody(n_features=N_FEATURES), snapshot_every=10**9)
-    runtime = RankerRuntime("ranker/shop", config_of(body), b"", store)
-    rng = np.random.default_rng(0)
-    store.append(Batch([entry_of("ranker/shop", Created(runtime.body))]))
+    runtime = ServedRanker("ranker/shop", config_of(body), b"")
+    recent, rng = RecentImpressions(impression_of), np.random.default_rng(0)
+    store.append(Batch([entry_of("ranker/shop", Created(runtime.body))], recent))
     for begin in range(0, lessons, AT_ONCE):
         entries = []
         for number in range(begin, begin + AT_ONCE):
@@ -38,7 +38,7 @@ def write_log(store: SqliteStore, learner: str, lessons: int) -> None:
             ranked = runtime.rank(query_request(RankBody(items), runtime.config, N_ITEMS), f"{number:016x}")
             click = FeedbackReceived(ranked.impression, "clicks", [ranked.order[1]], [1.0], final=True)
             entries += [entry_of("ranker/shop", ranked), entry_of("ranker/shop", click)]
-        store.append(Batch(entries))
+        store.append(Batch(entries, recent))
 
 
 def lessons_per_second(learner: str, lessons: int = LESSONS) -> float:
@@ -47,9 +47,9 @@ def lessons_per_second(learner: str, lessons: int = LESSONS) -> float:
         store = SqliteStore(Path(folder) / "rankloop.db")
         try:
             write_log(store, learner, lessons)
-            restored_course("ranker/shop", store, 3, lambda name: None)  # compiles
+            restored_consumer("ranker/shop", store, 3, lambda name: None)  # compiles
             begun = time.process_time()
-            course = restored_course("ranker/shop", store, store.last(), lambda name: None)
+            course = restored_consumer("ranker/shop", store, store.last(), lambda name: None)
             seconds = time.process_time() - begun
         finally:
             store.close()

@@ -21,8 +21,8 @@ import numpy as np
 
 from rankloop import Session, build, play
 from rankloop.evaluation import RankingPolicy
-from rankloop.evaluation.off_policy.lists.answer import evaluate_pages
-from rankloop.evaluation.off_policy.lists.pages import ShownPage
+from rankloop.evaluation.list_evaluation import evaluate_pages
+from rankloop.evaluation.list_pages import ShownPage
 
 PAGES, SHOWN, QUERIES, VISITS = 3000, 10, 6000, 4
 CLEAR = 0.05

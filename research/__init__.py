@@ -1,1 +1,1 @@
-"""Figures and tables of papers, computed again: plain experiments in `catalogue/`, others as functions of a module."""
+"""Reproductions of papers, their bounds, a simulated shop and search studies; `python -m research` runs them."""

@@ -8,6 +8,7 @@ from rankloop.experiments.run.runner import run_experiments
 from rankloop.experiments.spec.load import parse_spec
 from rankloop.experiments.spec.model import Experiment, Thing
 from research.registry import Setting
+from research.verdicts import about
 
 
 def label_of(name: str) -> str:
@@ -34,6 +35,17 @@ def play_all(experiments: list[Experiment], setting: Setting) -> list[Curves]:
     folders = [(experiment, setting.folder / experiment.name) for experiment in experiments]
     runs = run_experiments(folders, setting.engine, setting.progress)
     return [Curves(experiment, own) for experiment, own in zip(experiments, runs)]
+
+
+def with_part(finding: Finding, name: str, part: Finding) -> Finding:
+    """Return a finding with the claims, charts and tables of a part, each under its name, and the part's facts."""
+    return finding._replace(
+        claims=finding.claims + about((name,), part.claims),
+        charts=finding.charts + tuple(chart._replace(title=f"{name}: {chart.title}") for chart in part.charts),
+        tables=finding.tables + tuple(table._replace(title=f"{name}: {table.title}") for table in part.tables),
+        inside=finding.inside + tuple(chart._replace(title=f"{name}: {chart.title}") for chart in part.inside),
+        facts=part.facts,
+    )
 
 
 def finding_with(text: str, notice: str) -> Finding:

@@ -8,20 +8,11 @@ from msgspec import Struct
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import atomic_write
+from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.tasks import VERSION
 
 FILE = "finding.json"
-
-
-class ClaimRecord(Struct, frozen=True, omit_defaults=True):
-    """A verdict, as a table of its fields."""
-
-    text: str
-    word: str
-    because: str
-    paper: str = ""
-    argument: str = ""
 
 
 class Record(Struct, frozen=True, kw_only=True):
@@ -37,7 +28,7 @@ class Record(Struct, frozen=True, kw_only=True):
     data: str = ""
     options: str = ""
     missing: tuple[str, ...] = ()
-    claims: tuple[ClaimRecord, ...] = ()
+    claims: tuple[Verdict, ...] = ()
 
 
 def record_of(finding: Finding, quick: bool) -> Record:
@@ -52,7 +43,7 @@ def record_of(finding: Finding, quick: bool) -> Record:
         data=facts.get("data", ""),
         options=facts.get("options", ""),
         missing=finding.missing,
-        claims=tuple(ClaimRecord(*verdict) for verdict in finding.claims),
+        claims=finding.claims,
     )
 
 

@@ -16,7 +16,6 @@ from rankloop.core.errors import Conflict, NotFound, RankloopError
 from rankloop.core.files import atomic_write
 from rankloop.core.registry.specs import nearest
 from rankloop.engine import Engine
-from rankloop.experiments import papers
 from rankloop.experiments.analysis.summary import finding_of
 from rankloop.experiments.report.html import write_report
 from rankloop.experiments.report.model import Finding
@@ -24,6 +23,8 @@ from rankloop.experiments.run.runner import Progress, run_experiment
 from rankloop.experiments.run.tasks import VERSION, quick_version
 from rankloop.experiments.spec.load import read_spec_text
 from rankloop.experiments.spec.model import Experiment
+from research import papers, search
+from research.front_page import front_page
 from research.options import Options, check_options
 from research.record import (
     Record,
@@ -86,8 +87,9 @@ def reproduction(id: str, *, title: str, takes: Collection[str] = ()) -> Callabl
 
 def everything() -> dict[str, Reproduction]:
     """All reproductions by id, those of the catalogue and those that are functions."""
-    for module in pkgutil.walk_packages(papers.__path__, papers.__name__ + "."):
-        importlib.import_module(module.name)
+    for package in (papers, search):
+        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            importlib.import_module(module.name)
     found = {item.id: item for item in map(_of_file, _catalogue())}
     twice = sorted(found.keys() & _written.keys())
     if twice:
@@ -99,7 +101,7 @@ def find(id: str) -> Reproduction:
     """The reproduction of an id, or `NotFound` with the nearest one."""
     known = everything()
     if id not in known:
-        others = nearest(id, known) or "; `rankloop list experiments` shows all"
+        others = nearest(id, known) or "; `python -m research list` shows all"
         raise NotFound(f"nothing to reproduce is called {id!r}{others}")
     return known[id]
 
@@ -146,7 +148,7 @@ def reproduce_into(
             if not skip_failing:
                 raise
             findings.append(Finding(item.id, item.title, text=f"Not reproduced: {error}", missing=(str(error),)))
-    report = write_report(folder, TITLE, findings)
+    report = write_report(folder, TITLE, findings, front_page(findings) if len(findings) > 1 else "")
     atomic_write(folder / "summary.json", summary_json(finished_records(folder)))
     return findings, report
 
@@ -161,7 +163,7 @@ def _with_small_print(finding: Finding, options: Options, seconds: float) -> Fin
 
 
 def _catalogue() -> list[Traversable]:
-    folder = resources.files("research").joinpath("catalogue")
+    folder = resources.files(papers).joinpath("catalogue")
     return [file for file in folder.iterdir() if file.name.endswith(".toml")] if folder.is_dir() else []
 
 

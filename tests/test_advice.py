@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rankloop import InvalidInput, build
-from rankloop.advice import FEEDBACK, ITEMS, Size, choices, start, start_of_advice, table
+from rankloop.advice import FEEDBACK, ITEMS, ProblemSize, choices, start, start_of_advice, table
 from rankloop.games import advise
 
 ROOT = Path(__file__).parents[1]
@@ -19,7 +19,7 @@ def name(row):
 
 
 @pytest.mark.parametrize("row", [row for row in table() if row.learner], ids=name)
-@pytest.mark.parametrize("size", [Size(), Size(n_items=5, depth=2, max_grade=2)])
+@pytest.mark.parametrize("size", [ProblemSize(), ProblemSize(n_items=5, depth=2, max_grade=2)])
 def test_the_program_runs_and_the_learner_has_learned(row, size, capsys):
     names: dict = {}
     exec(start(row, size), names)  # noqa: S102

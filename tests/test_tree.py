@@ -6,26 +6,37 @@ import rankloop
 
 SOURCE = Path(rankloop.__file__).parent
 TESTS = Path(__file__).parent
+RESEARCH = TESTS.parent / "research"  # beside the package, not in the wheel
 MAX_MODULES = 12
 # One file per algorithm: the registry finds them all, and a newcomer finds one by its name.
 ALGORITHMS = {
-    "batch/risks",
     "cli/commands",
-    "data/streams",
     "interleaving",
     "learners",
     "learners/wrappers",
     "measures",
+    "simulate/streams",
+    "simulate/users",
     "surrogates",
+    "training/risks",
 }
 NOUNS = {
     "based": "position_based is the field's name of a click model",
     "interleaving": "the field's noun for mixing two rankings in one list",
+    "learning": "what a service does with feedback, as the field calls it",
     "monitoring": "the trade's noun for health, readiness and metrics",
     "ranking": "what the package makes",
     "shared": "learners/_shared: what is no algorithm of its own",
+    "training": "the field's noun for fitting a ranker to data",
 }
-OF_THE_HOUSE = ("test_glossary.py", "test_hosts.py", "test_public_names.py", "test_request_walk.py", "test_tree.py")
+OF_THE_HOUSE = (
+    "test_glossary.py",
+    "test_hosts.py",
+    "test_public_names.py",
+    "test_request_walk.py",
+    "test_structure.py",
+    "test_tree.py",
+)
 # Tests that hold for the whole rather than for a module, by what they hold true.
 SUITES = (
     "benchmarks",
@@ -57,7 +68,11 @@ def relative(folder: Path, root: Path) -> str:
 
 
 def test_a_folder_can_be_seen_at_a_glance() -> None:
-    many = {relative(folder, SOURCE): len(names_in(folder)) for folder in folders_of(SOURCE)}
+    many = {
+        relative(folder, root.parent if root is RESEARCH else root): len(names_in(folder))
+        for root in (SOURCE, RESEARCH)
+        for folder in folders_of(root)
+    }
     assert {name: n for name, n in many.items() if n > MAX_MODULES and name not in ALGORITHMS} == {}
 
 
@@ -77,7 +92,8 @@ def test_tests_stand_beside_what_they_test() -> None:
 
 def has_module(test: Path) -> bool:
     name = test.stem.removeprefix("test_")
-    room = SOURCE / test.parent
+    outside = test.parts[0] == RESEARCH.name
+    room = (RESEARCH.parent if outside else SOURCE) / test.parent
     return (room / f"{name}.py").is_file() or (room / name).is_dir() or (room.is_dir() and room.name == name)
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from rankloop.core.types import Ints
 from rankloop.experiments.analysis.curves import Curves
-from rankloop.experiments.report.charts import Line, small_multiples
+from rankloop.experiments.report.charts import Line
 from rankloop.experiments.report.model import Chart
-from rankloop.experiments.run.store import read_runs
-from research.coactive.click_streams import LETOR, MEASURE, SIMULATED
-from research.coactive.online_rankers import CONDITIONS, PDGD
-from research.coactive.ranker_goals import EITHER, FAIR, OURS, PAIRRANK, TUNED
+from rankloop.experiments.run.runner import read_runs
+from research.charts import small_multiples
+from research.papers.coactive.click_streams import LETOR, MEASURE, SIMULATED
+from research.papers.coactive.online_rankers import CONDITIONS, PDGD
+from research.papers.coactive.ranker_goals import EITHER, FAIR, OURS, PAIRRANK, TUNED
 
 FIRST = 10  # single rounds say nothing
 FIGURE = Path(__file__).parents[1] / "images" / "online-rankers"

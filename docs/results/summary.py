@@ -15,13 +15,12 @@ from typing import Any
 import msgspec
 
 from rankloop.core.files import atomic_write
-from rankloop.experiments.analysis.verdicts import Verdict
-from rankloop.experiments.report.html import duration, told_apart
+from research.front_page import claim_counts, duration
 from research.record import Record, finished_records, summary_json
 
 KEPT = Path(__file__).parent / "summary.json"
 MARK = "<!-- reproductions -->"
-NOTHING = "*No results are kept here yet: `rankloop reproduce --all` makes them.*"
+NOTHING = "*No results are kept here yet: `python -m research reproduce` makes them.*"
 
 
 class Summary(msgspec.Struct):
@@ -48,11 +47,11 @@ def _table(records: Sequence[Record]) -> list[str]:
     head = ["| experiment | what it shows | claims | data | time |", "|---|---|---|---|---|"]
     newest = max(record.version for record in records)
     rows = [
-        f"| `{record.id}` | {_cell(record.title)} | {told_apart(_verdicts(record))} | {_cell(record.data) or '–'} "
+        f"| `{record.id}` | {_cell(record.title)} | {claim_counts(record.claims)} | {_cell(record.data) or '–'} "
         f"| {duration(record.seconds)}{' (quick)' if record.quick else ''}{_asked(record)}{_older(record, newest)} |"
         for record in records
     ]
-    whole = told_apart(verdict for record in records for verdict in _verdicts(record))
+    whole = claim_counts(verdict for record in records for verdict in record.claims)
     versions = ", ".join(sorted({record.version for record in records}))
     seconds = duration(sum(record.seconds for record in records))
     return [*head, *rows, "", f"Together: {whole}; {seconds} of computing, rankloop {versions}."]
@@ -60,14 +59,10 @@ def _table(records: Sequence[Record]) -> list[str]:
 
 def _impossible(records: Sequence[Record]) -> Iterable[str]:
     for record in records:
-        for verdict in _verdicts(record):
+        for verdict in record.claims:
             if verdict.word == "cannot hold":
-                said = f"**{verdict.text}** ({verdict.paper}). {verdict.argument} Here: {verdict.because}."
+                said = f"**{verdict.statement}** ({verdict.paper}). {verdict.argument} Here: {verdict.because}."
                 yield f"- {said} (`{record.id}`)".replace("][", "]&#91;")  # a list's entry is no link
-
-
-def _verdicts(record: Record) -> list[Verdict]:
-    return [Verdict(*msgspec.structs.astuple(claim)) for claim in record.claims]
 
 
 def _asked(record: Record) -> str:
@@ -86,7 +81,7 @@ def _cell(text: str) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, help="the folder that `rankloop reproduce` wrote")
+    parser.add_argument("results", type=Path, help="the folder that `python -m research reproduce` wrote")
     parser.add_argument("--out", type=Path, default=KEPT)
     asked = parser.parse_args(arguments)
     records = finished_records(asked.results)

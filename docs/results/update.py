@@ -1,7 +1,7 @@
 """Bring the pages up to date with results: `python docs/results/update.py FOUND.json …`.
 
-FOUND.json is what `rankloop reproduce ID … --json` printed. Each finding is kept here as ID.json, and the tables
-between `<!-- result: NAME -->` and `<!-- end of result -->` are written again from all that is kept.
+FOUND.json is what `python -m research reproduce ID … --json` printed. Each finding is kept here as ID.json, and the
+tables between `<!-- result: NAME -->` and `<!-- end of result -->` are written again from all that is kept.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ PAGES = (
     HERE.parent / "service.md",
 )
 RESULT = re.compile(r"(<!-- result: (\S+) -->\n)(.*?)(<!-- end of result -->)", re.DOTALL)
-DIFFERENCE = re.compile(r"difference (\S+), 95 % interval (\S+) to (\S+?)(?: |,|$)")
 WORLDS = ("web search, simulated", "MQ2007", "20 Newsgroups", "Reuters")
 FIGURES = ("coactive-4", "coactive-5", "coactive-6", "coactive-7", "coactive-table-1")
 STUDY = ("coactive-1", "coactive-2", "coactive-3", "coactive-toy")
-OURS, GOAL = "newton pairs", "goal"
+OURS, GOAL = "newton pairs", ["goal"]
 Finding = dict[str, Any]
 
 
@@ -67,26 +66,21 @@ def pooled() -> str:
 
 def goals() -> str:
     """What was to be reached, and whether it was."""
-    rows = []
-    for claim in kept("online-rankers")["claims"]:
-        if claim["text"].startswith(GOAL):
-            text = claim["text"].removeprefix(GOAL).lstrip(",: ")
-            rows.append([text, claim["word"], difference(claim["because"])])
+    claims = (claim for claim in kept("online-rankers")["claims"] if claim["about"] == GOAL)
+    rows = ([claim["text"], claim["word"], numbers(claim)] for claim in claims)
     return table(["goal", "here", "numbers"], rows)
 
 
 def comparisons() -> str:
     """Newton pairs against the best others, data set by data set."""
-    told: dict[tuple[str, str], dict[str, str]] = {}
+    cells: dict[tuple[str, str], dict[str, str]] = {}
     for claim in kept("online-rankers")["claims"]:
-        where, _, what = claim["text"].partition(": ")
-        ours, _, other = what.partition(" is above ")
-        if ours == OURS and not where.startswith(GOAL):
-            world, _, people = where.rpartition(", ")
-            told.setdefault((world, people), {})[other] = f"{claim['word']}, {difference(claim['because'])}"
-    others = list(next(iter(told.values())))
-    rows = ([*where, *(row[other] for other in others)] for where, row in told.items())
-    return table(["data set", "people", *(f"above {other}" for other in others)], rows)
+        if claim["about"] != GOAL:
+            world, people = claim["about"]
+            cells.setdefault((world, people), {})[claim["text"]] = f"{claim['word']}, {numbers(claim)}"
+    texts = list(next(iter(cells.values())))
+    rows = ([*cell, *(row[text] for text in texts)] for cell, row in cells.items())
+    return table(["data set", "people", *(text.removeprefix(f"{OURS} is ") for text in texts)], rows)
 
 
 def qualities(quantity: str) -> str:
@@ -111,9 +105,9 @@ def claims() -> str:
     papers: dict[str, list[str]] = {}
     for id in FIGURES:
         for claim in kept(id)["claims"]:
-            world, _, what = claim["text"].partition(": ")
-            text = f"{what[0].upper()}{what[1:]} (`{id}`)"
-            told.setdefault(text, {})[world] = f"{claim['word']}, {difference(claim['because'])}"
+            (world,), words = claim["about"], claim["text"]
+            text = f"{words[0].upper()}{words[1:]} (`{id}`)"
+            told.setdefault(text, {})[world] = f"{claim['word']}, {numbers(claim)}"
             papers.setdefault(text, []).append(claim.get("paper", ""))
     rows = (
         [text, "; ".join(dict.fromkeys(filter(None, papers[text]))), *(row.get(world, "") for world in WORLDS)]
@@ -173,13 +167,12 @@ def soak() -> str:
     return table(["what was tried", "outcome", "minutes"], rows)
 
 
-def difference(because: str) -> str:
-    """`+0.050 (0.044 to 0.056)` from the words of a verdict."""
-    found = DIFFERENCE.search(because)
-    if not found:
-        return because
-    mean, low, high = (float(part.replace("−", "-")) for part in found.groups())
-    return f"{mean:+.3f} ({low:.3f} to {high:.3f})".replace("-", "−")
+def numbers(claim: dict[str, Any]) -> str:
+    """Return the difference of a claim, `+0.050 (0.044 to 0.056)`; the words of its verdict where it has none."""
+    difference = claim.get("difference")
+    if difference is None:
+        return str(claim["because"])
+    return "{mean:+.3f} ({low:.3f} to {high:.3f})".format_map(difference).replace("-", "−")
 
 
 def shorter(estimate: str) -> str:

@@ -18,7 +18,7 @@ from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
 from rankloop.learners.ranking_perceptron import cutoff_and_kind
 from rankloop.measures.base import parse_measure
-from rankloop.surrogates.grade_levels import levels_of
+from rankloop.surrogates.base import levels_of
 from rankloop.surrogates.slam import ndcg_weights
 
 

@@ -11,16 +11,16 @@ import numpy as np
 from rankloop.core.errors import NotFound
 from rankloop.core.types import Floats, Ints, Query
 from rankloop.data.folder import absence_notice, data_path
-from rankloop.data.readers.smart import TestCollection, read_cranfield
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.measures.base import parse_measure
-from rankloop.search.engine import Document
+from rankloop.search.engine import TextDocument
 from rankloop.search.features import question_of, search_schema
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.ranked_search import CANDIDATES
-from rankloop.search.source import Found, Skipped
-from rankloop.search.text_query import read_text
+from rankloop.search.sources import Skipped, SourceDocument
+from rankloop.search.texts import read_text
+from research.datasets.cranfield import TestCollection, read_cranfield
 
 CRANFIELD = "search/cranfield"
 KNOWN = 150  # queries that people ask; the others are never asked, and judged afterwards
@@ -35,9 +35,9 @@ class Documents:
     def __init__(self, name: str, documents: Mapping[str, tuple[str, str]]) -> None:
         self.name, self.skipped, self._documents = name, Skipped(), documents
 
-    def documents(self, known: Mapping[str, str]) -> Iterator[Found]:
+    def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
         for id, (title, body) in self._documents.items():
-            yield Found(id, "1", Document(id, title, body))
+            yield SourceDocument(id, "1", TextDocument(id, title, body))
 
 
 class Asked(NamedTuple):

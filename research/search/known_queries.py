@@ -9,13 +9,14 @@ from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import estimate
-from rankloop.experiments.analysis.verdicts import Verdict, is_above
+from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.features.schema import Schema
 from rankloop.search.ranked_search import search_session
 from research.registry import Setting, reproduction
 from research.search.collection import KNOWN, Asked, Documents, asked, collection, engine_of
+from research.verdicts import is_above
 
 ROUNDS, QUICK_ROUNDS = 20_000, 2_000
 SEEDS, QUICK_SEEDS = tuple(range(200, 210)), (200,)  # nothing was chosen on them

@@ -15,16 +15,17 @@ import numpy as np
 from rankloop.core.errors import RankloopError
 from rankloop.core.registry import build
 from rankloop.core.types import Floats, Ints
-from rankloop.data.readers.smart import TestCollection
-from rankloop.experiments.analysis.verdicts import Verdict, is_above, word_of
+from rankloop.experiments.analysis.verdicts import Verdict, word_of
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding, Table
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.study import SURE
 from rankloop.service.settings import Settings
-from research.coactive.click_streams import PAPER
+from research.datasets.cranfield import TestCollection
+from research.papers.coactive.click_streams import PAPER
 from research.registry import Setting, reproduction
 from research.search.collection import KNOWN, Documents, collection
+from research.verdicts import is_above
 
 VISITORS, VISITS, QUICK_VISITS = 200, 4_000, 400
 SEEDS, QUICK_SEEDS = (0, 1, 2), (0,)
@@ -73,12 +74,12 @@ class Visitor:
 @contextmanager
 def search_page(name: str, found: TestCollection, seed: int) -> Iterator[int]:
     """The port of a running search page with a study over a collection; everything is gone afterwards."""
-    from rankloop.search.routes import SearchCalls  # only here: the list of reproductions does without a server
+    from rankloop.search.routes import SearchPage  # only here: the list of reproductions does without a server
     from rankloop.service.http.server import make_server
 
     with tempfile.TemporaryDirectory() as folder:
         engine, documents = LocalEngine(Path(folder)), Documents(name, found.documents)
-        calls = SearchCalls(engine, documents, engine.refresh(documents), study=True, seed=seed)
+        calls = SearchPage(engine, documents, study=True, seed=seed)
         server = make_server(Settings(data=Path(folder), port=0), addition=calls)
         thread = Thread(target=server.run, name="search page")
         thread.start()

@@ -33,7 +33,7 @@ FIELDS = 'features={"price": "number", "brand": "category"}, context={"segment":
 ASKED = '{"a": {"price": 1999, "brand": "Acme"}, "b": {"price": 700}}, context={"segment": "sport"}'
 
 
-class Size(NamedTuple):
+class ProblemSize(NamedTuple):
     """What a first program has to be told beside the learner; `depth` is for top_grades, the rest for fixed sets."""
 
     n_items: int | None = None
@@ -41,7 +41,7 @@ class Size(NamedTuple):
     max_grade: int = 1
 
 
-USUAL = Size()
+USUAL = ProblemSize()
 
 
 class Choice(NamedTuple):
@@ -58,7 +58,7 @@ class Choice(NamedTuple):
     def learner(self) -> str | None:
         return None if self.use.startswith("rankloop ") else self.use
 
-    def as_table(self, size: Size = USUAL) -> dict[str, Any]:
+    def as_table(self, size: ProblemSize = USUAL) -> dict[str, Any]:
         """The row with its learner and first program, as JSON writes it."""
         return self._asdict() | {"learner": self.learner, "start": start(self, size)}
 
@@ -85,7 +85,7 @@ def choices(feedback: str, items: str | None = None) -> tuple[Choice, ...]:
     return found
 
 
-def start(choice: Choice, size: Size = USUAL) -> str:
+def start(choice: Choice, size: ProblemSize = USUAL) -> str:
     """A program of a few lines that runs as it stands, or a command."""
     if choice.learner is None:
         return choice.use
@@ -108,11 +108,11 @@ def start_of_advice(advice: "Advice") -> str | None:
         return None
     found = advice.analysis
     feedback = "grades" if found.depth >= found.n_items else "top_grades"
-    size = Size(found.n_items, found.depth, found.max_grade)
+    size = ProblemSize(found.n_items, found.depth, found.max_grade)
     return start(choices(feedback, "fixed")[0]._replace(use=advice.learner), size)
 
 
-def _problem(choice: Choice, size: Size) -> tuple[str, str]:
+def _problem(choice: Choice, size: ProblemSize) -> tuple[str, str]:
     """What a `Ranker` has to know beforehand, and what it is asked."""
     names = f'[f"item {{i}}" for i in range({size.n_items})]' if size.n_items else '["a", "b", "c", "d"]'
     depth = f", depth={size.depth}" if choice.feedback == "top_grades" else ""
@@ -130,7 +130,7 @@ def _problem(choice: Choice, size: Size) -> tuple[str, str]:
     return f"items={names}{depth}{grades}", ""
 
 
-def _answer(choice: Choice, size: Size) -> str:
+def _answer(choice: Choice, size: ProblemSize) -> str:
     """What came back, as an argument of `Ranker.learn`; a reward of items with features is a click on the first."""
     if choice.feedback == "top_grades":
         return ANSWERS["top_grades"] % size.depth

@@ -6,16 +6,20 @@ with Client("http://127.0.0.1:8080") as client:
     client.feedback("shop", shown, clicks=["b"], final=True)
 """
 
+# mypy: disable-error-code="no-any-return"
+# `send` returns what its `read` makes of an answer, or an awaitable of it.
+
 import asyncio
 import json
 import os
 import secrets
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -34,6 +38,11 @@ __all__ = ["AsyncClient", "Client", "Impression", "Refused", "Taken", "Unreachab
 
 ADDRESS = "http://127.0.0.1:8080"
 PATIENCE = 30.0  # seconds: a restart of the service takes less
+Table = TypeVar("Table")  # what the two clients return: values, or what gives them when awaited
+Shown = TypeVar("Shown")
+Receipt = TypeVar("Receipt")
+Explained = TypeVar("Explained")
+Nothing = TypeVar("Nothing")
 Row = Mapping[str, Any]  # values by name
 Features = Sequence[float] | Row
 Context = Sequence[float] | Row  # numbers, or columns by name
@@ -150,38 +159,6 @@ def create_request(
     return Request("PUT", f"/rankers/{name}", {"learner": learner, "problem": problem, **more})
 
 
-def evolve_request(name: str, change: Mapping[str, Any]) -> Request:
-    return Request("PATCH", f"/rankers/{name}/schema", {part: value for part, value in change.items() if value})
-
-
-def explain_request(name: str, shown: Impression | str, id: Id) -> Request:
-    impression = shown if isinstance(shown, str) else shown.impression
-    return Request("GET", f"/rankers/{name}/explain", query={"impression": impression, "id": str(id)})
-
-
-def catalogue_request(name: str, rows: Mapping[Any, Row | None]) -> Request:
-    listed = {str(id): None if row is None else dict(row) for id, row in rows.items()}
-    return Request("PUT", f"/catalogues/{name}", {"rows": listed})
-
-
-def upload_request(name: str, path: str | os.PathLike[str]) -> Request:
-    return Request("PUT", f"/rankers/{name}/state", Path(path).read_bytes())
-
-
-def experiment_request(name: str, a: Mapping[str, Any], b: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
-    return Request("PUT", path_of(name, True), {"a": dict(a), "b": dict(b), **more})
-
-
-def alias_request(name: str, ranker: str | None) -> Request:
-    if ranker is None:
-        return Request("DELETE", f"/aliases/{name}")
-    return Request("PUT", f"/aliases/{name}", {"ranker": ranker})
-
-
-def erase_request(user: str, relearn: bool) -> Request:
-    return Request("DELETE", f"/users/{quote(user, safe='')}", query={"relearn": "true"} if relearn else None)
-
-
 def path_of(name: str, experiment: bool) -> str:
     return f"/experiments/{name}" if experiment else f"/rankers/{name}"
 
@@ -230,7 +207,8 @@ def explanation_of(answer: Mapping[str, Any]) -> Explanation:
 
 
 def taken_of(answer: Mapping[str, Any]) -> Taken:
-    return Taken(*_parts(answer, ("impression", "verdict", "state")))
+    impression, verdict, state = _parts(answer, ("impression", "verdict", "state"))
+    return Taken(impression, verdict, state)
 
 
 def _parts(answer: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
@@ -244,28 +222,13 @@ def foreign(status: int, text: str) -> Refused:
     return Refused(status, {"status": status, "title": "not an answer of rankloop", "detail": text[:200]})
 
 
-def unreachable(address: str, patience: float) -> Unreachable:
-    return Unreachable(f"no answer from {address} in {patience:g} s; feedback may be sent again later")
+def done(response: httpx.Response) -> None:
+    """Raise `Refused` unless the call was done."""
+    answer_of(response)
 
 
-def settings_of(address: str, key: str, timeout: float, patience: float) -> dict[str, Any]:
-    """The arguments of the HTTP client; what could never be answered is refused at once."""
-    if not address.startswith(("http://", "https://")):
-        raise InvalidInput(f"an address begins with http:// or https://, got {address!r}")
-    if not 0 <= patience < float("inf"):
-        raise InvalidInput(f"patience must be a number of seconds, 0 or more, got {patience}")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return {"base_url": address, "headers": headers, "timeout": timeout}
-
-
-def checked_wire(wire: str) -> str:
-    if wire not in (JSON, MSGPACK):
-        raise InvalidInput(f"wire is {JSON!r} or {MSGPACK!r}, got {wire!r:.60}")
-    return wire
-
-
-class Client:
-    """Waits for each answer; a call that gets none is sent again for `patience` seconds, then `Unreachable`.
+class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
+    """The calls of the service, for a client that waits and for one that is awaited.
 
     With `wire="msgpack"` the features of items that are lists of numbers, or rows of an array, are sent as bytes.
     """
@@ -279,17 +242,27 @@ class Client:
         patience: float = PATIENCE,
         wire: str = JSON,
     ) -> None:
-        self._http = httpx.Client(**settings_of(address, key, timeout, patience))
-        self._address, self._patience, self._wire = address, patience, checked_wire(wire)
+        if not address.startswith(("http://", "https://")):
+            raise InvalidInput(f"an address begins with http:// or https://, got {address!r}")
+        if not 0 <= patience < float("inf"):
+            raise InvalidInput(f"patience must be a number of seconds, 0 or more, got {patience}")
+        if wire not in (JSON, MSGPACK):
+            raise InvalidInput(f"wire is {JSON!r} or {MSGPACK!r}, got {wire!r:.60}")
+        self._address, self._patience, self._wire = address, patience, wire
+        self._open(
+            {"base_url": address, "headers": {"Authorization": f"Bearer {key}"} if key else {}, "timeout": timeout}
+        )
 
-    def __enter__(self) -> "Client":
-        return self
+    def _open(self, settings: dict[str, Any]) -> None:
+        """Open connections with these arguments of the HTTP client."""
+        raise NotImplementedError
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    def send(self, request: Request, read: Callable[[httpx.Response], Any] = answer_of) -> Any:
+        """Send a call, again while the service cannot be reached or is busy, and return what `read` makes of it."""
+        raise NotImplementedError
 
-    def close(self) -> None:
-        self._http.close()
+    def _unreachable(self) -> Unreachable:
+        return Unreachable(f"no answer from {self._address} in {self._patience:g} s; feedback may be sent again later")
 
     def create(
         self,
@@ -299,20 +272,21 @@ class Client:
         problem: Mapping[str, Any] = {},
         schema: Schema | Row | None = None,
         **more: Any,
-    ) -> dict[str, Any]:
+    ) -> Table:
         """Create a ranker, or see that it is there already; a `schema` says of what kinds its fields are.
 
         `base={"booster": path}` sends the file of a booster, which is then the base.
         """
-        return dict(self.send(create_request(name, learner, problem, schema, more)))
+        return self.send(create_request(name, learner, problem, schema, more))
 
-    def upload(self, name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
+    def upload(self, name: str, path: str | os.PathLike[str]) -> Table:
         """Create a ranker that goes on from a saved file, or see that it did; another of that name is refused (409)."""
-        return dict(self.send(upload_request(name, path)))
+        return self.send(Request("PUT", f"/rankers/{name}/state", Path(path).read_bytes()))
 
-    def download(self, name: str, path: str | os.PathLike[str]) -> None:
+    def download(self, name: str, path: str | os.PathLike[str]) -> Nothing:
         """Write the model to a file that `rankloop.load` opens and `upload` takes."""
-        atomic_write(Path(path), self.send(Request("GET", f"/rankers/{name}/state"), file_of))
+        write = partial(atomic_write, Path(path))
+        return self.send(Request("GET", f"/rankers/{name}/state"), lambda response: write(file_of(response)))
 
     def evolve(
         self,
@@ -322,26 +296,30 @@ class Client:
         context: Row | None = None,
         crosses: Sequence[str] = (),
         remove: Sequence[str] = (),
-    ) -> dict[str, Any]:
+    ) -> Table:
         """Add fields and crosses to the schema of a live ranker, or remove some; the same again changes nothing."""
         change = {"features": features, "context": context, "crosses": list(crosses), "remove": list(remove)}
-        return dict(self.send(evolve_request(name, change)))
+        body = {part: value for part, value in change.items() if value}
+        return self.send(Request("PATCH", f"/rankers/{name}/schema", body))
 
-    def explain(self, name: str, shown: Impression | str, id: Id) -> Explanation:
+    def explain(self, name: str, shown: Impression | str, id: Id) -> Explained:
         """What each value of a shown item adds to its score now, by name, the largest first."""
-        return explanation_of(self.send(explain_request(name, shown, id)))
+        impression = shown if isinstance(shown, str) else shown.impression
+        request = Request("GET", f"/rankers/{name}/explain", query={"impression": impression, "id": str(id)})
+        return self.send(request, lambda response: explanation_of(answer_of(response)))
 
-    def weights(self, name: str) -> dict[str, Any]:
+    def weights(self, name: str) -> Table:
         """The largest weights by name; with a schema of the names in recent impressions."""
-        return dict(self.send(Request("GET", f"/rankers/{name}/weights")))
+        return self.send(Request("GET", f"/rankers/{name}/weights"))
 
-    def put_catalogue(self, name: str, rows: Mapping[Any, Row | None]) -> dict[str, Any]:
+    def put_catalogue(self, name: str, rows: Mapping[Any, Row | None]) -> Table:
         """Rows by id, so that `rank(name, ids=[…])` is enough; None takes one away, all others stay."""
-        return dict(self.send(catalogue_request(name, rows)))
+        listed = {str(id): None if row is None else dict(row) for id, row in rows.items()}
+        return self.send(Request("PUT", f"/catalogues/{name}", {"rows": listed}))
 
-    def catalogue(self, name: str) -> dict[str, Any]:
+    def catalogue(self, name: str) -> Table:
         """How many rows it has, since which event, and who uses it."""
-        return dict(self.send(Request("GET", f"/catalogues/{name}")))
+        return self.send(Request("GET", f"/catalogues/{name}"))
 
     def rank(
         self,
@@ -352,47 +330,67 @@ class Client:
         context: Context = (),
         experiment: bool = False,
         **more: Any,
-    ) -> Impression:
+    ) -> Shown:
         """The order to show; with `experiment`, the mixed list of the experiment of that name."""
-        return impression_of(
-            self.send(rank_request(path_of(name, experiment), items, query_id, context, more, self._wire))
-        )
+        request = rank_request(path_of(name, experiment), items, query_id, context, more, self._wire)
+        return self.send(request, lambda response: impression_of(answer_of(response)))
 
     def feedback(
         self, name: str, shown: Impression | str, *, final: bool = False, experiment: bool = False, **given: Any
-    ) -> Taken:
+    ) -> Receipt:
         """What came back: clicks, relevances, preferred or reward."""
-        return taken_of(self.send(feedback_request(path_of(name, experiment), shown, final, given)))
+        request = feedback_request(path_of(name, experiment), shown, final, given)
+        return self.send(request, lambda response: taken_of(answer_of(response)))
 
-    def ranker(self, name: str) -> dict[str, Any]:
+    def ranker(self, name: str) -> Table:
         """Spec, state number, counts and health."""
-        return dict(self.send(Request("GET", path_of(name, False))))
+        return self.send(Request("GET", path_of(name, False)))
 
-    def delete(self, name: str, *, experiment: bool = False) -> None:
+    def delete(self, name: str, *, experiment: bool = False) -> Nothing:
         """Delete a ranker, or an experiment, with all that there is of it; its name may be used again."""
-        self.send(Request("DELETE", path_of(name, experiment)))
+        return self.send(Request("DELETE", path_of(name, experiment)), done)
 
-    def set_window(self, name: str, window: float) -> dict[str, Any]:
+    def set_window(self, name: str, window: float) -> Table:
         """Another window of feedback, in seconds, also for what is open."""
-        return dict(self.send(Request("PATCH", path_of(name, False), {"window": window})))
+        return self.send(Request("PATCH", path_of(name, False), {"window": window}))
 
-    def set_alias(self, name: str, ranker: str | None) -> None:
+    def set_alias(self, name: str, ranker: str | None) -> Nothing:
         """Let a name lead to a ranker; None takes the alias away."""
-        self.send(alias_request(name, ranker))
+        if ranker is None:
+            return self.send(Request("DELETE", f"/aliases/{name}"), done)
+        return self.send(Request("PUT", f"/aliases/{name}", {"ranker": ranker}), done)
 
-    def erase_user(self, user: str, *, relearn: bool = False) -> dict[str, Any]:
+    def erase_user(self, user: str, *, relearn: bool = False) -> Table:
         """Erase a person's events everywhere; what they taught stays as weights, or with `relearn` goes too."""
-        return dict(self.send(erase_request(user, relearn)))
+        query = {"relearn": "true"} if relearn else None
+        return self.send(Request("DELETE", f"/users/{quote(user, safe='')}", query=query))
 
-    def create_experiment(
-        self, name: str, *, a: Mapping[str, Any], b: Mapping[str, Any], **more: Any
-    ) -> dict[str, Any]:
+    def create_experiment(self, name: str, *, a: Mapping[str, Any], b: Mapping[str, Any], **more: Any) -> Table:
         """Compare two sides, each `{"ranker": name}` or `{"weights": [...]}`; the same again changes nothing."""
-        return dict(self.send(experiment_request(name, a, b, more)))
+        return self.send(Request("PUT", path_of(name, True), {"a": dict(a), "b": dict(b), **more}))
 
-    def experiment(self, name: str) -> dict[str, Any]:
+    def experiment(self, name: str) -> Table:
         """Wins, ties and losses of side a, their ratio wins / losses, and the p-value of the sign test."""
-        return dict(self.send(Request("GET", path_of(name, True))))
+        return self.send(Request("GET", path_of(name, True)))
+
+
+class Client(_Calls[dict[str, Any], Impression, Taken, Explanation, None]):
+    """Waits for each answer; a call that gets none is sent again for `patience` seconds, then `Unreachable`.
+
+    With `wire="msgpack"` the features of items that are lists of numbers, or rows of an array, are sent as bytes.
+    """
+
+    def _open(self, settings: dict[str, Any]) -> None:
+        self._http = httpx.Client(**settings)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
 
     def send(self, request: Request, read: Callable[[httpx.Response], Any] = answer_of) -> Any:
         """The answer to a call; sent again while the service cannot be reached or is busy."""
@@ -407,23 +405,16 @@ class Client:
         try:
             return read(self._http.request(**request.arguments()))
         except LOST as error:
-            raise unreachable(self._address, self._patience) from error
+            raise self._unreachable() from error
 
 
-class AsyncClient:
+class AsyncClient(
+    _Calls[Awaitable[dict[str, Any]], Awaitable[Impression], Awaitable[Taken], Awaitable[Explanation], Awaitable[None]]
+):
     """The same, to be awaited."""
 
-    def __init__(
-        self,
-        address: str = ADDRESS,
-        *,
-        key: str = "",
-        timeout: float = 10.0,
-        patience: float = PATIENCE,
-        wire: str = JSON,
-    ) -> None:
-        self._http = httpx.AsyncClient(**settings_of(address, key, timeout, patience))
-        self._address, self._patience, self._wire = address, patience, checked_wire(wire)
+    def _open(self, settings: dict[str, Any]) -> None:
+        self._http = httpx.AsyncClient(**settings)
 
     async def __aenter__(self) -> "AsyncClient":
         return self
@@ -433,109 +424,6 @@ class AsyncClient:
 
     async def close(self) -> None:
         await self._http.aclose()
-
-    async def create(
-        self,
-        name: str,
-        *,
-        learner: Any,
-        problem: Mapping[str, Any] = {},
-        schema: Schema | Row | None = None,
-        **more: Any,
-    ) -> dict[str, Any]:
-        """Create a ranker, or see that it is there already; a `schema` says of what kinds its fields are.
-
-        `base={"booster": path}` sends the file of a booster, which is then the base.
-        """
-        return dict(await self.send(create_request(name, learner, problem, schema, more)))
-
-    async def upload(self, name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
-        """Create a ranker that goes on from a saved file, or see that it did; another of that name is refused (409)."""
-        return dict(await self.send(upload_request(name, path)))
-
-    async def download(self, name: str, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that `rankloop.load` opens and `upload` takes."""
-        atomic_write(Path(path), await self.send(Request("GET", f"/rankers/{name}/state"), file_of))
-
-    async def evolve(
-        self,
-        name: str,
-        *,
-        features: Row | None = None,
-        context: Row | None = None,
-        crosses: Sequence[str] = (),
-        remove: Sequence[str] = (),
-    ) -> dict[str, Any]:
-        """Add fields and crosses to the schema of a live ranker, or remove some; the same again changes nothing."""
-        change = {"features": features, "context": context, "crosses": list(crosses), "remove": list(remove)}
-        return dict(await self.send(evolve_request(name, change)))
-
-    async def explain(self, name: str, shown: Impression | str, id: Id) -> Explanation:
-        """What each value of a shown item adds to its score now, by name, the largest first."""
-        return explanation_of(await self.send(explain_request(name, shown, id)))
-
-    async def weights(self, name: str) -> dict[str, Any]:
-        """The largest weights by name; with a schema of the names in recent impressions."""
-        return dict(await self.send(Request("GET", f"/rankers/{name}/weights")))
-
-    async def put_catalogue(self, name: str, rows: Mapping[Any, Row | None]) -> dict[str, Any]:
-        """Rows by id, so that `rank(name, ids=[…])` is enough; None takes one away, all others stay."""
-        return dict(await self.send(catalogue_request(name, rows)))
-
-    async def catalogue(self, name: str) -> dict[str, Any]:
-        """How many rows it has, since which event, and who uses it."""
-        return dict(await self.send(Request("GET", f"/catalogues/{name}")))
-
-    async def rank(
-        self,
-        name: str,
-        items: Items = (),
-        *,
-        query_id: str = "",
-        context: Context = (),
-        experiment: bool = False,
-        **more: Any,
-    ) -> Impression:
-        """The order to show; with `experiment`, the mixed list of the experiment of that name."""
-        return impression_of(
-            await self.send(rank_request(path_of(name, experiment), items, query_id, context, more, self._wire))
-        )
-
-    async def feedback(
-        self, name: str, shown: Impression | str, *, final: bool = False, experiment: bool = False, **given: Any
-    ) -> Taken:
-        """What came back: clicks, relevances, preferred or reward."""
-        return taken_of(await self.send(feedback_request(path_of(name, experiment), shown, final, given)))
-
-    async def ranker(self, name: str) -> dict[str, Any]:
-        """Spec, state number, counts and health."""
-        return dict(await self.send(Request("GET", path_of(name, False))))
-
-    async def delete(self, name: str, *, experiment: bool = False) -> None:
-        """Delete a ranker, or an experiment, with all that there is of it; its name may be used again."""
-        await self.send(Request("DELETE", path_of(name, experiment)))
-
-    async def set_window(self, name: str, window: float) -> dict[str, Any]:
-        """Another window of feedback, in seconds, also for what is open."""
-        return dict(await self.send(Request("PATCH", path_of(name, False), {"window": window})))
-
-    async def set_alias(self, name: str, ranker: str | None) -> None:
-        """Let a name lead to a ranker; None takes the alias away."""
-        await self.send(alias_request(name, ranker))
-
-    async def erase_user(self, user: str, *, relearn: bool = False) -> dict[str, Any]:
-        """Erase a person's events everywhere; what they taught stays as weights, or with `relearn` goes too."""
-        return dict(await self.send(erase_request(user, relearn)))
-
-    async def create_experiment(
-        self, name: str, *, a: Mapping[str, Any], b: Mapping[str, Any], **more: Any
-    ) -> dict[str, Any]:
-        """Compare two sides, each `{"ranker": name}` or `{"weights": [...]}`; the same again changes nothing."""
-        return dict(await self.send(experiment_request(name, a, b, more)))
-
-    async def experiment(self, name: str) -> dict[str, Any]:
-        """Wins, ties and losses of side a, their ratio wins / losses, and the p-value of the sign test."""
-        return dict(await self.send(Request("GET", path_of(name, True))))
 
     async def send(self, request: Request, read: Callable[[httpx.Response], Any] = answer_of) -> Any:
         """The answer to a call; sent again while the service cannot be reached or is busy."""
@@ -550,4 +438,4 @@ class AsyncClient:
         try:
             return read(await self._http.request(**request.arguments()))
         except LOST as error:
-            raise unreachable(self._address, self._patience) from error
+            raise self._unreachable() from error

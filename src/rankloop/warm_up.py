@@ -12,7 +12,7 @@ import numpy as np
 
 from rankloop.contracts.cases import Case, accepted_problem
 from rankloop.core.errors import InvalidInput, UnstableUpdate
-from rankloop.core.registry import build, entries
+from rankloop.core.registry import Spec, build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Query
 from rankloop.features import Encoder, Schema
@@ -52,12 +52,16 @@ def _uses() -> list[Callable[[], None]]:
             partial(_use_example, use, entry.cls, parameters)
             for category, use in in_turn.items()
             for entry in entries(category)
-            for parameters in getattr(entry.cls, "examples", ({},))
+            for parameters in _examples(entry.cls)
         ),
     ]
 
 
-def _use_example(use: Callable[[Any], None], cls: type, parameters: dict[str, Any]) -> None:
+def _examples(cls: type) -> tuple[Spec, ...]:
+    return getattr(cls, "examples", ({},))
+
+
+def _use_example(use: Callable[[Any], None], cls: type, parameters: Spec) -> None:
     use(cls(**parameters))
 
 

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rankloop.bandits.auc_loss import LOSSES, auc_loss, steepness
-from rankloop.bandits.auc_ranker import AUCRanker, minimised, objective
-from rankloop.bandits.stream_ranker import StreamingAUCRanker, position_for, stepped
+from rankloop.bandits.auc_loss import LOSSES, StepSize, auc_loss, steepness
+from rankloop.bandits.auc_ranker import AUCRanker, StreamingAUCRanker, minimised, objective, position_for, stepped
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 
 sk = pytest.importorskip("sklearn.metrics")
@@ -165,9 +164,11 @@ def test_the_streaming_step_is_a_gradient_step():
     rng = np.random.default_rng(4)
     w, x, others = rng.normal(size=3), rng.normal(size=3), rng.normal(size=(5, 3))
     of = objective(x[None], others, "logistic", 0.0)
-    np.testing.assert_allclose(stepped(w, x, others, 1.0, 0.2, 0.0, 0), w - 0.2 * of(w)[1], rtol=1e-12)
+    np.testing.assert_allclose(stepped(w, x, others, 1.0, StepSize(0.2, 0.0, 0.0, 0)), w - 0.2 * of(w)[1], rtol=1e-12)
     of = objective(others, x[None], "logistic", 0.0)
-    np.testing.assert_allclose(stepped(w, x, others, -1.0, 0.2, 0.5, 0), (w - 0.2 * of(w)[1]) / 1.2, rtol=1e-12)
+    np.testing.assert_allclose(
+        stepped(w, x, others, -1.0, StepSize(0.2, 0.5, 0.0, 0)), (w - 0.2 * of(w)[1]) / 1.2, rtol=1e-12
+    )
 
 
 def test_the_reservoir_is_a_uniform_sample():

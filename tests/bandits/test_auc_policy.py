@@ -8,8 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from rankloop.bandits.auc_policy import AUCPolicy, Receipt
 from rankloop.bandits.auc_ranker import objective
-from rankloop.bandits.first_item import drawn_ranking, first_log_prob, shares_of
-from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Softmax
+from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Softmax, drawn_ranking, first_log_prob, shares_of
 from rankloop.bandits.thresholds import CRITERIA, sampled_threshold, threshold
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput
 from rankloop.core.types import Decision, Problem, Query, Reward

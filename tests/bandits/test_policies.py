@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
+from rankloop.bandits.ad_log import ad_log
 from rankloop.bandits.campaign import IMPRESSIONS, Campaign
 from rankloop.bandits.policies import NEVER, EpsilonGreedy, LinearScorer, Softmax, Thompson, Uniform, choose
 from rankloop.bandits.reward_model import fit_reward_model
-from rankloop.bandits.train import ad_log, fit_rankers, fit_resampled
+from rankloop.bandits.train import fit_rankers, fit_resampled
 from rankloop.core.errors import InvalidInput
-from rankloop.data.readers.multiclass import LabelledSet
-from research.campaigns.baselines import fit_cost_sensitive, fit_forest, fit_logistic
-from research.campaigns.labelled_logs import (
+from research.datasets.labelled import LabelledSet
+from research.papers.thesis_ads.baselines import fit_cost_sensitive, fit_forest, fit_logistic
+from research.papers.thesis_ads.labelled_logs import (
     bandit_log,
     information_gain,
     most_informative,

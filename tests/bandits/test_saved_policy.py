@@ -1,14 +1,16 @@
 """A policy that was trained on a log knows its ads and contexts by name when it is loaded as a `Ranker`."""
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rankloop import Ranker
-from rankloop.bandits import train_policy
-from rankloop.bandits.saved_policy import save_policy
+from rankloop.bandits import load_policy
 from rankloop.cli import main
-from rankloop.evaluation import LogTable
+from rankloop.evaluation import ChoiceLog
+from rankloop.training.policy import train_policy
 
 ROWS = [("young", 1, "hats"), ("old", 0, "hats"), ("young", 0, "coats"), ("old", 1, "coats")]
 
@@ -16,7 +18,7 @@ ROWS = [("young", 1, "hats"), ("old", 0, "hats"), ("young", 0, "coats"), ("old",
 def test_names_survive(tmp_path):
     rows = [f"{age},{hour},{ad},{click},0.5" for hour in (1, 2) for age, click, ad in ROWS * 20]
     (tmp_path / "log.csv").write_text("age,hour,ad,click,propensity\n" + "\n".join(rows))
-    save_policy(train_policy(LogTable(tmp_path / "log.csv"), seed=0), 0.0, tmp_path / "ads.rankloop")
+    train_policy(ChoiceLog(tmp_path / "log.csv")).save(tmp_path / "ads.rankloop")
     ranker = Ranker.load(tmp_path / "ads.rankloop")
     assert ranker.items == ["coats", "hats"]
     assert ranker.context == ["hour", "age=old", "age=young", "(always 1)"]
@@ -40,3 +42,23 @@ def test_ids_are_neither_learned_nor_published(tmp_path, capsys):
     assert Ranker.load(saved).context == ["hour", "age=old", "age=young", "(always 1)"]
     for file in (saved, tmp_path / "ads.rankloop.json"):
         assert b"visitor7" not in file.read_bytes()
+
+
+def test_a_saved_policy_of_format_1_gives_the_numbers_that_it_gave():
+    """The file is never written again: what was saved once stays readable."""
+    path = Path(__file__).parent / "files" / "policy.rankloop"
+    with pytest.warns(RuntimeWarning, match="written on a generic CPU"):
+        policy = load_policy(path)
+    assert policy.encoding.ads == ("coats", "hats")
+    assert policy.encoding.context_names == ["age", "job=clerk", "job=student", "(always 1)"]
+    assert policy.shares({"age": 30, "job": "student"}) == {"coats": 0.25, "hats": 0.75}
+    assert policy.shares({"age": None, "job": "baker"}) == {"coats": 0.75, "hats": 0.25}
+    scorer = policy.policy.scorer
+    assert scorer.thresholds.tolist() == [2.060128975910708, 0.5500051934338569]
+    assert scorer.weights[0].tolist() == [0.025514056397343405, 1.1348509086201886, -1.1348509086201886, 0.0]
+    scores = scorer.scores(np.array([[30.0, 0.0, 1.0, 1.0]]))
+    np.testing.assert_allclose(scores, [[-2.4295581926105942, 0.8166926044703914]], rtol=1e-14)
+    with pytest.warns(RuntimeWarning, match="generic"):
+        ranker = Ranker.load(path)
+    assert ranker.session.state.n_clicked.tolist() == [19, 19]
+    assert ranker.session.state.n_unclicked.tolist() == [34, 37]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankloop.click_models.fit import fit, fit_users
+from rankloop.click_models.fit import MODELS, fit_users
 from rankloop.data.folder import absence_notice, data_folder
 
 pytestmark = pytest.mark.skipif(data_folder() is None, reason=absence_notice("TREC Session 2014"))
@@ -17,7 +17,7 @@ def test_attraction_agrees_with_grades():
     assert found["spearman"] > 0.2
     means = found["by_grade"]
     assert means["-2"] < means["0"] < means["1"] < means["2"] < means["3"]
-    examined = fit(log, "pbm").examination[:, 0]
+    examined = MODELS["pbm"].fit(log).examination[:, 0]
     assert examined[1] < 0.8
     assert examined[9] < examined[4] < examined[1]
     ubm, cascade = (fit_users(log, model, folds=2).held_out[model] for model in ("ubm", "cascade"))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rankloop.click_models.page_log import PageLog, page_log
+from rankloop.logs.list_log import ClickArrays, click_arrays
 from rankloop.simulate.users.fitted_users import FittedUsers
 
 PEOPLE = {
@@ -19,7 +19,7 @@ PEOPLE = {
 }
 
 
-def world(users: FittedUsers, n_pages=2000, n_queries=10, n_items=6, seed=0) -> tuple[PageLog, np.ndarray]:
+def world(users: FittedUsers, n_pages=2000, n_queries=10, n_items=6, seed=0) -> tuple[ClickArrays, np.ndarray]:
     """Random orders shown to these people, three pages to a visit; and how attractive each pair truly is."""
     rng = np.random.default_rng(seed)
     attraction = rng.beta(1.5, 2.5, (n_queries, n_items))
@@ -33,6 +33,6 @@ def world(users: FittedUsers, n_pages=2000, n_queries=10, n_items=6, seed=0) -> 
         items += [str(item) for item in order]
     offsets = np.arange(n_pages + 1) * n_items
     sessions = [page // 3 for page in range(n_pages)]
-    log = page_log(offsets, np.array(position), np.array(clicked), queries, items, sessions)
+    log = click_arrays(offsets, np.array(position), np.array(clicked), queries, items, sessions)
     truth = np.array([attraction[int(query), int(item)] for query, item in zip(log.query_ids, log.items)])
     return log, truth

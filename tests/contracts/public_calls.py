@@ -12,16 +12,15 @@ from rankloop.bandits import (
     AUCRanker,
     StreamingAUCRanker,
     ad_log,
-    fit_cost_sensitive,
     fit_rankers,
     fit_thresholds,
     threshold,
 )
 from rankloop.data.dataset import Dataset
 from rankloop.evaluation import (
-    cascade,
-    clipped,
-    direct,
+    cascade_ips,
+    clipped_ips,
+    direct_method,
     doubly_robust,
     factored_slate_weight,
     ips,
@@ -32,7 +31,7 @@ from rankloop.evaluation import (
     score_scores,
     slate_weight,
     snips,
-    switch,
+    switch_dr,
     whole_ranking,
 )
 from rankloop.games import advise, analyse, analyse_depths, twins
@@ -129,7 +128,7 @@ def streamed(X: Any, y: Any) -> Any:
 
 
 def logged_ads(contexts: Any, ads: Any, rewards: Any, propensities: Any, n_ads: Any) -> Any:
-    return fit_cost_sensitive(ad_log(contexts, ads, rewards, propensities, n_ads))
+    return fit_rankers(ad_log(contexts, ads, rewards, propensities, n_ads))
 
 
 LOG = ad_log(ROWS, QID - 1, CLICKED, np.full(8, 0.5))
@@ -154,12 +153,12 @@ CALLS = {
     "credit": Call(credited, {"method": "team_draft", "items": np.array([1]), "weights": np.array([1.0])}),
     "compare": Call(compare, {"credits": [np.array([1.0, 0.0])], "first": 0, "second": 1}),
     **{f.__name__: Call(f, LOGGED) for f in (ips, snips)},
-    **{f.__name__: Call(f, BY_POSITION) for f in (cascade, position_wise)},
+    **{f.__name__: Call(f, BY_POSITION) for f in (cascade_ips, position_wise)},
     "whole_ranking": Call(whole_ranking, LOGGED | {"reward": BY_POSITION["reward"]}),
-    "clipped": Call(clipped, LOGGED | {"limit": 3.0}),
-    "direct": Call(direct, LOGGED | {"expected": TARGET}),
+    "clipped_ips": Call(clipped_ips, LOGGED | {"limit": 3.0}),
+    "direct_method": Call(direct_method, LOGGED | {"expected": TARGET}),
     "doubly_robust": Call(doubly_robust, LOGGED | {"predicted": TARGET, "expected": TARGET}),
-    "switch": Call(switch, LOGGED | {"predicted": TARGET, "expected": TARGET, "limit": 1.5}),
+    "switch_dr": Call(switch_dr, LOGGED | {"predicted": TARGET, "expected": TARGET, "limit": 1.5}),
     "ips, options": Call(ips, LOGGED | {"level": 0.9, "bound": "bernstein", "max_reward": 1.0, "seed": 0}),
     "pseudo_inverse": Call(pseudo_inverse, {"reward": REWARD, "weight": TARGET}),
     "slate_weight": Call(slate_weight, {"shown": [0, 1], "rankings": [[0, 1], [1, 0]], "logged": [0.5, 0.5],
@@ -190,6 +189,5 @@ CALLS = {
     "normalise_queries": Call(datasets.normalise_queries, {"dataset": SETS}),
     "read_letor": Call(datasets.read_letor, {"path": "nowhere.txt", "sizes": None, "n_features": 3}),
     "read_corpus": Call(datasets.read_corpus, {"path": "nowhere.jsonl"}),
-    "read_labelled": Call(datasets.read_labelled, {"name": "letter", "folder": "nowhere"}),
     "load": Call(rankloop.load, {"path": "nowhere.rankloop"}),
 }  # fmt: skip

@@ -5,7 +5,7 @@ import pytest
 
 from rankloop.core.files import cache_folder
 from rankloop.data import read_letor
-from rankloop.data.readers.letor import file as letor
+from rankloop.data.letor import file as letor
 
 CONTENT = b"2 qid:q 1:0.5\n0 qid:r 2:4\n"
 

@@ -8,7 +8,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.core.files import cache_folder
-from rankloop.data.download import SOURCES, FetchFailed, MissingPackage, Source, fetch, need
+from rankloop.data.download import SOURCES, FetchFailed, MissingPackage, PublicFile, fetch, need
 
 CONTENT = b"1 qid:1 1:0.5\n" * 1000
 RIGHT = hashlib.sha256(CONTENT).hexdigest()
@@ -91,7 +91,7 @@ def test_an_unknown_checksum_needs_consent_and_holds_from_then_on(server, tmp_pa
 
 
 def test_named_sets_lie_in_the_cache_folder(server, monkeypatch):
-    monkeypatch.setitem(SOURCES, "little", Source(f"{server.address}/good", "little.txt", RIGHT))
+    monkeypatch.setitem(SOURCES, "little", PublicFile(f"{server.address}/good", "little.txt", RIGHT))
     assert fetch("little") == cache_folder() / "downloads" / "little.txt"
     with pytest.raises(InvalidInput, match="did you mean 'little'"):
         fetch("litle")

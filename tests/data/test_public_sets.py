@@ -15,11 +15,10 @@ from rankloop import build
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data import read_letor, stream_letor
-from rankloop.data.parts.location import address_of
 from rankloop.data.public_sets import published_folds, unpacked
 from rankloop.engine import Here
 from rankloop.training.folds import read_folds
-from rankloop.training.stored_folds import stored_folds
+from rankloop.training.stored_folds import stored_address, stored_folds
 from tests.data.small_sets import (
     HUGE,
     istella_lines,
@@ -57,7 +56,7 @@ def test_mslr_has_its_folds_as_a_folder_and_as_the_zip(tmp_path: Path) -> None:
     assert [fold.train.features.shape for fold in read] == [(48, 136)] * 3
     assert read[0].test.query_ids == ("12", "13", "14", "15")
     assert read[0].train.features[0, 100] == 123456789.0
-    assert published_folds(folder / "Fold2")[0].train == folder / "Fold2" / "train.txt"
+    assert published_folds(folder / "Fold2")[0].paths[0] == folder / "Fold2" / "train.txt"
     assert unpacked(archive) == unpacked(archive)
 
 
@@ -65,7 +64,7 @@ def test_yahoo_has_two_sets_with_gaps(tmp_path: Path) -> None:
     folder = write_yahoo(tmp_path / "ltrc")
     first, second = published_folds(folder)[0], published_folds(folder / "set2")[0]
     assert [file.name for file in first.files] == ["set1.train.txt", "set1.valid.txt", "set1.test.txt"]
-    assert second.validation == folder / "set2.valid.txt"
+    assert second.paths[1] == folder / "set2.valid.txt"
     fold = read_folds(tarred(folder, tmp_path / "ltrc.tgz"))[0]
     assert fold.train.n_features == fold.validation.n_features == fold.test.n_features <= 700
     assert (fold.train.features == 0).mean() > 0.5
@@ -100,7 +99,7 @@ def test_one_command_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         how = "--normalise", "--regularisation", "0.1", "--out", tmp_path / "out", "--json"
         answer = json.loads(done(capsys, "train", place, *how))
         judged = json.loads(done(capsys, "evaluate", answer["model"], place, "--json"))
-        assert judged["n_queries"] == published_folds(place)[0].test.read_text().count("\n") // (
+        assert judged["n_queries"] == published_folds(place)[0].paths[-1].read_text().count("\n") // (
             6 if "MSLR" in place.name else 5
         )
 
@@ -124,9 +123,9 @@ def test_sets_that_stay_on_disk_have_the_same_folds(tmp_path: Path) -> None:
         for mine, other in zip(stored, read):
             assert [part.n_queries for part in mine[1:]] == [part.n_queries for part in other[1:]]
             assert mine.train.n_features == other.train.n_features
-    assert address_of(str(tmp_path / "ltrc" / "set2"), on_cluster=False, stream=False) is None
+    assert stored_address(str(tmp_path / "ltrc" / "set2"), on_cluster=False, stream=False) is None
     archive = zipped(tmp_path / "mslr", tmp_path / "mslr.zip")
-    assert address_of(str(archive), on_cluster=False, stream=True) == str(unpacked(archive))
+    assert stored_address(str(archive), on_cluster=False, stream=True) == str(unpacked(archive))
 
 
 def test_passes_meet_every_query_once_each(tmp_path: Path) -> None:

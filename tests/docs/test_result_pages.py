@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.experiments.report.charts import Line, small_multiples
+from rankloop.experiments.report.charts import Line
+from research.charts import small_multiples
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results"
 
@@ -26,17 +27,26 @@ ONLINE = {
     "id": "online-rankers",
     "claims": [
         {
-            "text": "goal, shown in all rounds, pooled: newton pairs is at least 0.02 above the best other, PDGD",
+            "about": ["goal"],
+            "text": "shown in all rounds, pooled: newton pairs is at least 0.02 above the best other, PDGD",
             "word": "partly",
-            "because": "0.7 ± 0.1 against 0.6 ± 0.1: difference 0.021, 95 % interval 0.0190 to 0.0230",
+            "because": "0.7 ± 0.1 against 0.6 ± 0.1",
+            "difference": {"mean": 0.021, "low": 0.019, "high": 0.023},
         },
-        {"text": "goal: newton pairs is above the best other, PDGD", "word": "holds", "because": "by far"},
         {
-            "text": "web search, simulated, perfect: newton pairs is above PDGD",
+            "about": ["goal"],
+            "text": "newton pairs is above the best other, PDGD",
             "word": "holds",
-            "because": "0.7 ± 0.1 against 0.6 ± 0.1: difference 0.0081, 95 % interval 4.1e−04 to 0.0101",
+            "because": "by far",
+            "difference": None,
         },
-        {"text": "web search, simulated, perfect: MGD is above DBGD", "word": "holds", "because": ""},
+        {
+            "about": ["web search, simulated", "perfect"],
+            "text": "newton pairs is above PDGD",
+            "word": "holds",
+            "because": "0.7 ± 0.1 against 0.6 ± 0.1",
+            "difference": {"mean": 0.0081, "low": 4.1e-4, "high": 0.0101},
+        },
     ],
     "tables": [
         {
@@ -126,9 +136,8 @@ def test_what_a_call_costs_is_told_with_what_was_promised(here):
 
 
 def test_negative_differences_have_a_minus():
-    assert update.difference("difference −0.0503, 95 % interval −0.0600 to −0.0400 over 10 seeds") == (
-        "−0.050 (−0.060 to −0.040)"
-    )
+    claim = {"because": "", "difference": {"mean": -0.0503, "low": -0.06, "high": -0.04}}
+    assert update.numbers(claim) == "−0.050 (−0.060 to −0.040)"
 
 
 def test_small_multiples_have_a_cell_for_each_pair():

@@ -9,10 +9,11 @@ from types import ModuleType
 
 import pytest
 
-from research.record import ClaimRecord, Record, write_record
+from rankloop.experiments.analysis.verdicts import Verdict
+from research.record import Record, write_record
 
 FILE = Path(__file__).parents[2] / "docs" / "results" / "summary.py"
-REFUTED = ClaimRecord("It is so.", "cannot hold", "at most 6.6", "section 4: 9.36", "It recovers sooner.")
+REFUTED = Verdict("It is so.", "cannot hold", "at most 6.6", "section 4: 9.36", "It recovers sooner.")
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def summary(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_finished_experiments_are_kept_and_shown(summary: ModuleType, tmp_path: Path) -> None:
-    claims = (ClaimRecord("A.", "holds", "1 against 0"), REFUTED)
+    claims = (Verdict("A.", "holds", "1 against 0"), REFUTED)
     record = Record(id="a", title="A | B", seconds=61.25, data="simulated", options="rounds 10", claims=claims)
     write_record(tmp_path / "r" / "a", record)
     write_record(tmp_path / "r" / "b", Record(id="b", title="B", seconds=1.0, finished=False))

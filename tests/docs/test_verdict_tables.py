@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rankloop.games import Game, analyse_depths, twins
-from rankloop.games.cells import best_under
 from rankloop.games.game import measure_for
+from tests.games.brute_force import best_under
 
 PAGE = Path(__file__).parents[2] / "docs" / "what-can-be-learned.md"
 WORDS = {"hopeless": "no", "two_thirds": "slow", "sqrt": "fast"}

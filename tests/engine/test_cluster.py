@@ -25,11 +25,10 @@ from rankloop.engine.pieces import over_pieces  # noqa: E402
 from rankloop.evaluation import evaluate_on_lists  # noqa: E402
 from rankloop.experiments.run.runner import run_experiment  # noqa: E402
 from rankloop.experiments.spec.load import read_spec_text  # noqa: E402
-from rankloop.training.clicks.schema_train import train_with_schema  # noqa: E402
 from rankloop.training.risks.base import risk_of  # noqa: E402
-from rankloop.training.solution_path import Settings, fit_path  # noqa: E402
+from rankloop.training.solution_path import SolverSettings, fit_path  # noqa: E402
 from tests.engine.tasks import scaled, squared, summed  # noqa: E402
-from tests.training.clicks.test_schema_train import SCHEMA, logged  # noqa: E402
+from tests.training.clicks.test_passes import SCHEMA, logged, train_with_schema  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 OUTSIDE = """
@@ -103,7 +102,10 @@ def test_training_gives_the_same_weights_here_in_processes_and_on_the_cluster(
     grades = np.clip(np.round(features @ rng.normal(size=5) + rng.normal(size=600)), 0, 2)
     data = Dataset.of(features, grades, np.arange(0, 601, 10))
     found = [
-        [fit.weights for fit in fit_path(data, risk_of("ordinal"), [1e-1, 1e-3], settings=Settings(engine=engine))]
+        [
+            fit.weights
+            for fit in fit_path(data, risk_of("ordinal"), [1e-1, 1e-3], settings=SolverSettings(engine=engine))
+        ]
         for engine in (Here(), LocalProcesses(workers=2), Cluster(workers=2))
     ]
     for other in found[1:]:
@@ -113,7 +115,9 @@ def test_training_gives_the_same_weights_here_in_processes_and_on_the_cluster(
 def test_a_log_is_judged_alike_here_and_on_a_cluster_that_loses_a_worker(two_nodes: Any, tmp_path: Path) -> None:
     lists = [one._replace(log_propensity=float(np.log(1 / 24))) for one in logged(600)]
     session = train_with_schema(lists[:50], SCHEMA, passes=1).session
-    here, there = (evaluate_on_lists(session, SCHEMA, lists, "mine", engine=engine) for engine in (Here(), Cluster()))
+    here, there = (
+        evaluate_on_lists(session, lists, "mine", schema=SCHEMA, engine=engine) for engine in (Here(), Cluster())
+    )
     assert there == here
     mark = tmp_path / "died"
     found = list(over_pieces(Cluster(), range(11), summed, str(mark), size=4))

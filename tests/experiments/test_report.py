@@ -1,8 +1,7 @@
-"""The report: one page that needs nothing else, charts whose labels do not overlap, reproductions of both kinds."""
+"""The report: one page that needs nothing else, charts whose labels do not overlap."""
 
 from __future__ import annotations
 
-import re
 from html.parser import HTMLParser
 from importlib import resources
 from itertools import pairwise
@@ -11,18 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop.core.errors import Conflict, NotFound
 from rankloop.engine import Here
 from rankloop.experiments.analysis.summary import finding_of
 from rankloop.experiments.report.charts import Line, band, chart, spread
 from rankloop.experiments.report.html import page, write_report
-from rankloop.experiments.report.model import Finding, Table
+from rankloop.experiments.report.model import Finding
 from rankloop.experiments.run.runner import run_experiment
 from rankloop.experiments.run.tasks import Task
 from rankloop.experiments.run.worker import run_one
-from rankloop.experiments.spec.load import read_spec, read_spec_text
-from research import registry as reproducing
-from research.registry import Setting, reproduction
+from rankloop.experiments.spec.load import read_spec
 from tests.experiments.cases import small
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -139,41 +135,6 @@ def test_curves_without_a_positive_value_can_be_drawn_on_a_logarithmic_axis() ->
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_examples_are_valid(path: Path) -> None:
     assert read_spec(path).claims
-
-
-def test_everything_in_the_catalogue_is_valid() -> None:
-    for file in resources.files("research").joinpath("catalogue").iterdir():
-        if file.name.endswith(".toml"):
-            read_spec_text(file.read_text(), file.name, file.name.removesuffix(".toml"))
-
-
-@pytest.fixture
-def no_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reproducing, "_written", {})
-    monkeypatch.setattr(reproducing.pkgutil, "iter_modules", lambda *_: [])
-
-
-def _work(setting: Setting) -> Finding:
-    return Finding("table-0", "T", tables=(Table("t", ("a", "b"), [("1", "2")]),))
-
-
-@pytest.mark.usefixtures("no_written")
-def test_a_function_can_be_a_reproduction(tmp_path: Path) -> None:
-    reproduction("table-0", title="A table")(_work)
-    found = reproducing.find("table-0")
-    assert found.title == "A table"
-    assert found.work(Setting(tmp_path, Here(), lambda done, of: None)).tables
-    with pytest.raises(NotFound, match="did you mean 'table-0'"):
-        reproducing.find("tabel-0")
-    with pytest.raises(Conflict, match="already"):
-        reproduction("table-0", title="Another")(lambda setting: _work(setting))
-
-
-def test_ids_do_not_repeat_and_titles_are_there() -> None:
-    for id, item in reproducing.everything().items():
-        assert item.id == id
-        assert re.fullmatch(r"[A-Za-z0-9.-]+", id)
-        assert item.title
 
 
 def test_refused_updates_are_told_by_arm() -> None:

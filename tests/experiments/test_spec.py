@@ -38,7 +38,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"seeds": 0.5}, "seeds must be a whole number or a list, got 0.5; write seeds = 5 or "),
     ({"measures": "DCG"}, r'measures must be a list, got "DCG"; write measures = \["nDCG@10"\]'),
     ({"measures": [3]}, r"measures\[0\] must be text in quotes or a table, got 3"),
-    ({"streams": {"a": 3}, "stream": None}, "streams must be text in quotes or a table, got a whole number"),
+    ({"streams": {"a": 3}, "stream": None}, r"streams.a must be text in quotes or a table, got 3"),
     ({"predicted": "yes"}, 'predicted must be true or false, got "yes"; write predicted = true'),
     ({"arms": {"name": "a"}}, r"arms must be a list, got a table; write a table \[\[arms\]\] for each"),
     ({"quick": {"horizon": "few"}}, 'quick.horizon must be a whole number, got "few"'),

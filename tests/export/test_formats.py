@@ -180,3 +180,17 @@ def test_a_schema_goes_into_json_whole_and_elsewhere_as_numbers(
     upload = json.loads(Path(answer["file"]).read_text())
     assert [feature["name"] for feature in upload["features"]] == ["price"]
     assert upload["params"]["weights"]["price"] < 0  # what is cheap was clicked
+
+
+@pytest.mark.parametrize(
+    ("learner", "explores"), [("click_regression", True), ("click_regression(swap=0.0)", False), ("fair_pairs", True)]
+)
+def test_lost_exploration_of_a_ranker_with_a_schema_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], learner: str, explores: bool
+) -> None:
+    ranker = Ranker(learner, features={"price": "number", "brand": "category"}, bits=8)
+    shown = ranker.rank({"a": {"price": 1, "brand": "acme"}, "b": {"price": 2, "brand": "bolt"}})
+    ranker.learn(shown, clicks=["b"])
+    ranker.save(tmp_path / "shop.rankloop")
+    answer = json.loads(run(capsys, tmp_path / "shop.rankloop", "--to", "json", "--approximate", "--json")[1])
+    assert any("exploration" in part for part in answer["lost"]) == explores

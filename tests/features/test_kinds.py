@@ -23,7 +23,7 @@ from rankloop.features.kinds import (
     Id,
     Number,
     Vector,
-    Words,
+    WordsField,
     knot_value,
     octaves,
     tents,
@@ -237,13 +237,13 @@ def test_what_is_no_category(value, message):
 
 def test_words():
     third = 1 / math.sqrt(3)
-    assert tokens(Words(), "The red, RED shoes of Acme") == {"red": third, "shoes": third, "acme": third}
-    assert tokens(Words(stop_words=False), "to be") == {"to": 1 / math.sqrt(2), "be": 1 / math.sqrt(2)}
-    assert tokens(Words(bigrams=True), "red shoes") == {"red": third, "shoes": third, "red shoes": third}
-    assert list(tokens(Words(bigrams=True), "a red b red")) == ["red", "b", "red b", "b red"]
-    assert tokens(Words(), "") == tokens(Words(), "the of") == tokens(Words(), "…!") == {}
-    assert len(tokens(Words(), " ".join(f"w{i}" for i in range(10_000)))) == 10_000
-    assert tokens(Words(), "x" * 100_000) == {"x" * 100_000: 1.0}
+    assert tokens(WordsField(), "The red, RED shoes of Acme") == {"red": third, "shoes": third, "acme": third}
+    assert tokens(WordsField(stop_words=False), "to be") == {"to": 1 / math.sqrt(2), "be": 1 / math.sqrt(2)}
+    assert tokens(WordsField(bigrams=True), "red shoes") == {"red": third, "shoes": third, "red shoes": third}
+    assert list(tokens(WordsField(bigrams=True), "a red b red")) == ["red", "b", "red b", "b red"]
+    assert tokens(WordsField(), "") == tokens(WordsField(), "the of") == tokens(WordsField(), "…!") == {}
+    assert len(tokens(WordsField(), " ".join(f"w{i}" for i in range(10_000)))) == 10_000
+    assert tokens(WordsField(), "x" * 100_000) == {"x" * 100_000: 1.0}
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_words():
 )
 def test_what_is_no_text(value, message):
     with pytest.raises(InvalidInput, match=message):
-        Words().tokens(value, 0.0)
+        WordsField().tokens(value, 0.0)
 
 
 # --- flags

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.optimize import linprog
 
 from rankloop.games import Game
-from rankloop.games.thresholds.numbers import whole_numbers
+from rankloop.games.enumeration import scaled
+from rankloop.games.numbers import SAME, whole_numbers
 
 NOTHING = 1e-7
 
@@ -80,3 +81,9 @@ def in_span(game: Game, whole: np.ndarray | None, signals: np.ndarray, pairs: li
 
 def rank(rows: np.ndarray) -> int:
     return int(flint.fmpz_mat([[int(value) for value in row] for row in rows]).rank())
+
+
+def best_under(game: Game, probabilities: np.ndarray) -> list[int]:
+    """The rows of the rankings with the least expected loss: those whose cells hold this distribution."""
+    expected = scaled(game.loss) @ probabilities
+    return [int(row) for row in np.flatnonzero(expected <= expected.min() + SAME)]

@@ -4,8 +4,8 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.games import Game, analyse, analyse_depths
+from rankloop.games.closed_forms import closed_form
 from rankloop.games.game import measure_for
-from rankloop.games.thresholds.closed_forms import closed_form
 from tests.games import brute_force
 from tests.games.cases import registered_measures
 

@@ -5,8 +5,7 @@ import dataclasses
 import pytest
 
 from rankloop.games import Analysis, analyse, analyse_depths, objection
-from rankloop.games.certificate_text import reason
-from rankloop.games.thresholds.base import AllEqual, AllSeen, Border, Refuted, Unseen
+from rankloop.games.certificate import AllEqual, AllSeen, Border, Refuted, Unseen
 from tests.games.cases import registered_measures
 
 VERDICTS = ("trivial", "sqrt", "two_thirds", "hopeless")
@@ -25,7 +24,7 @@ def every_analysis(measure: str) -> list[Analysis]:
 def test_certificates_stand_and_wrong_verdicts_do_not(measure: str) -> None:
     for analysis in every_analysis(measure):
         assert objection(analysis) is None, analysis
-        assert reason(analysis)
+        assert analysis.reason
         for verdict in VERDICTS:
             if verdict != analysis.verdict:
                 wrong = dataclasses.replace(analysis, verdict=verdict)

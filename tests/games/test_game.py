@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rankloop.core.errors import InvalidInput
 from rankloop.games import Game
-from rankloop.games.certificate_text import feedback_grid, loss_grid, signal_grid
 from rankloop.games.game import measure_for
+from rankloop.games.matrices import feedback_grid, loss_grid, signal_grid
 
 RANKS = ["123", "132", "213", "231", "312", "321"]
 TABLE_1 = """

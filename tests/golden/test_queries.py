@@ -7,8 +7,7 @@ from rankloop.core.registry import build
 from rankloop.data.folder import absence_notice, data_folder
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.play import play
-from rankloop.simulate.users.full import Full
-from rankloop.simulate.users.top_k import TopK
+from rankloop.simulate.users.graders import Full, TopK
 
 MSLR = "letor/mslr_sample/mslr_sample.txt.gz"
 

@@ -11,7 +11,7 @@ from rankloop.core.types import clicks
 from rankloop.learners.dbgd import Dbgd, Mgd, step_to_winners
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.streams.simulated_queries import LinearGaussian
-from rankloop.simulate.users.dcm import Dcm
+from rankloop.simulate.users.click_users import Dcm
 
 
 def test_candidates_are_neighbours_at_the_spread():

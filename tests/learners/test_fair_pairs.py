@@ -13,7 +13,7 @@ from rankloop.core.kernels import ALL
 from rankloop.learners.fair_pairs import FairPairs, pair_gradient
 from rankloop.learners.three_pr import ThreePR
 from rankloop.simulate.streams.simulated_queries import WebSearch
-from rankloop.simulate.users.gaussian_grader import GaussianGrader
+from rankloop.simulate.users.readers import GaussianGrader
 
 
 def sigmoid(x):

@@ -13,7 +13,7 @@ from rankloop.learners._shared.joint_features import correction, moved_to_top, s
 from rankloop.learners.preference_perceptron import AveragedPreferencePerceptron, PreferencePerceptron
 from rankloop.learners.structured_perceptron import StructuredPerceptron
 from rankloop.learners.three_pr import ThreePR
-from rankloop.simulate.users.first_relevant import FirstRelevant
+from rankloop.simulate.users.readers import FirstRelevant
 
 
 class Toy:

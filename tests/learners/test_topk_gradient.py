@@ -103,12 +103,12 @@ def test_what_is_divided_by_the_probability_of_seeing_it(divided, seen_item):
     assert scores - learned.weights == pytest.approx(0.01 * expected)
 
 
-def test_a_spec_of_before_divides_the_residual():
+def test_the_residual_is_divided_unless_said():
     scores, receipt = np.array([0.9, 0.5, 0.2]), Receipt(np.array([0]), 0.2)
     seen = Relevances(np.array([2]), np.array([3.0]))
-    before, named = (TopKGradient(surrogate=spec) for spec in ("squared", "squared(divided='residual')"))
-    assert np.array_equal(estimate(before, scores, receipt, seen), estimate(named, scores, receipt, seen))
-    assert spec_of(before)["surrogate"] == {"kind": "squared"}
+    plain, named = (TopKGradient(surrogate=spec) for spec in ("squared", "squared(divided='residual')"))
+    assert np.array_equal(estimate(plain, scores, receipt, seen), estimate(named, scores, receipt, seen))
+    assert spec_of(plain)["surrogate"] == {"kind": "squared", "divided": "residual"}
     with pytest.raises(InvalidInput, match="divided"):
         build({"kind": "squared", "divided": "both"}, "surrogate")
 

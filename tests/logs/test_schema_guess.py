@@ -10,13 +10,14 @@ import pytest
 
 from rankloop.core.errors import InvalidInput
 from rankloop.features import Schema
+from rankloop.logs.list_log import ListLog
+from rankloop.logs.list_table import read_list_table
 from rankloop.logs.schema_guess import guessed_schema
-from rankloop.logs.shown_lists import RawTable, read_raw_table
 
 WORDS = ["red", "blue", "warm", "light", "shoe", "sock", "hat", "coat"]
 
 
-def shop(folder: Path, n_lists: int = 60, **more: Any) -> RawTable:
+def shop(folder: Path, n_lists: int = 60, **more: Any) -> ListLog:
     """Lists of five of forty products; `more` are columns as functions of (list, product, click)."""
     people = random.Random(0)
     names = ["impression", "query", "sku", "position", "click", "price", "brand", "title", "sale", "added", "segment"]
@@ -31,7 +32,7 @@ def shop(folder: Path, n_lists: int = 60, **more: Any) -> RawTable:
             cells += [make(number, product, click) for make in more.values()]
             lines.append(",".join(map(str, cells)))
     (folder / "shop.csv").write_text("\n".join(lines) + "\n")
-    return read_raw_table(folder / "shop.csv")
+    return read_list_table(folder / "shop.csv")
 
 
 def test_a_shop(tmp_path: Path) -> None:
@@ -109,4 +110,4 @@ def test_names_tell_ids_and_many_values_categories(tmp_path: Path) -> None:
 def test_there_must_be_something_of_the_items(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("impression,position,click,segment\n1,1,1,a\n1,2,0,a\n2,1,0,b\n2,2,1,b\n")
     with pytest.raises(InvalidInput, match="no column that tells of the items"):
-        guessed_schema(read_raw_table(tmp_path / "log.csv"))
+        guessed_schema(read_list_table(tmp_path / "log.csv"))

@@ -5,30 +5,36 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
-from rankloop.core.errors import InvalidInput
+from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.engine import Here
-from rankloop.experiments.analysis.verdicts import Verdict, judge, refutable
-from rankloop.experiments.report.html import UNFOLDED, counts, counts_text, duration, page, told_apart
+from rankloop.experiments.analysis.verdicts import Verdict, judge
+from rankloop.experiments.report.html import MAX_UNFOLDED, page
 from rankloop.experiments.report.model import Chart, Finding, Table
-from rankloop.experiments.run.runner import run_experiments
-from rankloop.experiments.run.store import LINES, read_runs
-from rankloop.experiments.run.task_cache import FILE as KEPT
-from rankloop.experiments.run.task_cache import _name, cached_map, kept_map
+from rankloop.experiments.run.runner import LINES, read_runs, run_experiments
 from rankloop.experiments.run.tasks import VERSION, fingerprint
+from rankloop.experiments.spec.load import read_spec_text
+from research import papers, registry
+from research.papers.thesis import list_length
+from research.papers.top_k_feedback import regret_rate
 from research.record import FILE, finished_records, read_record, summary_json
-from research.registry import Reproduction, Setting, find, reproduce
-from research.thesis import list_length
-from research.top_k_feedback import regret_rate
+from research.registry import Reproduction, Setting, find, reproduce, reproduce_into, reproduction
+from research.task_cache import FILE as KEPT
+from research.task_cache import _name, cached_map
+from research.verdicts import refutable
 from tests.experiments.cases import small
 
 CLAIMS = (
@@ -55,35 +61,11 @@ def test_the_paper_s_number_stands_beside_ours_on_the_page() -> None:
         assert part in text
 
 
-def test_the_first_page_counts_and_lists() -> None:
-    first = Finding(
-        "a", "Title A", claims=CLAIMS, facts=(("seeds", "0, 1, 2"),), missing=("Yahoo is away",), seconds=7.25
-    )
-    own = Verdict("Ours.", "partly", "0.6 against 0.5")
-    text = page("P", [first, Finding("b", "Title B", claims=(CLAIMS[0], own), facts=(("seeds", "nothing is drawn"),))])
-    front = text[: text.index("<section")]
-    assert "2 figures and tables, 3 claims of the papers and 1 of our own, 7.2 s of computing." in front
-    papers, _, ours = front.partition("Our own, which no paper makes:")
-    assert '<div class="holds"><b>2</b> hold</div>' in papers
-    assert '<div class="partly"><b>1</b> hold partly</div>' in ours
-    assert '<div class="partly">' not in papers
-    assert '; our own: <span class="partly">1&nbsp;hold&nbsp;partly</span>' in front
-    assert '<a href="#a">a</a></td><td>Title A</td>' in front
-    assert "<td>3</td><td>7.2 s</td>" in front
-    assert "<td>nothing is drawn</td><td>–</td>" in front
-    assert "Another.<small>Recovery has" in front
-    assert "a: Yahoo is away" in front
-    assert counts(CLAIMS) == {"holds": 1, "cannot hold": 1}
-    assert counts_text(CLAIMS) == "1 hold, 1 cannot hold as printed"
-    assert told_apart((*CLAIMS, own)) == "1 hold, 1 cannot hold as printed; our own: 1 hold partly"
-    assert [duration(None), duration(59.94), duration(600.0)] == ["–", "59.9 s", "10 min"]
-
-
 def test_many_charts_and_tables_are_folded() -> None:
-    charts = tuple(Chart(f"c{i}", f"Chart {i}", "", "<svg></svg>", b"") for i in range(UNFOLDED + 2))
-    tables = tuple(Table(f"Table {i}", ("a",), [("1",)]) for i in range(UNFOLDED))
+    charts = tuple(Chart(f"c{i}", f"Chart {i}", "", "<svg></svg>", b"") for i in range(MAX_UNFOLDED + 2))
+    tables = tuple(Table(f"Table {i}", ("a",), [("1",)]) for i in range(MAX_UNFOLDED))
     text = page("P", [Finding("a", "A", charts=charts, tables=tables)])
-    assert text.count("<figure>") == UNFOLDED + 2
+    assert text.count("<figure>") == MAX_UNFOLDED + 2
     assert "<summary>2 more figures</summary>" in text
     assert "more tables" not in text
 
@@ -123,7 +105,7 @@ def test_the_summary_holds_what_is_finished(tmp_path: Path) -> None:
     summary = json.loads(summary_json(finished_records(tmp_path)))
     [told_] = summary["experiments"]
     assert (told_["id"], told_["version"], told_["quick"], told_["missing"]) == ("a", VERSION, True, ["Yahoo"])
-    assert told_["claims"][1] == CLAIMS[1]._asdict()
+    assert told_["claims"][1] == msgspec.to_builtins(CLAIMS[1])
     (tmp_path / "a" / FILE).write_text("{")
     with pytest.raises(InvalidInput, match="damaged"):
         finished_records(tmp_path)
@@ -146,7 +128,7 @@ def test_tasks_are_kept_and_not_repeated(tmp_path: Path) -> None:
     assert cached_map(setting, [1, 2], doubled) == [2.0, 4.0]
     lines = (tmp_path / "new" / KEPT).read_bytes()
     (tmp_path / "new" / KEPT).write_bytes(lines + b'{"version":"0","task":"doubled 3","result":9.0}\n{"torn')
-    assert kept_map(setting, [3, 2, 1], doubled) == [6.0, 4.0, 2.0]
+    assert cached_map(setting, [3, 2, 1], doubled) == [6.0, 4.0, 2.0]
     assert Counting.seen == [1, 2, 3]
     assert shown == [(0, 2), (1, 2), (2, 2), (2, 3), (3, 3)]
 
@@ -175,7 +157,7 @@ def test_several_experiments_are_handed_out_together(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_the_middle_of_all_goes_on(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "rankloop.cli", "reproduce", "table-3.2", "thesis-3.2", "--quick"]
+    command = [sys.executable, "-m", "research", "reproduce", "table-3.2", "thesis-3.2", "--quick"]
     command += ["--workers", "1", "--json", "--out", str(tmp_path)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -205,11 +187,64 @@ def test_ctrl_c_in_the_middle_of_all_goes_on(tmp_path: Path) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the cluster engine needs Ray")
 def test_the_cluster_engine_reproduces_the_same_numbers(tmp_path: Path) -> None:
     code = (
-        "from rankloop.cli.main import main; "
+        "from research.cli import main; "
         "main(['reproduce', 'top1-2', '--quick', '--engine', 'cluster', '--workers', '1', '--json', '--out', 'c'])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     here = find("top1-2").work(_setting(tmp_path / "h"))
     claims = json.loads(done.stdout.splitlines()[-1])["findings"][0]["claims"]
-    assert claims == [claim._asdict() for claim in here.claims]
+    assert msgspec.convert(claims, tuple[Verdict, ...]) == here.claims
+
+
+@contextmanager
+def _silent(id: str) -> Iterator[Any]:
+    yield lambda finished, of: None
+
+
+def test_one_that_fails_is_skipped_only_if_asked(tmp_path: Path) -> None:
+    def missing(setting: Setting) -> Finding:
+        raise NotFound("there is no data set here")
+
+    items = [Reproduction("a", "A", missing), Reproduction("b", "B", lambda setting: Finding("b", "B"))]
+    with pytest.raises(NotFound):
+        reproduce_into(tmp_path, items, Here(), _silent)
+    findings, report = reproduce_into(tmp_path, items, Here(), _silent, skip_failing=True)
+    assert [finding.missing for finding in findings] == [("there is no data set here",), ()]
+    assert report.exists()
+    assert (tmp_path / "summary.json").exists()
+
+
+def test_everything_in_the_catalogue_is_valid() -> None:
+    for file in resources.files(papers).joinpath("catalogue").iterdir():
+        if file.name.endswith(".toml"):
+            read_spec_text(file.read_text(), file.name, file.name.removesuffix(".toml"))
+
+
+@pytest.fixture
+def no_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_written", {})
+    monkeypatch.setattr(registry.pkgutil, "iter_modules", lambda *_: [])
+
+
+def _work(setting: Setting) -> Finding:
+    return Finding("table-0", "T", tables=(Table("t", ("a", "b"), [("1", "2")]),))
+
+
+@pytest.mark.usefixtures("no_written")
+def test_a_function_can_be_a_reproduction(tmp_path: Path) -> None:
+    reproduction("table-0", title="A table")(_work)
+    found = registry.find("table-0")
+    assert found.title == "A table"
+    assert found.work(Setting(tmp_path, Here(), lambda done, of: None)).tables
+    with pytest.raises(NotFound, match="did you mean 'table-0'"):
+        registry.find("tabel-0")
+    with pytest.raises(Conflict, match="already"):
+        reproduction("table-0", title="Another")(lambda setting: _work(setting))
+
+
+def test_ids_do_not_repeat_and_titles_are_there() -> None:
+    for id, item in registry.everything().items():
+        assert item.id == id
+        assert re.fullmatch(r"[A-Za-z0-9.-]+", id)
+        assert item.title

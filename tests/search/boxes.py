@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from rankloop.search import SearchBox
-from rankloop.service.log.archive import whole
-from rankloop.service.log.events import Record
-from rankloop.service.log.replay import ReplayResult, replayed
-from rankloop.service.log.stores.open import log_at
-from rankloop.service.ranker import trainer
+from rankloop.service.application.rebuild import ReplayResult, replay_records
+from rankloop.service.domain import trainer
+from rankloop.service.log.archive import read_records
+from rankloop.service.records import Record
+from rankloop.service.stores.open import log_at
 
 NOTES = {
     "boats.md": "# Boats\n\nSail a boat, moor a boat, paint a boat.",
@@ -44,16 +44,16 @@ def prefer(box: SearchBox, id: str, text: str = "boat", times: int = 3, **search
 
 def digest(box: SearchBox) -> str:
     """Of what the box serves from now."""
-    return str(trainer.digest(box._inside.service.rankers["search"].serving.state))
+    return str(trainer.digest(box._inside.node.directory.rankers["search"].serving.state))
 
 
 def records(data: Path) -> list[Record]:
     with log_at(str(data)) as log:
-        return list(whole(log, "ranker/search", data))
+        return list(read_records(log, "ranker/search", data))
 
 
 def replay(data: Path) -> ReplayResult:
-    return replayed(records(data))[0]
+    return replay_records(records(data))[0]
 
 
 def content_of(data: Path) -> bytes:

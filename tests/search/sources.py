@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rankloop.search.engine import Document
-from rankloop.search.source import Found, Skipped
+from rankloop.search.engine import TextDocument
+from rankloop.search.sources import Skipped, SourceDocument
 
 
 class Listed:
@@ -11,12 +11,12 @@ class Listed:
 
     name = "a list"
 
-    def __init__(self, documents: Sequence[Document]) -> None:
+    def __init__(self, documents: Sequence[TextDocument]) -> None:
         self._documents = documents
         self.skipped = Skipped()
 
-    def documents(self, known: Mapping[str, str]) -> Iterator[Found]:
+    def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
         self.skipped = Skipped()
         for document in self._documents:
             stamp = repr(document)
-            yield Found(document.id, stamp, None if known.get(document.id) == stamp else document)
+            yield SourceDocument(document.id, stamp, None if known.get(document.id) == stamp else document)

@@ -15,11 +15,11 @@ import pytest
 
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.search import SearchBox
-from rankloop.search.engine import MATCHES, Candidate, Document, TextQuery
-from rankloop.search.ranked_search import DAY, Results
-from rankloop.service.errors import Late
-from rankloop.service.jobs.learner import Learner
-from rankloop.service.log.events import FeedbackReceived, Ranked, encode
+from rankloop.search.engine import MATCHES, Candidate, TextDocument, TextQuery
+from rankloop.search.ranked_search import DAY, SearchResults
+from rankloop.service.application.learning import LearnerWorker
+from rankloop.service.errors import LateFeedback
+from rankloop.service.records import FeedbackReceived, Ranked, encode
 from tests.search.boxes import (
     ENGINE_ORDER,
     NOTES,
@@ -55,13 +55,13 @@ def assert_replays(box: SearchBox) -> None:
 
 
 def test_the_next_search_goes_by_what_was_learned(box: SearchBox, monkeypatch: pytest.MonkeyPatch) -> None:
-    learned = Learner._learned
+    learned = LearnerWorker._apply
 
-    def later(self: Learner, records: Any) -> Any:
+    def later(self: LearnerWorker, records: Any, now: float) -> Any:
         time.sleep(2.2)  # as on a machine that has to compile first: longer than an answer over HTTP waits
-        return learned(self, records)
+        return learned(self, records, now)
 
-    monkeypatch.setattr(Learner, "_learned", later)
+    monkeypatch.setattr(LearnerWorker, "_apply", later)
     box.learn(box.search("boat"), clicks=["knots.md"])
     assert box.predict("boat").state == 1
 
@@ -216,7 +216,7 @@ def test_the_same_again_is_learned_once(box: SearchBox) -> None:
     for _ in range(3):
         box.learn(shown, clicks=["knots.md"])
     assert (digest(box), rows_in(data(box))) == (learned, events)
-    with pytest.raises(Late):
+    with pytest.raises(LateFeedback):
         box.learn(shown, clicks=["boats.md"])
     assert (digest(box), rows_in(data(box))) == (learned, events)
 
@@ -237,7 +237,7 @@ def test_the_same_from_many_threads_is_learned_once(box: SearchBox) -> None:
 def test_a_page_without_a_click_may_be_told(box: SearchBox) -> None:
     shown = box.search("boat")
     box.learn(shown, clicks=[])
-    with pytest.raises(Late):
+    with pytest.raises(LateFeedback):
         box.learn(shown, clicks=["knots.md"])
     assert_replays(box)
 
@@ -330,13 +330,13 @@ def test_a_click_below_what_was_shown_is_refused(box: SearchBox) -> None:
 
 def test_an_impression_runs_out(box: SearchBox) -> None:
     shown = box.search("boat")
-    service = box._inside.service
-    course = service.learner.courses["ranker/search"]
-    assert course.window == DAY
-    course._first_window = 0.0
-    box._inside.call(service.catch_up("search"))
-    until(lambda: service.rankers["search"].projection.counters.closed == 1)
-    with pytest.raises(Late):
+    service = box._inside.node
+    course = service.learning.worker.consumers["ranker/search"]
+    assert course.projection.first_window == DAY
+    course.projection.first_window = 0.0
+    box._inside.call(service.learning.catch_up("search"))
+    until(lambda: service.directory.rankers["search"].projection.counters.closed == 1)
+    with pytest.raises(LateFeedback):
         box.learn(shown, clicks=["knots.md"])
     assert box.predict("boat").state == 0
 
@@ -379,8 +379,8 @@ def test_what_was_acknowledged_outlives_the_process(tmp_path: Path) -> None:
     done = run(
         f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r}, engine='sqlite')\n"
         "for _ in range(3): box.learn(box.search('boat'), clicks=['knots.md'])\n"
-        "from rankloop.service.ranker.trainer import digest\n"
-        "print(digest(box._inside.service.rankers['search'].serving.state), flush=True)\n"
+        "from rankloop.service.domain.trainer import digest\n"
+        "print(digest(box._inside.node.directory.rankers['search'].serving.state), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert done.returncode == -signal.SIGKILL
@@ -474,11 +474,11 @@ def test_a_visitor_is_forgotten(box: SearchBox) -> None:
     assert_replays(box)
 
 
-@pytest.mark.parametrize(("where", "left"), [("amendment._write", 3), ("amendment.drop_files", 0)])
+@pytest.mark.parametrize(("where", "left"), [("amendment.amend_archive", 3), ("amendment.drop_files", 0)])
 def test_a_kill_while_it_forgets_leaves_all_or_nothing(tmp_path: Path, where: str, left: int) -> None:
     write_notes(tmp_path / "notes")
     done = run(
-        "from rankloop.service.upkeep import amendment\n"
+        "from rankloop.service.application.upkeep import amendment\n"
         f"box = SearchBox({str(tmp_path / 'notes')!r}, {str(tmp_path / 'data')!r}, engine='sqlite')\n"
         f"for _ in range(3): box.learn(box.search({SECRET!r}), clicks=['knots.md'])\n"
         "box.learn(box.search('boat'), clicks=['harbours.md'])\n"
@@ -598,16 +598,16 @@ class OwnEngine:
     def features(self, query: TextQuery, ids: Sequence[str]) -> Any:
         return [[0.0] * len(MATCHES) for _ in ids]
 
-    def document(self, id: str) -> Document | None:
+    def document(self, id: str) -> TextDocument | None:
         fields = {"kind": "short" if len(self.texts[id]) < 5 else "long"}
-        return Document(id, id.upper(), self.texts[id], fields=fields) if id in self.texts else None
+        return TextDocument(id, id.upper(), self.texts[id], fields=fields) if id in self.texts else None
 
 
 def test_an_engine_of_ones_own(tmp_path: Path) -> None:
     with SearchBox(OwnEngine(), tmp_path / "data", fields=["kind"]) as box:
         assert box.predict("boat").ids == ["a", "b", "c"]
         assert box.search("ship").ids == []
-        assert isinstance(box.search("boat"), Results)
+        assert isinstance(box.search("boat"), SearchResults)
         prefer(box, "c", times=5, segment="s")
         assert box.predict("boat").ids[0] == "c"
         assert box.predict("boat").results[0].title == "C"
@@ -637,7 +637,7 @@ def test_a_document_that_is_taken_out_meanwhile_is_not_missed(tmp_path: Path, mo
     with SearchBox(own, tmp_path / "data") as box:
         assert box.predict("boat").ids == ["b", "c"]
         assert wanted == [["a", "b", "c"], ["b", "c"]]
-        monkeypatch.setattr(own, "document", lambda id: None if id == "b" else Document(id, id, id))
+        monkeypatch.setattr(own, "document", lambda id: None if id == "b" else TextDocument(id, id, id))
         assert box.search("boat").ids == ["c"]
 
 

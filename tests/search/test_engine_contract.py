@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.search.engine import Candidate, Document, TextQuery
+from rankloop.search.engine import Candidate, TextDocument, TextQuery
 from rankloop.search.engine_contract import check_engine
 from rankloop.search.local_engine import LocalEngine
 from tests.search.sources import Listed
@@ -17,7 +17,7 @@ from tests.search.sources import Listed
 def test_the_engines_of_the_package_keep_to_it(tmp_path: Path, kind: str) -> None:
     made = []
 
-    def engine_over(documents: Sequence[Document]) -> LocalEngine:
+    def engine_over(documents: Sequence[TextDocument]) -> LocalEngine:
         made.append(LocalEngine(tmp_path, kind))
         made[0].refresh(Listed(documents))
         return made[0]
@@ -29,7 +29,7 @@ def test_the_engines_of_the_package_keep_to_it(tmp_path: Path, kind: str) -> Non
 class Careless:
     """Finds everything for every query, with the worst first, and knows nothing else."""
 
-    def __init__(self, documents: Sequence[Document]) -> None:
+    def __init__(self, documents: Sequence[TextDocument]) -> None:
         self.all = documents
 
     def candidates(self, query: TextQuery, n: int) -> list[Candidate]:
@@ -38,7 +38,7 @@ class Careless:
     def features(self, query: TextQuery, ids: Sequence[str]) -> np.ndarray:
         return np.full((len(ids), 10), 2.0)
 
-    def document(self, id: str) -> Document:
+    def document(self, id: str) -> TextDocument:
         return self.all[0]
 
 

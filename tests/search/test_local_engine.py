@@ -15,18 +15,19 @@ import pytest
 
 from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.search import local_engine
-from rankloop.search.engine import MATCHES, Document
-from rankloop.search.folder_source import FolderSource
+from rankloop.search.engine import MATCHES, TextDocument
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.source import Found
-from rankloop.search.text_query import read_text
-from rankloop.search.texts.match_kernel import matches
+from rankloop.search.match_kernel import matches
+from rankloop.search.sources import FolderSource, SourceDocument
+from rankloop.search.texts import read_text
 from tests.search.sources import Listed
 
 DOCUMENTS = [
-    Document("wing", "Wing in a slipstream", "Lift of a wing in the slipstream of a propeller.", 7.0, {"by": "acme"}),
-    Document("heat", "Heat of composite slabs", "Conduction of heat; a wing is heated too."),
-    Document("shell", "Buckling shells", "Thin shells buckle. 日本語の文"),
+    TextDocument(
+        "wing", "Wing in a slipstream", "Lift of a wing in the slipstream of a propeller.", 7.0, {"by": "acme"}
+    ),
+    TextDocument("heat", "Heat of composite slabs", "Conduction of heat; a wing is heated too."),
+    TextDocument("shell", "Buckling shells", "Thin shells buckle. 日本語の文"),
 ]
 KINDS = ["tantivy", "sqlite"]
 
@@ -113,7 +114,7 @@ SCRIPTS = {
 def test_other_scripts(folder: Path, kind: str, text: str, ids: list[str]) -> None:
     """By words; in scripts without spaces by letters that touch."""
     engine = LocalEngine(folder, kind)
-    engine.refresh(Listed([Document(id, "", body) for id, body in SCRIPTS.items()]))
+    engine.refresh(Listed([TextDocument(id, "", body) for id, body in SCRIPTS.items()]))
     assert found(engine, text) == ids
     engine.close()
 
@@ -131,14 +132,14 @@ def test_other_scripts(folder: Path, kind: str, text: str, ids: list[str]) -> No
 )
 def test_stemming_by_language(folder: Path, language: str, written: str, typed: str) -> None:
     engine = LocalEngine(folder, "tantivy", language)
-    engine.refresh(Listed([Document("a", "", written)]))
+    engine.refresh(Listed([TextDocument("a", "", written)]))
     assert found(engine, typed) == ["a"]
     engine.close()
 
 
 def test_sqlite_stems_english_only(folder: Path) -> None:
     engine = LocalEngine(folder, "sqlite", "german")
-    engine.refresh(Listed([Document("a", "", "Häusern running")]))
+    engine.refresh(Listed([TextDocument("a", "", "Häusern running")]))
     assert (found(engine, "hausern"), found(engine, "haus"), found(engine, "run")) == (["a"], [], [])
     engine.close()
 
@@ -204,7 +205,7 @@ def test_matches_know_stems_and_titles(engine: LocalEngine) -> None:
 
 def test_a_refresh_reads_what_changed_and_drops_what_is_gone(engine: LocalEngine, folder: Path, kind: str) -> None:
     assert engine.refresh(Listed(DOCUMENTS))[:4] == (0, 0, 0, 3)
-    changed = [DOCUMENTS[0]._replace(body="nothing but a rudder"), DOCUMENTS[1], Document("new", "Fuselage", "")]
+    changed = [DOCUMENTS[0]._replace(body="nothing but a rudder"), DOCUMENTS[1], TextDocument("new", "Fuselage", "")]
     assert engine.refresh(Listed(changed))[:4] == (1, 1, 1, 3)
     assert (found(engine, "rudder"), found(engine, "propeller"), found(engine, "shells")) == (["wing"], [], [])
     engine.close()
@@ -226,7 +227,7 @@ def test_files_that_change_and_go(tmp_path: Path, folder: Path, kind: str) -> No
 
 
 def test_of_documents_with_one_id_the_first_counts(engine: LocalEngine) -> None:
-    refresh = engine.refresh(Listed([Document("a", "first", ""), Document("a", "second", "")]))
+    refresh = engine.refresh(Listed([TextDocument("a", "first", ""), TextDocument("a", "second", "")]))
     assert refresh.skipped == {"a": "there is another document of this id; the first one counts"}
     assert (found(engine, "first"), found(engine, "second")) == (["a"], [])
 
@@ -234,7 +235,7 @@ def test_of_documents_with_one_id_the_first_counts(engine: LocalEngine) -> None:
 def test_words_may_be_in_more_removed_documents_than_there_are(engine: LocalEngine) -> None:
     """An index may count removed documents until it tidies up; features stay finite."""
     for i in range(8):
-        engine.refresh(Listed([Document("only", f"wing {i}", "wing")]))
+        engine.refresh(Listed([TextDocument("only", f"wing {i}", "wing")]))
     rows = engine.features(read_text("wing"), ["only"])
     assert np.isfinite(rows).all()
     assert rows[0, MATCHES.index("coverage")] == 1.0
@@ -252,9 +253,9 @@ def test_a_source_without_text_is_an_error_and_keeps_the_index(engine: LocalEngi
 class Breaking(Listed):
     """Ends in an error after two documents that are new."""
 
-    def documents(self, known: Mapping[str, str]) -> Iterator[Found]:
-        yield Found("wing", "new", Document("wing", "changed", ""))
-        yield Found("more", "new", Document("more", "more", ""))
+    def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
+        yield SourceDocument("wing", "new", TextDocument("wing", "changed", ""))
+        yield SourceDocument("more", "new", TextDocument("more", "more", ""))
         raise KeyboardInterrupt
 
 
@@ -271,13 +272,13 @@ def test_an_interrupted_refresh_leaves_everything_as_it_was(engine: LocalEngine,
 
 def test_while_a_refresh_runs_the_old_index_answers(engine: LocalEngine) -> None:
     class Watched(Listed):
-        def documents(self, known: Mapping[str, str]) -> Iterator[Found]:
+        def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
             for one in super().documents(known):
                 yield one
                 assert found(engine, "propeller") == ["wing"]
                 assert engine.document("wing") == DOCUMENTS[0]
 
-    engine.refresh(Watched([DOCUMENTS[0]._replace(body="rudder"), Document("new", "new", "propeller")]))
+    engine.refresh(Watched([DOCUMENTS[0]._replace(body="rudder"), TextDocument("new", "new", "propeller")]))
     assert found(engine, "propeller") == ["new"]
 
 
@@ -298,7 +299,7 @@ def test_a_commit_that_fails_is_made_again_by_the_next_refresh(
 
     monkeypatch.setattr(engine.table, "commit", fail)
     with pytest.raises(InvalidInput, match="no space"):
-        engine.refresh(Listed([Document("new", "new", "")]))
+        engine.refresh(Listed([TextDocument("new", "new", "")]))
     monkeypatch.undo()
     assert engine.refresh(Listed(DOCUMENTS))[:4] == (3, 0, 0, 3)
     assert found(engine, "wings") == ["wing", "heat"]
@@ -356,7 +357,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tests.search.sources import Listed
-from rankloop.search.engine import Document
+from rankloop.search.engine import TextDocument
 from rankloop.search.local_engine import LocalEngine
 
 class Deadly(Listed):
@@ -365,28 +366,28 @@ class Deadly(Listed):
         os.kill(os.getpid(), signal.SIGKILL)
 
 engine = LocalEngine(Path(sys.argv[1]), sys.argv[2])
-engine.refresh(Deadly([Document(f"d{i}", "new", "word " * 100) for i in range(200)]))
+engine.refresh(Deadly([TextDocument(f"d{i}", "new", "word " * 100) for i in range(200)]))
 """
 FULL = """
 import resource, sys
 from pathlib import Path
 from tests.search.sources import Listed
 from rankloop.core.errors import InvalidInput
-from rankloop.search.engine import Document
+from rankloop.search.engine import TextDocument
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.text_query import read_text
-from rankloop.search.texts.match_kernel import matches
+from rankloop.search.texts import read_text
+from rankloop.search.match_kernel import matches
 
 engine = LocalEngine(Path(sys.argv[1]), sys.argv[2])
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
 try:
-    engine.refresh(Listed([Document(f"d{i}", "new", f"w{i} " * 200) for i in range(2_000)]))
+    engine.refresh(Listed([TextDocument(f"d{i}", "new", f"w{i} " * 200) for i in range(2_000)]))
 except InvalidInput as error:
     print(error)
 print([one.id for one in engine.candidates(read_text("wings"), 5)])
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-print(engine.refresh(Listed([Document("new", "new", "wings")])))
+print(engine.refresh(Listed([TextDocument("new", "new", "wings")])))
 """
 
 
@@ -404,7 +405,7 @@ def test_a_killed_process_leaves_the_old_index_and_no_lock(engine: LocalEngine, 
     in_another_process(KILLED, folder, kind)
     again = LocalEngine(folder, kind)
     assert (found(again, "wings"), found(again, "new"), again.n_documents) == (["wing", "heat"], [], 3)
-    assert again.refresh(Listed([*DOCUMENTS, Document("new", "new", "")]))[:4] == (1, 0, 0, 4)
+    assert again.refresh(Listed([*DOCUMENTS, TextDocument("new", "new", "")]))[:4] == (1, 0, 0, 4)
     again.close()
 
 
@@ -421,9 +422,9 @@ def test_large_documents_take_little_memory(folder: Path, kind: str) -> None:
     """Of 20 documents with 60,000 words each, one at a time is in memory."""
 
     class Large(Listed):
-        def documents(self, known: Mapping[str, str]) -> Iterator[Found]:
+        def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
             for i in range(20):
-                yield Found(f"d{i}", "1", Document(f"d{i}", "large", f"word{i} and other " * 20_000))
+                yield SourceDocument(f"d{i}", "1", TextDocument(f"d{i}", "large", f"word{i} and other " * 20_000))
 
     engine = LocalEngine(folder, kind)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -12,12 +12,12 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from rankloop.search.folder_source import FolderSource
 from rankloop.search.local_engine import LocalEngine
 from rankloop.search.ranked_search import SHOWN
-from rankloop.search.routes import COOKIE, SearchCalls
+from rankloop.search.routes import COOKIE, SearchPage
+from rankloop.search.sources import FolderSource
 from rankloop.search.study import is_compared
-from rankloop.service.log.events import FeedbackReceived, Ranked
+from rankloop.service.records import FeedbackReceived, Ranked
 from rankloop.service.settings import keys_from
 from tests.search.boxes import ENGINE_ORDER, content_of, records, replay, write_notes
 from tests.service.cases import UNENCRYPTED
@@ -37,7 +37,7 @@ def searching(folder: Path, study: bool = False, kind: str = "sqlite", **setting
     if not source.exists():
         write_notes(source)
     documents, engine = FolderSource(source, data), LocalEngine(data, kind)
-    calls = SearchCalls(engine, documents, engine.refresh(documents), study=study)
+    calls = SearchPage(engine, documents, study=study)
     try:
         with (
             page_server(data, demo=False, addition=calls, **settings) as address,

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from rankloop.service.domain.impression import impression_of
 from rankloop.service.http.server import make_server
-from rankloop.service.log.events import Entry, Record
-from rankloop.service.log.stores.open import log_at
-from rankloop.service.log.writer import Batch
+from rankloop.service.log import archive
+from rankloop.service.log.writer import Batch, RecentImpressions
+from rankloop.service.records import LogEntry, Record
 from rankloop.service.settings import Settings
+from rankloop.service.stores.open import log_at
 
 UNENCRYPTED = False  # for `verify`: to read all certificates takes longer than most tests
 NAMES = ["price", "rating", "age"]
@@ -50,16 +52,26 @@ def running(
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, verify=UNENCRYPTED) as client:
             client.server = server  # type: ignore[attr-defined]
-            until(lambda: follower or inside(client).is_leader, patience)
+            until(lambda: follower or inside(client).learning.is_leader, patience)
             yield client
     finally:
         server.stop()
         thread.join()
 
 
-def append(store: Any, *entries: Entry) -> list[int]:
+def batch_of(*entries: LogEntry) -> Batch:
+    """A transaction of these, which remembers nothing of those before."""
+    return Batch(entries, RecentImpressions(impression_of))
+
+
+def archived(data: Path, entity: str) -> list[Record]:
+    """The records in all files of an entity, listed or not."""
+    return list(archive._read(archive.files_of(data, entity), 0, None))
+
+
+def append(store: Any, *entries: LogEntry) -> list[int]:
     """Write to a store, and the numbers under which it was written."""
-    batch = Batch(entries)
+    batch = batch_of(*entries)
     store.append(batch)
     return [result.seq for result in batch.results]  # type: ignore[union-attr]
 
@@ -75,7 +87,7 @@ def until(condition: Callable[[], Any], patience: float = 15.0) -> None:
 
 def inside(client: httpx.Client) -> Any:
     """The service behind a client of `running`."""
-    return client.server.app.state.service  # type: ignore[attr-defined]
+    return client.server.app.state.node  # type: ignore[attr-defined]
 
 
 def items(n: int = 4, shift: int = 0) -> list[dict[str, Any]]:

@@ -78,7 +78,7 @@ def test_a_file_has_hashes_and_says_where_it_is_wrong(tmp_path: Path) -> None:
 def test_a_file_is_read_again_when_it_changes_and_never_opens_the_door(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keys_module, "CHECK_EVERY", -1.0)
+    monkeypatch.setattr(keys_module, "CHECK_SECONDS", -1.0)
     file = tmp_path / "keys"
     file.write_text(line_of("rank", "first-key"))
     keyring = Keyring((), file)

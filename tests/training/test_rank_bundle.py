@@ -18,7 +18,7 @@ from rankloop.evaluation.ranking.score import score_session
 from rankloop.training import RERM, RankBundle, online_to_batch
 from rankloop.training.rerm import rerm_regularisation
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import Settings, fit
+from rankloop.training.solution_path import SolverSettings, fit
 
 
 def sample(n_queries: int = 40, n_items: int = 8, seed: int = 0, noise: float = 0.5) -> tuple[Any, Any, Any]:
@@ -154,7 +154,7 @@ def test_rerm_stays_in_its_ball_and_uses_the_lambda_of_the_theory():
     longest = np.sqrt((X**2).sum(axis=1).max())
     expected = np.sqrt(4 * (2 * longest) ** 2 / 40 / (25 / 2 + 100 / 40))
     assert free.regularisation_ == pytest.approx(expected) == rerm_regularisation(2.0, 5.0, longest, 40)
-    settings = Settings(tolerance=1e-6)
+    settings = SolverSettings(tolerance=1e-6)
     exact = fit(Dataset.of_rows(X, y, qid), risk_of("list_net"), expected, settings=settings).weights
     np.testing.assert_allclose(free.coef_, exact, atol=0.02)
 

@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import entries
 from rankloop.measures.base import parse_measure
 from rankloop.training.risks.base import StructuredRisk, risk_of
-from rankloop.training.risks.pairs import hinge_of_pairs
+from rankloop.training.risks.pairwise import hinge_of_pairs
 
 RISKS = [entry.cls(**parameters) for entry in entries("risk") for parameters in getattr(entry.cls, "examples", ({},))]
 each = pytest.mark.parametrize("risk", RISKS, ids=str)

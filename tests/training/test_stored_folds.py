@@ -14,13 +14,13 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load
 from rankloop.data import Dataset, read_letor
 from rankloop.data.parts.catalogue import END, read_whole
-from rankloop.data.parts.columns import Options
+from rankloop.data.parts.columns import PartOptions
 from rankloop.data.parts.rows import letor_rows
 from rankloop.engine import Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.folds import read_folds
 from rankloop.training.objective import borders_of
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import Settings, fit
+from rankloop.training.solution_path import BatchSolver, SolverSettings, fit
 from rankloop.training.stored_folds import catalogue_of, listing_of, stored_folds
 from rankloop.training.validation import cross_validate, mean_measures
 from tests.data.parts.cases import lines_of, write_parts
@@ -46,12 +46,12 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 def test_weights_are_those_of_memory_to_the_last_bit(tmp_path: Path, engine: SummingEngine, loss: str) -> None:
     folder, tight = write_parts(tmp_path), loss != "ordinal"
     with kept(engine) as where:
-        catalogue = catalogue_of(listing_of(str(folder)).sources, Options(letor_rows), where)
-        stored, whole = catalogue.within((0, END)), sorted_in_memory(folder, (0, END))
+        catalogue = catalogue_of(listing_of(str(folder)).sources, PartOptions(letor_rows), where)
+        stored, whole = catalogue.within([(0, END)]), sorted_in_memory(folder, (0, END))
         assert len(borders_of(stored)) == 7
         assert borders_of(stored) == borders_of(whole)
-        found = fit(stored, risk_of(loss), 1e-2, tight=tight, settings=Settings(engine=where))
-    expected = fit(whole, risk_of(loss), 1e-2, tight=tight, settings=Settings(engine=Here()))
+        found = fit(stored, risk_of(loss), 1e-2, tight=tight, settings=SolverSettings(engine=where))
+    expected = fit(whole, risk_of(loss), 1e-2, tight=tight, settings=SolverSettings(engine=Here()))
     assert np.array_equal(found.weights, expected.weights)
     assert found.solution.history == expected.solution.history
 
@@ -96,7 +96,7 @@ def test_published_folds_give_the_numbers_of_memory(tmp_path: Path) -> None:
     }
     (folder / "folds.json").write_text(json.dumps(table))
     memory, disk = read_folds(folder)[:2], stored_folds(str(folder), 5, Here())[:2]
-    found, expected = (cross_validate(folds, risk_of("ordinal"), [1e-1, 1e-3]) for folds in (disk, memory))
+    found, expected = (cross_validate(folds, BatchSolver(regularisation=[1e-1, 1e-3])) for folds in (disk, memory))
     assert found.best == expected.best
     assert np.array_equal(found.model.weights, expected.model.weights)
     for ours, theirs in zip(found.folds, expected.folds, strict=True):
@@ -124,14 +124,14 @@ def test_parts_that_count_features_from_zero_and_from_one_fit_together(tmp_path:
     (tmp_path / "a.txt").write_text("1 qid:a 0:1 1:2\n0 qid:a 1:3\n")
     (tmp_path / "b.txt").write_text("1 qid:b 1:4\n0 qid:b 1:5\n")
     sources = listing_of(str(tmp_path)).sources
-    data = read_whole(catalogue_of(sources, Options(letor_rows), Here()).within((0, END)))
+    data = read_whole(catalogue_of(sources, PartOptions(letor_rows), Here()).within([(0, END)]))
     assert data.features.tolist() == [[1, 2], [0, 3], [0, 4], [0, 5]]
 
 
 def test_measures_of_skipped_queries_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1 qid:a 1:1\n0 qid:a 1:3\n0 qid:b 1:1\n0 qid:b 1:2\n0 qid:c 1:0\n1 qid:c 1:1\n")
     sources = listing_of(str(tmp_path)).sources
-    stored = catalogue_of(sources, Options(letor_rows), Here()).within((0, END))
+    stored = catalogue_of(sources, PartOptions(letor_rows), Here()).within([(0, END)])
     asked = [(np.array([1.0]), "AP"), (np.array([-1.0]), "AP")]
     memory = mean_measures(asked, read_letor(tmp_path / "a.txt", cache=False), Here())
     assert mean_measures(asked, stored, Here()) == pytest.approx(memory, abs=1e-15)
@@ -177,7 +177,7 @@ def test_bad_ground_is_named_and_leaves_no_model(
         _touch_after(monkeypatch, last, passes=3)
     code, printed = _train(capsys, str(folder), "--stream", "--out", str(tmp_path / "out"))
     said = {
-        "missing": "the part part-9.txt",
+        "missing": "there is no part-9.txt",
         "truncated": "part-3.txt.gz is cut short or damaged",
         "twice": "part-2.txt and part-4.txt",
         "changed": "part-3.txt.gz' changed during training",

@@ -1,26 +1,14 @@
 """Choosing one of a few ads when almost nobody clicks: rankers, policies, and policies from logs."""
 
+from rankloop.bandits.ad_log import AdLog, ad_log
 from rankloop.bandits.auc_policy import AUCPolicy
-from rankloop.bandits.auc_ranker import AUCRanker
+from rankloop.bandits.auc_ranker import AUCRanker, StreamingAUCRanker
 from rankloop.bandits.campaign import Campaign
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Softmax, Thompson, Uniform
-from rankloop.bandits.policy_evaluation import evaluate_policies, evaluate_saved_policy
 from rankloop.bandits.saved_policy import load_policy, save_policy
-from rankloop.bandits.stream_ranker import StreamingAUCRanker
 from rankloop.bandits.thresholds import threshold
-from rankloop.bandits.train import (
-    AdLog,
-    TrainedPolicy,
-    ad_log,
-    fit_rankers,
-    fit_resampled,
-    fit_thresholds,
-    train_policy,
-)
-from rankloop.evaluation.report import verdict, verdicts
+from rankloop.bandits.train import TrainedPolicy, fit_policy, fit_rankers, fit_resampled, fit_thresholds
 
 __all__ = ["AUCPolicy", "AUCRanker", "AdLog", "Campaign", "EpsilonGreedy", "LinearScorer", "Softmax"]
-__all__ += ["StreamingAUCRanker", "Thompson", "TrainedPolicy", "Uniform", "ad_log", "evaluate_policies"]
-__all__ += ["evaluate_saved_policy", "fit_rankers"]
+__all__ += ["StreamingAUCRanker", "Thompson", "TrainedPolicy", "Uniform", "ad_log", "fit_policy", "fit_rankers"]
 __all__ += ["fit_resampled", "fit_thresholds", "load_policy", "save_policy", "threshold"]
-__all__ += ["train_policy", "verdict", "verdicts"]

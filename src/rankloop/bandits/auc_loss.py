@@ -1,6 +1,6 @@
 """The AUC loss over pairs of a clicked and an unclicked example: its slope without visiting them, steps by samples."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -137,34 +137,36 @@ def steepness(margin: float, loss: int) -> float:
     return 1.0 if loss == 1 else 2.0 * (1.0 - margin)
 
 
+class StepSize(NamedTuple):
+    """How a descent on pairs steps: its rate, its penalties, and the number of its loss in `LOSSES`."""
+
+    rate: float
+    ridge: float
+    lasso: float
+    loss: int
+
+
 @reassociated
 def descend(
-    clicked: Floats,
-    unclicked: Floats,
-    draws: Floats,
-    weights: Floats,
-    total: Floats,
-    step: int,
-    rate: float,
-    ridge: float,
-    lasso: float,
-    loss: int,
-    average: bool,
+    clicked: Floats, unclicked: Floats, draws: Floats, weights: Floats, total: Floats, start: int, size: StepSize
 ) -> None:
-    """One step per row of draws, in place; the penalties act by their proximal maps, so that no rate is too large."""
-    n_features = len(weights)
+    """One step per row of draws, in place; the penalties act by their proximal maps, so that no rate is too large.
+
+    The weights after each step are added to `total`, unless it is empty.
+    """
+    n_features, rate, ridge = len(weights), size.rate, size.ridge
     for row in range(len(draws)):
-        own = clicked[int(draws[row, 0] * len(clicked))]
+        hit = clicked[int(draws[row, 0] * len(clicked))]
         other = unclicked[int(draws[row, 1] * len(unclicked))]
-        eta = rate / (1.0 + 2.0 * ridge * rate * (step + row)) if ridge > 0.0 else rate / np.sqrt(1.0 + step + row)
+        eta = rate / (1.0 + 2.0 * ridge * rate * (start + row)) if ridge > 0.0 else rate / np.sqrt(1.0 + start + row)
         margin = 0.0
         for j in range(n_features):
-            margin += weights[j] * (own[j] - other[j])
-        push, shrink, cut = eta * steepness(margin, loss), 1.0 / (1.0 + 2.0 * ridge * eta), lasso * eta
+            margin += weights[j] * (hit[j] - other[j])
+        push, shrink, cut = eta * steepness(margin, size.loss), 1.0 / (1.0 + 2.0 * ridge * eta), size.lasso * eta
         for j in range(n_features):
-            moved = (weights[j] + push * (own[j] - other[j])) * shrink
+            moved = (weights[j] + push * (hit[j] - other[j])) * shrink
             weights[j] = np.sign(moved) * max(abs(moved) - cut, 0.0) if cut > 0.0 else moved
-            if average:
+            if len(total):
                 total[j] += weights[j]
 
 
@@ -179,10 +181,10 @@ def sampled_weights(
     """
     weights, total = np.zeros(clicked.shape[1]), np.zeros(clicked.shape[1])
     length = float((clicked.var(0) + unclicked.var(0) + (clicked.mean(0) - unclicked.mean(0)) ** 2).sum())
-    rate, averaged = 1.0 / max(length, 1e-12), 0
+    size, averaged = StepSize(1.0 / max(length, 1e-12), ridge, lasso, LOSSES[loss]), 0
     for start in range(0, n_pairs, CHUNK):
         draws = rng.random((min(CHUNK, n_pairs - start), 2))
         late = start + len(draws) > n_pairs // 2
-        descend(clicked, unclicked, draws, weights, total, start, rate, ridge, lasso, LOSSES[loss], late)
+        descend(clicked, unclicked, draws, weights, total if late else total[:0], start, size)
         averaged += late * len(draws)
     return total / averaged

@@ -6,9 +6,9 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.bandits.auc_loss import LOSSES, Loss
-from rankloop.bandits.first_item import drawn_ranking, first_log_prob
-from rankloop.bandits.stream_ranker import NOT_SAMPLED, position_for, stepped
+from rankloop.bandits.auc_loss import LOSSES, Loss, StepSize
+from rankloop.bandits.auc_ranker import NOT_SAMPLED, position_for, stepped
+from rankloop.bandits.policies import drawn_ranking, first_log_prob
 from rankloop.bandits.thresholds import CLICK_RATE, CRITERIA, sampled_threshold
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
@@ -36,47 +36,51 @@ class Receipt(NamedTuple):
     draw: float
 
 
+class Visit(NamedTuple):
+    """A visitor who was shown an ad."""
+
+    ad: int
+    context: Floats
+    hit: bool  # whether there was a click
+    draw: float  # of the receipt
+
+
 @kernel
-def _updated(
-    weights: Floats,
-    thresholds: Floats,
-    clicked: Floats,
-    unclicked: Floats,
-    n_clicked: Ints,
-    n_unclicked: Ints,
-    ad: int,
-    context: Floats,
-    hit: bool,
-    draw: float,
-    rate: float,
-    ridge: float,
-    loss: int,
-    criterion: int,
-) -> tuple[Floats, Floats, Floats, Floats, Ints, Ints]:
+def _updated(state: State, visit: Visit, size: StepSize, criterion: int) -> State:
     """One visitor learned; the samples are copied only when the visitor is kept."""
-    weights, thresholds, size = weights.copy(), thresholds.copy(), clicked.shape[1]
-    n_clicked, n_unclicked = n_clicked.copy(), n_unclicked.copy()
-    if hit:
-        met = unclicked[ad, : min(n_unclicked[ad], size)]
-        weights[ad] = stepped(weights[ad], context, met, 1.0, rate, ridge, loss)
-        position = position_for(n_clicked[ad], size, draw)
+    ad, context, buffer = visit.ad, visit.context, state.clicked.shape[1]
+    weights, thresholds = state.weights.copy(), state.thresholds.copy()
+    n_clicked, n_unclicked = state.n_clicked.copy(), state.n_unclicked.copy()
+    clicked, unclicked = state.clicked, state.unclicked
+    if visit.hit:
+        others = unclicked[ad, : min(n_unclicked[ad], buffer)]
+        weights[ad] = stepped(weights[ad], context, others, 1.0, size)
+        position = position_for(n_clicked[ad], buffer, visit.draw)
         if position != NOT_SAMPLED:
             clicked = clicked.copy()
             clicked[ad, position] = context
         n_clicked[ad] += 1
     else:
-        met = clicked[ad, : min(n_clicked[ad], size)]
-        weights[ad] = stepped(weights[ad], context, met, -1.0, rate, ridge, loss)
-        position = position_for(n_unclicked[ad], size, draw)
+        others = clicked[ad, : min(n_clicked[ad], buffer)]
+        weights[ad] = stepped(weights[ad], context, others, -1.0, size)
+        position = position_for(n_unclicked[ad], buffer, visit.draw)
         if position != NOT_SAMPLED:
             unclicked = unclicked.copy()
             unclicked[ad, position] = context
         n_unclicked[ad] += 1
     if n_clicked[ad] > 0 or criterion == CLICK_RATE:  # before, an ad without a threshold competes: it is tried
-        own = scores_of(clicked[ad, : min(n_clicked[ad], size)], weights[ad])
-        other = scores_of(unclicked[ad, : min(n_unclicked[ad], size)], weights[ad])
-        thresholds[ad] = sampled_threshold(own, other, float(n_clicked[ad]), float(n_unclicked[ad]), criterion)
-    return weights, thresholds, clicked, unclicked, n_clicked, n_unclicked
+        hits = scores_of(clicked[ad, : min(n_clicked[ad], buffer)], weights[ad])
+        misses = scores_of(unclicked[ad, : min(n_unclicked[ad], buffer)], weights[ad])
+        thresholds[ad] = sampled_threshold(hits, misses, float(n_clicked[ad]), float(n_unclicked[ad]), criterion)
+    return State(
+        weights=weights,
+        thresholds=thresholds,
+        clicked=clicked,
+        unclicked=unclicked,
+        n_clicked=n_clicked,
+        n_unclicked=n_unclicked,
+        shown=state.shown,
+    )
 
 
 @register("auc_policy")
@@ -129,10 +133,15 @@ class AUCPolicy:
         if problem.n_items is None or problem.n_context == 0:
             raise InvalidInput("auc_policy chooses among a fixed set (n_items) by the context (n_context above 0)")
         n_ads, n_context = problem.n_items, problem.n_context
-        sample = np.zeros((n_ads, self.buffer, n_context))
-        counts = np.zeros(n_ads, np.int64)
-        start = np.zeros((n_ads, n_context)), np.zeros(n_ads), sample, sample.copy(), counts, counts.copy()
-        return State(*start, shown_or_all(problem))
+        return State(
+            weights=np.zeros((n_ads, n_context)),
+            thresholds=np.zeros(n_ads),
+            clicked=np.zeros((n_ads, self.buffer, n_context)),
+            unclicked=np.zeros((n_ads, self.buffer, n_context)),
+            n_clicked=np.zeros(n_ads, np.int64),
+            n_unclicked=np.zeros(n_ads, np.int64),
+            shown=shown_or_all(problem),
+        )
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
         first, luck = rng.random(2)
@@ -142,12 +151,12 @@ class AUCPolicy:
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         hit = expect(feedback, Reward).value > 0
         check_receipt(0.0 <= decision.receipt.draw < 1.0)
-        visitor = int(decision.ranking[0]), query.context, hit, decision.receipt.draw
-        sizes = self.learning_rate, self.regularisation, LOSSES[self.loss], CRITERIA[self.criterion]
-        new = State(*_updated(*state[:6], *visitor, *sizes), state.shown)
-        require_finite(new.weights)
-        require_finite(new.thresholds)
-        return new
+        visit = Visit(int(decision.ranking[0]), query.context, hit, decision.receipt.draw)
+        size = StepSize(self.learning_rate, self.regularisation, 0.0, LOSSES[self.loss])
+        updated = _updated(state, visit, size, CRITERIA[self.criterion])
+        require_finite(updated.weights)
+        require_finite(updated.thresholds)
+        return updated
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of(_scores(state, query))

@@ -1,4 +1,4 @@
-"""Simulated campaigns: people who visit, ads that few of them click."""
+"""Simulated campaigns: users who visit, ads that few of them click, and the reward of the ad that was shown."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.random import Generator, default_rng
 
+from rankloop.bandits.ad_log import AdLog
 from rankloop.bandits.policies import Policy, choose
-from rankloop.bandits.train import AdLog
 from rankloop.core.checks import check_at_least, check_deviation
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import normals
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Floats, Problem, Query
+from rankloop.core.types import Floats, Ints, Problem, Query, Reward
 
 # Clicks per impression of the five most shown offers, and their impressions: table 5.2 of the thesis.
 CLICK_RATES = {"hotel": (0.081, 0.082, 0.078, 0.077, 0.055), "bank": (0.0017, 0.0040, 0.0045, 0.0030, 0.0023)}
@@ -34,8 +34,8 @@ def _directions(n_ads: int, n_context: int, informative: int, world: int) -> Flo
 def _sigmoid(values: Floats) -> Floats:
     from scipy.special import expit  # takes a tenth of a second: not for who starts a service
 
-    found: Floats = expit(values)
-    return found
+    probabilities: Floats = expit(values)
+    return probabilities
 
 
 @cache
@@ -116,11 +116,25 @@ class Campaign:
         contexts = normals(rng, n, self.n_context)
         shown = policy.probabilities(contexts)
         ads = choose(shown, rng)
-        own = np.arange(n), ads
-        clicks = (rng.random(n) < self.click_probabilities(contexts)[own]).astype(np.float64)
-        return AdLog(contexts, ads, clicks, shown[own], len(self.rates))
+        chosen = np.arange(n), ads
+        clicks = (rng.random(n) < self.click_probabilities(contexts)[chosen]).astype(np.float64)
+        return AdLog(contexts, ads, clicks, shown[chosen], len(self.rates))
 
     def value(self, policy: Policy, n: int, rng: Generator) -> float:
         """The policy's true click rate over `n` visitors, without the noise of clicks."""
         contexts = normals(rng, n, self.n_context)
         return float((policy.probabilities(contexts) * self.click_probabilities(contexts)).sum(axis=1).mean())
+
+
+@register("first_item_reward")
+class FirstItemReward:
+    """Rewards the first shown item by its relevance and says nothing of the others: the ad that was shown.
+
+    Use it with streams whose relevance is a click or a purchase, such as `campaign`, and learners of `Reward`.
+    """
+
+    shown: ClassVar[int | None] = 1
+    depth: ClassVar[int | None] = None
+
+    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Reward:
+        return Reward(float(relevance[ranking[0]]))

@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.bandits.first_item import drawn_ranking, first_log_prob
+from rankloop.bandits.policies import drawn_ranking, first_log_prob
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, ranking_of, scores_of
@@ -35,11 +35,9 @@ def optimistic_scores(weights: Floats, inverse: Floats, visitor: Floats, width: 
 
 
 @kernel
-def _updated(
-    weights: Floats, moment: Floats, inverse: Floats, item: int, visitor: Floats, reward: float
-) -> tuple[Floats, Floats, Floats]:
+def _updated(state: State, item: int, visitor: Floats, reward: float) -> State:
     """One more row of an item's regression, by the rank-one formula of Sherman and Morrison."""
-    weights, moment, inverse = weights.copy(), moment.copy(), inverse.copy()
+    weights, moment, inverse = state.weights.copy(), state.moment.copy(), state.inverse.copy()
     along = scores_of(inverse[item], visitor)
     size = 1.0 + max((visitor * along).sum(), 0.0)
     for i in range(len(visitor)):
@@ -47,7 +45,7 @@ def _updated(
         for j in range(len(visitor)):
             inverse[item, i, j] -= along[i] * along[j] / size
     weights[item] = scores_of(inverse[item], moment[item])
-    return weights, moment, inverse
+    return State(weights, moment, inverse, state.shown)
 
 
 @register("linear_ucb")
@@ -90,8 +88,10 @@ class LinearUCB:
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         reward, item = expect(feedback, Reward).value, int(decision.ranking[0])
-        weights, moment, inverse = _updated(*state[:3], item, _visitor(query), float(reward))
-        return State(require_finite(weights), require_finite(moment), require_finite(inverse), state.shown)
+        updated = _updated(state, item, _visitor(query), float(reward))
+        for array in (updated.weights, updated.moment, updated.inverse):
+            require_finite(array)
+        return updated
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of(scores_of(state.weights, _visitor(query)))

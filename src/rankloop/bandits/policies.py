@@ -1,4 +1,4 @@
-"""From scores of ads to the probabilities with which they are shown."""
+"""From scores of ads to the probabilities with which they are shown, of many visitors or of one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import scores_of
+from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
 from rankloop.core.types import Floats, Ints
 
 NEVER = 1e12  # the threshold of an ad that nobody ever clicked: it stands last
@@ -36,12 +36,7 @@ class LinearScorer(NamedTuple):
     thresholds: Floats  # (n_ads,)
 
     def scores(self, contexts: Floats) -> Floats:
-        return np.column_stack([scores_of(contexts, own) for own in self.weights]) - self.thresholds
-
-
-def best_ads(scores: Floats) -> Ints:
-    """The ad of the highest score for each person; ties go to the lowest number."""
-    return np.asarray(np.argmax(scores, axis=1), dtype=np.int64)
+        return np.column_stack([scores_of(contexts, weights) for weights in self.weights]) - self.thresholds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +51,7 @@ class EpsilonGreedy:
             raise InvalidInput(f"epsilon = {self.epsilon} must be a probability from 0 to 1")
 
     def probabilities(self, contexts: Floats) -> Floats:
-        scores = self.scorer.scores(contexts)
-        return epsilon_greedy(best_ads(scores), scores.shape[1], self.epsilon)
+        return _shares_by_row(self.scorer.scores(contexts), self.epsilon, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +65,7 @@ class Softmax:
         check_positive("temperature", self.temperature)
 
     def probabilities(self, contexts: Floats) -> Floats:
-        scores = self.scorer.scores(contexts) / self.temperature
-        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-        shares: Floats = powers / powers.sum(axis=1, keepdims=True)
-        return shares
+        return _shares_by_row(self.scorer.scores(contexts), 0.0, self.temperature)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +83,9 @@ class Thompson:
             raise InvalidInput("Thompson sampling needs at least one scorer")
 
     def probabilities(self, contexts: Floats) -> Floats:
-        votes = [self._votes(scorer.scores(contexts)) for scorer in self.scorers]
+        votes = [_shares_by_row(scorer.scores(contexts), 0.0, 0.0) for scorer in self.scorers]
         shares: Floats = np.mean(votes, axis=0)
         return shares
-
-    def _votes(self, scores: Floats) -> Floats:
-        return epsilon_greedy(best_ads(scores), scores.shape[1], 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,12 +98,58 @@ class Uniform:
         return np.full((len(contexts), self.n_ads), 1.0 / self.n_ads)
 
 
-def epsilon_greedy(best: Ints, n_ads: int, epsilon: float) -> Floats:
-    """1 − epsilon for the best ad, epsilon / (n_ads − 1) for every other; with one ad there is nothing to explore."""
-    if n_ads == 1:
-        return np.ones((len(best), 1))
-    shares = np.full((len(best), n_ads), epsilon / (n_ads - 1))
-    shares[np.arange(len(best)), best] = 1.0 - epsilon
+@kernel
+def shares_of(scores: Floats, epsilon: float, temperature: float) -> Floats:
+    """The probability of each ad to be first: ε-greedy, or softmax where the temperature is above 0."""
+    n = len(scores)
+    shares = np.empty(n)
+    if temperature > 0.0:
+        shares[:] = np.exp((scores - scores.max()) / temperature)
+        shares /= shares.sum()
+        return shares
+    shares[:] = epsilon / max(n - 1, 1)
+    shares[np.argmax(scores)] = 1.0 - epsilon if n > 1 else 1.0
+    return shares
+
+
+@kernel
+def drawn_ranking(scores: Floats, epsilon: float, temperature: float, draw: float) -> tuple[Ints, float]:
+    """The drawn ad first and the others by score; its log-probability."""
+    shares = shares_of(scores, epsilon, temperature)
+    first, left = len(shares) - 1, draw
+    for ad in range(len(shares)):
+        left -= shares[ad]
+        if left < 0.0:
+            first = ad
+            break
+    while shares[first] == 0.0:  # rounding may run past the last ad that can be shown
+        first -= 1
+    return _with_first(scores, first), np.log(shares[first])
+
+
+@kernel
+def _with_first(scores: Floats, first: int) -> Ints:
+    lifted = scores.copy()
+    lifted[first] = np.inf
+    return ranking_of(lifted)
+
+
+@kernel
+def first_log_prob(scores: Floats, epsilon: float, temperature: float, ranking: Ints, shown: int) -> float:
+    expected = _with_first(scores, ranking[0])
+    for position in range(seen_count(shown, len(ranking))):
+        if ranking[position] != expected[position]:
+            return -np.inf
+    share: float = shares_of(scores, epsilon, temperature)[ranking[0]]
+    return np.log(share) if share > 0.0 else -np.inf
+
+
+@kernel
+def _shares_by_row(scores: Floats, epsilon: float, temperature: float) -> Floats:
+    """The probabilities of many visitors, one row of scores each."""
+    shares = np.empty(scores.shape)
+    for row in range(len(scores)):
+        shares[row] = shares_of(scores[row], epsilon, temperature)
     return shares
 
 

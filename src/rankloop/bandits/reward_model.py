@@ -7,7 +7,7 @@ import numpy as np
 from rankloop.core.types import Floats
 
 if TYPE_CHECKING:
-    from rankloop.bandits.train import AdLog
+    from rankloop.bandits.ad_log import AdLog
 
 
 class RewardModel(NamedTuple):

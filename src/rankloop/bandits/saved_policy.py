@@ -5,14 +5,14 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rankloop.bandits.auc_policy import AUCPolicy, State
 from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Policy, Softmax
 from rankloop.bandits.train import CRITERION, TrainedPolicy
-from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.errors import InvalidInput
 from rankloop.core.files import atomic_write
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.core.session import Session
@@ -20,17 +20,17 @@ from rankloop.core.types import Floats, Problem, Query
 from rankloop.logs.context import Encoding, Visitor
 
 
-def session_of(trained: TrainedPolicy, epsilon: float, seed: int = 0) -> Session:
+def session_of(trained: TrainedPolicy) -> Session:
     """An `auc_policy` session that shows what the trained policy shows, with examples of the log to learn on from."""
-    learner = AUCPolicy(epsilon=epsilon, criterion=CRITERION, learning_rate=_step_size(trained.log.contexts))
+    learner = AUCPolicy(epsilon=trained.epsilon, criterion=CRITERION, learning_rate=_step_size(trained.log.contexts))
     n_ads, n_context = trained.scorer.weights.shape
-    session = Session(learner, Problem(n_features=0, n_items=n_ads, n_context=n_context, shown=1), seed)
+    session = Session(learner, Problem(n_features=0, n_items=n_ads, n_context=n_context, shown=1), trained.seed)
     state: State = session.state
     for ad in range(n_ads):
-        own = trained.log.ads == ad
+        shown = trained.log.ads == ad
         for sample, counts, chosen in (
-            (state.clicked, state.n_clicked, own & (trained.log.rewards > 0)),
-            (state.unclicked, state.n_unclicked, own & (trained.log.rewards <= 0)),
+            (state.clicked, state.n_clicked, shown & (trained.log.rewards > 0)),
+            (state.unclicked, state.n_unclicked, shown & (trained.log.rewards <= 0)),
         ):
             rows = np.flatnonzero(chosen)
             spread = rows[np.linspace(0, len(rows) - 1, min(len(rows), learner.buffer)).astype(np.int64)]
@@ -66,12 +66,17 @@ class SavedPolicy(NamedTuple):
         return dict(zip(self.encoding.ads, self.probabilities([visitor])[0].tolist()))
 
 
-def save_policy(trained: TrainedPolicy, epsilon: float, path: str | os.PathLike[str], seed: int = 0) -> None:
-    """The session with which ad and which column each number stands for; the same to read, in a file beside it."""
+def save_policy(trained: TrainedPolicy, path: str | os.PathLike[str]) -> None:
+    """Save a trained policy, with which ad and which column each number stands for.
+
+    Args:
+      trained: What `fit_policy` returned.
+      path: The file to write; the names of ads and columns also go to a file of the same name with `.json` behind it.
+    """
     encoding = trained.encoding
     notes = {"items": list(encoding.ads), "context": encoding.context_names, "encoding": encoding.to_plain()}
-    save(session_of(trained, epsilon, seed), path, notes)
-    atomic_write(_names_beside(Path(path)), json.dumps(encoding.to_plain(), ensure_ascii=False, indent=1))
+    save(session_of(trained), path, notes)
+    atomic_write(Path(f"{os.fspath(path)}.json"), json.dumps(encoding.to_plain(), ensure_ascii=False, indent=1))
 
 
 def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
@@ -80,23 +85,14 @@ def load_policy(path: str | os.PathLike[str]) -> SavedPolicy:
     session, notes = load_with_notes(file)
     if session.problem.n_features > 0:
         raise InvalidInput(f"{file.name} ranks items by features; this log is of single ads")
-    encoding = Encoding.from_plain(notes["encoding"] if "encoding" in notes else _encoding_beside(file))
+    if "encoding" not in notes:
+        raise InvalidInput(f"{file.name} was not trained on a log of single ads: it does not name its columns")
+    encoding = Encoding.from_plain(notes["encoding"])
     if session.problem.n_items != len(encoding.ads) or session.problem.n_context != encoding.n_context:
         raise InvalidInput(f"{file.name}: its policy and the columns of its log do not belong together")
     if session.problem.shown != 1:
         raise InvalidInput(f"{file.name} shows more than one item at a time; a log of single ads cannot judge it")
     return SavedPolicy(_policy_of(session), encoding)
-
-
-def _encoding_beside(path: Path) -> Any:
-    """The columns of a policy that was saved when they stood in the file beside it alone."""
-    beside = _names_beside(path)
-    if not beside.exists():
-        raise NotFound(f"{beside.name} is not beside {path.name}: it tells which columns the policy's contexts are")
-    try:
-        return json.loads(beside.read_text(encoding="utf-8"))
-    except ValueError:
-        raise InvalidInput(f"{beside.name} is not JSON: it should tell which columns the contexts are") from None
 
 
 def _policy_of(session: Session) -> Policy:
@@ -110,10 +106,6 @@ def _policy_of(session: Session) -> Policy:
     return Softmax(scorer=scorer, temperature=learner.temperature)
 
 
-def _names_beside(path: Path) -> Path:
-    return path.with_name(path.name + ".json")
-
-
 @dataclass(frozen=True, kw_only=True)
 class SessionPolicy:
     """A session over a fixed set of ads, asked for the probability of each ad to be first."""
@@ -122,11 +114,11 @@ class SessionPolicy:
 
     def probabilities(self, contexts: Floats) -> Floats:
         n_ads = int(self.session.problem.n_items or 0)
-        found = np.empty((len(contexts), n_ads))
+        shares = np.empty((len(contexts), n_ads))
         items = np.zeros((n_ads, self.session.problem.n_features))
         for row, context in enumerate(contexts):
-            found[row] = [self._probability(Query("", items, context), ad, row) for ad in range(n_ads)]
-        return found
+            shares[row] = [self._probability(Query("", items, context), ad, row) for ad in range(n_ads)]
+        return shares
 
     def _probability(self, query: Query, ad: int, row: int) -> float:
         others = [other for other in range(query.n_items) if other != ad]

@@ -1,7 +1,6 @@
 """The score from which on an ad is worth showing, learned per ad so that rankers can be compared."""
 
-import warnings
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,83 +10,37 @@ from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, finite_floats, real_numbers
 
-Criterion = Literal["f1", "accuracy", "midpoint", "click_rate", "precision", "recall"]
-
-
-class DegenerateThreshold(UserWarning):
-    """The criterion has a trivial best threshold."""
+Criterion = Literal["f1", "accuracy", "midpoint", "click_rate"]
+CRITERIA: dict[Criterion, int] = {"f1": 0, "accuracy": 1, "midpoint": 2, "click_rate": 3}
+MIDPOINT, CLICK_RATE = 2, 3
+MAX_STEPS = 100
 
 
 def threshold(scores: ArrayLike, clicked: ArrayLike, criterion: Criterion = "f1") -> float:
-    """The s that maximises the criterion of "score ≥ s means click"; ties go to the smallest s.
+    """Return the s that maximises the criterion of "score ≥ s means click"; ties go to the smallest s.
 
     Candidates are the lowest score and the middles between neighbouring scores. Where clicks are rare the best cut for
-    `f1` or `accuracy` is far above most people's scores, so that of several ads the one whose scores vary least, having
-    learned least, comes nearest to its own and is shown to most. Two criteria look at all examples instead, and have no
-    such fault: `midpoint` is halfway between the mean scores of clicked and unclicked examples, and `click_rate` is
-    where the mean of 1 / (1 + e^(s − score)) is the share of clicks, so that an ad that more people click stands higher
-    (for scores of the logistic loss). `precision` and `recall` are degenerate: the first is perfect when only the top
-    example is taken, if that was clicked, the second when everything is; they warn.
+    `f1` or `accuracy` is far above most visitors' scores, so that of several ads the one whose scores vary least,
+    having learned least, comes nearest to its own and is shown to most. Two criteria look at all examples instead, and
+    have no such fault: `midpoint` is halfway between the mean scores of clicked and unclicked examples, and
+    `click_rate` is where the mean of 1 / (1 + e^(s − score)) is the share of clicks, so that an ad that more visitors
+    click stands higher (for scores of the logistic loss). All or no clicks count as half a click off.
+
+    Args:
+      scores: The scores of examples.
+      clicked: Which of them were clicked.
+      criterion: What is maximised, or which mean is taken.
+
+    Raises:
+      InvalidInput: If the criterion is unknown, or if there is not one label per score.
     """
-    if criterion not in get_args(Criterion):
-        raise InvalidInput(f"criterion = {criterion!r} is not known{nearest(criterion, get_args(Criterion))}")
-    values, positive = finite_floats(scores, 1, "scores"), real_numbers(clicked, "clicked") > 0
-    if positive.shape != values.shape or not len(values):
-        raise InvalidInput(f"{positive.size} labels for {len(values)} scores; at least one of each is needed")
-    if criterion == "midpoint":
-        return _midpoint(values, positive)
-    if criterion == "click_rate":
-        return _at_click_rate(values, int(positive.sum()))
-    if criterion in ("precision", "recall"):
-        warnings.warn(
-            f"the threshold of best {criterion} is degenerate: it keeps nearly nothing or everything; use f1",
-            DegenerateThreshold,
-            stacklevel=2,
-        )
-    order = np.argsort(-values, kind="stable")
-    ordered, hits = values[order], np.cumsum(positive[order], dtype=np.float64)
-    ends = np.append(ordered[1:] != ordered[:-1], True)  # a cut never parts equal scores
-    quality = _quality(hits, np.arange(1.0, len(values) + 1.0), float(hits[-1]), criterion)
-    cut = int(np.flatnonzero(ends)[::-1][np.argmax(quality[ends][::-1])])
-    last = len(values) - 1
-    return float(ordered[last] if cut == last else 0.5 * (ordered[cut] + ordered[cut + 1]))
-
-
-def _quality(hits: Floats, taken: Floats, positives: float, criterion: Criterion) -> Floats:
-    """The criterion when the first `taken` by score are called clicks."""
-    quality: Floats
-    if criterion == "f1":
-        quality = 2.0 * hits / (taken + positives)
-    elif criterion == "accuracy":
-        quality = 2.0 * hits - taken  # correct ones, up to a constant: hits + (negatives − (taken − hits))
-    elif criterion == "precision":
-        quality = hits / taken
-    else:
-        quality = hits
-    return quality
-
-
-def _midpoint(values: Floats, positive: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
-    if positive.all() or not positive.any():
-        return float(values.mean())
-    return 0.5 * float(values[positive].mean() + values[~positive].mean())
-
-
-def _at_click_rate(values: Floats, hits: int) -> float:
-    """Between the thresholds of the lowest and the highest score alone; all or no clicks count as half a one off."""
-    from scipy.optimize import brentq
-    from scipy.special import expit, logit
-
-    rate = min(max(hits, 0.5), len(values) - 0.5) / len(values)
-    low, high = (float(end - logit(rate)) for end in (values.min(), values.max()))
-    if low == high:
-        return low
-    return float(brentq(lambda s: float(expit(values - s).mean()) - rate, low - 1e-9, high + 1e-9))
-
-
-CRITERIA = {"f1": 0, "accuracy": 1, "midpoint": 2, "click_rate": 3}
-MIDPOINT, CLICK_RATE = 2, 3
-MAX_STEPS = 100
+    if criterion not in CRITERIA:
+        raise InvalidInput(f"criterion = {criterion!r} is not known{nearest(criterion, CRITERIA)}")
+    values, hits = finite_floats(scores, 1, "scores"), real_numbers(clicked, "clicked") > 0
+    if hits.shape != values.shape or not len(values):
+        raise InvalidInput(f"{hits.size} labels for {len(values)} scores; at least one of each is needed")
+    n_hits = float(hits.sum())
+    return sampled_threshold(values[hits], values[~hits], n_hits, len(values) - n_hits, CRITERIA[criterion])
 
 
 @kernel
@@ -119,13 +72,15 @@ def _sampled_click_rate(scores: Floats, n_clicked: int, own: float, other: float
 def sampled_threshold(
     clicked: Floats, unclicked: Floats, n_clicked: float, n_unclicked: float, criterion: int
 ) -> float:
-    """The best cut between the kept examples' scores, each standing for as many as were seen of its kind."""
+    """The threshold from the scores of a sample, whose examples stand for `n_clicked` and `n_unclicked` ones."""
     own, other = n_clicked / max(len(clicked), 1), n_unclicked / max(len(unclicked), 1)
     if criterion == CLICK_RATE:
         rate = min(max(n_clicked, 0.5), n_clicked + n_unclicked - 0.5) / (n_clicked + n_unclicked)
         return _sampled_click_rate(np.concatenate((clicked, unclicked)), len(clicked), own, other, rate)
     if len(unclicked) == 0:
         return float(clicked.min())
+    if len(clicked) == 0 and criterion == MIDPOINT:
+        return float(unclicked.mean())
     if criterion == MIDPOINT:
         return 0.5 * float(clicked.mean() + unclicked.mean())
     scores = np.concatenate((clicked, unclicked))

@@ -14,6 +14,9 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry.specs import nearest
+
 WIDEST, NAMES = 100, 30  # columns: of a line, and of names beside their explanation
 TOGETHER = "\N{NO-BREAK SPACE}"
 PARTS = ("Start here", "Experiments", "Your data", "In use")
@@ -22,12 +25,26 @@ PARTS = ("Start here", "Experiments", "Your data", "In use")
 class Command(TyperCommand):
     """A command whose epilog is one example per line."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments, and refuse those that are too many in our words."""
+        ctx.allow_extra_args = True
+        extra = super().parse_args(ctx, args)
+        if extra:
+            raise InvalidInput(f"too many arguments: {' '.join(extra)}; `rankloop {self.name} --help` shows how")
+        return extra
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write("\n\n".join(_command_parts(self)))
 
 
 class Group(TyperGroup):
-    """The whole command line: its commands by what they are for."""
+    """The command line: its commands by what they are for."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the arguments name; an unknown one is answered with its neighbours."""
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise InvalidInput(f"no command {args[0]!r}{nearest(args[0], list(self.commands))}")
+        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write("\n\n".join(_group_parts(self)))

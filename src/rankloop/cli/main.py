@@ -8,18 +8,33 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from rankloop.cli.app import app
 from rankloop.cli.help import as_called
-from rankloop.cli.messages import one_line
+from rankloop.core.errors import RankloopError
+from rankloop.core.registry import UnknownKind
 
-SELDOM = 50_000, 20, 100  # what imports make and the open impressions of a service are many objects, and no garbage
+EXTRAS = {  # by the module that is missed
+    "fastapi": "serve",
+    "httpx": "serve",
+    "lightgbm": "trees",
+    "onnx": "onnx",
+    "pooch": "data",
+    "prometheus_client": "serve",
+    "psycopg": "serve",
+    "ray": "cluster",
+    "sklearn": "data",
+    "tantivy": "search",
+    "uvicorn": "serve",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that the arguments name, then leave with its exit code."""
-    gc.set_threshold(*SELDOM)
+    gc.set_threshold(50_000, 20, 100)  # imports and open impressions are many objects, and no garbage
     import_commands()
     try:
         with warnings.catch_warnings():
@@ -64,3 +79,33 @@ def _report(error: Exception) -> int:
 def _forget_output() -> None:
     """Nobody reads any more: let the interpreter's last flush go nowhere instead of complaining."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def one_line(error: BaseException) -> str | None:
+    """What a person has to know about a wrong input; None for what is no fault of the input."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, UnknownKind):
+        return f"{error}; one of your own needs --import its_module"
+    if isinstance(error, RankloopError | OSError | UnicodeDecodeError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get(str(error.name).partition(".")[0])):
+        return f"this needs {error.name}: pip install 'rankloop[{extra}]'"
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory for this {error}".strip()
+    return parser_words(error) if hasattr(error, "format_message") else None
+
+
+def parser_words(error: Any) -> str:
+    """Return one line for an error of typer, by its attributes: the classes are private to its versions."""
+    command = getattr(getattr(error, "ctx", None), "command", None)
+    name = "" if command is None or command.name in (None, "rankloop") else f" {command.name}"
+    more, param = f"; `rankloop{name} --help` shows how", getattr(error, "param", None)
+    if hasattr(error, "possibilities"):  # an option that is not there
+        valid = [option[2:] for each in getattr(command, "params", ()) for option in each.opts if option[:2] == "--"]
+        close = get_close_matches(error.option_name.lstrip("-"), valid, n=1)
+        return f"no option {error.option_name}" + (f"; did you mean --{close[0]}?" if close else more)
+    if param is None:
+        return f"{error.format_message()}{more}"
+    said = max(param.opts, key=len) if param.param_type_name == "option" else param.metavar or str(param.name).upper()
+    return f"{said} is missing{more}" if hasattr(error, "param_type") else f"{said}: {error.message}"

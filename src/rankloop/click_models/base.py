@@ -1,96 +1,218 @@
-"""What a fitted click model is, and the belief about what nobody has clicked yet."""
+"""The family of click models: what each can draw, foresee and be fitted to, and the belief about unclicked pairs."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from rankloop.core.types import Floats
-from rankloop.simulate.users.fitted_users import BROWSING, FittedUsers, ModelName
+from rankloop.click_models.kernels import (
+    ClickParameters,
+    ClickRows,
+    draw_clicks,
+    examined_given_clicks,
+    examined_whatever_clicks,
+    rows_of,
+)
+from rankloop.core.types import Floats, Ints
+from rankloop.logs.list_log import ClickArrays
 
-SMALLEST = 1e-6  # no probability is nearer to 0 or 1
-LEVELS = 5  # grades 0 … 4 of the people that a log becomes
-SURE = 3.0  # standard deviations by which pairs must differ more than chance lets them
-ALIKE = 1e6  # rows of a belief that no log outweighs: all pairs are the same
-MAX_ROUNDS, TOLERANCE = 500, 1e-8  # of expectation maximisation; gain per row
+ModelName = Literal["pbm", "ubm", "cascade", "dcm", "sdbn", "dbn"]
+MIN_PROBABILITY = 1e-6  # no probability that is fitted or judged is nearer to 0 or 1
+N_LEVELS = 5  # grades 0 … 4 of the users that a log becomes
+MIN_Z_SCORE = 3.0  # standard deviations by which pairs must differ more than by chance
+ALIKE_ROWS = 1e6  # rows of a belief that no log outweighs: all pairs are the same
+MAX_EM_ROUNDS = 500
+MIN_EM_GAIN = 1e-8  # of log-likelihood, per row and round
 
 
 class Prior(NamedTuple):
-    """A belief about every pair: as if `rows` rows had been seen of which a share `mean` was clicked."""
+    """A belief about every pair: as if `rows` rows had been examined of which a share `mean` was clicked."""
 
     mean: Floats  # by pair
     rows: float
 
 
-class Fitted(NamedTuple):
-    """The numbers of a click model; those that it does not have are neutral."""
+class Evidence(NamedTuple):
+    """The counts behind a fitted model, by pair, and how expectation maximisation went."""
 
-    model: ModelName
-    attraction: Floats  # by pair: P(click | examined)
-    satisfaction: Floats  # by pair: P(stop | clicked)
-    examination: Floats  # (positions, ways back to the last click), as `FittedUsers` has it
-    stop: Floats  # by position, after a click
-    persistence: float
-    clicks: Floats  # by pair
-    examined: Floats  # by pair: how often it was examined, as far as the clicks tell
+    clicks: Floats
+    examined: Floats  # expected number of examinations
     prior: Prior
     objectives: tuple[float, ...] = ()  # log-likelihood and prior, before each round; empty: closed form
-    prior_satisfaction: Prior | None = None
+
+
+class ClickProbabilities(NamedTuple):
+    """By row: the probability that it is examined, and that it is clicked."""
+
+    examined: Floats
+    clicked: Floats
+
+
+NO_EVIDENCE = Evidence(np.zeros(0), np.zeros(0), Prior(np.zeros(0), 0.0))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClickModel:
+    """A click model with its numbers, given or fitted.
+
+    A pair is whatever attracts alike: an item shown for a query, an item, or a grade. The reading process is that of
+    `ClickParameters`; each subclass has some of its numbers and leaves the others neutral.
+    Reference: Chuklin, Markov and de Rijke (2015), Click Models for Web Search.
+
+    Args:
+      attraction: P(click | examined), by pair.
+      satisfaction: P(stop | click), by pair.
+      examination: P(examined) by position and distance to the last click; one column: by position alone.
+      stop: P(stop | click), by position.
+      persistence: P(read on | not stopped by a click).
+      evidence: What the model was fitted to.
+    """
+
+    name: ClassVar[ModelName]
+    numbers: ClassVar[tuple[str, ...]] = ()  # those of its own, beside attraction
+    browsing: ClassVar[bool] = False  # examines by position, and never stops
+
+    attraction: Floats
+    satisfaction: Floats = field(default_factory=lambda: np.zeros(0))
+    examination: Floats = field(default_factory=lambda: np.ones((1, 1)))
+    stop: Floats = field(default_factory=lambda: np.zeros(1))
+    persistence: float = 1.0
+    evidence: Evidence = NO_EVIDENCE
 
     @property
-    def browsing(self) -> bool:
-        return self.model in BROWSING
+    def parameters(self) -> ClickParameters:
+        """The numbers as kernels take them."""
+        return ClickParameters(
+            attraction=self.attraction,
+            satisfaction=self.satisfaction if len(self.satisfaction) else np.zeros(len(self.attraction)),
+            examination=self.examination,
+            stop=self.stop,
+            persistence=self.persistence,
+        )
 
-    def stop_after(self, pair: Any, position: Any) -> Floats:
-        """The probability of each row to be the end, where it is clicked."""
-        by_pair = self.model in ("sdbn", "dbn")
-        stop: Floats = self.satisfaction[pair] if by_pair else self.stop[np.minimum(position, len(self.stop) - 1)]
-        return stop
+    def observe(self, pair: Ints, draws: Floats) -> Ints:
+        """Draw the clicks on a page.
 
-    def spec(self, shown: int | None = None, by_grade: bool = True) -> dict[str, Any]:
-        """The people of this log as data, for any experiment; five levels of attraction stand for grades."""
-        attraction, satisfaction = self.levels()
-        spec: dict[str, Any] = {"kind": "fitted_users", "model": self.model, "attraction": _short(attraction)}
-        if self.browsing:
-            spec["examination"] = [_short(row) for row in self.examination]
-        if self.model == "dcm":
-            spec["stop"] = _short(self.stop)
-        if self.model in ("sdbn", "dbn"):
-            spec["satisfaction"] = _short(satisfaction)
-        if self.model == "dbn":
-            spec["persistence"] = round(self.persistence, 6)
-        if not by_grade:
-            spec["by_grade"] = False
-        return spec | {"shown": len(self.examination) if shown is None else shown}
+        Args:
+          pair: The pair in each position.
+          draws: Uniform numbers, (3, n_positions); the first row is enough where nobody stops (pbm, ubm).
 
-    def users(self, shown: int | None = None, by_grade: bool = False) -> FittedUsers:
-        """The people themselves; unless `by_grade` they take relevance for attraction."""
-        spec = self.spec(shown, by_grade)
-        del spec["kind"]
-        return FittedUsers(**spec)
+        Returns:
+          By position, 1 for a click and 0 elsewhere.
+        """
+        return draw_clicks(self.parameters, pair, draws)
+
+    def probabilities(self, log: ClickArrays | ClickRows, *, given_clicks: bool = False) -> ClickProbabilities:
+        """Return how likely each row of a log is examined and clicked.
+
+        Args:
+          log: What was shown and clicked.
+          given_clicks: Condition on the clicks above each row on its page, instead of summing over them.
+        """
+        kernel = examined_given_clicks if given_clicks else examined_whatever_clicks
+        examined = kernel(self.parameters, rows_of(log))
+        return ClickProbabilities(examined, examined * self.attraction[log.pair])
+
+    def log_likelihood(self, log: ClickArrays) -> Floats:
+        """Of each page; what the model finds impossible, such as a second click in a cascade, counts as a millionth."""
+        clicked = self.probabilities(log, given_clicks=True).clicked
+        pages: Floats = np.add.reduceat(_logs(clicked, log.clicked), log.offsets[:-1])
+        return pages
+
+    def surprises(self, log: ClickArrays) -> Floats:
+        """Of each row, in bits: how little the model expected what happened there, whatever happened above."""
+        bits: Floats = -_logs(self.probabilities(log).clicked, log.clicked) / np.log(2.0)
+        return bits
+
+    @classmethod
+    def fit(cls, log: ClickArrays, prior: Prior | None = None, *, max_rounds: int = MAX_EM_ROUNDS) -> Self:
+        """Fit the model to a log.
+
+        Args:
+          log: What was shown and clicked.
+          prior: The belief about pairs; by default as strong as the pairs of the log are alike.
+          max_rounds: Of expectation maximisation, where there is no closed form.
+        """
+        return cls._fit(log, cls.fit_alike(log).prior_of(log) if prior is None else prior, max_rounds)
+
+    @classmethod
+    def fit_alike(cls, log: ClickArrays, mean: Floats | None = None) -> Self:
+        """Fit the model in which pairs differ by nothing, or only as `mean` says."""
+        if mean is not None:
+            return cls.fit(log, Prior(mean, ALIKE_ROWS))
+        merged = log._replace(pair=np.zeros_like(log.pair), items=("",), query_ids=("",))
+        model = cls.fit(merged, Prior(np.array([0.5]), 0.0))
+        attraction, satisfaction = (np.repeat(part, log.n_pairs) for part in (model.attraction, model.satisfaction))
+        return replace(model, attraction=attraction, satisfaction=satisfaction)
+
+    @classmethod
+    def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
+        raise NotImplementedError
+
+    def prior_of(self, log: ClickArrays) -> Prior:
+        """Return a belief as strong as pairs are alike, from how this model, which knows no other difference, errs.
+
+        Where a pair attracts by δ more than the model says, two of its rows err together: with e the probability that
+        a row was examined, E(c − p)(c' − p') = e e' E δ². So E δ² is a ratio of sums over the rows of each pair, two
+        and two, and a beta distribution with that variance has m(1 − m)/E δ² − 1 rows. Where the sum is within chance,
+        pairs are taken to be as the model says.
+        """
+        clicked = self.probabilities(log, given_clicks=True).clicked
+        p, mean = np.clip(clicked, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY), self.attraction
+        examined = p / mean[log.pair]
+
+        def two_and_two(values: Floats) -> float:
+            """Σ over pairs of Σ over two different rows of the product."""
+            sums = np.bincount(log.pair, values, log.n_pairs)
+            return float((sums**2).sum() - (values**2).sum())
+
+        together, chance = two_and_two(log.clicked - p), np.sqrt(2.0 * max(two_and_two(p * (1.0 - p)), 0.0))
+        if together <= MIN_Z_SCORE * chance or chance == 0.0:
+            return Prior(mean, ALIKE_ROWS)
+        between = together / max(two_and_two(examined), 1e-12)
+        noise = float(np.average(mean * (1.0 - mean), weights=np.bincount(log.pair, examined, log.n_pairs) + 1e-12))
+        return Prior(mean, float(np.clip(noise / between - 1.0, 0.5, ALIKE_ROWS)))
 
     def levels(self) -> tuple[Floats, Floats]:
-        """Mean attraction and satisfaction of equal parts of what was examined, from the least attractive on."""
+        """Return mean attraction and satisfaction of equal parts of what was examined, the least attractive first."""
         order = np.argsort(self.attraction, kind="stable")
-        weights = self.examined[order] + 1e-9
-        part = np.minimum((np.cumsum(weights) / weights.sum() * LEVELS - 1e-9).astype(int), LEVELS - 1)
-        attraction, satisfaction = np.zeros(LEVELS), np.zeros(LEVELS)
-        for level in range(LEVELS):
-            own = order[part == level] if (part == level).any() else order[[min(len(order) - 1, level)]]
-            attraction[level] = np.average(self.attraction[own], weights=self.examined[own] + 1e-9)
-            satisfaction[level] = np.average(self.satisfaction[own], weights=self.clicks[own] + 1e-9)
+        weights = self.evidence.examined[order] + 1e-9
+        part = np.minimum((np.cumsum(weights) / weights.sum() * N_LEVELS - 1e-9).astype(int), N_LEVELS - 1)
+        attraction, satisfaction = np.zeros(N_LEVELS), np.zeros(N_LEVELS)
+        for level in range(N_LEVELS):
+            pairs = order[part == level] if (part == level).any() else order[[min(len(order) - 1, level)]]
+            attraction[level] = np.average(self.attraction[pairs], weights=self.evidence.examined[pairs] + 1e-9)
+            if len(self.satisfaction):
+                clicks = self.evidence.clicks[pairs] + 1e-9
+                satisfaction[level] = np.average(self.satisfaction[pairs], weights=clicks)
         return np.maximum.accumulate(attraction), satisfaction
+
+    def spec(self, shown: int | None = None, by_grade: bool = True) -> dict[str, Any]:
+        """Describe the users of the log as `fitted_users`, for any experiment; levels of attraction stand for grades.
+
+        Args:
+          shown: How many positions they see; by default as many as the log has.
+          by_grade: Without it they take relevance for attraction.
+        """
+        attraction, satisfaction = self.levels()
+        values = {"satisfaction": satisfaction, "examination": self.examination, "stop": self.stop}
+        numbers = {name: values.get(name, self.persistence) for name in self.numbers}
+        spec: dict[str, Any] = {"kind": "fitted_users", "model": self.name, "attraction": attraction}
+        spec = {name: _plain(value) for name, value in (spec | numbers).items()}
+        by_relevance = {} if by_grade else {"by_grade": False}
+        return spec | by_relevance | {"shown": len(self.examination) if shown is None else shown}
 
 
 def shares(hits: Floats, rows: Floats, prior: Prior) -> Floats:
-    """What to believe of each pair after so many hits in so many rows."""
+    """Return the expected share of each pair after so many hits in so many rows."""
     total = rows + prior.rows
-    found = np.where(total > 0.0, (hits + prior.rows * prior.mean) / np.where(total > 0.0, total, 1.0), prior.mean)
-    clipped: Floats = np.clip(found, SMALLEST, 1.0 - SMALLEST)
+    means = np.where(total > 0.0, (hits + prior.rows * prior.mean) / np.where(total > 0.0, total, 1.0), prior.mean)
+    clipped: Floats = np.clip(means, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
     return clipped
 
 
-def estimated_prior(hits: Floats, rows: Floats) -> Prior:
-    """A belief as strong as the pairs are alike: by how much more their shares differ than chance lets them.
+def estimate_prior(hits: Floats, rows: Floats) -> Prior:
+    """Return a belief as strong as the pairs are alike: by how much more their shares differ than by chance.
 
     With p = hits/rows, mean m and variance τ² between pairs, E Σ rows (p − m)² = Σ m(1 − m) + τ² Σ (rows − 1), from
     which τ² and the rows of a beta distribution, m(1 − m)/τ² − 1.
@@ -101,10 +223,15 @@ def estimated_prior(hits: Floats, rows: Floats) -> Prior:
     excess = float((n * (h / n - mean) ** 2).sum()) - noise * max(len(n) - 1, 0)
     informative = float(np.maximum(n - 1.0, 0.0).sum())
     spread = np.sqrt((2.0 * noise**2 + noise * max(1.0 - 6.0 * noise, 0.0) / n).sum()) if len(n) else 0.0
-    if informative <= 0.0 or excess <= SURE * spread:
-        return Prior(np.full(len(hits), mean), ALIKE)
-    return Prior(np.full(len(hits), mean), float(np.clip(noise * informative / excess - 1.0, 0.5, ALIKE)))
+    if informative <= 0.0 or excess <= MIN_Z_SCORE * spread:
+        return Prior(np.full(len(hits), mean), ALIKE_ROWS)
+    return Prior(np.full(len(hits), mean), float(np.clip(noise * informative / excess - 1.0, 0.5, ALIKE_ROWS)))
 
 
-def _short(values: Floats) -> list[float]:
-    return [round(float(value), 6) for value in values]
+def _logs(probabilities: Floats, clicked: Floats) -> Floats:
+    p = np.clip(probabilities, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+    return np.where(clicked > 0.0, np.log(p), np.log1p(-p))
+
+
+def _plain(value: Any) -> Any:
+    return np.round(value, 6).tolist() if isinstance(value, np.ndarray | float) else value

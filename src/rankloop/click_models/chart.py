@@ -4,23 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
-from rankloop.click_models.fit import UserFit
+from rankloop.click_models.fit import UserFit, examined_by_position
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats
 
 PICTURES = (".png", ".svg", ".pdf")
 BLUE, GREY = "#2f7ed8", "#8a8f98"
-
-
-def examined_by_position(found: UserFit) -> Floats:
-    """How likely each position is examined: by the model's table, or on a page of middling items read from the top."""
-    fitted = found.fitted
-    if fitted.browsing:
-        return fitted.examination[:, 0]
-    people, n_positions = fitted.users(), len(fitted.examination)
-    middle = float(np.average(fitted.attraction, weights=fitted.examined + 1e-9))
-    clicks = people.click_probabilities(np.arange(n_positions), np.full(n_positions, middle))
-    return clicks / max(middle, 1e-12)
 
 
 def plot_fit(found: UserFit, path: Path) -> None:
@@ -32,11 +20,11 @@ def plot_fit(found: UserFit, path: Path) -> None:
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    examined = examined_by_position(found)
+    examined = examined_by_position(found.fitted)
     left.plot(np.arange(1, len(examined) + 1), examined, marker="o", color=BLUE)
-    left.set(xlabel="position", ylabel="probability", ylim=(0.0, 1.05), title=f"examined, by {found.fitted.model}")
+    left.set(xlabel="position", ylabel="probability", ylim=(0.0, 1.05), title=f"examined, by {found.fitted.name}")
     for name, judged in found.held_out.items():
-        chosen = name == found.fitted.model
+        chosen = name == found.fitted.name
         positions = np.arange(1, len(judged.by_position) + 1)
         right.plot(positions, judged.by_position, color=BLUE if chosen else GREY, linewidth=2.0 if chosen else 1.0)
         right.annotate(name, (positions[-1], judged.by_position[-1]), xytext=(4, -3), textcoords="offset points")

@@ -1,36 +1,42 @@
-"""The dynamic Bayesian network: as the simplified one, and people may lose patience anywhere."""
+"""The dynamic Bayesian network: as the simplified one, and users may lose patience anywhere."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 
-from rankloop.click_models.base import MAX_ROUNDS, SMALLEST, TOLERANCE, Fitted, Prior, estimated_prior, shares
-from rankloop.click_models.page_log import PageLog
+from rankloop.click_models.base import (
+    MIN_EM_GAIN,
+    MIN_PROBABILITY,
+    ClickModel,
+    Evidence,
+    ModelName,
+    Prior,
+    estimate_prior,
+    shares,
+)
+from rankloop.click_models.kernels import ClickParameters, ClickRows, rows_of
 from rankloop.core.kernels import kernel
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Floats
+from rankloop.logs.list_log import ClickArrays
 
 
 @kernel
-def _expect(
-    offsets: Ints,
-    pair: Ints,
-    clicked: Floats,
-    attraction: Floats,
-    satisfaction: Floats,
-    persistence: float,
-    sums: Floats,
-) -> tuple[float, float, float]:
-    """Add up what the pages tell: log-likelihood, times that people could go on, and that they did.
+def _expect(parameters: ClickParameters, rows: ClickRows, sums: Floats) -> tuple[float, float, float]:
+    """Add up what the pages tell: log-likelihood, times that users could read on, and that they did.
 
     Rows of `sums`, by pair: clicks, examinations, clicks after which more was shown, satisfied ones of these. With
     below = P(clicks from this row on | examined) and above = P(clicks before it, examined), from bottom and top; who
     has stopped clicks nothing more.
     """
     total, could, did = 0.0, 0.0, 0.0
+    offsets, pair, clicked, on = rows.offsets, rows.pair, rows.clicked, parameters.persistence
     for page in range(len(offsets) - 1):
         start, end = offsets[page], offsets[page + 1]
         below, silent = np.ones(end - start + 1), np.ones(end - start + 1)
         for row in range(end - 1, start - 1, -1):
             r, i = row - start, pair[row]
-            a, s, on = attraction[i], satisfaction[i], persistence
+            a, s = parameters.attraction[i], parameters.satisfaction[i]
             if clicked[row] > 0.0:
                 silent[r] = 0.0
                 goes = (1.0 - s) * on
@@ -43,7 +49,7 @@ def _expect(
         above = 1.0
         for row in range(start, end):
             r, i = row - start, pair[row]
-            a, s, on = attraction[i], satisfaction[i], persistence
+            a, s = parameters.attraction[i], parameters.satisfaction[i]
             sums[1, i] += above * below[r] / likelihood
             more = row < end - 1
             if clicked[row] > 0.0:
@@ -64,38 +70,54 @@ def _expect(
     return total, could, did
 
 
-def fit_dbn(log: PageLog, prior: Prior, max_rounds: int = MAX_ROUNDS, tolerance: float = TOLERANCE) -> Fitted:
-    """Expectation maximisation, by going up and down each page, twice: the first time tells how alike pairs satisfy.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DbnModel(ClickModel):
+    """As the simplified model, but users who are not satisfied read on only with `persistence`.
 
-    What comes after the last row of a page is not seen, so it tells nothing of satisfaction and patience.
     Reference: Chapelle and Zhang (2009), A Dynamic Bayesian Network Click Model for Web Search Ranking, appendix.
     """
-    first = _maximised(log, prior, Prior(np.full(log.n_pairs, 0.5), 1.0), None, max_rounds, tolerance)
-    sums = np.zeros((4, log.n_pairs))
-    _expect(log.offsets, log.pair, log.clicked, first.attraction, first.satisfaction, first.persistence, sums)
-    return _maximised(log, prior, estimated_prior(sums[3], sums[2]), first, max_rounds, tolerance)
 
+    name: ClassVar[ModelName] = "dbn"
+    numbers: ClassVar[tuple[str, ...]] = ("satisfaction", "persistence")
 
-def _maximised(
-    log: PageLog, prior: Prior, belief: Prior, begin: Fitted | None, max_rounds: int, tolerance: float
-) -> Fitted:
-    attraction = prior.mean if begin is None else begin.attraction
-    persistence = 0.9 if begin is None else begin.persistence
-    attraction, satisfaction = _clipped(attraction), _clipped(belief.mean)
-    objectives: list[float] = []
-    while True:
+    @classmethod
+    def _fit(cls, log: ClickArrays, prior: Prior, max_rounds: int) -> Self:
+        """Expectation maximisation, up and down each page, twice: the first time tells how alike pairs satisfy.
+
+        What comes after the last row of a page is not seen, so it tells nothing of satisfaction and patience.
+        """
+        half = np.full(log.n_pairs, 0.5)
+        start = cls(attraction=_clipped(prior.mean), satisfaction=half, persistence=0.9)
+        first = start._maximised(log, prior, Prior(half, 1.0), max_rounds)
         sums = np.zeros((4, log.n_pairs))
-        total, could, did = _expect(log.offsets, log.pair, log.clicked, attraction, satisfaction, persistence, sums)
-        objectives.append(total + _penalty(attraction, prior) + _penalty(satisfaction, belief))
-        grown = len(objectives) < 2 or objectives[-1] - objectives[-2] >= tolerance * len(log.pair)
-        if len(objectives) >= max_rounds or not grown:
-            break
-        attraction = shares(sums[0], sums[1], prior)
-        satisfaction = shares(sums[3], sums[2], belief)
-        persistence = float(np.clip(did / could, SMALLEST, 1.0 - SMALLEST)) if could > 0.0 else persistence
-    table, stop = np.ones((log.n_positions, 1)), np.zeros(log.n_positions)
-    own = attraction, satisfaction, table, stop, persistence, sums[0], sums[1], prior
-    return Fitted("dbn", *own, tuple(objectives), belief)
+        _expect(first.parameters, rows_of(log), sums)
+        belief = estimate_prior(sums[3], sums[2])
+        start = cls(attraction=first.attraction, satisfaction=_clipped(belief.mean), persistence=first.persistence)
+        return start._maximised(log, prior, belief, max_rounds)
+
+    def _maximised(self, log: ClickArrays, prior: Prior, belief: Prior, max_rounds: int) -> Self:
+        """Climb from these numbers; `prior` is the belief about attraction, `belief` that about satisfaction."""
+        now, objectives = self.parameters, list[float]()
+        while True:
+            sums = np.zeros((4, log.n_pairs))
+            total, could, did = _expect(now, rows_of(log), sums)
+            objectives.append(total + _penalty(now.attraction, prior) + _penalty(now.satisfaction, belief))
+            grown = len(objectives) < 2 or objectives[-1] - objectives[-2] >= MIN_EM_GAIN * len(log.pair)
+            if len(objectives) >= max_rounds or not grown:
+                break
+            persistence = float(_clipped(np.array(did / could))) if could > 0.0 else now.persistence
+            now = now._replace(
+                attraction=shares(sums[0], sums[1], prior),
+                satisfaction=shares(sums[3], sums[2], belief),
+                persistence=persistence,
+            )
+        return type(self)(
+            attraction=now.attraction,
+            satisfaction=now.satisfaction,
+            examination=np.ones((log.n_positions, 1)),
+            persistence=now.persistence,
+            evidence=Evidence(sums[0], sums[1], prior, tuple(objectives)),
+        )
 
 
 def _penalty(values: Floats, prior: Prior) -> float:
@@ -104,5 +126,5 @@ def _penalty(values: Floats, prior: Prior) -> float:
 
 
 def _clipped(values: Floats) -> Floats:
-    found: Floats = np.clip(values, SMALLEST, 1.0 - SMALLEST)
-    return found
+    clipped: Floats = np.clip(values, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+    return clipped

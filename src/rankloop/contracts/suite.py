@@ -1,5 +1,6 @@
 """Every contract of a learner, one after another: what `rankloop check-learner` runs."""
 
+import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -8,9 +9,10 @@ from rankloop.contracts import learn_contracts, rank_contracts, recipe_contracts
 from rankloop.contracts.cases import Case, cases_of
 from rankloop.contracts.contract import Broken, Contract, contract, contracts_of
 from rankloop.contracts.process import Trial, try_apart
-from rankloop.core.errors import InvalidInput
-from rankloop.core.registry import Entry, build, entry_of
-from rankloop.experiments.spec.plugins import Module, modules_of
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.registry import Entry, build, entries, entry_of
+from rankloop.core.registry.specs import nearest
+from rankloop.experiments.spec.plugins import Module, import_modules, modules_of
 
 RECIPE_CONTRACTS = contracts_of(recipe_contracts)
 LEARNER_CONTRACTS = (*contracts_of(rank_contracts), *contracts_of(learn_contracts))
@@ -77,6 +79,41 @@ def names() -> tuple[str, ...]:
     """The names of all contracts, in the order in which they are tried."""
     found = [check_cases.name, *(one.name for one in (*RECIPE_CONTRACTS, *LEARNER_CONTRACTS))]
     return (*found, *(_name_when_wrapped(one) for one in WRAPPED_CONTRACTS), *(one.name for one in APART))
+
+
+def check_names(names_of_contracts: Iterable[str]) -> None:
+    """Raise `InvalidInput` for a name that no contract has."""
+    for name in names_of_contracts:
+        if name not in names():
+            raise InvalidInput(f"there is no contract {name!r}{nearest(name, names())}")
+
+
+def learners_of(target: str) -> list[Entry]:
+    """Return the registered learners of a .py file or a module, one of its classes, or the one of this kind.
+
+    Args:
+      target: A kind, `FILE.py`, a module, or either of these with `:Class`; the file or module is imported.
+
+    Raises:
+      NotFound: If there is no such kind, module or class.
+      InvalidInput: If it registers no learner.
+    """
+    of_kind = [entry for entry in entries("learner") if entry.kind == target]
+    if of_kind:
+        return of_kind
+    source, _, name = target.rpartition(":") if ":" in target[2:] else (target, "", "")
+    try:
+        import_modules([source])
+    except NotFound as error:
+        raise NotFound(f"{error}{nearest(target, [entry.kind for entry in entries('learner')])}") from None
+    (module,) = modules_of([source])
+    of_module = [entry for entry in entries("learner") if entry.cls.__module__ == module.name]
+    learners = [entry for entry in of_module if name in ("", entry.cls.__name__)]
+    if not learners and name and not hasattr(sys.modules[module.name], name):
+        raise NotFound(f"{source} has no class {name!r}")
+    if not learners:
+        raise InvalidInput(f'{target} registers no learner: write @register("a_name") above its class')
+    return learners
 
 
 def check_learner(cls: type) -> None:

@@ -17,7 +17,7 @@ class FetchFailed(RankloopError, OSError):
     """A file could not be fetched, or is not the one that was meant; nothing is left behind."""
 
 
-class Source(NamedTuple):
+class PublicFile(NamedTuple):
     """Where a file lies; sha256 is None when nobody has published one that we could check."""
 
     url: str
@@ -26,23 +26,23 @@ class Source(NamedTuple):
 
 
 SOURCES = {
-    "mslr-web10k": Source(
+    "mslr-web10k": PublicFile(
         ONEDRIVE.format("s!AtsMfWUz5l8nbOIoJ6Ks0bEMp78"),
         "MSLR-WEB10K.zip",
         "2902142ea33f18c59414f654212de5063033b707d5c3939556124b1120d3a0ba",
     ),
-    "mslr-web30k": Source(
+    "mslr-web30k": PublicFile(
         ONEDRIVE.format("s!AtsMfWUz5l8nbXGPBlwD1rnFdBY"),
         "MSLR-WEB30K.zip",
         "08cb7977e1d5cbdeb57a9a2537a0923dbca6d46a76db9a6afc69e043c85341ae",
     ),
-    "20newsgroups": Source(
+    "20newsgroups": PublicFile(
         "https://ndownloader.figshare.com/files/5975967",
         "20news-bydate.tar.gz",
         "8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610",
     ),
-    "mq2008": Source("https://s3-us-west-2.amazonaws.com/xgboost-examples/MQ2008.rar", "MQ2008.rar", None),
-    "reuters21578": Source(
+    "mq2008": PublicFile("https://s3-us-west-2.amazonaws.com/xgboost-examples/MQ2008.rar", "MQ2008.rar", None),
+    "reuters21578": PublicFile(
         "https://archive.ics.uci.edu/ml/machine-learning-databases/reuters21578-mld/reuters21578.tar.gz",
         "reuters21578.tar.gz",
         None,
@@ -78,9 +78,9 @@ def fetch(
     return target
 
 
-def _source(name: str, url: str | None) -> Source:
+def _source(name: str, url: str | None) -> PublicFile:
     if url is not None:
-        return Source(url, Path(name).name, None)
+        return PublicFile(url, Path(name).name, None)
     if name not in SOURCES:
         raise InvalidInput(f"no public data set {name!r}{nearest(name, SOURCES)}")
     return SOURCES[name]

@@ -1,9 +1,11 @@
-"""Public sets of queries as they are published: which file is which, in a folder or in an archive.
+"""Public sets of queries as they are published: which file is which, in a folder, under an address or in an archive.
 
 MSLR-WEB10K and 30K: `Fold1/{train,vali,test}.txt` … Yahoo (C14): `set1.{train,valid,test}.txt`, `set2…`. Istella:
-`train.txt`, `vali.txt` (not in all of them) and `test.txt`, in a folder of their own.
+`train.txt`, `vali.txt` (not in all of them) and `test.txt`, in a folder of their own. LETOR: parts that `folds.json`
+puts together, `{"Fold1": {"train": ["S1", "S2", "S3"], "vali": "S4", "test": "S5"}, …}`.
 """
 
+import json
 import os
 import re
 import shutil
@@ -11,7 +13,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
@@ -20,28 +22,36 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import cache_folder
 from rankloop.core.registry.specs import nearest
 from rankloop.data.folder import given_path
+from rankloop.data.parts.source import PartSource, entries_in, is_folder, read_text
 
 ENDINGS = (".txt", ".txt.gz", ".txt.bz2", ".txt.xz", ".txt.zst")
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz")
 MEMBER = re.compile(r"(set\d+\.)?(train|vali|valid|test)\.txt(\.(gz|bz2|xz|zst))?")
-FOLD, SET = re.compile(r"Fold\d+"), re.compile(r"(set\d+)\.train\.txt")
+FOLD, SET, SET_PATH = re.compile(r"Fold(\d+)"), re.compile(r"(set\d+)\.train\.txt"), re.compile(r"(.+)/(set\d+)")
+FOLDS_FILE = "folds.json"
 END_BYTES = 1 << 18
 VALIDATION = ("vali", "valid")
 BROKEN = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, OSError, RuntimeError, NotImplementedError)
+Files = Mapping[str, PartSource]
 
 
-class PublishedFold(NamedTuple):
-    """The files to learn from, to choose on (None: the set has none) and to judge on."""
+class FoldFiles(NamedTuple):
+    """The files to learn from, to choose on (none where the set has none) and to judge on."""
 
     name: str
-    train: Path
-    validation: Path | None
-    test: Path
+    train: tuple[PartSource, ...]
+    validation: tuple[PartSource, ...]
+    test: tuple[PartSource, ...]
 
     @property
-    def files(self) -> list[Path]:
+    def files(self) -> tuple[PartSource, ...]:
         """All of them."""
-        return [self.train, *([] if self.validation is None else [self.validation]), self.test]
+        return self.train + self.validation + self.test
+
+    @property
+    def paths(self) -> list[Path]:
+        """All of them, on this machine."""
+        return [Path(source.address) for source in self.files]
 
 
 def is_archive(path: Path) -> bool:
@@ -59,39 +69,94 @@ def public_path(name: str) -> Path:
     return given_path(str(Path(name).parent)) / Path(name).name
 
 
-def is_published(path: Path) -> bool:
-    """Whether a folder has its queries in parts to train, to choose and to judge on."""
-    try:
-        return bool(published_folds(path))
-    except NotFound:
-        return False
+def published_folds(path: Path) -> list[FoldFiles]:
+    """Find the folds of a set on this machine.
 
+    Args:
+      path: A folder, an archive, or one fold of them (`FOLDER/Fold2`, `FOLDER/set2`).
 
-def published_folds(path: Path) -> list[PublishedFold]:
-    """The folds of a published set: a folder, an archive, one fold of them (`FOLDER/Fold2`, `FOLDER/set2`)."""
+    Returns:
+      The folds, at least one.
+
+    Raises:
+      NotFound: If there is no such folder, or no folds in it.
+    """
     if path.is_file() and is_archive(path):
         path = unpacked(path)
-    if not path.exists() and re.fullmatch(r"set\d+", path.name) and path.parent.is_dir():
-        return [_fold(path.parent, path.name, f"{path.name}.")]
-    if not path.is_dir():
-        raise NotFound(f"there is no folder {str(path)!r}")
-    numbered = sorted((each for each in path.iterdir() if each.is_dir() and FOLD.fullmatch(each.name)), key=_number)
-    if numbered:
-        return [_fold(folder, folder.name) for folder in numbered]
-    sets = sorted({found[1] for each in path.iterdir() if (found := SET.match(each.name))})
-    if sets:
-        return [_fold(path, sets[0], f"{sets[0]}.")]
-    inside = [each for each in path.iterdir() if each.is_dir()]
-    if not _has(path, "train") and len(inside) == 1:
-        return published_folds(inside[0])
-    if _has(path, "train") or _has(path, "test"):
-        return [_fold(path, path.name)]
-    names = sorted(each.name for each in path.iterdir())
+    folds = folds_in(str(path))
+    if folds:
+        return folds
+    names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
     close = next((nearest(name, ("Fold1", "train.txt", "set1.train.txt")) for name in names), "")
     raise NotFound(
-        f"{path} is neither a LETOR file nor a folder with folds.json, Fold1 …, set1.train.txt, or train.txt and "
+        f"{path} is neither a LETOR file nor a folder with {FOLDS_FILE}, Fold1 …, set1.train.txt, or train.txt and "
         f"test.txt (or packed .txt.gz …); it has {', '.join(names[:5]) or 'nothing'}{close}"
     )
+
+
+def folds_in(address: str) -> list[FoldFiles]:
+    """Find the folds of a set in a folder or under an address.
+
+    Args:
+      address: A folder or a URL of one; `…/set2` is one set of several in a folder.
+
+    Returns:
+      The folds; none where the files say nothing of folds.
+    """
+    address = address.rstrip("/")
+    one_set = SET_PATH.fullmatch(address)
+    try:
+        files, folders = entries_in(address)
+    except NotFound:
+        if one_set is None:
+            raise
+        return [_fold(one_set[1], entries_in(one_set[1])[0], one_set[2], f"{one_set[2]}.")]
+    if not is_folder(address):
+        return []
+    if FOLDS_FILE in files:
+        return _folds_of_list(address, files)
+    numbered = sorted((int(match[1]), name) for name in folders if (match := FOLD.fullmatch(name)))
+    if numbered:
+        return [_fold(f"{address}/{name}", entries_in(f"{address}/{name}")[0], name) for _, name in numbered]
+    sets = sorted({match[1] for name in files if (match := SET.match(name))})
+    if sets:
+        return [_fold(address, files, sets[0], f"{sets[0]}.")]
+    if _part(files, "train") and _part(files, "test"):
+        return [_fold(address, files, PurePosixPath(address).name)]
+    return folds_in(f"{address}/{folders[0]}") if len(folders) == 1 and not _part(files, "train") else []
+
+
+def _fold(address: str, files: Files, name: str, prefix: str = "") -> FoldFiles:
+    validation = next((part for role in VALIDATION if (part := _part(files, prefix + role))), None)
+    train, test = (_required(address, files, [prefix + role]) for role in ("train", "test"))
+    return FoldFiles(name, train, () if validation is None else (validation,), test)
+
+
+def _folds_of_list(address: str, files: Files) -> list[FoldFiles]:
+    try:
+        table = json.loads(read_text(files[FOLDS_FILE]))
+        roles = {name: ([*fold["train"]], [fold["vali"]], [fold["test"]]) for name, fold in table.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        example = '{"Fold1": {"train": ["S1", "S2", "S3"], "vali": "S4", "test": "S5"}, …}'
+        raise InvalidInput(f"{address}/{FOLDS_FILE} should hold {example}: {error}") from None
+    folds = []
+    for name, roles_of_fold in roles.items():
+        train, validation, test = (_required(address, files, parts) for parts in roles_of_fold)
+        folds.append(FoldFiles(name, train, validation, test))
+    return folds
+
+
+def _required(address: str, files: Files, names: Sequence[str]) -> tuple[PartSource, ...]:
+    parts = [_part(files, name) for name in names]
+    for name, part in zip(names, parts):
+        if part is None:
+            held = ", ".join(sorted(files)[:5])
+            raise NotFound(f"there is no {name}.txt (or packed .txt.gz …) in {address}; it has {held or 'nothing'}")
+    return tuple(part for part in parts if part is not None)
+
+
+def _part(files: Files, name: str) -> PartSource | None:
+    return next((files[name + ending] for ending in ENDINGS if name + ending in files), None)
 
 
 def unpacked(archive: Path) -> Path:
@@ -155,25 +220,3 @@ def refuse_cut(file: Path) -> None:
         f"{file.name}, line {n_lines}: the last line ends after {sizes[-1]} of {sizes[0]} entries: the file is cut "
         "short; fetch it again"
     )
-
-
-def _fold(folder: Path, name: str, prefix: str = "") -> PublishedFold:
-    validation = next((part for part in VALIDATION if _has(folder, prefix + part)), None)
-    found = None if validation is None else _part(folder, prefix + validation)
-    return PublishedFold(name, _part(folder, f"{prefix}train"), found, _part(folder, f"{prefix}test"))
-
-
-def _has(folder: Path, name: str) -> bool:
-    return any((folder / (name + ending)).is_file() for ending in ENDINGS)
-
-
-def _part(folder: Path, name: str) -> Path:
-    for ending in ENDINGS:
-        if (folder / (name + ending)).is_file():
-            return folder / (name + ending)
-    names = ", ".join(sorted(each.name for each in folder.iterdir())[:5])
-    raise NotFound(f"there is no {name}.txt (or packed .txt.gz …) in {folder}; it has {names or 'nothing'}")
-
-
-def _number(folder: Path) -> int:
-    return int(folder.name.removeprefix("Fold"))

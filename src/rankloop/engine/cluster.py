@@ -195,10 +195,8 @@ def _join(ray: Any, address: str) -> None:
         ray.init(address=address, log_to_driver=False)
     except ConnectionError as error:
         raise InvalidInput(f"no Ray cluster answers at {address!r}: {error}") from None
-    except RuntimeError as error:
-        if "ersion" not in str(error):
-            raise
-        raise InvalidInput(f"the cluster at {address!r} has another version: {error}") from None
+    except RuntimeError as error:  # another version of Ray or Python above all
+        raise InvalidInput(f"the cluster at {address!r} cannot be joined: {error}") from None
 
 
 def _cause_of(error: Exception, computing: str) -> Exception:

@@ -1,4 +1,7 @@
-"""How good rankings and policies are: by measures (`ranking`), and by what a log says of them (`off_policy`)."""
+"""How good rankings and policies are: by measures (`ranking`), and by what a log says of them (`evaluate`)."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from rankloop.evaluation.off_policy.estimators import (
     Estimate,
@@ -10,12 +13,6 @@ from rankloop.evaluation.off_policy.estimators import (
     ips,
     snips,
     switch_dr,
-)
-from rankloop.evaluation.off_policy.evaluate import (
-    evaluate_on_impressions,
-    evaluate_on_lists,
-    evaluate_on_rankings,
-    evaluate_target,
 )
 from rankloop.evaluation.off_policy.overlap import Overlap
 from rankloop.evaluation.off_policy.propensities import (
@@ -36,21 +33,30 @@ from rankloop.evaluation.off_policy.slates import (
 from rankloop.evaluation.ranking.saved_model import score_model
 from rankloop.evaluation.ranking.score import Scores, score_rankings, score_scores, score_session
 from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
-from rankloop.evaluation.report import Report, verdicts
-from rankloop.logs.columns import Columns
-from rankloop.logs.rows import Rows, rows_of
-from rankloop.logs.table import LogTable
+from rankloop.evaluation.report import Report, verdict
+from rankloop.logs.choice_log import ChoiceLog, ChoiceRows, rows_of
 
-__all__ = ["Columns", "Estimate", "LogTable", "Options", "Overlap", "RankingPolicy", "Report", "Rows", "Scores"]
-__all__ += ["cascade_ips", "clipped_ips", "direct_method", "doubly_robust", "estimate", "evaluate_on_impressions"]
-__all__ += [
-    "evaluate_on_lists",
-    "evaluate_on_rankings",
-    "evaluate_target",
-    "factored_slate_weight",
-    "ips",
-    "position_probabilities",
-]
-__all__ += ["position_wise", "prefix_probabilities", "pseudo_inverse", "read_qrels", "read_run", "rows_of"]
-__all__ += ["score_model", "score_rankings", "score_run", "score_scores", "score_session", "session_rows"]
-__all__ += ["shown_parts", "slate_weight", "snips", "switch_dr", "verdicts", "whole_ranking"]
+if TYPE_CHECKING:
+    from rankloop.evaluation.choice_evaluation import evaluate_policies, evaluate_saved_policy, evaluate_target
+    from rankloop.evaluation.list_evaluation import ListEstimate, ListOptions, evaluate_pages
+    from rankloop.evaluation.list_pages import ShownPage
+    from rankloop.evaluation.log_evaluation import Evaluation, evaluate
+    from rankloop.evaluation.ranking_evaluation import evaluate_on_lists, evaluate_on_rankings
+
+__all__ = ["ChoiceLog", "ChoiceRows", "Estimate", "Evaluation", "ListEstimate", "ListOptions", "Options", "Overlap"]
+__all__ += ["RankingPolicy", "Report", "Scores", "ShownPage", "cascade_ips", "clipped_ips", "direct_method"]
+__all__ += ["doubly_robust", "estimate", "evaluate", "evaluate_on_lists", "evaluate_on_rankings", "evaluate_pages"]
+__all__ += ["evaluate_policies", "evaluate_saved_policy", "evaluate_target", "factored_slate_weight", "ips"]
+__all__ += ["position_probabilities", "position_wise", "prefix_probabilities", "pseudo_inverse", "read_qrels"]
+__all__ += ["read_run", "rows_of", "score_model", "score_rankings", "score_run", "score_scores", "score_session"]
+__all__ += ["session_rows", "shown_parts", "slate_weight", "snips", "switch_dr", "verdict", "whole_ranking"]
+
+# Imported when first used: a service that only ranks needs none of it, nor scipy's optimisers.
+_LATER = ("choice_evaluation", "list_evaluation", "list_pages", "log_evaluation", "ranking_evaluation")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        modules = (import_module(f"rankloop.evaluation.{module}") for module in _LATER)
+        return next(getattr(module, name) for module in modules if hasattr(module, name))
+    raise AttributeError(f"module 'rankloop.evaluation' has no attribute {name!r}")

@@ -1,8 +1,9 @@
 """What a log says of policies, in numbers, sentences and a picture, the policy that made it beside the others."""
 
+import math
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rankloop.evaluation.off_policy.estimators import Estimate
 from rankloop.evaluation.off_policy.overlap import FEW_REWARDS, is_off_balance, rests_on
@@ -54,15 +55,75 @@ class Report(NamedTuple):
     unit: Unit
     context: str = ""  # one line: which columns tell of the visitor
 
+    @property
+    def verdicts(self) -> list[str]:
+        """What the log says of every policy but the current and the uniform one, in plain words, with its doubts."""
+        lines = []
+        for name, estimate in self.estimates.items():
+            if name not in (CURRENT, UNIFORM):
+                lines.append(verdict(name, estimate, self.unit))
+                lines += [f"Beware: {self.unit.in_words(warning)}." for warning in _further_warnings(estimate)]
+        return lines
 
-def verdicts(report: Report) -> list[str]:
-    """What the log says of every policy but the current and the uniform one, in plain words, with its doubts."""
-    found = []
-    for name, one in report.estimates.items():
-        if name not in (CURRENT, UNIFORM):
-            found.append(verdict(name, one, report.unit))
-            found += [f"Beware: {report.unit.in_words(warning)}." for warning in _further_warnings(one)]
-    return found
+    def text(self, log: str) -> str:
+        """Return a table of the policies and the verdicts."""
+        first, unit = next(iter(self.estimates.values())), self.unit
+        half = f", {self.n_training:,} of them to learn from" if self.n_training else ""
+        ads = f", {self.n_ads} ads" if self.n_ads else ""
+        width, column = max(map(len, self.estimates)) + 2, len(unit.name) + 2
+        lines = [f"{log}: {self.n_rows:,} {unit.each}s{half}{ads}, {self.n_rewarded:,} rewarded"]
+        lines += [self.context, ""] if self.context else [""]
+        heads = f"{f'at least ({first.level:.0%})':>18}{f'{unit.each}s count as':>16}"
+        lines.append(f"{'policy':<{width}}{unit.name:>{column}}{heads}")
+        for policy, estimate in self.estimates.items():
+            low = "unknown" if is_off_balance(estimate.overlap) else unit.of(max(0.0, estimate.lower))
+            lines.append(f"{policy:<{width}}{unit.of(estimate.value):>{column}}{low:>18}{estimate.effective_n:>16,.0f}")
+        return "\n".join([*lines, "", *self.verdicts])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the estimates for programs; infinite bounds, which JSON does not have, are None."""
+        estimates = {
+            name: {field: _finite(value) for field, value in estimate._asdict().items()}
+            | {"overlap": estimate.overlap._asdict()}
+            for name, estimate in self.estimates.items()
+        }
+        unit = "per page" if self.unit == PER_PAGE else "per row"
+        return self._asdict() | {"unit": unit, "estimates": estimates, "verdicts": self.verdicts}
+
+    def plot(self, path: Path) -> None:
+        """Draw a dot for each policy's estimate and a line down to its lower bound, the current one dashed across.
+
+        Where the log cannot tell, the dot is hollow and no bound is drawn.
+        """
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        names, unit, current = list(self.estimates), self.unit, self.estimates[CURRENT]
+        figure = Figure(figsize=(7.2, 0.6 * len(names) + 1.4), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        for row, estimate in enumerate(self.estimates.values()):
+            low, value = unit.scale * max(0.0, estimate.lower), unit.scale * estimate.value
+            if is_off_balance(estimate.overlap):
+                axes.plot([value], [row], marker="o", markerfacecolor="none", color=GREY)
+                axes.annotate(
+                    "the log cannot tell", (value, row), xytext=(9, -4), textcoords="offset points", color=GREY
+                )
+                continue
+            axes.plot([low, value], [row, row], color=BLUE, linewidth=2.5)
+            axes.plot([low], [row], marker="|", markersize=12, color=BLUE)
+            axes.plot([value], [row], marker="o", color=BLUE)
+        axes.axvline(unit.scale * current.value, color=GREY, linestyle="dashed", linewidth=1.0)
+        axes.set_yticks(range(len(names)), names)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.set_xlim(left=0.0)
+        axes.set_xlabel(f"{unit.name}; the line ends at the {current.level:.0%} lower bound")
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.savefig(path, dpi=160, facecolor="white")
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def verdict(name: str, found: Estimate, unit: Unit = CLICKS) -> str:
@@ -109,33 +170,3 @@ def _further_warnings(found: Estimate) -> tuple[str, ...]:
     if is_off_balance(found.overlap):
         return ()
     return found.warnings[int(rests_on(found.overlap, found.bound) < FEW_REWARDS) :]
-
-
-def plot_report(report: Report, path: Path) -> None:
-    """A dot for each policy's estimate and a line down to its lower bound, the current one dashed across.
-
-    Where the log cannot tell, the dot is hollow and no bound is drawn.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    names, unit, current = list(report.estimates), report.unit, report.estimates[CURRENT]
-    figure = Figure(figsize=(7.2, 0.6 * len(names) + 1.4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    for row, found in enumerate(report.estimates.values()):
-        low, value = unit.scale * max(0.0, found.lower), unit.scale * found.value
-        if is_off_balance(found.overlap):
-            axes.plot([value], [row], marker="o", markerfacecolor="none", color=GREY)
-            axes.annotate("the log cannot tell", (value, row), xytext=(9, -4), textcoords="offset points", color=GREY)
-            continue
-        axes.plot([low, value], [row, row], color=BLUE, linewidth=2.5)
-        axes.plot([low], [row], marker="|", markersize=12, color=BLUE)
-        axes.plot([value], [row], marker="o", color=BLUE)
-    axes.axvline(unit.scale * current.value, color=GREY, linestyle="dashed", linewidth=1.0)
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xlim(left=0.0)
-    axes.set_xlabel(f"{unit.name}; the line ends at the {current.level:.0%} lower bound")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=160, facecolor="white")

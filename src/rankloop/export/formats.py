@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
-from rankloop.export.linear_model import HashedModel, LinearModel
+from rankloop.export.linear_model import HASHED, HashedModel, LinearModel, linear_approximation, saved_model
+from rankloop.logs.reader import lists_in
 
 ONNX_MISSING = "ONNX needs the package onnx, which is not installed: pip install 'rankloop[onnx]'"
 OPSET, IR_VERSION = 13, 8  # as old as can be, so that most runtimes read it
@@ -94,32 +96,66 @@ def json_file(model: LinearModel | HashedModel, name: str) -> bytes:
     return _json({"format": FORMAT, "kind": "linear", "name": name, "features": terms, "lost": model.lost})
 
 
-LINEAR: dict[str, Callable[[LinearModel, str], bytes]] = {
+WRITERS: dict[str, Callable[[LinearModel, str], bytes]] = {
     "elasticsearch-ltr": plugin_upload,
     "opensearch-ltr": plugin_upload,
     "solr": solr_upload,
     "onnx": onnx_file,
     "json": json_file,
 }
+PLUGIN_COMMAND = (
+    "curl -X POST -H 'Content-Type: application/json' --data-binary @{file} "
+    "'http://localhost:9200/_ltr/_featureset/{name}/_createmodel'"
+)
 UPLOADS = {
-    "elasticsearch-ltr": "curl -X POST -H 'Content-Type: application/json' --data-binary @{file} "
-    "'http://localhost:9200/_ltr/_featureset/{name}/_createmodel'",
-    "opensearch-ltr": "curl -X POST -H 'Content-Type: application/json' --data-binary @{file} "
-    "'http://localhost:9200/_ltr/_featureset/{name}/_createmodel'",
+    "elasticsearch-ltr": PLUGIN_COMMAND,
+    "opensearch-ltr": PLUGIN_COMMAND,
     "solr": "curl -X PUT -H 'Content-Type: application/json' --data-binary @{file} "
     "'http://localhost:8983/solr/COLLECTION/schema/model-store'",
 }
 
 
-def exported(model: LinearModel | HashedModel, to: str, name: str) -> bytes:
-    """The content of a file in this format."""
-    if to not in LINEAR:
-        raise InvalidInput(f"--to {to!r} is not known{nearest(to, LINEAR)}")
+class ExportedModel(NamedTuple):
+    """The content of a file for another engine, and what it does not hold of the ranker."""
+
+    content: bytes
+    lost: tuple[str, ...]
+    agreement: float  # share of the pairs of items that it orders as the ranker does
+
+
+def export_model(path: str | Path, to: str, *, name: str, approximate: bool = False, log: Any = None) -> ExportedModel:
+    """Convert a saved ranker to the format of another engine.
+
+    Args:
+      path: The file of the ranker.
+      to: The format: elasticsearch-ltr, opensearch-ltr, solr, onnx or json.
+      name: What the engine calls the model.
+      approximate: Leave out what the format cannot hold, such as exploration.
+      log: A log of lists (what `read_log` reads) on which a sum of numbers is fitted to a ranker with a schema.
+
+    Returns:
+      The content of the file.
+
+    Raises:
+      InvalidInput: If the format is unknown, or cannot hold all of the ranker and `approximate` is false.
+    """
+    if to not in WRITERS:
+        raise InvalidInput(f"--to {to!r} is not known{nearest(to, WRITERS)}")
+    model, file = saved_model(path), Path(path).name
+    is_hashed = isinstance(model, HashedModel) and to != "json"
+    lost = (*model.lost, *((HASHED,) if is_hashed else ()))
+    if lost and not approximate:
+        raise InvalidInput(f"{to} cannot hold all of {file}: {'; '.join(lost)}. Leave it out with --approximate")
     if isinstance(model, HashedModel):
         if to == "json":
-            return json_file(model, name)
-        raise InvalidInput(f"{to} holds a weight for each named feature, and this ranker has hashed columns")
-    return LINEAR[to](model, name)
+            return ExportedModel(json_file(model, name), lost, 1.0)
+        if log is None:
+            raise InvalidInput(
+                f"{to} has named numbers only, and {file} has a schema: give a table of lists on which to fit them, "
+                "--log TABLE"
+            )
+        model = linear_approximation(model, lists_in(log, schema=model.schema).lists(model.schema))
+    return ExportedModel(WRITERS[to](model, name), model.lost, model.agreement)
 
 
 def _json(content: Any) -> bytes:

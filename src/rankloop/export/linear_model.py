@@ -1,8 +1,10 @@
 """The weighted sum by which a saved ranker orders items, with what such a sum cannot hold of the ranker."""
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,14 +13,14 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.learner import from_layers, layers_of
 from rankloop.core.saved_session import load_with_notes
 from rankloop.core.session import Session
-from rankloop.core.types import Floats, Query
+from rankloop.core.types import Features, Floats, Ints, Problem, Query, Rows
 from rankloop.evaluation.ranking.saved_model import NORMALISED
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.learners.wrappers.standardisation import NOISE
-from rankloop.logs.shown_lists import RawTable, lists_of
+from rankloop.logs.list_log import ShownList
 
-TRIED, ITEMS = 40, 8  # queries by which a model is checked against the ranker, and their items
+N_CHECKED_QUERIES, N_CHECKED_ITEMS = 40, 8  # random queries by which a model is compared with the ranker
 EXPLORATION = "exploration: it always shows the order that it thinks best, so its log teaches little"
 CONTEXT = "whoever asks: {n} numbers of context"
 INSIDE = "scaling inside each query (--normalise): features must come as they were learned from"
@@ -44,13 +46,13 @@ class LinearModel(NamedTuple):
 
     terms: tuple[Term, ...]
     lost: tuple[str, ...] = ()
-    agreement: float = 1.0  # pairs of items that it orders as the ranker does, where it only resembles it
+    agreement: float = 1.0  # share of the pairs of items that it orders as the ranker does, where it approximates it
 
     def scores(self, features: Floats) -> Floats:
         """Of rows of features, in the order of the terms."""
         _, weights, means, deviations = zip(*self.terms)
-        found: Floats = (features - np.array(means)) / np.array(deviations) @ np.array(weights)
-        return found
+        scores: Floats = (features - np.array(means)) / np.array(deviations) @ np.array(weights)
+        return scores
 
 
 class HashedModel(NamedTuple):
@@ -62,10 +64,20 @@ class HashedModel(NamedTuple):
 
 
 def saved_model(path: str | Path) -> LinearModel | HashedModel:
-    """What a saved ranker orders by; refused where that is no weighted sum."""
+    """Read the weighted sum that a saved ranker orders items by.
+
+    Args:
+      path: The file of the ranker.
+
+    Returns:
+      A weight per named feature, or per hashed column where the ranker has a schema.
+
+    Raises:
+      InvalidInput: If the ranker does not order items by a weighted sum.
+    """
     session, notes = load_with_notes(path)
     name, lost = Path(path).name, list[str]()
-    if _explores(session):
+    if explores(session):
         lost.append(EXPLORATION)
     if session.problem.n_context:
         lost.append(CONTEXT.format(n=session.problem.n_context))
@@ -82,32 +94,57 @@ def saved_model(path: str | Path) -> LinearModel | HashedModel:
     return model
 
 
-def resembling(model: HashedModel, table: RawTable, path: str | Path) -> LinearModel:
-    """A sum of the columns of numbers that orders the lists of a table as nearly as can be as the ranker does.
+def explores(session: Session) -> bool:
+    """Return true if a ranker may show another order than the one that it thinks best.
 
-    By least squares of the ranker's scores inside each list.
+    The exact probability of that order on a random query tells it, whatever the learner and its wrappers are.
     """
-    encoder, kinds = Encoder(model.schema), model.schema.features
-    names = [name for name in kinds if name in table.values and _numbers(table.values[name])]
+    problem = session.problem
+    if problem.n_features == 0:
+        return True
+    query = Query("", _random_features(problem), np.zeros(problem.n_context))
+    best = session.learner.predict(session.state, query)
+    return not abs(session.learner.log_prob(session.state, query, best)) <= ROUNDING
+
+
+def _random_features(problem: Problem) -> Features:
+    rng, n_items = np.random.default_rng(0), problem.n_items or 3
+    dense = rng.normal(size=(n_items, problem.n_dense))
+    if not problem.n_hashed:
+        return dense
+    columns = np.sort(rng.choice(problem.n_hashed, size=min(n_items, problem.n_hashed), replace=False))
+    positions = np.arange(n_items) % len(columns)
+    return Rows(np.arange(n_items + 1), positions, np.ones(n_items), columns, dense)
+
+
+def linear_approximation(model: HashedModel, lists: Sequence[ShownList]) -> LinearModel:
+    """Fit a sum of the columns of numbers to a ranker with a schema.
+
+    Args:
+      model: The ranker.
+      lists: Shown lists, by which the ranker's scores are approximated by least squares inside each list.
+
+    Returns:
+      The sum, with the share of the pairs of items that both order alike.
+
+    Raises:
+      InvalidInput: If no field holds numbers.
+    """
+    encoder = Encoder(model.schema)
+    names = [name for name in model.schema.features if _holds_numbers(lists, name)]
     if not names:
-        raise InvalidInput(f"{table.name} has no column of numbers among the ranker's fields: {', '.join(kinds)}")
-    rows, wanted, sizes = [], [], []
-    for one in lists_of(table, model.schema):
-        query = one.query(encoder)
-        values = np.array([[float(row.get(name, math.nan)) for name in names] for row in one.rows])
-        rows.append(values)
-        wanted.append(_hashed_scores(model, query))
-        sizes.append(len(values))
-    features = np.concatenate(rows)
+        fields = ", ".join(model.schema.features)
+        raise InvalidInput(f"the log has no column of numbers among the ranker's fields: {fields}")
+    features = np.array([[float(row.get(name, math.nan)) for name in names] for shown in lists for row in shown.rows])
+    scores = np.concatenate([_hashed_scores(model, shown.query(encoder)) for shown in lists])
+    offsets = np.concatenate([[0], np.cumsum([len(shown.rows) for shown in lists])])
     mean, deviation = np.nanmean(features, axis=0), np.nanstd(features, axis=0)
     deviation = np.where(deviation > 0, deviation, 1.0)
     scaled = np.nan_to_num((features - mean) / deviation)
-    scores = np.concatenate(wanted)
-    of_list = np.repeat(np.arange(len(sizes)), sizes)
-    centred, target = _centred(scaled, of_list), _centred(scores[:, None], of_list)[:, 0]
+    centred, target = _centred(scaled, offsets), _centred(scores[:, None], offsets)[:, 0]
     weights = np.linalg.lstsq(centred.T @ centred + 1e-6 * np.eye(len(names)), centred.T @ target, rcond=None)[0]
-    terms = tuple(Term(*term) for term in zip(names, weights.tolist(), mean.tolist(), deviation.tolist()))
-    return LinearModel(terms, (*model.lost, HASHED), _agreement(scaled @ weights, scores, sizes))
+    terms = map(Term, names, weights.tolist(), mean.tolist(), deviation.tolist())
+    return LinearModel(tuple(terms), (*model.lost, HASHED), _agreement(scaled @ weights, scores, offsets))
 
 
 def _terms(session: Session, name: str) -> tuple[Term, ...]:
@@ -117,40 +154,28 @@ def _terms(session: Session, name: str) -> tuple[Term, ...]:
     weights = from_layers(session.state, "weights")
     if not isinstance(weights, np.ndarray) or weights.shape != (problem.n_features,):
         raise InvalidInput(f"{name}: {type(session.learner).__name__} has no weight for each feature to export")
-    means, deviations, own = np.zeros(len(names)), np.ones(len(names)), np.array(weights, dtype=np.float64)
+    means, deviations, scaled = np.zeros(len(names)), np.ones(len(names)), np.array(weights, dtype=np.float64)
     for layer in layers_of(session.state):
         if hasattr(layer, "squares") and layer.n_rows:
             means, deviations = layer.mean, np.sqrt(layer.squares / layer.n_rows)
-            own = np.where(deviations > NOISE * np.abs(means), own, 0.0)
+            scaled = np.where(deviations > NOISE * np.abs(means), scaled, 0.0)
             deviations = np.where(deviations > NOISE * np.abs(means), deviations, 1.0)
-    return tuple(Term(*term) for term in zip(names, own.tolist(), means.tolist(), deviations.tolist()))
+    return tuple(map(Term, names, scaled.tolist(), means.tolist(), deviations.tolist()))
 
 
 def _check(session: Session, model: LinearModel, name: str) -> None:
     """Refuse a ranker that orders items in another way than by its weights."""
     rng, learner = np.random.default_rng(0), session.learner
     means, deviations = (np.array([term[i] for term in model.terms]) for i in (2, 3))
-    for _ in range(TRIED):
-        features = means + deviations * rng.normal(size=(ITEMS, len(means)))
-        context = np.zeros(session.problem.n_context)
-        wanted = learner.predict(session.state, Query("", features, context))
+    for _ in range(N_CHECKED_QUERIES):
+        features = means + deviations * rng.normal(size=(N_CHECKED_ITEMS, len(means)))
+        order = learner.predict(session.state, Query("", features, np.zeros(session.problem.n_context)))
         scores = model.scores(features)
-        if np.diff(scores[wanted]).max(initial=-1.0) > ROUNDING * max(1.0, float(np.abs(scores).max())):
+        if np.diff(scores[order]).max(initial=-1.0) > ROUNDING * max(1.0, float(np.abs(scores).max())):
             raise InvalidInput(
                 f"{name}: {type(learner).__name__} does not order items by a weighted sum of their features, which is "
                 "all that these formats hold"
             )
-
-
-def _explores(session: Session) -> bool:
-    if session.problem.n_hashed:
-        learner = from_layers(session.learner, "inner") or session.learner
-        return type(learner).__name__ not in ("FixedWeights", "ClickRegression", "OnlineGradient")
-    query = Query("", np.random.default_rng(0).normal(size=(3, session.problem.n_features)), np.empty(0))
-    query = query._replace(context=np.zeros(session.problem.n_context))
-    order = session.learner.predict(session.state, query)
-    certain = session.learner.log_prob(session.state, query, order)
-    return not abs(certain) <= ROUNDING
 
 
 def _columns(cells: Cells) -> dict[int, float]:
@@ -165,25 +190,24 @@ def _hashed_scores(model: HashedModel, query: Query) -> Floats:
     return np.asarray(rows.to_array() @ np.concatenate([weights, dense]))
 
 
-def _numbers(values: list[Any]) -> bool:
-    return all(isinstance(value, int | float) for value in values if value is not None)
+def _holds_numbers(lists: Sequence[ShownList], name: str) -> bool:
+    values = [row[name] for shown in lists for row in shown.rows if name in row]
+    return bool(values) and all(isinstance(value, int | float) for value in values)
 
 
-def _centred(values: Floats, of_list: Any) -> Floats:
-    sums = np.stack([np.bincount(of_list, column) for column in values.T], axis=1)
-    centred: Floats = values - (sums / np.bincount(of_list)[:, None])[of_list]
+def _centred(values: Floats, offsets: Ints) -> Floats:
+    """The values without the mean of their list."""
+    sizes = np.diff(offsets)
+    centred: Floats = values - np.repeat(np.add.reduceat(values, offsets[:-1]) / sizes[:, None], sizes, axis=0)
     return centred
 
 
-def _agreement(own: Floats, wanted: Floats, sizes: list[int]) -> float:
-    """Which share of the pairs of a list both order alike."""
+def _agreement(scores: Floats, reference: Floats, offsets: Ints) -> float:
+    """The share of the pairs of a list that both scores order alike."""
     alike = total = 0
-    start = 0
-    for size in sizes:
-        one, other = own[start : start + size], wanted[start : start + size]
-        first, second = np.triu_indices(size, 1)
-        apart = other[first] != other[second]
-        alike += int((np.sign(one[first] - one[second]) == np.sign(other[first] - other[second]))[apart].sum())
-        total += int(apart.sum())
-        start += size
+    for start, end in pairwise(offsets.tolist()):
+        first, second = np.triu_indices(end - start, 1)
+        ours, theirs = (np.sign(part[start:end][first] - part[start:end][second]) for part in (scores, reference))
+        alike += int((ours == theirs)[theirs != 0].sum())
+        total += int((theirs != 0).sum())
     return alike / total if total else 1.0

@@ -78,43 +78,47 @@ class Encoder:
             if counts.sum() > MAX_ALL_ENTRIES:
                 raise InvalidInput(f"the items have {counts.sum()} entries in all, more than {MAX_ALL_ENTRIES}")
             dense = self._store.dense[chosen]
-            return Rows(*encode(tokens, chosen, asked, self._plan, counts), dense)
+            starts, positions, values, columns = encode(tokens, chosen, asked, self._plan, counts)
+            return Rows(starts, positions, values, columns, dense)
 
     def columns(self, id: Any, row: Mapping[str, Any], context: Mapping[str, Any], at: float = 0.0) -> list[Column]:
         """The hashed columns of one item by name, in the order of its entries in `rows`: slow and plain, to explain."""
         _check_moment(at)
-        schema, found = self.schema, list[Column]()
+        schema, columns = self.schema, list[Column]()
         named: dict[str, list[_Token]] = {}
         with self._lock:
             for field in self._item_fields:
                 tokens, main = field.named(field.value_of(row, id), at)
                 named[field.name] = tokens
-                found += [self._named(*token, field.kind.memory) for token in tokens if main]
+                columns += [self._column(token, field.kind.memory) for token in tokens if main]
             for field in self._context_fields:
                 named[field.name], _ = field.named(context.get(field.name), at)
         for cross, in_memory in zip(schema.crosses, self._plan.cross_memory):
             names = cross.split("*")
             for parts in product(*(named[name] for name in sorted(names))):
                 labels = dict(zip(sorted(names), (part.label for part in parts)))
-                hashed = reduce(python_crossed, (part.hashed for part in parts))
-                value = math.prod(part.value for part in parts)
-                found.append(self._named(" × ".join(map(labels.__getitem__, names)), hashed, value, bool(in_memory)))
-        return found
+                token = _Token(
+                    label=" × ".join(map(labels.__getitem__, names)),
+                    hashed=reduce(python_crossed, (part.hashed for part in parts)),
+                    value=math.prod(part.value for part in parts),
+                )
+                columns.append(self._column(token, bool(in_memory)))
+        return columns
 
-    def _named(self, label: str, hashed: int, value: float, in_memory: bool) -> Column:
+    def _column(self, token: "_Token", in_memory: bool) -> Column:
         half = self._plan.half
-        return Column(label, hashed % half + (half if in_memory else 0), value)
+        return Column(token.label, token.hashed % half + (half if in_memory else 0), token.value)
 
     def _context(self, context: Mapping[str, Any], at: float) -> Tokens:
+        check_context_names(context, self.schema.context)
         hashes, values, bounds = list[int](), list[float](), [0]
-        try:
-            check_names(context, self.schema.context, "context")
-            by_field = [field.tokens(context.get(field.name), at) for field in self._context_fields]
-        except InvalidInput as error:
-            raise Rejected("context", str(error)) from None
-        for found in by_field:
-            hashes += found[0]
-            values += found[1]
+        for field in self._context_fields:
+            try:
+                tokens = field.tokens(context.get(field.name), at)
+            except InvalidInput as error:
+                raise Rejected("context", str(error)) from None
+            hashes += tokens.hashes
+            values += tokens.values
             bounds.append(len(hashes))
         main = np.ones((1, len(bounds) - 1), np.bool_)
         return Tokens(np.array(hashes, np.uint64), np.array(values, np.float64), np.array([bounds], np.int64), main)
@@ -150,10 +154,10 @@ class Encoder:
             if not isinstance(row, Mapping):
                 raise InvalidInput(f"item {told(id)} must be a table of values by name, got {told(row)}")
             if not row.keys() <= names:
-                check_names(row, self.schema.features, f"item {told(id)}")
+                check_item_names(id, row, self.schema.features)
         by_field = [field.all_tokens(ids, rows, at) for field in self._item_fields]
         dense = [self._numbers(id, row) for id, row in zip(ids, rows)] if self.schema.slots else []
-        return self._store.add(list(zip(*by_field)), dense)
+        return self._store.add([column[i] for i in range(len(ids)) for column in by_field], len(ids), dense)
 
     def _numbers(self, id: Any, row: Mapping[str, Any]) -> Floats:
         """What an item has in the dense block."""
@@ -171,7 +175,12 @@ class Encoder:
         return _Store(len(self.schema.features), self.schema.n_dense)
 
 
-Found = tuple[Sequence[int], Sequence[float], bool]  # hashes and values, and whether they are columns by themselves
+class _Tokens(NamedTuple):
+    """What one value becomes."""
+
+    hashes: Sequence[int]
+    values: Sequence[float]
+    main: bool  # whether they are columns by themselves; else in crosses only
 
 
 class _Token(NamedTuple):
@@ -190,13 +199,13 @@ class _Field:
         self.has_numbers = kind.size > 0
         self.keeps = not (kind.stamped or kind.memory or self.has_numbers)  # a value is likely to come again
         self.hashes: dict[str | int, int] = {}
-        self.known: dict[Any, Found] = {}
+        self.known: dict[Any, _Tokens] = {}
 
-    def all_tokens(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> list[Found]:
+    def all_tokens(self, ids: Sequence[Any], rows: Sequence[Mapping[str, Any]], at: float) -> list[_Tokens]:
         """What this field of each item becomes."""
-        name, known, own = self.name, self.known, self.kind.memory
+        name, known = self.name, self.known
         values = [row.get(name) for row in rows]
-        if own:
+        if self.kind.memory:
             values = [id if value is None else value for id, value in zip(ids, values)]
         found = [known.get(value) if type(value) in PLAIN else None for value in values]
         for i, tokens in enumerate(found):
@@ -212,7 +221,7 @@ class _Field:
         value = row.get(self.name)
         return id if value is None and self.kind.memory else value
 
-    def tokens(self, value: Any, at: float) -> Found:
+    def tokens(self, value: Any, at: float) -> _Tokens:
         """What a value becomes."""
         key = tuple(value) if type(value) is list and len(value) <= MAX_LENGTH_KNOWN else value
         if not self.keeps or type(key) not in SIMPLE:
@@ -229,15 +238,15 @@ class _Field:
                 self.known[key] = found
         return found
 
-    def _tokens(self, value: Any, at: float) -> Found:
+    def _tokens(self, value: Any, at: float) -> _Tokens:
         try:
             keys, values = NOTHING if value is None else self.kind.tokens(value, at)
         except InvalidInput as error:
             raise InvalidInput(f"{self.name} {error}") from None
         known = self.hashes
         if not keys and (value is None or not self.has_numbers):
-            return [known.get(MISSING) or self._hash(MISSING)], ONE, True
-        return [known.get(key) or self._hash(key) for key in keys], values, not self.has_numbers
+            return _Tokens([known.get(MISSING) or self._hash(MISSING)], ONE, True)
+        return _Tokens([known.get(key) or self._hash(key) for key in keys], values, not self.has_numbers)
 
     def _hash(self, key: str | int) -> int:
         if len(self.hashes) >= MAX_HASHES:
@@ -268,21 +277,21 @@ class _Store:
     def is_full(self) -> bool:
         return self.n_tokens + self.n_items * (self.bounds.shape[1] + self.dense.shape[1]) > MAX_STORED
 
-    def add(self, items: Sequence[Sequence[Found]], dense: Sequence[Floats]) -> range:
-        """More items, each by its fields; answers with their numbers."""
-        all_hashes, all_values, main = zip(*chain.from_iterable(items))
-        hashes, values = list(chain.from_iterable(all_hashes)), list(chain.from_iterable(all_values))
-        ends = list(accumulate(map(len, all_hashes)))
+    def add(self, fields: Sequence[_Tokens], n_new: int, dense: Sequence[Floats]) -> range:
+        """More items, the fields of one after those of another; answers with their numbers."""
+        hashes = list(chain.from_iterable([tokens.hashes for tokens in fields]))
+        values = list(chain.from_iterable([tokens.values for tokens in fields]))
+        ends = list(accumulate([len(tokens.hashes) for tokens in fields]))
         first, begin = self.n_items, self.n_tokens
-        n_items, n_tokens = first + len(items), begin + len(hashes)
+        n_items, n_tokens = first + n_new, begin + len(hashes)
         self.hashes, self.values = _room(self.hashes, n_tokens), _room(self.values, n_tokens)
         self.bounds, self.main, self.dense = (_room(part, n_items) for part in (self.bounds, self.main, self.dense))
         self.hashes[begin:n_tokens] = np.array(hashes, np.uint64)
         self.values[begin:n_tokens] = values
         bounds = self.bounds[first:n_items]
-        bounds[:, 1:] = np.array(ends, np.int64).reshape(len(items), -1) + begin
+        bounds[:, 1:] = np.array(ends, np.int64).reshape(n_new, -1) + begin
         bounds[0, 0], bounds[1:, 0] = begin, bounds[:-1, -1]
-        self.main[first:n_items] = np.array(main, np.bool_).reshape(len(items), -1)
+        self.main[first:n_items] = np.array([tokens.main for tokens in fields], np.bool_).reshape(n_new, -1)
         if dense:
             self.dense[first:n_items] = dense
         self.n_items, self.n_tokens = n_items, n_tokens
@@ -300,11 +309,24 @@ def _room(array: Any, size: int) -> Any:
     return larger
 
 
-def check_names(values: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> None:
+def check_context_names(context: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+    """Raise `Rejected` with the field `context` if a schema with these fields does not have one of the names."""
+    if (fault := _unknown_name(context, fields)) is not None:
+        raise Rejected("context", fault)
+
+
+def check_item_names(id: Any, row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` if a schema with these fields does not have one of the names of an item's values."""
+    if (fault := _unknown_name(row, fields)) is not None:
+        raise InvalidInput(f"item {told(id)} {fault}")
+
+
+def _unknown_name(values: Mapping[str, Any], fields: Mapping[str, Any]) -> str | None:
     for name in values:
         if name not in fields:
-            known = nearest(str(name), fields) or f"; there are {', '.join(fields) or 'none'}"
-            raise InvalidInput(f"{where} has the field {told(name)}, which is not in the schema{known:.300}")
+            hint = nearest(str(name), fields) or f"; there are {', '.join(fields) or 'none'}"
+            return f"has the field {told(name)}, which is not in the schema{hint:.300}"
+    return None
 
 
 def _check_moment(at: Any) -> None:

@@ -1,10 +1,11 @@
 """Why an item stands where it does: what each of its values adds to its score, by name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankloop.adapter import RawValues
 from rankloop.core.cells import Cells
 from rankloop.core.types import Rows
 from rankloop.features.encoder import Encoder
@@ -60,8 +61,10 @@ def explained(
     return Explanation(id, float(sum(part.contribution for part in parts)), parts)
 
 
-def named_weights(encoder: Encoder, cells: Cells, requests: Iterable[Any]) -> dict[str, tuple[float, tuple[str, ...]]]:
-    """The weight of every name in these requests (`ids` and `RawValues`), and the names that share its column."""
+def named_weights(
+    encoder: Encoder, cells: Cells, requests: Iterable[tuple[Sequence[Any], RawValues]]
+) -> dict[str, tuple[float, tuple[str, ...]]]:
+    """The weight of every name in these requests (ids and their values), and the names that share its column."""
     sharing: dict[int, dict[str, None]] = {}
     for ids, values in requests:
         for id, row in zip(ids, values.rows):

@@ -34,8 +34,8 @@ REAL = (int, float, np.integer, np.floating, np.bool_)
 SETS = (set, frozenset)
 LISTS = (list, tuple, *SETS)
 
-Tokens = tuple[Sequence[Any], Sequence[float]]  # which of the field's columns, by a text or a number; the value in each
-NOTHING: Tokens = (), ()
+KeysAndValues = tuple[Sequence[Any], Sequence[float]]  # the field's columns, by a text or a number; the value in each
+NOTHING: KeysAndValues = (), ()
 ONE = (1.0,)
 
 
@@ -47,7 +47,7 @@ class Field(Protocol):
     since 1970.
     """
 
-    def tokens(self, value: Any, at: float) -> Tokens: ...
+    def tokens(self, value: Any, at: float) -> KeysAndValues: ...
     def numbers(self, value: Any) -> Sequence[float]:
         """One for each of `size`."""
 
@@ -70,7 +70,7 @@ class HashedField:
 class Category(HashedField):
     """A text, or a number that names something: brand, colour, country. A list of them counts each, by 1 / √n."""
 
-    def tokens(self, value: Any, at: float) -> Tokens:
+    def tokens(self, value: Any, at: float) -> KeysAndValues:
         if isinstance(value, np.ndarray):
             value = value.tolist()
         if isinstance(value, LISTS):
@@ -93,7 +93,7 @@ class Id(Category):
 
 
 @register("words")
-class Words(HashedField):
+class WordsField(HashedField):
     """A text of words: title, description, query. Each different word counts, by 1 / √n; capitals do not matter.
 
     Words such as "the" are left out, unless `stop_words` is false. `bigrams` adds neighbouring words as pairs.
@@ -104,7 +104,7 @@ class Words(HashedField):
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"stop_words": False, "bigrams": True})
 
-    def tokens(self, value: Any, at: float) -> Tokens:
+    def tokens(self, value: Any, at: float) -> KeysAndValues:
         if not isinstance(value, str):
             raise InvalidInput(f"must be a text of words, got {told(value)}")
         _check_text(value, MAX_LONG_TEXT)
@@ -120,7 +120,7 @@ class Words(HashedField):
 class Flag(HashedField):
     """True or false; 1, 0, "yes", "no", "true" and "false" will do."""
 
-    def tokens(self, value: Any, at: float) -> Tokens:
+    def tokens(self, value: Any, at: float) -> KeysAndValues:
         if isinstance(value, str):
             text = value.strip().lower()
             if not text:
@@ -161,7 +161,7 @@ class Number(HashedField):
     def size(self) -> int:  # type: ignore[override]  # one number where it is declared
         return int(self.declared)
 
-    def tokens(self, value: Any, at: float) -> Tokens:
+    def tokens(self, value: Any, at: float) -> KeysAndValues:
         number = _finite(value)
         return (("",), (self._scaled(number),)) if self.declared else tents(number)
 
@@ -180,7 +180,7 @@ class Date(HashedField):
 
     stamped: ClassVar[bool] = True
 
-    def tokens(self, value: Any, at: float) -> Tokens:
+    def tokens(self, value: Any, at: float) -> KeysAndValues:
         if isinstance(value, str) and not value.strip():
             return NOTHING
         moment = moment_of(value)
@@ -205,7 +205,7 @@ class Vector(HashedField):
         if not 1 <= self.size <= MAX_VECTOR:
             raise InvalidInput(f"size = {self.size} must be from 1 to {MAX_VECTOR}")
 
-    def tokens(self, value: Any, at: float) -> Tokens:
+    def tokens(self, value: Any, at: float) -> KeysAndValues:
         return NOTHING
 
     def numbers(self, value: Any) -> Sequence[float]:
@@ -225,7 +225,7 @@ def octaves(number: float) -> float:
     return _line_log(1.0 + number)
 
 
-def tents(number: float) -> Tokens:
+def tents(number: float) -> KeysAndValues:
     """The knots on both sides of a number, on the scale of asinh, and how near it is to each."""
     size = abs(number)
     reach = _line_log(size + math.sqrt(size * size + 1.0)) if size < 1e8 else _line_log(size, doublings=1)
@@ -251,7 +251,7 @@ def _line_log(number: float, doublings: int = 0) -> float:
     return exponent + doublings + 2.0 * mantissa - 2.0
 
 
-def _spread(texts: list[str]) -> Tokens:
+def _spread(texts: list[str]) -> KeysAndValues:
     """Each different one alike, the sum of squares being 1."""
     different = list(dict.fromkeys(texts))
     return (different, [1.0 / math.sqrt(len(different))] * len(different)) if different else NOTHING

@@ -26,6 +26,14 @@ PARTS = ("features", "context", "crosses", "bits")
 Fields = Mapping[str, Any]
 
 
+class InvalidSchema(InvalidInput):
+    """A schema that cannot be; `part` is the part of it that is wrong."""
+
+    def __init__(self, part: str, message: str) -> None:
+        super().__init__(message)
+        self.part = part
+
+
 @dataclass(frozen=True)
 class Schema:
     """Fields of the items (`features`) and of whoever asks (`context`), by name, each with its kind; and `crosses`.
@@ -55,7 +63,7 @@ class Schema:
         self._check_names()
         self._check_crosses()
         if type(self.bits) is not int or not MIN_BITS <= self.bits <= MAX_BITS:
-            raise InvalidInput(f"bits must be from {MIN_BITS} to {MAX_BITS}, got {told(self.bits)}")
+            raise InvalidSchema("bits", f"bits must be from {MIN_BITS} to {MAX_BITS}, got {told(self.bits)}")
         if type(self.version) is not int or self.version < 1:
             raise InvalidInput(f"a schema's version is a whole number from 1, got {told(self.version)}")
         object.__setattr__(self, "slots", self._slots())
@@ -201,31 +209,37 @@ class Schema:
             raise InvalidInput(f"{twice[0]!r} is a feature and a context field: crosses could not tell them apart")
         for name, kind in self.context.items():
             if kind.size:
-                raise InvalidInput(f"context {name!r}: vectors and declared scales are for items; use a plain number")
+                raise InvalidSchema(
+                    "context", f"context {name!r}: vectors and declared scales are for items; use a plain number"
+                )
 
     def _check_crosses(self) -> None:
         if len(self.crosses) > MAX_CROSSES:
-            raise InvalidInput(f"{len(self.crosses)} crosses; at most {MAX_CROSSES} are taken")
+            raise InvalidSchema("crosses", f"{len(self.crosses)} crosses; at most {MAX_CROSSES} are taken")
         seen, crossed = set(), set()
         for cross in self.crosses:
             names = cross.split("*")
             if not 2 <= len(names) <= FIELDS_IN_CROSS or len(set(names)) != len(names):
-                raise InvalidInput(
-                    f'the cross {cross!r} must join two or three different fields, as in "segment*brand"'
+                raise InvalidSchema(
+                    "crosses", f'the cross {cross!r} must join two or three different fields, as in "segment*brand"'
                 )
             for name in names:
                 if name not in self.features and name not in self.context:
                     known = [*self.features, *self.context]
-                    raise InvalidInput(
-                        f"the cross {cross!r} has the field {name!r}, which is not one{nearest(name, known)}"
+                    raise InvalidSchema(
+                        "crosses", f"the cross {cross!r} has the field {name!r}, which is not one{nearest(name, known)}"
                     )
             if not any(name in self.features for name in names):
-                raise InvalidInput(f"the cross {cross!r} has no field of the items: it could not change their order")
+                raise InvalidSchema(
+                    "crosses", f"the cross {cross!r} has no field of the items: it could not change their order"
+                )
             vectors = [name for name in names if spec_of(self._field(name))["kind"] == "vector"]
             if vectors:
-                raise InvalidInput(f"the cross {cross!r}: a vector such as {vectors[0]!r} cannot be crossed")
+                raise InvalidSchema(
+                    "crosses", f"the cross {cross!r}: a vector such as {vectors[0]!r} cannot be crossed"
+                )
             if sorted_cross(cross) in seen:
-                raise InvalidInput(f"the cross {cross!r} is given twice")
+                raise InvalidSchema("crosses", f"the cross {cross!r} is given twice")
             seen.add(sorted_cross(cross))
             crossed.update(names)
         idle = [name for name in self.context if name not in crossed]
@@ -253,17 +267,19 @@ def sorted_cross(cross: str) -> tuple[str, ...]:
 
 def _built(fields: Any, part: str) -> dict[str, Any]:
     if isinstance(fields, str) or not isinstance(fields, Mapping):
-        raise InvalidInput(f'{part} are a table of kinds by name, as in {{"price": "number"}}, got {fields!r:.60}')
+        raise InvalidSchema(
+            part, f'{part} are a table of kinds by name, as in {{"price": "number"}}, got {fields!r:.60}'
+        )
     return {name: _kind(name, kind, part) for name, kind in fields.items()}
 
 
 def _kind(name: Any, kind: Any, part: str) -> Any:
     if not isinstance(name, str):
-        raise InvalidInput(f"{part}: names are texts, got {name!r:.60}")
+        raise InvalidSchema(part, f"{part}: names are texts, got {name!r:.60}")
     try:
         return build(kind, "field")
     except InvalidInput as error:
-        raise InvalidInput(f"{part} {name!r:.60}: {error}") from None
+        raise InvalidSchema(part, f"{part} {name!r:.60}: {error}") from None
 
 
 def _texts(values: Any) -> list[str]:
@@ -272,9 +288,9 @@ def _texts(values: Any) -> list[str]:
     except TypeError:  # nothing to go through
         found = None
     if found is None:
-        raise InvalidInput(f"crosses and names are a list of texts, got {values!r:.60}")
+        raise InvalidSchema("crosses", f"crosses and names are a list of texts, got {values!r:.60}")
     if not all(isinstance(text, str) for text in found):
-        raise InvalidInput(f"crosses and names are texts, got {found!r:.80}")
+        raise InvalidSchema("crosses", f"crosses and names are texts, got {found!r:.80}")
     return [re.sub(r"\s*\*\s*", "*", text.strip()) for text in found]
 
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 import msgspec
 
 from rankloop.core.protocols import Measure
+from rankloop.games.certificate import Certificate, Source, Thresholds, explain
+from rankloop.games.closed_forms import closed_form
+from rankloop.games.enumeration import thresholds_of
 from rankloop.games.game import Game, measure_for, name_of, require_depth, require_items
-from rankloop.games.thresholds import enumeration
-from rankloop.games.thresholds.base import Certificate, Source, Thresholds
-from rankloop.games.thresholds.closed_forms import closed_form
 
 Verdict = Literal["trivial", "sqrt", "two_thirds", "hopeless"]
 RATES: dict[Verdict, str] = {"trivial": "0", "sqrt": "√T", "two_thirds": "T^(2/3)", "hopeless": "T"}
@@ -42,6 +42,11 @@ class Analysis:
     def rate(self) -> str:
         """How regret grows with the number of rounds T."""
         return RATES[self.verdict]
+
+    @property
+    def reason(self) -> str:
+        """The certificate in one or two sentences."""
+        return explain(self.certificate, self.depth)
 
     def as_table(self) -> dict[str, Any]:
         """The whole analysis in plain tables, lists and numbers, as JSON writes it."""
@@ -96,7 +101,7 @@ def analyse_depths(
 def thresholds(measure: Measure, n_items: int, max_grade: int, *, closed_forms: bool = True) -> Thresholds:
     """From which depth on the measure can be learned, and from which fast."""
     known = closed_form(measure, n_items, max_grade) if closed_forms else None
-    return known or enumeration.thresholds_of(Game(measure=measure, n_items=n_items, max_grade=max_grade))
+    return known or thresholds_of(Game(measure=measure, n_items=n_items, max_grade=max_grade))
 
 
 def _verdict(found: Thresholds, depth: int) -> Verdict:

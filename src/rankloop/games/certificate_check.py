@@ -11,7 +11,7 @@ import numpy as np
 
 from rankloop.core.types import Floats
 from rankloop.games.analysis import Analysis
-from rankloop.games.thresholds.base import AllEqual, AllSeen, Border, Order, Refuted, Unseen
+from rankloop.games.certificate import AllEqual, AllSeen, Border, Order, Refuted, Unseen
 
 TOLERANCE = 1e-8
 MAX_ITEMS = 6

@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import build, entry_of
 from rankloop.core.types import Floats, Ints, whole_number
-from rankloop.games.thresholds.numbers import SAME, level_numbers, whole_numbers
+from rankloop.games.numbers import SAME, level_numbers, whole_numbers
 
 MAX_GRADES = 100
 MAX_ENTRIES = 4_000_000  # of the loss matrix: 7 items with grades 0..1, 6 with 0..3, 5 with 0..4
@@ -121,7 +121,8 @@ class Game:
     def _require_renaming(self, values: Floats) -> None:
         """Refuse a measure that looks at the names of items: everything here rests on it seeing grades only."""
         pairs = np.linspace(0, values.size - 1, min(values.size, RENAMINGS)).astype(np.int64)
-        for action, outcome in zip(*np.unravel_index(pairs, values.shape)):
+        actions, outcomes = np.unravel_index(pairs, values.shape)
+        for action, outcome in zip(actions, outcomes):
             direct = self.measure(self.rankings[action].copy(), self.relevances[outcome].astype(np.float64))
             if abs(direct - values[action, outcome]) > SAME * max(1.0, abs(direct)):
                 raise InvalidInput(

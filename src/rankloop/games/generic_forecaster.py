@@ -23,7 +23,7 @@ MAX_ITEMS = 5
 MAX_RELEVANCES = 1024
 
 
-class Table(NamedTuple):
+class EstimateTable(NamedTuple):
     """Estimates that turn what a shown ranking reveals into losses of all rankings.
 
     Rankings with the same first `depth` items reveal the same and form a group. estimates[i, group, signal] averages,
@@ -40,7 +40,7 @@ class Table(NamedTuple):
 
 
 @functools.lru_cache(maxsize=16)
-def table_of(measure: Measure, n_items: int, depth: int, max_grade: int) -> Table:
+def table_of(measure: Measure, n_items: int, depth: int, max_grade: int) -> EstimateTable:
     """Solve estimates · signals = losses with the smallest numbers; `InvalidInput` where there is no solution."""
     game = Game(measure=measure, n_items=n_items, max_grade=max_grade)
     members = np.array(list(combinations(range(n_items), depth)), dtype=np.int64)
@@ -56,7 +56,7 @@ def table_of(measure: Measure, n_items: int, depth: int, max_grade: int) -> Tabl
                            f"{measure}: no learner can have sublinear regret")  # fmt: skip
     estimates = np.ascontiguousarray(found.T).reshape(len(losses), len(members), n_signals)
     spread = float((game.loss.max(axis=0) - game.loss.min(axis=0)).max())
-    return Table(game.rankings, groups, members, estimates, float(np.abs(estimates).max()), spread)
+    return EstimateTable(game.rankings, groups, members, estimates, float(np.abs(estimates).max()), spread)
 
 
 @kernel
@@ -76,7 +76,7 @@ def _drawn(probabilities: Floats, uniform: float) -> int:
     return len(probabilities) - 1
 
 
-def _log_sum(table: Table, probabilities: Floats, ranking: Ints, shown: int) -> float:
+def _log_sum(table: EstimateTable, probabilities: Floats, ranking: Ints, shown: int) -> float:
     """The log-probability of all rankings that look like this one in the part that is seen."""
     seen = seen_count(shown, len(ranking))
     return math.log(float(probabilities[(table.rankings[:, :seen] == ranking[:seen]).all(axis=1)].sum()))
@@ -96,7 +96,7 @@ class Receipt(NamedTuple):
     """Which items were revealed, and how likely that was."""
 
     group: int
-    chance: float  # its name in saved receipts
+    probability: float
 
 
 @register("generic_forecaster")
@@ -136,7 +136,7 @@ class GenericForecaster:
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
         table = self._table(state, len(query.features))
-        probabilities = _probabilities(state.losses, *self._rates(state, table))
+        probabilities = self._probabilities(state, table)
         action = _drawn(probabilities, rng.random())
         ranking, group = table.rankings[action].copy(), int(table.groups[action])
         probability = float(probabilities[table.groups == group].sum())
@@ -158,16 +158,15 @@ class GenericForecaster:
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         table = self._table(state, len(ranking))
-        return _log_sum(table, _probabilities(state.losses, *self._rates(state, table)), ranking, state.shown)
+        return _log_sum(table, self._probabilities(state, table), ranking, state.shown)
 
-    def _table(self, state: State, n_items: int) -> Table:
+    def _table(self, state: State, n_items: int) -> EstimateTable:
         return table_of(self.measure, n_items, state.depth, state.max_grade)  # type: ignore[arg-type]  # hashable
 
-    def _rates(self, state: State, table: Table) -> tuple[float, float]:
-        """η and γ."""
+    def _probabilities(self, state: State, table: EstimateTable) -> Floats:
         if table.spread == 0.0 or len(state.losses) == 1:
-            return 0.0, 1.0
+            return _probabilities(state.losses, 0.0, 1.0)
         rounds = self.horizon or state.rounds + 1
         size, log_actions = table.largest * len(table.members), math.log(len(state.losses))
         exploration = min(1.0, (size / table.spread) ** (2 / 3) * (log_actions / rounds) ** (1 / 3))
-        return math.sqrt(exploration * log_actions / rounds) / size, exploration
+        return _probabilities(state.losses, math.sqrt(exploration * log_actions / rounds) / size, exploration)

@@ -14,12 +14,12 @@ from rankloop.core.protocols import Measure
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints, Problem, Query
 from rankloop.games.analysis import analyse
+from rankloop.games.enumeration import classes_of
 from rankloop.games.game import Game, measure_for, name_of
-from rankloop.games.thresholds.enumeration import classes_of
 from rankloop.measures.dcg import NDCG
 
-NOTHING = 1e-7  # a gap up to this is none
-BLOCK = 256  # rounds drawn at a time
+MIN_GAP = 1e-7  # a gap up to this is none
+ROUNDS_DRAWN_AT_ONCE = 256
 
 
 class Twins(NamedTuple):
@@ -51,7 +51,7 @@ def twins(measure: Measure | str, n_items: int, depth: int, max_grade: int = 1) 
         )
     game = Game(measure=built, n_items=n_items, max_grade=max_grade)
     found = max((_widest(game, depth, row) for row in _candidates(game)), key=lambda pair: pair.gap)
-    if found.gap <= NOTHING:
+    if found.gap <= MIN_GAP:
         rows = np.unique(game.duplicates, return_index=True)[1]
         found = max((_widest(game, depth, int(row)) for row in rows[1:]), key=lambda pair: pair.gap)
     return found
@@ -66,29 +66,6 @@ def seen_probabilities(relevances: Ints, depth: int, max_grade: int) -> Floats:
             for grades in itertools.product(range(1, max_grade + 1), repeat=size):
                 rows.append((relevances[:, items] == grades).all(axis=1).astype(np.float64))
     return np.array(rows)
-
-
-def theorem_32() -> Twins:
-    """The pair that proves Theorem 32 of Chaudhuri's thesis.
-
-    Three items, grades 0 and 1, nDCG, top-1: the mean grades are (0.45, 0.45, 0.4) both times, but ranking by expected
-    gain over ideal gain puts item 1 first under `first` and item 2 first under `second`. Hence also no surrogate that
-    is calibrated for nDCG can be learned from the grade of the first item. Chaudhuri (2016), "Learning to Rank: Online
-    Learning, Statistical Theory and Applications", table B.1.
-    """
-    printed: dict[tuple[int, ...], tuple[float, float]] = {
-        (0, 0, 0): (0.0, 0.0),
-        (1, 1, 0): (0.1, 0.3),
-        (1, 0, 1): (0.15, 0.0),
-        (0, 1, 1): (0.05, 0.0),
-        (1, 0, 0): (0.2, 0.15),
-        (0, 1, 0): (0.3, 0.15),
-        (0, 0, 1): (0.2, 0.4),
-        (1, 1, 1): (0.0, 0.0),
-    }
-    game = Game(measure=measure_for("nDCG"), n_items=3)
-    first, second = np.array([printed[tuple(map(int, row))] for row in game.relevances]).T
-    return Twins(game.relevances, first, second, gap_between(game, first, second))
 
 
 def gap_between(game: Game, first: Floats, second: Floats) -> float:
@@ -109,8 +86,7 @@ def _widest(game: Game, depth: int, row: int) -> Twins:
 
     seen = seen_probabilities(game.relevances, depth, game.max_grade)
     n = len(game.relevances)
-    own, other = game.loss - game.loss[0], game.loss - game.loss[row]
-    at_least_gap = np.column_stack((-own, -other, np.ones(len(own))))
+    at_least_gap = np.column_stack((game.loss[0] - game.loss, game.loss[row] - game.loss, np.ones(len(game.loss))))
     same_feedback = np.zeros((len(seen) + 1, 2 * n + 1))
     same_feedback[:-1, :n], same_feedback[:-1, n:-1] = seen, -seen
     same_feedback[-1, :n] = 1.0
@@ -118,9 +94,15 @@ def _widest(game: Game, depth: int, row: int) -> Twins:
     right[-1] = 1.0
     minus_gap = np.zeros(2 * n + 1)
     minus_gap[-1] = -1.0
-    bounds = [(0.0, None)] * (2 * n) + [(0.0, None)]
-    limits = {"A_ub": at_least_gap, "b_ub": np.zeros(len(own)), "A_eq": same_feedback, "b_eq": right}
-    result = linprog(minus_gap, **limits, bounds=bounds, method="highs")
+    result = linprog(
+        minus_gap,
+        A_ub=at_least_gap,
+        b_ub=np.zeros(len(game.loss)),
+        A_eq=same_feedback,
+        b_eq=right,
+        bounds=(0.0, None),
+        method="highs",
+    )
     if result.status != 0:
         raise InvalidInput(f"the linear program of a pair of distributions could not be solved: {result.message}")
     first, second = (np.maximum(part, 0.0) / np.maximum(part, 0.0).sum() for part in (result.x[:n], result.x[n:-1]))
@@ -133,8 +115,8 @@ class Hopeless:
 
     There are two distributions of relevances with the same probabilities of all grades on every `depth` items, but no
     common best ranking by the measure; `which` of them is played. On at least one of the two, the regret of any learner
-    grows linearly, by half the `gap` of the pair per round. `pair` is the widest one that a linear program finds, or
-    that of Theorem 32 of Chaudhuri (2016). Items get random names in every run. Refuses what can be learned.
+    grows linearly, by half the `gap` of the pair per round. The pair is the widest one that a linear program finds.
+    Items get random names in every run. Refuses what can be learned.
     """
 
     measure: Measure = NDCG()
@@ -142,12 +124,8 @@ class Hopeless:
     depth: int = 1
     max_grade: int = 1
     which: Literal["first", "second"] = "first"
-    pair: Literal["widest", "theorem_32"] = "widest"
 
     def __post_init__(self) -> None:
-        printed = (self.measure, self.n_items, self.depth, self.max_grade) == (NDCG(), 3, 1, 1)
-        if self.pair == "theorem_32" and not printed:
-            raise InvalidInput("the pair theorem_32 is one of nDCG with 3 items, grades 0 and 1, at depth 1")
         self.twins()
 
     @property
@@ -156,23 +134,13 @@ class Hopeless:
 
     def twins(self) -> Twins:
         """Both distributions, and how much any ranking loses under them together."""
-        if self.pair == "theorem_32":
-            return theorem_32()
         return twins(self.measure, self.n_items, self.depth, self.max_grade)  # type: ignore[arg-type]  # hashable
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
-        query = Query("", np.empty((self.n_items, 0)), np.empty(0))
+        query, pair = Query("", np.empty((self.n_items, 0)), np.empty(0)), self.twins()
         names = random_ranking(self.n_items, rng)
+        edges = np.cumsum(pair.first if self.which == "first" else pair.second)[:-1]
         while True:
-            for grades in self._grades(names, rng, BLOCK):
+            outcomes = np.searchsorted(edges, rng.random(ROUNDS_DRAWN_AT_ONCE), side="right")
+            for grades in np.ascontiguousarray(pair.relevances[outcomes][:, names], dtype=np.float64):
                 yield query, grades
-
-    def relevances(self, rng: Generator, n: int) -> Floats:
-        """The grades of the first n rounds, (n, n_items), drawn exactly as `rounds` does."""
-        return self._grades(random_ranking(self.n_items, rng), rng, n)
-
-    def _grades(self, names: Ints, rng: Generator, n: int) -> Floats:
-        pair = self.twins()
-        probabilities = pair.first if self.which == "first" else pair.second
-        outcomes = np.searchsorted(np.cumsum(probabilities)[:-1], rng.random(n), side="right")
-        return np.ascontiguousarray(pair.relevances[outcomes][:, names], dtype=np.float64)

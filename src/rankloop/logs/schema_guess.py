@@ -9,10 +9,10 @@ from rankloop.core.errors import InvalidInput
 from rankloop.features.kinds import MAX_VECTOR
 from rankloop.features.schema import MAX_NAME, Schema
 from rankloop.features.words import words_of
-from rankloop.logs.context_columns import ID_NAME
+from rankloop.logs.columns import LIST_GUESSES
+from rankloop.logs.context import ID_NAME, are_times
+from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcomes import outcomes_of
-from rankloop.logs.shown_lists import RawTable
-from rankloop.logs.table import are_times
 
 ID_WORDS = re.compile(r"(^|_)(sku|asin|ean|gtin|isbn|product|doc|document|item|article|user|visitor|customer)$")
 YES_NO = frozenset(["yes", "no", "true", "false", "0", "1"])
@@ -53,12 +53,12 @@ class _Column(NamedTuple):
     unique_in_lists: bool
 
 
-def guessed_schema(table: RawTable, asked_for: Sequence[str] = ()) -> Guess:
+def guessed_schema(table: ListLog, asked_for: Sequence[str] = ()) -> Guess:
     """The schema that a log suggests; outcomes are left out unless `asked_for`, and so is what says nothing.
 
     The item's own column becomes an id, that of the query a text of words or a category.
     """
-    roles = table.roles
+    roles = table.columns
     for name in asked_for:
         if name not in table.values:
             raise InvalidInput(f"{table.name} has no column {name!r}")
@@ -88,11 +88,11 @@ def guessed_schema(table: RawTable, asked_for: Sequence[str] = ()) -> Guess:
         left_out[name] = "the same in each list, and in no cross"
     if not features:
         raise InvalidInput(f"{table.name} has no column that tells of the items; it has {', '.join(table.values)}")
-    known = {role: column for role, column in roles._asdict().items() if isinstance(column, str) and column}
+    known = {role: column for role in LIST_GUESSES if (column := getattr(roles, role))}
     return Guess(Schema(features, context, tuple(crosses)), reasons, left_out, outcomes, known)
 
 
-def _column(table: RawTable, name: str) -> _Column:
+def _column(table: ListLog, name: str) -> _Column:
     values = table.values[name]
     known = [value for value in values if value is not None]
     texts = list(map(str, values))

@@ -14,7 +14,8 @@ from rankloop.measures.lists import all_in_shown_order
 
 
 @kernel
-def _value(ranking: Ints, relevance: Floats, shown: int, threshold: float, loss: bool, empty: float) -> float:
+def _value(ranking: Ints, relevance: Floats, shown: int, options: tuple[float, bool, float]) -> float:
+    threshold, loss, empty = options
     wrong, n_relevant, n_others = 0, 0, 0
     for grade in all_in_shown_order(ranking, relevance, shown):
         if grade >= threshold:
@@ -31,11 +32,11 @@ def _value(ranking: Ints, relevance: Floats, shown: int, threshold: float, loss:
 
 
 @kernel
-def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *options: Any) -> Floats:
+def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, options: Any) -> Floats:
     values = np.empty(len(offsets) - 1)
     for q in range(len(values)):
-        own = slice(offsets[q], offsets[q + 1])
-        values[q] = _value(rankings[own], relevance[own], shown[q], *options)
+        items = slice(offsets[q], offsets[q + 1])
+        values[q] = _value(rankings[items], relevance[items], shown[q], options)
     return values
 
 

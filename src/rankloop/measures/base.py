@@ -65,7 +65,7 @@ class RankedMeasure:
         if not plain or ranking.ndim != 1:
             ranking = item_indices(ranking, "ranking")
             relevance = checked_grades(relevance, len(ranking), "ranking")
-        return self._kernels.one(ranking, relevance, EVERYWHERE, *self._options)
+        return self._kernels.one(ranking, relevance, EVERYWHERE, self._options)
 
     def of_scores(self, scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
         """One value per query; items stand by descending score, ties by item number."""
@@ -105,7 +105,7 @@ class RankedMeasure:
 
     def _many(self, rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints) -> Floats:
         try:
-            return self._kernels.many(rankings, relevance, offsets, shown, *self._options)
+            return self._kernels.many(rankings, relevance, offsets, shown, self._options)
         except InvalidInput as error:
             raise InvalidInput(f"{self}: {error}") from None
 

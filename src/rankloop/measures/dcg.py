@@ -28,9 +28,8 @@ def _total(grades: Floats, cutoff: int, exponential: bool) -> float:
 
 
 @kernel
-def _value(
-    ranking: Ints, relevance: Floats, shown: int, cutoff: int, exponential: bool, normalised: bool, empty: float
-) -> float:
+def _value(ranking: Ints, relevance: Floats, shown: int, options: tuple[int, bool, bool, float]) -> float:
+    cutoff, exponential, normalised, empty = options
     grades = in_shown_order(ranking, relevance)
     ideal = descending(grades)
     if exponential and len(ideal) and ideal[0] > MAX_EXPONENT:
@@ -43,11 +42,11 @@ def _value(
 
 
 @kernel
-def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *options: Any) -> Floats:
+def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, options: Any) -> Floats:
     values = np.empty(len(offsets) - 1)
     for q in range(len(values)):
-        own = slice(offsets[q], offsets[q + 1])
-        values[q] = _value(rankings[own], relevance[own], shown[q], *options)
+        items = slice(offsets[q], offsets[q + 1])
+        values[q] = _value(rankings[items], relevance[items], shown[q], options)
     return values
 
 

@@ -14,7 +14,8 @@ from rankloop.measures.lists import in_shown_order
 
 
 @kernel
-def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, max_grade: int, empty: float) -> float:
+def _value(ranking: Ints, relevance: Floats, shown: int, options: tuple[int, int, float]) -> float:
+    cutoff, max_grade, empty = options
     last = min(shown, cutoff)
     total, still_reading, any_relevant = 0.0, 1.0, False
     for position, grade in enumerate(in_shown_order(ranking, relevance)):
@@ -31,11 +32,11 @@ def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, max_grade:
 
 
 @kernel
-def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *options: Any) -> Floats:
+def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, options: Any) -> Floats:
     values = np.empty(len(offsets) - 1)
     for q in range(len(values)):
-        own = slice(offsets[q], offsets[q + 1])
-        values[q] = _value(rankings[own], relevance[own], shown[q], *options)
+        items = slice(offsets[q], offsets[q + 1])
+        values[q] = _value(rankings[items], relevance[items], shown[q], options)
     return values
 
 

@@ -25,16 +25,8 @@ def _total(grades: Floats, cutoff: int, half_life: float, neutral: float) -> flo
 
 
 @kernel
-def _value(
-    ranking: Ints,
-    relevance: Floats,
-    shown: int,
-    cutoff: int,
-    half_life: float,
-    neutral: float,
-    normalised: bool,
-    empty: float,
-) -> float:
+def _value(ranking: Ints, relevance: Floats, shown: int, options: tuple[int, float, float, bool, float]) -> float:
+    cutoff, half_life, neutral, normalised, empty = options
     grades = in_shown_order(ranking, relevance)
     best = _total(descending(grades), cutoff, half_life, neutral)
     if best == 0.0:
@@ -44,11 +36,11 @@ def _value(
 
 
 @kernel
-def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *options: Any) -> Floats:
+def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, options: Any) -> Floats:
     values = np.empty(len(offsets) - 1)
     for q in range(len(values)):
-        own = slice(offsets[q], offsets[q + 1])
-        values[q] = _value(rankings[own], relevance[own], shown[q], *options)
+        items = slice(offsets[q], offsets[q + 1])
+        values[q] = _value(rankings[items], relevance[items], shown[q], options)
     return values
 
 

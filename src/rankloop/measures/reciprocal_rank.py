@@ -12,7 +12,8 @@ from rankloop.measures.lists import in_shown_order
 
 
 @kernel
-def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, threshold: float, empty: float) -> float:
+def _value(ranking: Ints, relevance: Floats, shown: int, options: tuple[int, float, float]) -> float:
+    cutoff, threshold, empty = options
     for position, grade in enumerate(in_shown_order(ranking, relevance)):
         if grade >= threshold:
             return 1.0 / (position + 1) if position < min(shown, cutoff) else 0.0
@@ -20,11 +21,11 @@ def _value(ranking: Ints, relevance: Floats, shown: int, cutoff: int, threshold:
 
 
 @kernel
-def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *options: Any) -> Floats:
+def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, options: Any) -> Floats:
     values = np.empty(len(offsets) - 1)
     for q in range(len(values)):
-        own = slice(offsets[q], offsets[q + 1])
-        values[q] = _value(rankings[own], relevance[own], shown[q], *options)
+        items = slice(offsets[q], offsets[q + 1])
+        values[q] = _value(rankings[items], relevance[items], shown[q], options)
     return values
 
 

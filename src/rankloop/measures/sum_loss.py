@@ -12,7 +12,8 @@ from rankloop.measures.lists import all_in_shown_order
 
 
 @kernel
-def _value(ranking: Ints, relevance: Floats, shown: int, empty: float) -> float:
+def _value(ranking: Ints, relevance: Floats, shown: int, options: tuple[float]) -> float:
+    (empty,) = options
     total = 0.0
     for position, grade in enumerate(all_in_shown_order(ranking, relevance, shown)):
         total += (position + 1) * grade
@@ -20,11 +21,11 @@ def _value(ranking: Ints, relevance: Floats, shown: int, empty: float) -> float:
 
 
 @kernel
-def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, *options: Any) -> Floats:
+def _values(rankings: Ints, relevance: Floats, offsets: Ints, shown: Ints, options: Any) -> Floats:
     values = np.empty(len(offsets) - 1)
     for q in range(len(values)):
-        own = slice(offsets[q], offsets[q + 1])
-        values[q] = _value(rankings[own], relevance[own], shown[q], *options)
+        items = slice(offsets[q], offsets[q + 1])
+        values[q] = _value(rankings[items], relevance[items], shown[q], options)
     return values
 
 

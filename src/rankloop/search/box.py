@@ -8,13 +8,11 @@ from typing import Any
 
 from rankloop.core.errors import InvalidInput
 from rankloop.features.explanation import Contribution, Explanation
-from rankloop.search.engine import Engine
-from rankloop.search.folder_source import FolderSource
+from rankloop.search.engine import SearchEngine
 from rankloop.search.local_engine import LocalEngine, Refresh
-from rankloop.search.ranked_search import RankedSearch, Results
-from rankloop.search.source import Source
-from rankloop.search.table_source import TableSource
-from rankloop.service.local_service import LocalService
+from rankloop.search.ranked_search import RankedSearch, SearchResults
+from rankloop.search.sources import DocumentSource, FolderSource, TableSource
+from rankloop.service.application.local_service import LocalService
 from rankloop.service.settings import Settings
 
 
@@ -39,7 +37,7 @@ class SearchBox:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | Engine,
+        source: str | os.PathLike[str] | SearchEngine,
         data: str | os.PathLike[str] = "rankloop-search",
         id: str = "id",
         title: str = "title",
@@ -51,18 +49,18 @@ class SearchBox:
         language: str = "english",
     ) -> None:
         self.folder = Path(data)
-        self._source: Source | None = None
-        if not isinstance(source, Engine):
-            self._source = source_of(Path(source), self.folder, id, title, body, fields)
+        self._source: DocumentSource | None = None
+        if not isinstance(source, SearchEngine):
+            self._source = source_of(Path(source), self.folder, {"id": id, "title": title, "body": body}, fields)
         self._inside = LocalService(Settings(data=self.folder))
         self._opened: LocalEngine | None = None
         try:
-            if isinstance(source, Engine):
-                self.engine: Engine = source
+            if isinstance(source, SearchEngine):
+                self.engine: SearchEngine = source
             else:
                 self.engine = self._opened = LocalEngine(self.folder, engine, language)
                 self.found = self.refresh()
-            self._search = RankedSearch(self._inside.service, self.engine, seed, fields)
+            self._search = RankedSearch(self._inside.node, self.engine, seed, fields)
             self._inside.call(self._search.begin())
         except BaseException:
             self.close()
@@ -74,20 +72,20 @@ class SearchBox:
             raise InvalidInput("this engine keeps its own documents")
         return self._opened.refresh(self._source)
 
-    def search(self, text: str, n: int = 10, visitor: str | None = None, *, segment: str = "") -> Results:
+    def search(self, text: str, n: int = 10, visitor: str | None = None, *, segment: str = "") -> SearchResults:
         """The results to show, whose clicks teach; neighbours are swapped now and then, to find out.
 
         `segment` is what kind of visitor it is, who may like some values of the documents' `fields` more than others.
         """
         return self._inside.call(self._search.search(text, n, visitor or "", segment))
 
-    def predict(self, text: str, n: int = 10, *, segment: str = "") -> Results:
+    def predict(self, text: str, n: int = 10, *, segment: str = "") -> SearchResults:
         """The same without exploration and without a trace in the log."""
         return self._inside.call(self._search.predict(text, n, segment))
 
     def learn(
         self,
-        impression: Results | str,
+        impression: SearchResults | str,
         clicks: Sequence[str] | Mapping[str, float] | None = None,
         *,
         used: Sequence[str] | None = None,
@@ -100,7 +98,7 @@ class SearchBox:
         if (clicks is None) == (used is None):
             raise InvalidInput("say what was clicked, clicks=[ids], or what was used, used=[ids]")
         given = (clicks if clicks is not None else used) or ()
-        if isinstance(impression, Results):
+        if isinstance(impression, SearchResults):
             not_shown = [id for id in given if id not in impression.ids]
             if not_shown:
                 raise InvalidInput(f"{not_shown[0]!r:.80} is not among the results")
@@ -108,11 +106,11 @@ class SearchBox:
             self._inside.call(self._search.learn(name, given))
             self._inside.call(self._search.learned())
 
-    def undo(self, impression: Results | str, id: str) -> bool:
+    def undo(self, impression: SearchResults | str, id: str) -> bool:
         """Take a click back; whether there was one."""
         return self._inside.call(self._search.undo(_name_of(impression), id))
 
-    def explain(self, impression: Results | str, id: str) -> Explanation:
+    def explain(self, impression: SearchResults | str, id: str) -> Explanation:
         """What each value of a document adds to its score now, the largest first."""
         plain: dict[str, Any] = self._inside.call(self._search.explain(_name_of(impression), id))
         return Explanation(plain["id"], plain["score"], [Contribution(**part) for part in plain["contributions"]])
@@ -135,16 +133,22 @@ class SearchBox:
         self.close()
 
 
-def _name_of(impression: Results | str) -> str:
-    if not isinstance(impression, Results | str):
+def _name_of(impression: SearchResults | str) -> str:
+    if not isinstance(impression, SearchResults | str):
         raise InvalidInput(f"an impression is what `search` returned, or its name; got {impression!r:.60}")
     return impression if isinstance(impression, str) else impression.impression
 
 
-def source_of(path: Path, data: Path, id: str, title: str, body: str, fields: Sequence[str] = ()) -> Source:
-    """Documents at a path: a folder of files, or the rows of one."""
+def source_of(path: Path, data: Path, columns: Mapping[str, str] = {}, fields: Sequence[str] = ()) -> DocumentSource:
+    """Return the documents at a path: a folder of files, or the rows of one."""
     if not path.is_dir():
-        return TableSource(path, id=id, title=title, body=body, fields=fields)
+        return TableSource(path, fields=fields, **columns)
     if fields:
         raise InvalidInput(f"{path} is a folder, and files have no fields; a table has them")
     return FolderSource(path, data)
+
+
+def data_beside(source: Path) -> Path:
+    """Return the folder beside a source that index and log are kept in."""
+    named = source.resolve() if source.name in ("", "..") else source
+    return named.with_name(f"{named.name}-rankloop")

@@ -21,7 +21,7 @@ MATCHES = (
 )
 
 
-class Document(NamedTuple):
+class TextDocument(NamedTuple):
     """A text that can be found. It is plain text: nothing in it is ever read as HTML."""
 
     id: str
@@ -55,7 +55,7 @@ class Snippet(NamedTuple):
 
 
 @runtime_checkable
-class Engine(Protocol):
+class SearchEngine(Protocol):
     """A full-text engine: the embedded ones of this package, or a server of one's own.
 
     `rankloop.search.engine_contract.check_engine` tries whether one keeps to it.
@@ -67,5 +67,5 @@ class Engine(Protocol):
     def features(self, query: TextQuery, ids: Sequence[str]) -> Floats:
         """How each document matches: a row per id, a column for each of MATCHES; 0 stands for what is not known."""
 
-    def document(self, id: str) -> Document | None:
+    def document(self, id: str) -> TextDocument | None:
         """The document of this id, None where there is none."""

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from rankloop.core.errors import InvalidInput, RankloopError
-from rankloop.search.engine import MATCHES, Document, Engine
-from rankloop.search.text_query import read_text
+from rankloop.search.engine import MATCHES, SearchEngine, TextDocument
+from rankloop.search.texts import read_text
 
 DOCUMENTS = (
-    Document("wing", "Wing in a slipstream", "Lift of a wing in the slipstream of a propeller. " * 3, 86400.0),
-    Document("heat", "Heat of composite slabs", "Conduction of heat; a wing is heated too."),
-    Document("shell", "Buckling shells", "Thin shells buckle under pressure. <b>Nothing</b> here is & was a tag."),
-    Document("turn", "Slabs, composite", "The words of another title the other way round."),
-    Document("winter", "Зима", "Зимой холодно."),
-    Document("japan", "日本語", "東京は日本の首都です。"),
-    Document("quoted", 'Quotes "and" NOT operators', "AND OR NOT NEAR(a b) title:x ^y -z *"),
+    TextDocument("wing", "Wing in a slipstream", "Lift of a wing in the slipstream of a propeller. " * 3, 86400.0),
+    TextDocument("heat", "Heat of composite slabs", "Conduction of heat; a wing is heated too."),
+    TextDocument("shell", "Buckling shells", "Thin shells buckle under pressure. <b>Nothing</b> here is & was a tag."),
+    TextDocument("turn", "Slabs, composite", "The words of another title the other way round."),
+    TextDocument("winter", "Зима", "Зимой холодно."),
+    TextDocument("japan", "日本語", "東京は日本の首都です。"),
+    TextDocument("quoted", 'Quotes "and" NOT operators', "AND OR NOT NEAR(a b) title:x ^y -z *"),
 )
 HARMLESS = ('"', '""', "*", "(", "a AND", "NOT", 'title:"', "NEAR(a, 3)", "^", "-wing", "{}", "\\", "'; --", "[a TO b]")
 NOTHING = ("", "   ", '"" ( ) * - : ~', "…")
@@ -33,17 +33,17 @@ FOUND = (
 SHARES = ("phrase", "proximity", "coverage", "coverage_title", "exact_title")
 
 
-def check_engine(engine_over: Callable[[Sequence[Document]], Engine]) -> None:
+def check_engine(engine_over: Callable[[Sequence[TextDocument]], SearchEngine]) -> None:
     """Raise `InvalidInput` with all that is wrong with an engine. `engine_over` makes one that has these documents."""
     engine = engine_over(DOCUMENTS)
-    if not isinstance(engine, Engine):
+    if not isinstance(engine, SearchEngine):
         raise InvalidInput("an engine has candidates(query, n), features(query, ids) and document(id)")
     wrong = [*_candidates(engine), *_features(engine), *_documents(engine)]
     if wrong:
         raise InvalidInput("; ".join(wrong))
 
 
-def _candidates(engine: Engine) -> Iterator[str]:
+def _candidates(engine: SearchEngine) -> Iterator[str]:
     known = {document.id for document in DOCUMENTS}
     for text in (*NOTHING, *HARMLESS, *(text for text, _ in FOUND), "wing heat slabs", "x" * 1_000):
         try:
@@ -68,7 +68,7 @@ def _candidates(engine: Engine) -> Iterator[str]:
         yield "candidates(query, 0) finds something"
 
 
-def _features(engine: Engine) -> Iterator[str]:
+def _features(engine: SearchEngine) -> Iterator[str]:
     ids = [document.id for document in DOCUMENTS]
     for text in ("wing", "composite slabs", "heat of composite slabs", "", "qzx", "propel*", "日本"):
         query = read_text(text)
@@ -95,7 +95,7 @@ def _features(engine: Engine) -> Iterator[str]:
         pass
 
 
-def _documents(engine: Engine) -> Iterator[str]:
+def _documents(engine: SearchEngine) -> Iterator[str]:
     for document in DOCUMENTS:
         if engine.document(document.id) != document:
             yield f"document({document.id!r}) is not the one that was indexed"

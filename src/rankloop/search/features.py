@@ -11,9 +11,9 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.features.schema import Schema
-from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, Engine, TextQuery
+from rankloop.search.engine import MATCHES, NO_FIELDS, Candidate, SearchEngine, TextQuery
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.text_query import same_query
+from rankloop.search.texts import same_query
 
 BASE = "bm25"  # the engine's own score, by which documents are sorted before anything is learned
 RANKED = ("bm25", "bm25_title", "bm25_body")  # scores of which the learner is told who is among the best
@@ -101,7 +101,7 @@ def _among_best(values: Floats) -> Any:
     return np.where(values > 0.0, position, len(values) + max(TOPS))
 
 
-class Question(NamedTuple):
+class RankingQuestion(NamedTuple):
     """A query and the documents that match it, as a ranker is asked."""
 
     query_id: str
@@ -111,13 +111,13 @@ class Question(NamedTuple):
 
 
 def question_of(
-    engine: Engine,
+    engine: SearchEngine,
     query: TextQuery,
     n: int,
     fields: Sequence[str] = (),
     segment: str = "",
     now: float | None = None,
-) -> Question:
+) -> RankingQuestion:
     """The n best documents by the engine's own score, with all that the ranker is told of them."""
     candidates, matches = _matching(engine, query, n)
     ids = [id for id, _ in candidates]
@@ -128,10 +128,10 @@ def question_of(
     context: dict[str, Any] = {"query": name, "words": words}
     if segment and fields:
         context["segment"] = segment
-    return Question(name, rows_of(candidates, matches, own, now), context, dict(candidates))
+    return RankingQuestion(name, rows_of(candidates, matches, own, now), context, dict(candidates))
 
 
-def _matching(engine: Engine, query: TextQuery, n: int) -> tuple[list[Candidate], Floats]:
+def _matching(engine: SearchEngine, query: TextQuery, n: int) -> tuple[list[Candidate], Floats]:
     """The candidates and how they match; asked again where one of them is taken out of the engine in between."""
     for attempt in range(1, ATTEMPTS + 1):
         candidates = engine.candidates(query, n)[:n]
@@ -149,7 +149,7 @@ def _matching(engine: Engine, query: TextQuery, n: int) -> tuple[list[Candidate]
     return candidates, matches
 
 
-def _fields_of(engine: Engine, ids: Sequence[str]) -> list[Mapping[str, str]]:
+def _fields_of(engine: SearchEngine, ids: Sequence[str]) -> list[Mapping[str, str]]:
     if isinstance(engine, LocalEngine):
         return engine.fields(ids)
     documents = [engine.document(id) for id in ids]

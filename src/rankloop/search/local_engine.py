@@ -12,16 +12,14 @@ import numpy as np
 
 from rankloop.core.errors import Conflict, InvalidInput
 from rankloop.core.types import Floats, Ints
-from rankloop.search.engine import NO_FIELDS, Candidate, Document, Snippet, TextQuery
+from rankloop.search.engine import NO_FIELDS, Candidate, Snippet, TextDocument, TextQuery
 from rankloop.search.indexes.document_table import DocumentTable, joined
 from rankloop.search.indexes.sqlite_index import SqliteIndex
 from rankloop.search.indexes.tantivy_index import TantivyIndex, is_installed
-from rankloop.search.indexes.text_index import Damaged, IndexQuery, TextIndex
-from rankloop.search.indexes.word_stems import StemNumbers, WordStems
-from rankloop.search.source import Source
-from rankloop.search.texts.match_kernel import Corpus, Texts, matches
-from rankloop.search.texts.snippet import snippet_of
-from rankloop.search.texts.text_words import runs_of, words_in
+from rankloop.search.indexes.text_index import DamagedIndex, IndexQuery, StemNumbers, TextIndex, WordStems
+from rankloop.search.match_kernel import CorpusStatistics, PackedTexts, matches
+from rankloop.search.sources import DocumentSource
+from rankloop.search.texts import runs_of, snippet_of, words_in
 
 try:
     import fcntl
@@ -84,7 +82,7 @@ class LocalEngine:
             self._connect()
             n_documents = self.table.count()[0]
             return self.table.fact("made", "") == self._made and n_documents == self.index.n_documents
-        except Damaged:
+        except DamagedIndex:
             return False
 
     def _put_away(self) -> None:
@@ -118,7 +116,7 @@ class LocalEngine:
     def n_documents(self) -> int:
         return self._corpus[0]
 
-    def refresh(self, source: Source) -> Refresh:
+    def refresh(self, source: DocumentSource) -> Refresh:
         """Read what is new or has changed, and take out what is gone.
 
         Whatever goes wrong, the index stays as it was; so it does where a source has no document at all.
@@ -139,7 +137,7 @@ class LocalEngine:
         self._corpus = self.table.count()
         return found._replace(documents=self.n_documents)
 
-    def _read(self, source: Source) -> Refresh:
+    def _read(self, source: DocumentSource) -> Refresh:
         before = self.table.entries()
         number, there, added, changed = self.table.next_number(), set[str](), 0, 0
         stems_of = WordStems(self.index.stemmed, self.table.add_words)
@@ -164,7 +162,7 @@ class LocalEngine:
         self.table.note(next_number=number)
         return Refresh(added, changed, len(gone), 0, source.skipped)
 
-    def _add(self, number: int, stamp: str, document: Document, stems_of: WordStems) -> None:
+    def _add(self, number: int, stamp: str, document: TextDocument, stems_of: WordStems) -> None:
         title, body = stems_of(words_in(document.title)), stems_of(words_in(document.body))
         self.index.add(number, title, body)
         self.table.put(number, stamp, document, self._numbers_of(title), self._numbers_of(body))
@@ -209,7 +207,7 @@ class LocalEngine:
             last = self._numbers_of(stems[-1:])[0]
             frequencies[-1] = np.maximum(frequencies[-1], self.index.frequencies(expansions).max(axis=0))
             titles, bodies = (_replaced(texts, self._numbers_of(expansions), last) for texts in (titles, bodies))
-        corpus = Corpus(n_documents, mean_lengths, np.minimum(frequencies, n_documents))
+        corpus = CorpusStatistics(n_documents, mean_lengths, np.minimum(frequencies, n_documents))
         numbers, whole = self._numbers_of(stems), self._numbers_of(self._stems_of(words_in(query.text)))
         dates = np.array([row.at for row in known], dtype=np.float64)
         return matches(numbers, whole, corpus, titles, bodies, dates)
@@ -225,7 +223,7 @@ class LocalEngine:
         chosen = sorted(np.argsort(frequency, kind="stable")[:n].tolist())
         return [stems[i] for i in chosen]
 
-    def document(self, id: str) -> Document | None:
+    def document(self, id: str) -> TextDocument | None:
         return self.table.documents_of([id]).get(id)
 
     def titles(self, n: int) -> list[str]:
@@ -246,8 +244,8 @@ class LocalEngine:
         return [snippet_of(body, stems, begun, self._stems_of) for body in bodies]
 
 
-def _replaced(texts: Texts, numbers: Ints, by: int) -> Texts:
-    return Texts(np.where(np.isin(texts.words, numbers), by, texts.words), texts.starts)
+def _replaced(texts: PackedTexts, numbers: Ints, by: int) -> PackedTexts:
+    return PackedTexts(np.where(np.isin(texts.words, numbers), by, texts.words), texts.starts)
 
 
 def _locked(folder: Path) -> int:

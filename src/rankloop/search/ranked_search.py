@@ -14,14 +14,15 @@ from rankloop.core.session import Session
 from rankloop.core.types import Clicks, Query
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.search.engine import MATCHES, Candidate, Engine, Snippet, TextQuery
+from rankloop.search.engine import MATCHES, Candidate, SearchEngine, Snippet, TextQuery
 from rankloop.search.features import BASE, match_name, question_of, rows_of, search_schema
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.text_query import read_text, same_query
-from rankloop.service.log.events import ranker_entity
-from rankloop.service.operations import MAX_WAIT
+from rankloop.search.texts import read_text, same_query
+from rankloop.service.application.administration import MAX_WAIT_SECONDS
+from rankloop.service.application.node import Node
+from rankloop.service.application.ranking import query_request
+from rankloop.service.records import ranker_entity
 from rankloop.service.requests import BaseBody, CreateBody, FeedbackBody, Item, ProblemBody, RankBody, SchemaBody
-from rankloop.service.service import Service, query_request
 
 RANKER = "search"
 CANDIDATES = 100
@@ -41,7 +42,7 @@ BASE_WEIGHT = 5.0
 
 
 @dataclass(frozen=True)
-class Result:
+class SearchResult:
     """A document that was found."""
 
     id: str
@@ -52,11 +53,11 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Results:
+class SearchResults:
     """What was found for a query, best first; `impression` is its name in the log, empty where it was not logged."""
 
     query: str
-    results: tuple[Result, ...] = ()
+    results: tuple[SearchResult, ...] = ()
     impression: str = ""
     state: int = 0  # how many lessons the order is made of
     compared: bool = False  # whether it is a mixture with the engine's own order, which teaches nobody
@@ -75,8 +76,8 @@ def search_session(schema: Schema, seed: int) -> Session:
 class RankedSearch:
     """A search engine and the ranker that learns its order. Every call may be made by many at once."""
 
-    def __init__(self, service: Service, engine: Engine, seed: int = 0, fields: Sequence[str] = ()) -> None:
-        self.service = service
+    def __init__(self, node: Node, engine: SearchEngine, seed: int = 0, fields: Sequence[str] = ()) -> None:
+        self.node = node
         self.engine = engine
         self.fields = tuple(fields)
         self._seed = seed
@@ -85,13 +86,15 @@ class RankedSearch:
         """Make the ranker, or go on with the one that is there; it gets to know fields that are new."""
         await asyncio.to_thread(self._compile)
         schema = search_schema(self.fields).to_plain()
-        if RANKER in self.service.rankers:
+        if RANKER in self.node.directory.rankers:
             parts = {name: schema[name] for name in ("features", "context", "crosses")}
-            await self.service.evolve(RANKER, SchemaBody(**parts))
+            await self.node.administration.evolve(RANKER, SchemaBody(**parts))
             return
         problem = ProblemBody(schema=schema, shown=SHOWN)
         base = BaseBody(feature=BASE, weight=BASE_WEIGHT)
-        await self.service.create(RANKER, CreateBody(LEARNER, problem, seed=self._seed, base=base, window=DAY))
+        await self.node.administration.create(
+            RANKER, CreateBody(LEARNER, problem, seed=self._seed, base=base, window=DAY)
+        )
 
     def _compile(self) -> None:
         """Everything once, on documents that nobody has: so the first visitor does not wait for it."""
@@ -108,48 +111,48 @@ class RankedSearch:
 
     async def search(
         self, text: str, n: int = 10, visitor: str = "", segment: str = "", compared: bool = False
-    ) -> Results:
+    ) -> SearchResults:
         """The best n for a query, now and then with neighbours swapped, which is logged; clicks on it teach."""
         query = _checked(text, n)
         _check_text(visitor, "visitor")
         body, scores = await asyncio.to_thread(self._request, query, visitor, segment)
         if not body.items:
-            return Results(query.text)
-        answer = await self.service.rank(RANKER, body, compared=compared)
+            return SearchResults(query.text)
+        answer = await self.node.ranking.rank(RANKER, body, compared=compared)
         ids = [str(id) for id in answer.ranking[:n]]
         found = await asyncio.to_thread(self._results, query, ids, scores)
-        return Results(query.text, found, answer.impression, answer.state, compared)
+        return SearchResults(query.text, found, answer.impression, answer.state, compared)
 
-    async def predict(self, text: str, n: int = 10, segment: str = "", *, prefix: bool = False) -> Results:
+    async def predict(self, text: str, n: int = 10, segment: str = "", *, prefix: bool = False) -> SearchResults:
         """The same without exploration and without a trace; `prefix` takes the last word as only begun."""
         query = _checked(text, n, prefix)
         body, scores = await asyncio.to_thread(self._request, query, "", segment)
         if not body.items:
-            return Results(query.text)
-        runtime = self.service.ranker(RANKER)
+            return SearchResults(query.text)
+        runtime = self.node.directory.ranker(RANKER)
         request = query_request(body, runtime.config, CANDIDATES)
         ids = [str(request.ids[i]) for i in runtime.serving.predict(request.query)[:n]]
-        return Results(
+        return SearchResults(
             query.text, await asyncio.to_thread(self._results, query, ids, scores), state=runtime.published.number
         )
 
     async def learn(self, impression: str, clicks: Sequence[str] | Mapping[str, float], final: bool = True) -> str:
         """What became of the clicks: taken, closed (they are learned from) or repeated (they were there already)."""
         given: Any = dict(clicks) if isinstance(clicks, Mapping) else list(clicks)
-        return (await self.service.feedback(RANKER, FeedbackBody(impression, clicks=given, final=final))).verdict
+        return (await self.node.feedback.take(RANKER, FeedbackBody(impression, clicks=given, final=final))).verdict
 
     async def learned(self) -> None:
         """Wait until all that was clicked is served, which takes long only where kernels have to be compiled first."""
-        last = await asyncio.to_thread(self.service.store.last)
-        await self.service.served(ranker_entity(RANKER), last, MAX_WAIT)
+        last = await asyncio.to_thread(self.node.store.last)
+        await self.node.learning.served(ranker_entity(RANKER), last, MAX_WAIT_SECONDS)
 
     async def undo(self, impression: str, id: str) -> bool:
         """Take a click back, learned from or not; whether there was one."""
-        return await self.service.retract(RANKER, impression, id)
+        return await self.node.administration.retract(RANKER, impression, id)
 
     async def explain(self, impression: str, id: str) -> dict[str, Any]:
         """What each value of a document adds to its score now, the largest first."""
-        found = await self.service.explain(RANKER, impression, id)
+        found = await self.node.administration.explain(RANKER, impression, id)
         parts = [part | {"name": match_name(part["name"])} for part in found["contributions"]]
         return found | {"contributions": parts}
 
@@ -161,7 +164,7 @@ class RankedSearch:
             _check_text(visitor, "visitor")
         if visitor == "":
             raise InvalidInput("visitor: say who; searches without a visitor are forgotten by query or by days")
-        return await self.service.forget(
+        return await self.node.administration.forget(
             RANKER,
             query_id=None if query is None else same_query(read_text(query)),
             user=visitor,
@@ -173,12 +176,12 @@ class RankedSearch:
         items = [Item(id, row) for id, row in question.rows.items()]
         return RankBody(items, question.query_id, question.context, user=visitor), question.scores
 
-    def _results(self, query: TextQuery, ids: Sequence[str], scores: Mapping[str, float]) -> tuple[Result, ...]:
+    def _results(self, query: TextQuery, ids: Sequence[str], scores: Mapping[str, float]) -> tuple[SearchResult, ...]:
         found = []
         for id, snippet in zip(ids, self._snippets(query, ids)):
             document = self.engine.document(id)
             if document is not None:  # else it is gone since the engine found it
-                found.append(Result(id, document.title, snippet.text, snippet.highlights, scores[id]))
+                found.append(SearchResult(id, document.title, snippet.text, snippet.highlights, scores[id]))
         return tuple(found)
 
     def _snippets(self, query: TextQuery, ids: Sequence[str]) -> Sequence[Snippet]:

@@ -4,30 +4,32 @@ import asyncio
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI, Request
-from starlette.responses import FileResponse, Response, StreamingResponse
-from starlette.staticfiles import StaticFiles
+from fastapi import Request
+from starlette.responses import FileResponse, Response
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.words import STOP_WORDS, words_of
+from rankloop.search.box import source_of
 from rankloop.search.local_engine import LocalEngine, Refresh
-from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch, Results
-from rankloop.search.source import Source
+from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch
+from rankloop.search.sources import DocumentSource
 from rankloop.search.study import is_compared, study_lines, study_parquet, study_report
-from rankloop.service.http.codec import content, decoder, json
-from rankloop.service.http.openapi import gives, takes
-from rankloop.service.jobs.history import history_of
-from rankloop.service.log.archive import whole
-from rankloop.service.ranker.health import clicks_of
-from rankloop.service.reports import ranker_report
+from rankloop.service.application.jobs.history import history_of
+from rankloop.service.application.node import Node
+from rankloop.service.application.reports import ranker_report
+from rankloop.service.domain.health import clicks_of
+from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body, stream
+from rankloop.service.http.server import serve
+from rankloop.service.log.archive import read_records
 from rankloop.service.requests import Strict
-from rankloop.service.service import Service
+from rankloop.service.settings import Settings
 
 PAGE = Path(__file__).parent / "static"
 COOKIE = "rankloop_visitor"
@@ -70,134 +72,138 @@ class ForgetRequest(Strict):
     days: float | None = None
 
 
-class SearchCalls:
-    """The page over an engine. `begin` makes the ranker when the service is ready, `add_calls` adds the routes."""
+class SearchPage:
+    """The page over an engine. `begin` makes the ranker when the service is ready, `add_endpoints` adds the calls."""
 
     def __init__(
         self,
         engine: LocalEngine,
-        source: Source,
-        found: Refresh,
+        source: DocumentSource,
         *,
         study: bool = False,
         seed: int = 0,
         fields: tuple[str, ...] = (),
     ) -> None:
-        self.engine, self.source, self.found, self.study = engine, source, found, study
+        self.engine, self.source, self.study = engine, source, study
         self._seed, self._fields = seed, fields
         self._refreshing = Lock()
-        self.examples = example_words(engine)
+        self.found = self._refresh()
         self.search: RankedSearch
 
-    async def begin(self, service: Service) -> None:
-        self.search = RankedSearch(service, self.engine, self._seed, self._fields)
+    def serve(self, settings: Settings, announce: Callable[[str], None]) -> None:
+        """Serve until told to stop; `announce` gets the address once calls are answered."""
+        serve(settings, announce, addition=self)
+
+    async def begin(self, node: Node) -> None:
+        self.search = RankedSearch(node, self.engine, self._seed, self._fields)
         await self.search.begin()
 
-    def add_calls(self, app: FastAPI) -> None:
-        max_body = app.state.settings.max_body
-        app.state.bodies += [SearchRequest, ClickRequest, UndoRequest, ForgetRequest]
-        read, clicked = decoder(SearchRequest), decoder(ClickRequest)
-        undone, forgotten = decoder(UndoRequest), decoder(ForgetRequest)
+    def add_endpoints(self, endpoints: Endpoints) -> None:
+        """Add the page and its endpoints."""
+        of_all = partial(endpoints.add, tag="search", ranker=RANKER)
+        of_visitors = partial(of_all, role="rank")
 
-        @app.post("/search", openapi_extra=takes(SearchRequest), tags=["search"])
+        @of_visitors("POST /search", body=SearchRequest)
         async def find(request: Request) -> Response:
             """The best results for a query; clicks on them teach, unless it is private or the query only begun."""
-            body = read(await content(request, max_body))
+            body = await read_body(request, SearchRequest)
             if body.private or body.begun:
                 found = await self.search.predict(body.text, body.n, body.segment, prefix=body.begun)
-                return json(_plain(found))
+                return JsonAnswer(found)
             known = _visitor(request)
             visitor = known or secrets.token_hex(16)
             compared = self.study and is_compared(visitor)
             found = await self.search.search(body.text, body.n, visitor, body.segment, compared)
-            answer = json(_plain(found))
+            answer = JsonAnswer(found)
             if known is None:
                 answer.set_cookie(COOKIE, visitor, max_age=YEAR, httponly=True, samesite="strict", path="/search")
             return answer
 
-        @app.post("/search/clicks", openapi_extra=takes(ClickRequest), tags=["search"])
+        @of_visitors("POST /search/clicks", body=ClickRequest)
         async def click(request: Request) -> Response:
             """What was clicked; several calls add up until one is final."""
-            body = clicked(await content(request, max_body))
-            return json({"verdict": await self.search.learn(body.impression, body.clicks, body.final)})
+            body = await read_body(request, ClickRequest)
+            return JsonAnswer({"verdict": await self.search.learn(body.impression, body.clicks, body.final)})
 
-        @app.post("/search/undo", openapi_extra=takes(UndoRequest), tags=["search"])
+        @of_visitors("POST /search/undo", body=UndoRequest)
         async def undo(request: Request) -> Response:
             """Take a click back; what was learned since is learned again without it."""
-            body = undone(await content(request, max_body))
-            return json({"undone": await self.search.undo(body.impression, body.id)})
+            body = await read_body(request, UndoRequest)
+            return JsonAnswer({"undone": await self.search.undo(body.impression, body.id)})
 
-        @app.get("/search/why", openapi_extra=gives(), tags=["search"])
+        @of_visitors("GET /search/why")
         async def why(impression: str = "", id: str = "") -> Response:
             """What each value of a document adds to its score, the largest first."""
-            return json(await self.search.explain(impression, id))
+            return JsonAnswer(await self.search.explain(impression, id))
 
-        @app.get("/search/document", openapi_extra=gives(), tags=["search"])
+        @of_visitors("GET /search/document")
         async def document(id: str = "") -> Response:
             """Title and text of a document, as plain text."""
             found = await asyncio.to_thread(self.engine.document, id)
             if found is None:
                 raise NotFound(f"there is no document {id!r:.80}")
-            return json({"id": found.id, "title": found.title, "body": found.body, "at": found.at or None})
+            return JsonAnswer({"id": found.id, "title": found.title, "body": found.body, "at": found.at or None})
 
-        @app.post("/search/forget", openapi_extra=takes(ForgetRequest), tags=["search"])
+        @of_all("POST /search/forget", body=ForgetRequest)
         async def forget(request: Request) -> Response:
             """Forget a query, a visitor or all that is older than some days, and what was learned from it."""
-            body = forgotten(await content(request, max_body))
-            return json({"forgotten": await self.search.forget(body.query, body.visitor, body.days)})
+            body = await read_body(request, ForgetRequest)
+            return JsonAnswer({"forgotten": await self.search.forget(body.query, body.visitor, body.days)})
 
-        @app.post("/search/forget-me", openapi_extra=gives(), tags=["search"])
+        @of_visitors("POST /search/forget-me")
         async def forget_me(request: Request) -> Response:
             """Forget everything that this visitor has asked and clicked, and the visitor."""
             visitor = _visitor(request)
-            answer = json({"forgotten": 0 if visitor is None else await self.search.forget(visitor=visitor)})
+            answer = JsonAnswer({"forgotten": 0 if visitor is None else await self.search.forget(visitor=visitor)})
             answer.delete_cookie(COOKIE, path="/search")
             return answer
 
-        @app.post("/search/refresh", openapi_extra=gives(), tags=["search"])
+        @of_all("POST /search/refresh")
         async def refresh() -> Response:
             """Read what is new or has changed in the documents; what was learned stays."""
-            return json(_of_refresh(await asyncio.to_thread(self._refresh)))
+            return JsonAnswer(_of_refresh(await asyncio.to_thread(self._refresh)))
 
-        @app.get("/search/status", openapi_extra=gives(), tags=["search"])
+        @of_visitors("GET /search/status")
         async def status() -> Response:
             """What is indexed, what was learned, and how the learned order fares against the engine's."""
-            report = ranker_report(self.search.service, RANKER)
+            report = ranker_report(self.search.node, RANKER)
             kept = {name: report[name] for name in ("state", "counts", "health", "comparison", "frozen")}
-            counters = self.search.service.ranker(RANKER).projection.counters
+            counters = self.search.node.directory.ranker(RANKER).projection.counters
             kept["health"] |= clicks_of(counters)
             study = study_report(counters.comparison)
             limits = {"candidates": CANDIDATES, "shown": SHOWN, "examples": self.examples}
-            return json(_of_refresh(self.found) | kept | limits | {"study": study if self.study else None})
+            return JsonAnswer(_of_refresh(self.found) | kept | limits | {"study": study if self.study else None})
 
-        @app.get("/search/history", openapi_extra=gives(), tags=["search"])
+        @of_visitors("GET /search/history")
         async def history() -> Response:
             """How counts and click rates came about: at most a few hundred points, for curves."""
-            points = await asyncio.to_thread(history_of, self.search.service.ranker(RANKER))
-            return json({"points": [point._asdict() for point in points]})
+            points = await asyncio.to_thread(
+                history_of, self.search.node.directory.ranker(RANKER), self.search.node.store
+            )
+            return JsonAnswer({"points": [point._asdict() for point in points]})
 
-        @app.get("/search/study.{form}", openapi_extra=gives(), tags=["search"])
+        @of_all("GET /search/study.{form}")
         async def study(form: str) -> Response:
             """Every compared list with its winner, as study.jsonl or study.parquet; study.json is the standing."""
-            service = self.search.service
+            node = self.search.node
             if form == "json":
-                return json(study_report(service.ranker(RANKER).projection.counters.comparison))
-            until = await asyncio.to_thread(service.store.last)
-            where = service.store, service.ranker(RANKER).entity, service.settings.data, until
-            records = await asyncio.to_thread(whole, *where)
+                return JsonAnswer(study_report(node.directory.ranker(RANKER).projection.counters.comparison))
+            until = await asyncio.to_thread(node.store.last)
+            entity, data = node.directory.ranker(RANKER).entity, node.settings.data
+            records = await asyncio.to_thread(read_records, node.store, entity, data, until)
             if form == "jsonl":
-                return StreamingResponse(_on_thread(study_lines(records)), media_type="application/x-ndjson")
+                return stream(study_lines(records), "application/x-ndjson")
             if form == "parquet":
                 file = await asyncio.to_thread(study_parquet, records)
                 return Response(file, media_type="application/vnd.apache.parquet")
             raise NotFound("the study is there as study.json, study.jsonl and study.parquet")
 
-        @app.head("/search", include_in_schema=False)
-        @app.get("/search", include_in_schema=False)
+        @endpoints.add("HEAD /search", role="anyone")
+        @endpoints.add("GET /search", role="anyone")
         async def page() -> Response:
             return FileResponse(PAGE / "index.html")
 
-        app.mount("/search/page", StaticFiles(directory=PAGE), name="search page")
+        endpoints.add_files("/search/page", PAGE)
 
     def _refresh(self) -> Refresh:
         if not self._refreshing.acquire(blocking=False):
@@ -208,6 +214,33 @@ class SearchCalls:
         finally:
             self._refreshing.release()
         return self.found
+
+
+def open_page(
+    source: Path,
+    data: Path,
+    *,
+    columns: Mapping[str, str] = {},
+    fields: tuple[str, ...] = (),
+    engine: str | None = None,
+    language: str = "english",
+    study: bool = False,
+    seed: int = 0,
+) -> SearchPage:
+    """Index documents and return the page over them.
+
+    Args:
+      source: A folder of texts, or a file of JSON Lines, CSV or Parquet.
+      data: The folder of the index and the log.
+      columns: The columns of `id`, `title` and `body` in a file, where they have other names.
+      fields: Columns that visitors' segments are crossed with.
+      engine: `tantivy` or `sqlite`; tantivy where it is installed, unless given.
+      language: Whose endings are cut.
+      study: Let half of the visitors teach, and compare the learned order with the engine's for the other half.
+      seed: Of the swaps.
+    """
+    documents = source_of(source, data, columns, fields)
+    return SearchPage(LocalEngine(data, engine, language), documents, study=study, seed=seed, fields=fields)
 
 
 def example_words(engine: LocalEngine) -> list[str]:
@@ -224,17 +257,7 @@ def _visitor(request: Request) -> str | None:
     return value if VISITOR.fullmatch(value) else None
 
 
-def _plain(found: Results) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(found)
-    return plain
-
-
 def _of_refresh(found: Refresh) -> dict[str, Any]:
     skipped = [{"what": what, "reason": reason} for what, reason in list(found.skipped.items())[:MAX_SKIPPED]]
     counts = {name: getattr(found, name) for name in ("documents", "added", "changed", "removed")}
     return counts | {"n_skipped": len(found.skipped), "skipped": skipped}
-
-
-async def _on_thread(parts: Iterator[bytes]) -> Any:
-    while (part := await asyncio.to_thread(next, parts, None)) is not None:
-        yield part

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from rankloop.core.plain import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
-from rankloop.service.log.events import Record
-from rankloop.service.log.projection import TEAM_DRAFT, closed_impressions
-from rankloop.service.ranker.impressions import Impression
+from rankloop.service.domain.impression import TrackedImpression, closed_impressions
+from rankloop.service.domain.projection import TEAM_DRAFT
+from rankloop.service.records import Record
 
 SURE = 0.05  # a p-value below it, whenever it is looked at, ends the study
 COLUMNS = pa.schema(
@@ -80,7 +80,7 @@ def study_parquet(records: Iterator[Record]) -> bytes:
     return sink.getvalue()
 
 
-def _earned(impression: Impression) -> tuple[float, float]:
+def _earned(impression: TrackedImpression) -> tuple[float, float]:
     mixed, feedback = from_plain(impression.ranked.mixed, Mixed, "mixed"), impression.feedback
     items = np.array(feedback.items if feedback else [], dtype=np.int64)
     values = np.array(feedback.values if feedback else [], dtype=np.float64)

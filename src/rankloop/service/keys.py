@@ -16,7 +16,7 @@ from rankloop.core.errors import InvalidInput
 
 ROLES = ("rank", "admin")
 MIN_LENGTH = 8  # of a key that is given as it is
-CHECK_EVERY = 1.0  # seconds
+CHECK_SECONDS = 1.0  # between two looks at the file
 _HASH = re.compile(r"sha256-[0-9a-f]{64}")
 _PATTERN = re.compile(r"[A-Za-z0-9_.*?\[\]!-]{1,100}")
 logger = logging.getLogger("rankloop.service")
@@ -80,7 +80,7 @@ def _rate(text: str) -> float | None:
 
 
 def grants_of(lines: Iterable[str]) -> dict[str, Grant]:
-    """What is allowed, by the hash of the key; of a key that has both roles admin counts, as in 0.1."""
+    """What is allowed, by the hash of the key; of a key that has both roles admin counts."""
     grants: dict[str, Grant] = {}
     for line in lines:
         hashed, grant = read_line(line)
@@ -124,12 +124,9 @@ class Keyring:
     def __init__(self, given: Iterable[tuple[str, str]] = (), file: Path | None = None) -> None:
         self._given = grants_of(f"{role}:{key}" for role, key in given)
         self._file = file
-        self._seen: tuple[int, ...] | None = None
-        self._checked_at = -math.inf
-        self._grants = self._given
-        if file is not None:
-            self._seen = _stamp(file)
-            self._grants = self._given | grants_in(file)
+        self._stamp = None if file is None else _stamp(file)
+        self.grants = self._given if file is None else self._given | grants_in(file)  # by the hash of the key
+        self.check_at = math.inf if file is None else -math.inf  # when `refresh` is to be called, by time.monotonic
 
     @property
     def is_needed(self) -> bool:
@@ -137,25 +134,28 @@ class Keyring:
         return bool(self._given) or self._file is not None
 
     def grant_of(self, key: str) -> Grant | None:
-        """What a key allows; None for one that nobody gave out."""
-        now = time.monotonic()
-        if self._file is not None and now - self._checked_at > CHECK_EVERY:
-            self._checked_at = now
-            if _stamp(self._file) != self._seen:
-                self.read()
-        return self._grants.get(hash_of(key))
+        """Return what a key allows; None for one that nobody gave out."""
+        if time.monotonic() >= self.check_at:
+            self.refresh()
+        return self.grants.get(hash_of(key))
+
+    def refresh(self) -> None:
+        """Read the file again if it has changed."""
+        self.check_at = time.monotonic() + CHECK_SECONDS
+        if self._file is not None and _stamp(self._file) != self._stamp:
+            self.read()
 
     def read(self) -> None:
         """Read the file again."""
         if self._file is None:
             return
-        self._seen = _stamp(self._file)
+        self._stamp = _stamp(self._file)
         try:
-            self._grants = self._given | grants_in(self._file)
+            self.grants = self._given | grants_in(self._file)
         except InvalidInput as error:
             logger.error(f"the keys stay as they were: {error}")
         else:
-            logger.info(f"keys read again: there are {len(self._grants)}")
+            logger.info(f"keys read again: there are {len(self.grants)}")
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:

@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.service.keys import Keyring, read_line
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-LIMITS = ("body", "items", "batch", "rankers", "open", "open_bytes", "state", "rate", "connections")
+LIMITS = ("body", "items", "batch", "rankers", "open_bytes", "state", "rate", "connections")
 
 
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -40,7 +40,6 @@ class Settings:
     max_items: int = 1_000  # per ranking
     max_batch: int = 200  # requests per batch
     max_rankers: int = 1_000
-    max_open: int = 200_000  # has no meaning any more: impressions wait for feedback in the log, not in memory
     max_open_bytes: int = field(default_factory=half_of_memory)  # that impressions take on their way to the log
     max_state: int = 64_000_000  # bytes that a learner begins with
     rate: float = 10_000.0  # requests per second and client

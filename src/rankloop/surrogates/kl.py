@@ -10,17 +10,6 @@ from rankloop.core.types import Floats, Ints
 
 
 @kernel
-def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-    value = 0.0
-    grad = np.empty(len(scores))
-    for i in range(len(scores)):
-        guess, target = np.exp(scores[i]), np.exp(relevance[i])
-        value += target * (relevance[i] - scores[i]) - target + guess
-        grad[i] = guess - target
-    return value, grad
-
-
-@kernel
 def kl_term(score: float, grade: float) -> float:
     """What one grade adds to the gradient."""
     slope: float = np.exp(score) - np.exp(grade)
@@ -28,11 +17,14 @@ def kl_term(score: float, grade: float) -> float:
 
 
 @kernel
-def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
-    terms = np.zeros(len(scores))
+def _value_and_grad(scores: Floats, items: Ints, grades: Floats) -> tuple[float, Floats]:
+    """The loss of these items and its gradient over all scores."""
+    value, grad = 0.0, np.zeros(len(scores))
     for position in range(len(items)):
-        terms[items[position]] = kl_term(scores[items[position]], grades[position])
-    return terms
+        score, grade = scores[items[position]], grades[position]
+        value += np.exp(grade) * (grade - score) - np.exp(grade) + np.exp(score)
+        grad[items[position]] = kl_term(score, grade)
+    return value, grad
 
 
 @register("kl")
@@ -49,7 +41,7 @@ class KL:
     convex: ClassVar[bool] = True
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        return _value_and_grad(scores, relevance)
+        return _value_and_grad(scores, np.arange(len(scores)), relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        return _terms(scores, items, grades)
+        return _value_and_grad(scores, items, grades)[1]

@@ -6,8 +6,7 @@ from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.types import Floats
-from rankloop.surrogates.base import ListwiseSurrogate
-from rankloop.surrogates.grade_levels import best_below, levels_of
+from rankloop.surrogates.base import ListwiseSurrogate, best_below, levels_of
 
 
 @kernel

@@ -9,8 +9,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import discount, exponential_gain, kernel
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.base import ListwiseSurrogate
-from rankloop.surrogates.grade_levels import best_below, levels_of
+from rankloop.surrogates.base import ListwiseSurrogate, best_below, levels_of
 
 
 @kernel

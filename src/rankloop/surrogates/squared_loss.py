@@ -1,37 +1,30 @@
-"""Squared distance between scores and grades."""
+"""Squared distance between scores and a target: the grades, the gains, or the normalised gains."""
 
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from rankloop.core.kernels import kernel
+from rankloop.core.kernels import discount, exponential_gain, kernel
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
+from rankloop.surrogates.base import ListwiseSurrogate
 
 
 @kernel
-def _value_and_grad(scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-    value = 0.0
-    grad = np.empty(len(scores))
-    for i in range(len(scores)):
-        gap = scores[i] - relevance[i]
-        value += gap * gap
-        grad[i] = 2.0 * gap
-    return value, grad
+def squared_term(score: float, target: float) -> float:
+    """What one target adds to the gradient."""
+    return 2.0 * (score - target)
 
 
 @kernel
-def squared_term(score: float, grade: float) -> float:
-    """What one grade adds to the gradient."""
-    return 2.0 * (score - grade)
-
-
-@kernel
-def _terms(scores: Floats, items: Ints, grades: Floats) -> Floats:
-    terms = np.zeros(len(scores))
+def _value_and_grad(scores: Floats, items: Ints, targets: Floats) -> tuple[float, Floats]:
+    """The loss of these items and its gradient over all scores."""
+    value, grad = 0.0, np.zeros(len(scores))
     for position in range(len(items)):
-        terms[items[position]] = squared_term(scores[items[position]], grades[position])
-    return terms
+        score = scores[items[position]]
+        value += (score - targets[position]) ** 2
+        grad[items[position]] = squared_term(score, targets[position])
+    return value, grad
 
 
 @register("squared")
@@ -46,18 +39,71 @@ class Squared:
     Reference: Cossock and Zhang (2006), Subset Ranking Using Regression.
     """
 
-    divided: Literal["residual", "grade"] | None = None  # None, as in specs of 0.1: the residual
+    divided: Literal["residual", "grade"] = "residual"
 
     span: ClassVar[int | None] = 1
     convex: ClassVar[bool] = True
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"divided": "grade"})
 
     def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
-        return _value_and_grad(scores, relevance)
+        return _value_and_grad(scores, np.arange(len(scores)), relevance)
 
     def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
-        return _terms(scores, items, grades)
+        return _value_and_grad(scores, items, grades)[1]
 
     def known_part(self, scores: Floats) -> Floats:
         """The part of the gradient that is added whole, whatever is seen."""
         return 2.0 * scores if self.divided == "grade" else np.zeros(len(scores))
+
+
+@kernel
+def _gains(grades: Floats) -> Floats:
+    gains = np.empty(len(grades))
+    for i in range(len(grades)):
+        gains[i] = exponential_gain(grades[i])
+    return gains
+
+
+@register("squared_gains")
+class SquaredGains:
+    """Squared distance between scores and the gains 2^grade − 1: calibrated for DCG.
+
+    Σ_i (scores[i] − (2^relevance[i] − 1))². Its best scores are the expected gains, and sorting by those maximises
+    expected DCG, which `squared` on the grades themselves does not. One grade at a time is enough to learn from. For
+    nDCG nothing of the kind exists: `calibrated_squared` needs all grades, and no other surrogate does with fewer than
+    all but one.
+    Reference: Cossock and Zhang (2006), Subset Ranking Using Regression.
+    """
+
+    span: ClassVar[int | None] = 1
+    convex: ClassVar[bool] = True
+
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        return _value_and_grad(scores, np.arange(len(scores)), _gains(relevance))
+
+    def terms(self, scores: Floats, items: Ints, grades: Floats) -> Floats:
+        return _value_and_grad(scores, items, _gains(grades))[1]
+
+
+@kernel
+def normalised_gains(relevance: Floats) -> Floats:
+    """(2^relevance − 1) / ideal DCG; negative grades count as 0, and all do when nothing is relevant."""
+    gains = _gains(np.maximum(relevance, 0.0))
+    ideal = 0.0
+    for position, gain in enumerate(np.sort(gains)[::-1]):
+        ideal += gain * discount(position)
+    return gains / ideal if ideal > 0.0 else np.zeros(len(relevance))
+
+
+@register("calibrated_squared")
+class CalibratedSquared(ListwiseSurrogate):
+    """Squared distance between scores and normalised gains: calibrated for nDCG.
+
+    Σ_i (scores[i] − gain_i)² with gain = (2^relevance − 1) / ideal DCG. Its best scores order the items by their
+    expected normalised gain, which is what maximises expected nDCG. The ideal DCG needs every grade, and no method can
+    learn such a loss from the first grade alone.
+    Reference: Ravikumar, Tewari and Yang (2011), On NDCG Consistency of Listwise Ranking Methods.
+    """
+
+    def value_and_grad(self, scores: Floats, relevance: Floats) -> tuple[float, Floats]:
+        return _value_and_grad(scores, np.arange(len(scores)), normalised_gains(relevance))

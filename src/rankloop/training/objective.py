@@ -31,14 +31,14 @@ class Part(NamedTuple):
     dataset: InMemory
 
 
-class Question(NamedTuple):
+class PartQuestion(NamedTuple):
     """What is asked of every part: its loss with the slope in the weights, or how far its anchors are from ideal."""
 
     of: Literal["loss", "shift"]
     weights: Floats
 
 
-def answer(part: Part, question: Question) -> Floats:
+def answer(part: Part, question: PartQuestion) -> Floats:
     """Loss and slope in one array, or the shift; sums over queries."""
     dataset = part.dataset
     scores = scores_of(dataset.features, question.weights)
@@ -93,11 +93,11 @@ class Objective:
     Q is the number of queries, or whatever else the sum is divided by.
     """
 
-    def __init__(self, total: Callable[[Question], Floats], n_queries: int, shift: Floats | None = None) -> None:
+    def __init__(self, total: Callable[[PartQuestion], Floats], n_queries: float, shift: Floats | None = None) -> None:
         self._total, self._n_queries, self._shift = total, n_queries, shift
 
     def __call__(self, weights: Floats) -> tuple[float, Floats]:
-        found = self._total(Question("loss", weights)) / self._n_queries
+        found = self._total(PartQuestion("loss", weights)) / self._n_queries
         value, slope = float(found[-1]), found[:-1]
         if self._shift is not None:
             value += float(np.sum(self._shift * weights))
@@ -110,12 +110,12 @@ class Objective:
         max_π F(π), which the tighter loss subtracts, is bounded from below by the F of the ranking that these weights
         predict: linear in the weights, so that only the slope Σ_q Xᵀ(ideal anchors − predicted anchors) is needed.
         """
-        shift = self._total(Question("shift", weights)) / self._n_queries
+        shift = self._total(PartQuestion("shift", weights)) / self._n_queries
         return Objective(self._total, self._n_queries, shift)
 
 
 @contextmanager
-def objective_on(dataset: Queries, risk: Risk, engine: SummingEngine, per: int | None = None) -> Iterator[Objective]:
+def objective_on(dataset: Queries, risk: Risk, engine: SummingEngine, per: float | None = None) -> Iterator[Objective]:
     """The objective, while the engine keeps the parts of the data with its workers; `per` stands for Q when given."""
     if dataset.n_queries == 0 or dataset.n_features == 0:
         raise InvalidInput(f"nothing to train on: {dataset.n_queries} queries, {dataset.n_features} features")

@@ -14,8 +14,8 @@ from rankloop.engine import Threads
 from rankloop.training.bundle import Solution, minimise
 from rankloop.training.estimator import Groups, LinearRanker, as_dataset, matrix_of
 from rankloop.training.risks.base import risk_of
-from rankloop.training.risks.pairs import hinge_of_pairs
-from rankloop.training.solution_path import Fit, Settings, fit
+from rankloop.training.risks.pairwise import hinge_of_pairs
+from rankloop.training.solution_path import Fit, SolverSettings, fit
 
 
 class RankBundle(LinearRanker):
@@ -58,7 +58,7 @@ class RankBundle(LinearRanker):
     def fit(self, X: ArrayLike, y: ArrayLike, qid: Groups | None = None) -> "RankBundle":
         """Train on rows with grades `y`, each belonging to the query `qid`."""
         dataset = as_dataset(X, y, qid)
-        settings = Settings(self.tolerance, self.max_iterations, _threads(self.n_jobs))
+        settings = SolverSettings(self.tolerance, self.max_iterations, _threads(self.n_jobs))
         start = self._start(dataset)
         found = fit(dataset, risk_of(self.loss), self.regularisation, tight=self.tight, start=start, settings=settings)
         self._keep(found.weights, dataset)

@@ -16,7 +16,7 @@ from rankloop.learners.fixed_weights import FixedWeights
 from rankloop.training.estimator import Groups, LinearRanker, as_dataset
 from rankloop.training.rank_bundle import warn_about
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import Fit, Settings, fit
+from rankloop.training.solution_path import Fit, SolverSettings, fit
 
 
 def online_to_batch(learner: Any, dataset: Dataset, *, passes: int = 1, seed: int = 0) -> Session:
@@ -98,7 +98,7 @@ class RERM(LinearRanker):
 
     def _in_the_ball(self, dataset: Dataset) -> Fit:
         """Where the ball holds the weights back, its multiplier acts as more regularisation: found by bisection."""
-        risk, settings = risk_of(self.loss), Settings(tolerance=self.tolerance)
+        risk, settings = risk_of(self.loss), SolverSettings(tolerance=self.tolerance)
         low = high = self.regularisation_
         found = fit(dataset, risk, low, settings=settings)
         if np.linalg.norm(found.weights) <= self.radius:

@@ -11,13 +11,14 @@ from rankloop.engine import SummingEngine, Threads
 from rankloop.training.bundle import Solution, Step, minimise
 from rankloop.training.objective import Objective, Queries, objective_on
 from rankloop.training.risks.base import Risk, StructuredRisk
-from rankloop.training.risks.ordinal import Ordinal
+from rankloop.training.risks.pairwise import Ordinal
 
 TIGHTENINGS = 20  # at most so many convex bounds, one after the other
-PATH = tuple(10.0**power for power in (1, 0, -1, -2, -3, -4, -5))  # strong to weak: each starts from the one before
+# Regularisations from strong to weak: each fit starts from the one before.
+DEFAULT_PATH = tuple(10.0**power for power in (1, 0, -1, -2, -3, -4, -5))
 
 
-class Settings(NamedTuple):
+class SolverSettings(NamedTuple):
     """How closely the optimum is wanted, and where the sums are computed."""
 
     tolerance: float = 1e-4
@@ -26,7 +27,32 @@ class Settings(NamedTuple):
     callback: Callable[[Step], None] | None = None
 
 
-DEFAULTS = Settings()
+DEFAULT_SOLVER = SolverSettings()
+
+
+class BatchSolver(NamedTuple):
+    """Minimises a loss over all queries or lists at once, for several regularisations of which one is chosen.
+
+    Losses are those of `RankBundle`. On logs of clicks, `ordinal` is the weighted ranking SVM; `clicked_items` is the
+    logistic loss of every position that was seen, with an offset for each unless the position bias is given; for other
+    losses (`list_net`, `nDCG@10`) all lists of a query are merged first.
+    """
+
+    loss: str = "ordinal"
+    tight: bool = False  # the tighter, non-convex bound on a measure
+    regularisation: Sequence[float] = DEFAULT_PATH
+    settings: SolverSettings = DEFAULT_SOLVER
+
+    def checked_path(self) -> list[float]:
+        """Return the regularisations from strong to weak.
+
+        Raises:
+          InvalidInput: If there is none, or one is not above 0.
+        """
+        path = sorted(set(self.regularisation), reverse=True)
+        if not path or path[-1] <= 0.0:
+            raise InvalidInput(f"the regularisation must be above 0, got {list(self.regularisation)}")
+        return path
 
 
 class Fit(NamedTuple):
@@ -51,8 +77,8 @@ def fit(
     *,
     tight: bool = False,
     start: Floats | None = None,
-    settings: Settings = DEFAULTS,
-    per: int | None = None,
+    settings: SolverSettings = DEFAULT_SOLVER,
+    per: float | None = None,
 ) -> Fit:
     """The minimiser of regularisation/2 · ‖w‖² + (1/Q) Σ_q risk(features · w); Q is the number of queries, or `per`."""
     return next(fit_path(dataset, risk, [regularisation], tight=tight, start=start, settings=settings, per=per))
@@ -65,8 +91,8 @@ def fit_path(
     *,
     tight: bool = False,
     start: Floats | None = None,
-    settings: Settings = DEFAULTS,
-    per: int | None = None,
+    settings: SolverSettings = DEFAULT_SOLVER,
+    per: float | None = None,
 ) -> Iterator[Fit]:
     """One fit after the other, each started from the one before; with `tight`, from the ordinal solution."""
     if not tight:
@@ -85,7 +111,11 @@ def fit_path(
 
 
 def _convex_path(
-    objective: Objective, n_features: int, regularisations: Sequence[float], start: Floats | None, settings: Settings
+    objective: Objective,
+    n_features: int,
+    regularisations: Sequence[float],
+    start: Floats | None,
+    settings: SolverSettings,
 ) -> Iterator[Fit]:
     zero = np.zeros(n_features)
     weights, at_zero = zero if start is None else start, objective(zero)[0]
@@ -95,7 +125,7 @@ def _convex_path(
         yield Fit(regularisation, solution, at_zero)
 
 
-def _tightened(objective: Objective, regularisation: float, start: Floats, settings: Settings) -> Fit:
+def _tightened(objective: Objective, regularisation: float, start: Floats, settings: SolverSettings) -> Fit:
     """The concave–convex procedure: the loss max_π[Δ + F(π)] − max_π F(π), bounded anew where the last bound led.
 
     Every bound touches the loss where it is taken, so that the loss never rises. At w = 0 it is that of the ranking by
@@ -117,7 +147,7 @@ def _tightened(objective: Objective, regularisation: float, start: Floats, setti
     return Fit(regularisation, best or solution, at_zero)
 
 
-def _solve(objective: Objective, start: Floats, regularisation: float, settings: Settings) -> Solution:
+def _solve(objective: Objective, start: Floats, regularisation: float, settings: SolverSettings) -> Solution:
     return minimise(
         objective,
         start,

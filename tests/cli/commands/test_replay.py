@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rankloop.cli import main
-from rankloop.service.jobs.retention import compact
+from rankloop.service.application.jobs.retention import compact
 from tests.service.cases import SHOP, Location, inside, learn, running, until
 
 pytestmark = pytest.mark.usefixtures("broken_connections_end_here")

@@ -1,22 +1,20 @@
 """`rankloop search`, as it is typed."""
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 
-from rankloop.cli.commands.search import data_of, what_to_forget
+from rankloop.cli.commands.search import what_to_forget
 from rankloop.cli.main import main
 from rankloop.core.errors import InvalidInput
-from rankloop.service.log.events import Ranked
-from research.search import collection
+from rankloop.search.box import data_beside
+from rankloop.service.records import Ranked
 from tests.search.boxes import NOTES, box_over, content_of, prefer, records, write_notes
 
 VISITOR = "0123456789abcdef" * 2
@@ -34,15 +32,15 @@ VISITOR = "0123456789abcdef" * 2
     ],
 )
 def test_data_are_beside_the_source(source: str, data: str) -> None:
-    assert data_of(Path(source)) == Path(data)
+    assert data_beside(Path(source)) == Path(data)
 
 
 def test_data_are_beside_this_folder_and_the_one_above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inside = tmp_path / "above" / "here"
     inside.mkdir(parents=True)
     monkeypatch.chdir(inside)
-    assert data_of(Path()) == data_of(Path("./")) == (tmp_path / "above" / "here-rankloop").resolve()
-    assert data_of(Path("..")) == (tmp_path / "above-rankloop").resolve()
+    assert data_beside(Path()) == data_beside(Path("./")) == (tmp_path / "above" / "here-rankloop").resolve()
+    assert data_beside(Path("..")) == (tmp_path / "above-rankloop").resolve()
 
 
 @pytest.mark.parametrize(
@@ -132,10 +130,9 @@ def test_what_cannot_be_forgotten_is_one_line(folder: Path, capsys: pytest.Captu
         (["notes", "--field", "kind"], "files have no fields"),
         (["notes", "--engine", "none"], "tantivy, sqlite"),
         (["notes", "--host", "0.0.0.0"], "RANKLOOP_KEYS"),
-        (["notes", "--simulate"], "rankloop search study --simulate"),
-        (["notes", "--port", "70000"], "--port must be at most 65535"),
-        (["study", "--simulate", "--visits", "1"], "visits"),
-        (["table.csv", "--id", "key"], "no text"),
+        (["notes", "--port", "70000"], "--port: "),
+        (["table.csv", "--column", "id=key"], "no text"),
+        (["table.csv", "--column", "key"], "id=NAME"),
     ],
 )
 def test_what_is_wrong_is_one_line(
@@ -161,7 +158,7 @@ def test_what_is_wrong_is_one_line(
 def test_help_names_what_is_kept_and_how_it_goes(capsys: pytest.CaptureFixture[str]) -> None:
     assert code("--help") == 0
     text = capsys.readouterr().out
-    for part in ("--forget", "--study", "--simulate", "--visits", "--field", "--no-open", "rankloop search notes/"):
+    for part in ("--forget", "--study", "--column", "--field", "--no-open", "rankloop search notes/"):
         assert part in text
     assert "Queries are kept" in text
 
@@ -190,22 +187,3 @@ def test_it_serves_beside_the_source_and_stops(tmp_path: Path) -> None:
     assert process.returncode == 0
     told = json.loads(out)
     assert (told["documents"], told["added"], list(told["skipped"])) == (4, 4, ["picture.txt"])
-
-
-def test_a_study_is_simulated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("RANKLOOP_DATA", str(tmp_path))
-    monkeypatch.setattr(collection, "TOPICS", 5)
-    begun = time.monotonic()
-    assert code("study", "--simulate", "--visits", "45", "--seed", "3", "--json") == 0
-    assert time.monotonic() - begun < 60
-    captured = capsys.readouterr()
-    end = json.loads(captured.out)
-    assert (end["data"], end["visits"]) == ("made-up documents", 45)
-    assert 0 < end["wins"] + end["losses"] + end["ties"] < 45
-    assert 0 < end["p_value"] <= 1
-    assert "Cranfield is not on this machine" in captured.err
-    assert code("study", "--simulate", "--visits", "8") == 0
-    assert re.search(r"wins \d+, losses \d+, ties \d+: p = \S+ at any time", capsys.readouterr().out)
-    assert os.listdir(tmp_path) == []

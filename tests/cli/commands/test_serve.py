@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rankloop.service.log.stores.sqlite import FILE
+from rankloop.service.stores.sqlite import FILE
 from tests.service.cases import SHOP, Location, running
 from tests.service.processes import only_line, served
 

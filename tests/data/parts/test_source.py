@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from rankloop.core.errors import InvalidInput, NotFound
-from rankloop.data.parts.memory import BY_NAME, available_memory, check_memory, fit_memory
-from rankloop.data.parts.source import Source, entries_in, sources_in
+from rankloop.data.parts.source import (
+    SCHEMA_COPIES,
+    PartSource,
+    available_memory,
+    check_memory,
+    entries_in,
+    fit_memory,
+    sources_in,
+)
 from tests.data.parts.cases import write_parts
 
 
@@ -76,16 +83,16 @@ def test_a_fingerprint_sees_another_content_of_the_same_size_and_time(tmp_path: 
 def test_data_beyond_memory_are_known_by_their_size() -> None:
     free = available_memory()
     assert free > 1 << 20
-    assert fit_memory([Source("a.txt", 1 << 10, 0)])
-    assert not fit_memory([Source("a.txt", free // 2, 0)])
-    assert not fit_memory([Source("a.txt.gz", free // 12, 0)])
+    assert fit_memory([PartSource("a.txt", 1 << 10, 0)])
+    assert not fit_memory([PartSource("a.txt", free // 2, 0)])
+    assert not fit_memory([PartSource("a.txt.gz", free // 12, 0)])
 
 
 @pytest.mark.parametrize(("name", "n_bytes"), [("shop.csv", 101), ("shop.csv.gz", 17), ("shop.parquet", 17)])
 def test_a_log_by_name_beyond_memory_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, n_bytes: int
 ) -> None:
-    monkeypatch.setattr("rankloop.data.parts.memory.available_memory", lambda: 100 * BY_NAME["batch"])
+    monkeypatch.setattr("rankloop.data.parts.source.available_memory", lambda: 100 * SCHEMA_COPIES["batch"])
     (tmp_path / name).write_bytes(b"x" * (n_bytes - 1))
     check_memory(tmp_path / name, "batch")
     (tmp_path / name).write_bytes(b"x" * n_bytes)

@@ -8,21 +8,21 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import (
     Options,
-    cascade,
-    clipped,
-    direct,
+    cascade_ips,
+    clipped_ips,
+    direct_method,
     doubly_robust,
     estimate,
+    evaluate_target,
     ips,
     position_wise,
     pseudo_inverse,
     rows_of,
     snips,
 )
-from rankloop.evaluation.off_policy.evaluate import evaluate_target
 from rankloop.evaluation.off_policy.overlap import FEW_REWARDS
 from rankloop.evaluation.report import verdict
-from rankloop.logs.table import LogTable
+from rankloop.logs.choice_log import ChoiceLog
 
 HALF = {100: np.full(100, 0.5), 300: np.full(300, 0.5)}
 RANGED = ("bernstein", "hoeffding")
@@ -110,17 +110,17 @@ def test_the_largest_weight_must_be_one(bound):
 def test_the_range_holds_for_reward_models_and_positions(bound):
     reward, model = np.repeat([0.0, 1.0], 50), np.repeat([-50.0, 50.0], 50)
     with pytest.raises(InvalidInput, match=r"from -50.0 to 50.0"):
-        direct(reward, HALF[100], HALF[100], expected=model, bound=bound)
+        direct_method(reward, HALF[100], HALF[100], expected=model, bound=bound)
     with pytest.raises(InvalidInput, match=r"to 1000.0"):
         doubly_robust(reward, HALF[100], HALF[100], predicted=model + 950, expected=reward, bound=bound)
-    for by_position in (position_wise, cascade):
+    for by_position in (position_wise, cascade_ips):
         rewards, half = np.tile(reward[:, None], 2), np.full((100, 2), 0.5)
         with pytest.raises(InvalidInput, match=r"to 100.0"):
             by_position(100 * rewards, half, half, bound=bound)
         with pytest.raises(InvalidInput, match=r"from -1.0"):
             by_position(-rewards, half, half, bound=bound)
     plain = ips(reward, HALF[100], HALF[100], bound=bound)
-    assert direct(reward, HALF[100], HALF[100], expected=reward, bound=bound).lower > plain.lower
+    assert direct_method(reward, HALF[100], HALF[100], expected=reward, bound=bound).lower > plain.lower
 
 
 def test_the_range_of_a_gain_over_rankings_adds_up_the_positions():
@@ -143,9 +143,9 @@ def test_weights_beyond_numbers_are_refused(method):
 def test_long_rankings_of_unlikely_items_have_no_range():
     """The probability of 400 places is below the smallest number: a bound from the range says nothing."""
     tenth = np.full((3, 400), 0.1)
-    found = cascade(np.zeros((3, 400)), tenth, tenth)
+    found = cascade_ips(np.zeros((3, 400)), tenth, tenth)
     assert found.value == 0.0
-    assert cascade(np.zeros((3, 400)), tenth, tenth, bound="hoeffding").lower == -math.inf
+    assert cascade_ips(np.zeros((3, 400)), tenth, tenth, bound="hoeffding").lower == -math.inf
 
 
 def test_settings_are_checked_before_the_log_is_read(tmp_path):
@@ -161,10 +161,10 @@ def test_settings_are_checked_before_the_log_is_read(tmp_path):
         (Options(level=math.nan), "level"),
     ):
         with pytest.raises(InvalidInput, match=name):
-            estimate(unread(), "clipped", wrong)
+            estimate(unread(), "clipped_ips", wrong)
         path = tmp_path / "log.csv"
         path.write_text("ad,click,propensity,target\na,1,nothing,0.5\n")
         with pytest.raises(InvalidInput, match=name):
-            evaluate_target(LogTable(path), "clipped", wrong)
+            evaluate_target(ChoiceLog(path), "clipped_ips", wrong)
     with pytest.raises(InvalidInput, match="limit"):
-        clipped([1.0], [1.0], [1.0], limit=math.nan)
+        clipped_ips([1.0], [1.0], [1.0], limit=math.nan)

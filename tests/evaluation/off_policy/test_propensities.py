@@ -148,7 +148,7 @@ def test_estimates_from_our_own_logs_are_unbiased(logging, positions):
     if "3pr" in logging:  # the same scores, so that the log covers what the target shows
         target = target._replace(state=target.state._replace(weights=logger.state.weights))
     drawn, wanted = enumerated(logger), enumerated(target)
-    for method, reward in (("cascade", by_prefix), ("position_wise", by_position), ("pseudo_inverse", by_position)):
+    for method, reward in (("cascade_ips", by_prefix), ("position_wise", by_position), ("pseudo_inverse", by_position)):
         right = sum(p * sum(reward(o, k) for k in range(positions)) for o, p in wanted.items())
         expected = 0.0
         for order, probability in drawn.items():
@@ -167,21 +167,12 @@ def test_rankings_of_several_lengths_in_one_log():
         LoggedRanking(long, np.arange(4), np.array([0.0, 1.0, 0.0, 0.0]), logger),
         LoggedRanking(short, np.arange(2), np.array([1.0, 0.0]), logger),
     ]
-    (series,) = ranking_series(entries, target, "cascade")
-    alone = [next(ranking_series([entry], target, "cascade")).top[0] for entry in entries]
+    (series,) = ranking_series(entries, target, "cascade_ips")
+    alone = [next(ranking_series([entry], target, "cascade_ips")).top[0] for entry in entries]
     np.testing.assert_allclose(series.top, alone)
     with pytest.raises(InvalidInput, match="ranking 2: LinearThompson"):
         list(
-            ranking_series([entries[0], entries[1]._replace(drawn_by=policy_of("linear_thompson"))], target, "cascade")
+            ranking_series(
+                [entries[0], entries[1]._replace(drawn_by=policy_of("linear_thompson"))], target, "cascade_ips"
+            )
         )
-
-
-def test_the_keyword_and_the_name_of_0_1_still_work():
-    from rankloop.evaluation import place_probabilities
-
-    policy = policy_of("3pr(swap=0.3)")
-    for old, new in ((place_probabilities, position_probabilities), (prefix_probabilities, prefix_probabilities)):
-        np.testing.assert_array_equal(
-            old(policy, QUERY, ORDERS[0], places=2), new(policy, QUERY, ORDERS[0], positions=2)
-        )
-    assert shown_parts(policy, QUERY, places=2) == shown_parts(policy, QUERY, positions=2)

@@ -66,7 +66,7 @@ def test_other_features_are_named_on_both_sides(
 ) -> None:
     model = saved(tmp_path / "new.rankloop", 1.0, 2.0, names=("fresh", "state"))
     for method in ("snips", "position_wise"):
-        err = refused(capsys, model, "--log", folder, "--method", method)
+        err = refused(capsys, model, "--log", folder, "--estimator", method)
         assert "new.rankloop learned from fresh, state; the log has today, state, price" in err
     err = refused(capsys, model, "--log", folder / "shop.parquet")
     assert "new.rankloop learned from fresh, state; the log has today, state, price" in err
@@ -94,11 +94,11 @@ def test_a_ranker_that_shows_nothing_of_the_log_is_told_the_way_on(
     model = saved(tmp_path / "new.rankloop", *weights)
     err = refused(capsys, model, "--log", folder / "shop.parquet", "--estimator", "snips")
     assert "would never have shown anything that the log shows" in err
-    assert "try --method position_wise, with the folder of the service" in err
-    whole = refused(capsys, model, "--log", folder, "--method", "snips")
-    assert "try --method position_wise, which weighs places" in whole
+    assert "try --estimator position_wise, with the folder of the service" in err
+    whole = refused(capsys, model, "--log", folder, "--estimator", "snips")
+    assert "try --estimator position_wise, which weighs places" in whole
     with pytest.raises(SystemExit) as leaving:
-        main(["evaluate", str(model), "--log", str(folder), "--method", "position_wise"])
+        main(["evaluate", str(model), "--log", str(folder), "--estimator", "position_wise"])
     assert not leaving.value.code
     assert "ranker of new.rankloop" in capsys.readouterr().out
 

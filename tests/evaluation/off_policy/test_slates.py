@@ -11,7 +11,7 @@ from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Decision, Preferred, Problem, Query, Reward
 from rankloop.evaluation import (
-    cascade,
+    cascade_ips,
     estimate,
     factored_slate_weight,
     position_wise,
@@ -85,7 +85,7 @@ def test_unbiased_exactly_where_promised(reward):
     assert expectation(whole_ranking, reward, of_slate) == pytest.approx(right, abs=1e-12)
     for estimator, of, fits in (
         (position_wise, by_position, reward is position_reward),
-        (cascade, by_prefix, reward is not tangled_reward),
+        (cascade_ips, by_prefix, reward is not tangled_reward),
     ):
         error = abs(expectation(estimator, reward, of) - right)
         assert error < 1e-12 if fits else error > 1e-3

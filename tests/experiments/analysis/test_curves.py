@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rankloop.experiments.analysis.curves import Estimate, number
+from rankloop.experiments.analysis.curves import SeedMean, number
 
 
 def test_numbers_as_people_write_them() -> None:
@@ -17,4 +17,4 @@ def test_numbers_as_people_write_them() -> None:
         "1.0e−06",
         "–",
     ]
-    assert str(Estimate(1.0, 0.00001)) == "1.000 ± 0.000"
+    assert str(SeedMean(1.0, 0.00001)) == "1.000 ± 0.000"

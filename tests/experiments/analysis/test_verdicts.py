@@ -14,7 +14,7 @@ from rankloop.experiments.analysis.curves import Curves
 from rankloop.experiments.analysis.verdicts import growth, judge
 from rankloop.experiments.run.tasks import checkpoint_rounds, fingerprint
 from rankloop.experiments.run.worker import Run
-from rankloop.experiments.spec.claims import Claim
+from rankloop.experiments.spec.model import Claim
 from tests.experiments.cases import small
 
 ROUNDS = checkpoint_rounds(small()).tolist()

@@ -9,9 +9,11 @@ import pytest
 
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
-from rankloop.experiments.rehearsal.answer import Gain, rehearsals, rehearse
+from rankloop.experiments.rehearsal.answer import arms_of, rehearse
 from rankloop.experiments.rehearsal.attraction import attraction_of
-from rankloop.experiments.rehearsal.shown_log import read_shown_log
+from rankloop.experiments.rehearsal.log_view import rehearsal_log
+from rankloop.experiments.rehearsal.result import Gain
+from rankloop.logs.reader import lists_in
 from tests.experiments.rehearsal.worlds import EXAMINED, shop
 
 LEARNER = ["click_regression"]
@@ -25,7 +27,7 @@ def true_gain(table: pa.Table) -> float:
 
 
 def asked(table: pa.Table, **more):
-    return rehearse(read_shown_log(table.drop_columns("true_attraction")), "pbm", pages=500, seeds=3, **more)
+    return rehearse(table.drop_columns("true_attraction"), "pbm", pages=500, seeds=3, **more)
 
 
 def test_where_learning_helps_it_says_how_much():
@@ -76,13 +78,13 @@ def test_where_nothing_ever_moved_it_cannot_tell():
 
 def test_fields_and_clicks_of_items_make_the_world():
     table = shop("helps", n_pages=500)
-    log = read_shown_log(table.drop_columns("true_attraction"))
+    log = rehearsal_log(lists_in(table.drop_columns("true_attraction")))
     believed = attraction_of(log, "pbm")
     truth = np.array(table["true_attraction"])
     assert np.corrcoef(believed.mean(), truth)[0, 1] > 0.85
     drawn = believed.drawn(np.random.default_rng(0))
     assert ((drawn >= 0) & (drawn <= 1)).all()
-    arms = rehearsals(log, believed, 100, 2, 0)
+    arms = arms_of(log, believed, 100, 2, 0)
     assert [arm.name for arm in arms] == [
         "today's order",
         "click_regression on fields",
@@ -103,13 +105,13 @@ def test_fields_and_clicks_of_items_make_the_world():
 def test_a_log_that_tells_nothing_is_refused(rows, message):
     names = ("session", "query", "position", "product", "clicked")
     with pytest.raises(InvalidInput, match=message):
-        rehearse(read_shown_log({name: list(column) for name, column in zip(names, zip(*rows))}))
+        rehearse({name: list(column) for name, column in zip(names, zip(*rows))})
 
 
 def test_a_gain_is_written_with_its_sign():
     assert str(Gain(1234.56, -0.01, 2000)) == "+1,234.6 (+0.0 to +2,000.0)"
     with pytest.raises(InvalidInput, match="at least 2 seeds"):
-        rehearse(read_shown_log(shop("noise", n_pages=20)), seeds=1)
+        rehearse(shop("noise", n_pages=20), seeds=1)
 
 
 def test_the_command_writes_a_report(tmp_path, capsys):

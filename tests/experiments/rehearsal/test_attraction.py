@@ -6,8 +6,9 @@ import pytest
 from scipy import sparse
 
 from rankloop.experiments.rehearsal.attraction import TODAY, _fitted, _losses, attraction_of, with_today, without_memory
-from rankloop.experiments.rehearsal.shown_log import read_shown_log
+from rankloop.experiments.rehearsal.log_view import rehearsal_log
 from rankloop.features.schema import Schema
+from rankloop.logs.reader import lists_in
 from tests.experiments.rehearsal.worlds import shop
 
 
@@ -43,6 +44,6 @@ def test_a_log_of_ids_alone_is_enough():
         for row in shop("helps").to_pylist()
     ]
     truth = np.array([row.pop("true_attraction") for row in rows])
-    believed = attraction_of(read_shown_log(pa.Table.from_pylist(rows)), "pbm")
-    assert believed.fitted.prior.rows < 50
+    believed = attraction_of(rehearsal_log(lists_in(pa.Table.from_pylist(rows))), "pbm")
+    assert believed.fitted.evidence.prior.rows < 50
     assert np.corrcoef(believed.mean(), truth)[0, 1] > 0.7

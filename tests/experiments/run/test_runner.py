@@ -16,8 +16,7 @@ from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.core.types import Query
 from rankloop.engine import Here, LocalProcesses
-from rankloop.experiments.run.runner import run_experiment
-from rankloop.experiments.run.store import LINES, open_results, read_runs
+from rankloop.experiments.run.runner import LINES, open_results, read_runs, run_experiment
 from rankloop.experiments.run.tasks import Task
 from rankloop.experiments.run.worker import Run, run_one
 from rankloop.simulate.play import play
@@ -174,8 +173,7 @@ def test_another_experiment_in_the_same_folder_is_refused(tmp_path: Path) -> Non
 
 def test_results_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_experiment(small(), tmp_path, Here())
-    monkeypatch.setattr("rankloop.experiments.run.store.VERSION", "99.0")
-    monkeypatch.setattr("rankloop.experiments.run.store.READABLE", ("0.1.0", "99.0"))
+    monkeypatch.setattr("rankloop.experiments.run.runner.VERSION", "99.0")
     with pytest.raises(Conflict, match=r"this is 99\.0"):
         run_experiment(small(), tmp_path, Here())
 
@@ -243,6 +241,6 @@ def test_astronomic_experiments_are_refused(change: dict[str, int]) -> None:
 def test_results_of_other_code_are_kept_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_experiment(small(), tmp_path, Here())
     run_experiment(small(), tmp_path, Here())  # the same code says nothing
-    monkeypatch.setattr("rankloop.experiments.run.store.code_key", lambda imports: "another")
+    monkeypatch.setattr("rankloop.experiments.run.runner.code_key", lambda imports: "another")
     with pytest.warns(RuntimeWarning, match="made by other code"):
         run_experiment(small(), tmp_path, Here())

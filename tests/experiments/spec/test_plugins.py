@@ -11,8 +11,7 @@ import pytest
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.engine import Here, LocalProcesses
-from rankloop.experiments.run.runner import run_experiment
-from rankloop.experiments.run.store import read_runs
+from rankloop.experiments.run.runner import read_runs, run_experiment
 from rankloop.experiments.run.tasks import fingerprint
 from rankloop.experiments.spec.load import parse_spec, read_spec
 from rankloop.experiments.spec.plugins import Module, import_on_worker, modules_of

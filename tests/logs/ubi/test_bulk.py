@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from rankloop.data.folder import absence_notice, data_folder
-from rankloop.logs.ubi.documents import documents_in
 from rankloop.logs.ubi.log import ubi_log
-from rankloop.logs.ubi.records import read_events, read_queries
+from rankloop.logs.ubi.records import documents_in, read_events, read_queries
 from tests.service.cases import SHOP, Location, feed, rank, running
 
 

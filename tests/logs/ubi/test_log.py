@@ -9,10 +9,11 @@ import pytest
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.data.folder import absence_notice, data_folder
-from rankloop.logs.shown_lists import read_raw_table
+from rankloop.logs.list_table import read_list_table
 from rankloop.logs.ubi.log import ubi_log
 from rankloop.logs.ubi.records import read_events, read_queries
-from rankloop.training.clicks.reader import read_click_log
+from rankloop.training.clicks.weights import weighted_clicks
+from tests.logs.numeric_log import read_numeric_log as read_click_log
 
 QUERIES = [
     {
@@ -193,22 +194,23 @@ def test_the_log_is_read_by_every_reader(tmp_path, capsys):
     answer = json.loads(told)
     assert not code
     assert (answer["pages"], answer["rows"], answer["clicked"], answer["counts"]["without_item"]) == (4, 10, 7, 1)
-    table = read_raw_table(out)
-    roles = table.roles
+    table = read_list_table(out)
+    roles = table.columns
     assert roles[:6] == ("impression", "query", "item", "position", "click", "time")
-    assert table.weights.tolist() == [0, 5, 0, 1, 1, 1, 1, 0, 1, 1]
+    assert table.weight.tolist() == [0, 5, 0, 1, 1, 1, 1, 0, 1, 1]
     assert table.values["brand"][:2] == ["Umbra", "Acme"]
     assert pq.read_table(out).column("price").to_pylist()[:2] == [7.0, 9.5]
     log = read_click_log(tmp_path / "log.parquet", without=["price", "brand"], asked_for=["page"])
     assert log.feature_names == ("page",)
     assert "click_weight" in log.set_aside
     assert dict(log.outcomes).keys() >= {"purchase", "add_to_cart"}
-    assert log.relevance([1.0, 0.5, 0.25]).tolist() == [0, 10, 0, 2, 4, 1, 2, 0, 2, 4]
+    weighted = weighted_clicks(table.weight, table.position, [1.0, 0.5, 0.25], 10.0)
+    assert weighted.tolist() == [0, 10, 0, 2, 4, 1, 2, 0, 2, 4]
     code, told, err = command(capsys, "import", "ubi", *files, "--out", tmp_path / "log.csv")
     assert not code
     assert "4 queries and 15 events: 4 pages, 10 hits shown, 7 clicked" in told
     assert "note: 1 event that repeat another" in err
-    assert read_raw_table(tmp_path / "log.csv").values["item"] == table.values["item"]
+    assert read_list_table(tmp_path / "log.csv").values["item"] == table.values["item"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from rankloop.core.types import Decision, Problem, Query, clicks
 from rankloop.learners.newton_pairs import NewtonPairs, Receipt
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from rankloop.learners.three_pr import ThreePR
-from rankloop.simulate.users.noisy_reader import NoisyReader
+from rankloop.simulate.users.readers import NoisyReader
 from research.bounds.coactive import (
     FIRST_DROP,
     Feedback,

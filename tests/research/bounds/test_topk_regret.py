@@ -9,12 +9,11 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.games.hopeless import theorem_32
 from rankloop.learners._shared.topk_estimate import GradedItems, estimated_gradient
 from rankloop.learners.topk_gradient import TopKGradient
 from rankloop.simulate.play import play
-from rankloop.simulate.users.top_k import TopK
-from rankloop.surrogates.calibrated_squared_loss import CalibratedSquared, normalised_gains
+from rankloop.simulate.users.graders import TopK
+from rankloop.surrogates.squared_loss import CalibratedSquared, normalised_gains
 from research.bounds.topk_regret import (
     best_in_hindsight,
     explored_value,
@@ -22,6 +21,7 @@ from research.bounds.topk_regret import (
     surrogate_regret,
     topk_gradient_regret,
 )
+from research.games.theorem_32 import theorem_32
 
 N_ITEMS, N_FEATURES = 4, 3
 

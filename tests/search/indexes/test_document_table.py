@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.search.engine import Document
+from rankloop.search.engine import TextDocument
 from rankloop.search.indexes.document_table import MAX_WORDS, DocumentTable, joined
-from rankloop.search.indexes.text_index import Damaged
-from rankloop.search.indexes.word_stems import StemNumbers
+from rankloop.search.indexes.text_index import DamagedIndex, StemNumbers
 
 
 @pytest.fixture
@@ -19,12 +18,12 @@ def table(tmp_path: Path) -> DocumentTable:
 
 def test_a_document_in_place_of_another(table: DocumentTable) -> None:
     numbers = StemNumbers()
-    table.put(1, "s", Document("a", "t", "b"), numbers(["t"]), numbers(["b"]))
-    table.put(2, "s2", Document("a", "u", "b", 3.0, {"x": "y"}), numbers(["u"]), numbers(["b", "b", "b"]))
+    table.put(1, "s", TextDocument("a", "t", "b"), numbers(["t"]), numbers(["b"]))
+    table.put(2, "s2", TextDocument("a", "u", "b", 3.0, {"x": "y"}), numbers(["u"]), numbers(["b", "b", "b"]))
     assert table.entries() == {}
     table.commit()
     assert table.entries() == {"a": (2, "s2")}
-    assert table.documents_of(["a", "z"]) == {"a": Document("a", "u", "b", 3.0, {"x": "y"})}
+    assert table.documents_of(["a", "z"]) == {"a": TextDocument("a", "u", "b", 3.0, {"x": "y"})}
     assert table.ids_of([1, 2]) == {2: "a"}
     n, means = table.count()
     assert (n, means.tolist()) == (1, [1.0, 3.0])
@@ -49,7 +48,7 @@ def test_beginnings_are_looked_up_among_words_as_written(table: DocumentTable) -
 def test_words_are_packed_and_long_texts_cut(table: DocumentTable) -> None:
     numbers = StemNumbers()
     long = np.arange(MAX_WORDS + 5)
-    table.put(1, "", Document("a", "", ""), numbers(["one", "two", "one"]), long)
+    table.put(1, "", TextDocument("a", "", ""), numbers(["one", "two", "one"]), long)
     table.commit()
     row = table.rows_of(["a"])["a"]
     texts = joined([row.title, b"", row.body])
@@ -61,7 +60,7 @@ def test_words_are_packed_and_long_texts_cut(table: DocumentTable) -> None:
 
 def test_a_file_that_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("this is no database, whatever its name may say")
-    with pytest.raises(Damaged, match="bad: file is not a database"):
+    with pytest.raises(DamagedIndex, match="bad: file is not a database"):
         DocumentTable(tmp_path / "bad")
     with pytest.raises(InvalidInput, match="unable to open"):
         DocumentTable(tmp_path)

@@ -1,13 +1,14 @@
-"""Both indexes: the same words in, the same documents out."""
+"""Both indexes find the same, and words are stemmed once."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from rankloop.search.indexes import text_index
 from rankloop.search.indexes.sqlite_index import SqliteIndex, without_accents
 from rankloop.search.indexes.tantivy_index import TantivyIndex
-from rankloop.search.indexes.text_index import LANGUAGES, IndexQuery, TextIndex
+from rankloop.search.indexes.text_index import LANGUAGES, IndexQuery, StemNumbers, TextIndex, WordStems
 
 
 @pytest.fixture(params=[TantivyIndex, SqliteIndex])
@@ -87,3 +88,32 @@ def test_every_language_has_a_stem_for_every_word(tmp_path: Path, language: str)
 )
 def test_accents_of_latin_letters_only(word: str, plain: str) -> None:
     assert without_accents(word) == plain
+
+
+def test_each_word_is_stemmed_once_and_told_once() -> None:
+    asked, told = list[list[str]](), list[tuple[str, str]]()
+
+    def stemmed(words: list[str]) -> list[str]:
+        asked.append(words)
+        return [word.upper() for word in words]
+
+    stems = WordStems(stemmed, told.extend)
+    assert stems(["a", "b", "a"]) == ["A", "B", "A"]
+    assert stems(["b", "c"]) == ["B", "C"]
+    assert stems([]) == []
+    assert asked == [["a", "b"], ["c"]]
+    assert told == [("a", "A"), ("b", "B"), ("c", "C")]
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_index, "MAX_KNOWN", 10)
+    stems, numbers = WordStems(list), StemNumbers()
+    for i in range(100):
+        assert stems([str(i), "x"]) == [str(i), "x"]
+        assert len(numbers([str(i), "x"])) == 2
+    assert len(stems._known) <= 13
+    assert len(numbers._known) <= 13
+
+
+def test_numbers_do_not_depend_on_the_process() -> None:
+    assert StemNumbers()(["wing", "", "日"]).tolist() == [152159389, 46947589, 2511979346]

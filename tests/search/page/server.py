@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 
-from rankloop.search.folder_source import FolderSource
 from rankloop.search.local_engine import LocalEngine
-from rankloop.search.routes import COOKIE, SearchCalls
+from rankloop.search.routes import COOKIE, SearchPage
+from rankloop.search.sources import FolderSource
 from rankloop.search.study import is_compared
 from tests.service.page.server import page_server
 
@@ -47,7 +47,7 @@ def search_server(folder: Path, study: bool = False, **settings: Any) -> Iterato
         (source / name).write_text(text, encoding="utf-8")
     (source / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00")
     documents, engine = FolderSource(source), LocalEngine(data)
-    calls = SearchCalls(engine, documents, engine.refresh(documents), study=study)
+    calls = SearchPage(engine, documents, study=study)
     with page_server(data, demo=False, addition=calls, **settings) as address:
         yield address
     engine.close()

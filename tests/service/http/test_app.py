@@ -11,8 +11,8 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
+from rankloop.service.application.ranking import Ranking
 from rankloop.service.http.routes import monitoring as watching
-from rankloop.service.service import Service
 from tests.service.cases import NAMES, SHOP, Location, feed, inside, items, rank, report, running, until
 
 SIDES = {"a": {"weights": [1.0]}, "b": {"weights": [-1.0]}}
@@ -47,7 +47,7 @@ def test_the_numbers_of_an_experiment_are_checked(client: httpx.Client, field: s
 def test_a_defect_is_a_problem_with_all_headers_and_is_counted(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(Service, "rank", lambda *arguments: 1 / 0)
+    monkeypatch.setattr(Ranking, "rank", lambda *arguments: 1 / 0)
     with caplog.at_level(logging.INFO, logger="rankloop.service"):
         answer = client.post("/rankers/shop/rank", json={"items": items()})
         until(lambda: "call" in [record.message for record in caplog.records])  # noted after it is answered

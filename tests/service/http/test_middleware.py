@@ -12,15 +12,17 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
 from rankloop.core.errors import Conflict, InvalidInput
 from rankloop.service.http import middleware as gate
+from rankloop.service.http.endpoints import Endpoints
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.middleware import AccessMiddleware
 from rankloop.service.http.problems import problem, response_of
-from rankloop.service.log.stores.sqlite import SqliteStore
 from rankloop.service.settings import Settings, keys_from
+from rankloop.service.stores.sqlite import SqliteStore
 from tests.service.cases import SHOP, Location, items, running
 
 KEYS = "rank:ranking-key,admin:admin-key-1"
@@ -178,7 +180,7 @@ def test_made_up_paths_are_not_kept(tmp_path: Path) -> None:
             for path in (f"/{name}", f"/rankers/{name}/rank", f"/page/{name}"):
                 await whole(_scope(path), send, send)  # type: ignore[arg-type]
 
-    whole = AccessMiddleware(nowhere, Settings(data=tmp_path), Metrics())
+    whole = AccessMiddleware(nowhere, Endpoints(FastAPI(), Settings(data=tmp_path)), Metrics())
     asyncio.run(ask(10))
     tracemalloc.start()
     asyncio.run(ask(1000))

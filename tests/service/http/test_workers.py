@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 
@@ -14,8 +15,8 @@ import httpx
 import pytest
 
 from rankloop.core.errors import Conflict
-from rankloop.service.http.workers import listening_sockets, renewed_socket
-from rankloop.service.settings import Settings, limits_from
+from rankloop.service.http.workers import listening_sockets, renewed_socket, share_of
+from rankloop.service.settings import Settings
 from tests.service.cases import Location, items, running, until
 from tests.service.processes import THINKING, serving
 
@@ -154,15 +155,10 @@ def test_nobody_waits_for_a_worker_that_has_died() -> None:
         each.close()
 
 
-def test_the_rate_limit_is_that_of_all_workers_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from rankloop.cli.commands.serve import serve
-    from rankloop.service.http import workers
-
-    begun: list[list[str]] = []
-    monkeypatch.setattr(workers, "serve_with_workers", lambda settings, announce, each: begun.append(each))
-    monkeypatch.setenv("RANKLOOP_STORE", "postgresql://nowhere")
-    monkeypatch.setenv("RANKLOOP_KEYS", "")
-    for given, share in (([], 10_000 / 4), (["rate=100", "items=7"], 25.0)):
-        serve(data=tmp_path, workers=4, limits=given)
-        limits = [begun[-1][i + 1] for i, part in enumerate(begun[-1]) if part == "--limit"]
-        assert limits_from(limits)["rate"] == share
+def test_what_is_allowed_is_allowed_by_all_workers_together(tmp_path: Path) -> None:
+    limits = {"rate": 100.0, "max_items": 7}
+    settings = Settings(data=tmp_path, workers=4, store="postgresql://nowhere", **limits)  # type: ignore[arg-type]
+    share = share_of(settings)
+    assert (share.workers, share.sharers, share.rate, share.max_items) == (1, 4, 25.0, 7)
+    assert share.max_open_bytes == settings.max_open_bytes // 4
+    assert share_of(replace(settings, max_open_bytes=1_000)).max_open_bytes == 1_000

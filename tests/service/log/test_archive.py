@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankloop.cli.main import main
-from rankloop.service.jobs.retention import compact, move_old
-from rankloop.service.log.archive import amend_archive, archived, keep, tidy, whole
-from rankloop.service.log.events import ArchiveFile, Evolved, Record, Resumed
-from rankloop.service.log.replay import replayed
-from rankloop.service.log.stores.open import log_at
+from rankloop.service.application.jobs.retention import compact, move_old
+from rankloop.service.application.rebuild import replay_records
+from rankloop.service.log.archive import amend_archive, files_of, keep, read_records, tidy
+from rankloop.service.records import ArchiveFile, Evolved, Record, Resumed
+from rankloop.service.stores.open import log_at
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.shop import NAMED, products, visit
 
@@ -38,14 +38,14 @@ def test_old_events_move_to_parquet_and_the_proof_still_holds(location: Location
         assert moved >= 20
         assert compact(store, "ranker/shop", location.data, time.time() + 1) == 0
         assert len(list(store.read("ranker/shop"))) == len(before) - moved
-        assert list(whole(store, "ranker/shop", location.data)) == before
+        assert list(read_records(store, "ranker/shop", location.data)) == before
         lines = client.get("/log/shop.jsonl").text.splitlines()
         assert [json.loads(line)["seq"] for line in lines] == [record.seq for record in before]
     with running(location) as client:
         assert feed(client, waiting["impression"], clicks=waiting["ranking"][1:2], final=True).status_code == 200
         assert report(client)["counts"]["learned"] == 21
     with log_at(location.store or str(location.data)) as log:
-        (result,) = replayed(whole(log, "ranker/shop", location.data))
+        (result,) = replay_records(read_records(log, "ranker/shop", location.data))
     assert (result.learned, result.differing) == (21, ())
 
 
@@ -93,32 +93,34 @@ class _Database:
 
     def __init__(self, data: Path, records: list[Record]) -> None:
         self.data, self.records = data, records
+        self.files: list[ArchiveFile] = []
 
     def read(self, entity: str | None = None, after: int = 0, until: int | None = None) -> Any:
         found = [record for record in self.records if record.seq > after and (until is None or record.seq <= until)]
         old = [record for record in self.records if 1 < record.seq <= 40]
         if old:
-            keep(self.data, "ranker/a", old)
+            self.files = [keep(self.data, "ranker/a", old)]
             self.records = [record for record in self.records if record not in old]
         return iter(found)
 
     def manifest(self, entity: str) -> list[ArchiveFile]:
-        return []
+        return self.files
 
 
 def test_events_that_move_while_they_are_read_are_read_once(tmp_path: Path) -> None:
     every = _records(*range(1, 60))
-    assert list(whole(_Database(tmp_path, every), "ranker/a", tmp_path)) == every
-    assert list(whole(_Database(tmp_path, _records(1, *range(41, 60))), "ranker/a", tmp_path)) == every
+    database = _Database(tmp_path, every)
+    assert list(read_records(database, "ranker/a", tmp_path)) == every
+    assert list(read_records(database, "ranker/a", tmp_path)) == every
+    assert list(read_records(database, "ranker/a", tmp_path, 45, 30)) == every[30:45]
 
 
-def test_files_that_overlap_after_a_crash_give_every_record_once(tmp_path: Path) -> None:
-    keep(tmp_path, "ranker/a", _records(2, 3, 4))
-    keep(tmp_path, "ranker/a", _records(2, 3, 4, 5))  # moved again: the deletion had not happened
-    keep(tmp_path, "ranker/a", _records(7))
-    keep(tmp_path, "ranker/a-2", _records(6))
-    assert list(archived(tmp_path, "ranker/a")) == _records(2, 3, 4, 5, 7)
-    assert list(archived(tmp_path, "ranker/a", 3, 5)) == _records(4, 5)
+def test_a_file_whose_events_are_still_in_the_database_gives_every_record_once(tmp_path: Path) -> None:
+    database = _Database(tmp_path, _records(*range(1, 60)))
+    database.files = [keep(tmp_path, "ranker/a", _records(50, 51)), keep(tmp_path, "ranker/a", _records(52))]
+    keep(tmp_path, "ranker/a-2", _records(70))  # of another, whose name begins alike
+    assert list(read_records(database, "ranker/a", tmp_path)) == _records(*range(1, 60))
+    assert [path.stem for path in files_of(tmp_path, "ranker/a-2")] == ["ranker-a-2-000000000000070-000000000000070"]
 
 
 def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ def test_a_clock_that_jumped_back_loses_nothing(location: Location, tmp_path: Pa
                     yield record._replace(at=record.at + 1e9 * (record.seq == before[4].seq))
 
         compact(Jumped(), "ranker/shop", tmp_path, time.time() + 1)  # type: ignore[arg-type]
-        assert [r.seq for r in whole(store, "ranker/shop", tmp_path)] == [r.seq for r in before]
+        assert [r.seq for r in read_records(store, "ranker/shop", tmp_path)] == [r.seq for r in before]
 
 
 def test_a_schema_outlives_the_events_that_made_it(tmp_path: Path) -> None:
@@ -165,7 +167,7 @@ def test_a_schema_outlives_the_events_that_made_it(tmp_path: Path) -> None:
         assert feed(client, waiting["impression"], clicks=["p0"], final=True).json()["verdict"] == "closed"
         assert report(client)["counts"]["unfit"] == 0
     with log_at(str(tmp_path)) as log:
-        (result,) = replayed(whole(log, "ranker/shop", tmp_path))
+        (result,) = replay_records(read_records(log, "ranker/shop", tmp_path))
     assert (result.learned, result.differing) == (5, ())
 
 
@@ -218,18 +220,6 @@ def test_a_crash_leaves_files_over_that_nobody_reads_and_the_next_move_deletes(l
         changes: dict[int, Any] = {listed.first: None}
         amend_archive(data, "ranker/shop", changes, [listed])  # and there the process ended
         assert len(list((data / "archive").iterdir())) == 2
-        assert list(whole(store, "ranker/shop", data)) == before
+        assert list(read_records(store, "ranker/shop", data)) == before
         tidy(store, "ranker/shop", data)
         assert [file.name for file in (data / "archive").iterdir()] == [listed.name]
-
-
-def test_files_of_0_1_are_read_and_listed_from_then_on(location: Location) -> None:
-    with running(location) as client:
-        client.put("/rankers/shop", json=SHOP)
-        store, data = inside(client).store, location.data
-        old = [Record(seq, "ranker/shop", 1.0, Resumed()) for seq in (30, 40)]  # moved by 0.1, which listed nothing
-        keep(data, "ranker/shop", old)
-        assert [record for record in whole(store, "ranker/shop", data) if record.seq <= 40][-2:] == old
-        assert store.manifest("ranker/shop") == []
-        tidy(store, "ranker/shop", data)
-        assert [(file.first, file.last, file.events) for file in store.manifest("ranker/shop")] == [(30, 40, 2)]

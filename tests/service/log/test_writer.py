@@ -6,9 +6,10 @@ import asyncio
 from threading import Event
 from typing import Any
 
+from rankloop.service.domain.impression import impression_of
 from rankloop.service.log import writer
-from rankloop.service.log.events import Entry, Ranked
 from rankloop.service.log.writer import Batch, LogWriter, entry_of
+from rankloop.service.records import LogEntry, Ranked
 
 
 class Memory:
@@ -26,18 +27,18 @@ class Memory:
         self.sizes.append(len(rows))
 
 
-def entries(n: int, size: int = 0) -> list[Entry]:
+def entries(n: int, size: int = 0) -> list[LogEntry]:
     return [entry_of("ranker/a", Ranked(str(i), ["x"], bytes(size), [0])) for i in range(n)]
 
 
-async def written(log: LogWriter, given: list[Entry]) -> list[int]:
+async def written(log: LogWriter, given: list[LogEntry]) -> list[int]:
     return [one.seq for one in await asyncio.gather(*map(log.append, given))]
 
 
 def test_what_comes_in_one_turn_is_one_transaction() -> None:
     async def play() -> None:
         store: Any = Memory()
-        log = LogWriter(store)
+        log = LogWriter(store, impression_of)
         assert await written(log, entries(7)) == list(range(1, 8))
         assert await written(log, entries(2)) == [8, 9]
         assert (store.sizes, log.commits) == ([7, 2], 2)
@@ -51,12 +52,12 @@ def test_the_loop_goes_on_though_a_transaction_takes_its_time() -> None:
 
     async def play() -> None:
         store: Any = Memory()
-        log = LogWriter(store)
+        log = LogWriter(store, impression_of)
         await written(log, entries(1))
         assert log._is_quick
         store.go_on.clear()
         waiting = asyncio.create_task(written(log, entries(1)))
-        await asyncio.sleep(10 * writer.MOMENT)
+        await asyncio.sleep(10 * writer.MAX_LOOP_BLOCK_SECONDS)
         assert not waiting.done()
         store.go_on.set()
         assert await waiting == [2]
@@ -71,7 +72,7 @@ def test_a_transaction_has_a_limit_in_bytes(monkeypatch: Any) -> None:
 
     async def play() -> None:
         store: Any = Memory()
-        log = LogWriter(store)
+        log = LogWriter(store, impression_of)
         assert await written(log, entries(5, 1_000)) == [1, 2, 3, 4, 5]
         assert await written(log, entries(2, 9_000)) == [6, 7]
         assert store.sizes == [2, 2, 1, 1, 1]

@@ -12,11 +12,11 @@ import sys
 from itertools import zip_longest
 from pathlib import Path
 
-from rankloop.service.log.stores.postgres import PostgresStore
-from rankloop.service.log.stores.sqlite import SqliteStore
+from rankloop.service.application.node import Node
 from rankloop.service.requests import CreateBody, FeedbackBody, Item, ProblemBody, RankBody
-from rankloop.service.service import Service
 from rankloop.service.settings import Settings
+from rankloop.service.stores.postgres import PostgresStore
+from rankloop.service.stores.sqlite import SqliteStore
 
 POINTS = ("begin", "inserted", "snapshot", "commit", "committed")
 CRASH_AT = {"begin": 41, "inserted": 40, "snapshot": 3, "commit": 43, "committed": 42}  # which time the point is passed
@@ -33,22 +33,24 @@ async def rounds(folder: Path, point: str, address: str) -> None:
             os._exit(DIED)
 
     store = PostgresStore(address, passing) if address else SqliteStore(folder / "rankloop.db", passing)
-    service = Service(store, Settings(data=folder))
+    service = Node(store, Settings(data=folder))
     await service.open()
-    while not service.is_leader:
+    while not service.learning.is_leader:
         await asyncio.sleep(0.01)
     with open(folder / "acknowledged", "w", buffering=1) as told:
         problem = ProblemBody(n_features=2)
-        await service.create("shop", CreateBody(learner={"kind": "3pr"}, problem=problem, snapshot_every=5))
+        await service.administration.create(
+            "shop", CreateBody(learner={"kind": "3pr"}, problem=problem, snapshot_every=5)
+        )
         await asyncio.gather(*(_visitor(service, told, visitor) for visitor in range(3)))
 
 
-async def _visitor(service: Service, told: object, visitor: int) -> None:
+async def _visitor(service: Node, told: object, visitor: int) -> None:
     for turn in range(200):
         items = [Item(i, [((i + turn) * 7 + visitor) % 5 / 5, i / 6]) for i in range(6)]
-        shown = await service.rank("shop", RankBody(items))
+        shown = await service.ranking.rank("shop", RankBody(items))
         print("ranked", shown.impression, file=told)  # type: ignore[call-overload]
-        await service.feedback("shop", FeedbackBody(shown.impression, clicks=shown.ranking[1:2], final=True))
+        await service.feedback.take("shop", FeedbackBody(shown.impression, clicks=shown.ranking[1:2], final=True))
         print("fed", shown.impression, file=told)  # type: ignore[call-overload]
 
 

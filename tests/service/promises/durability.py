@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from rankloop.service.log.events import FeedbackReceived, Ranked
-from rankloop.service.log.replay import replayed
-from rankloop.service.log.stores.open import open_store
-from rankloop.service.ranker.trainer import digest
-from rankloop.service.service import Service
+from rankloop.service.application.node import Node
+from rankloop.service.application.rebuild import replay_records
+from rankloop.service.domain.trainer import digest
+from rankloop.service.records import FeedbackReceived, Ranked
 from rankloop.service.settings import Settings
+from rankloop.service.stores.open import open_store
 from tests.service.cases import Location
 
 
@@ -26,7 +26,7 @@ def check_survived(location: Location, acknowledged: Iterable[tuple[str, str]]) 
     assert len(feedback) == sum(
         isinstance(record.event, FeedbackReceived) for record in records
     )  # nothing is there twice
-    results = replayed(records)
+    results = replay_records(records)
     for result in results:
         assert result.differing == ()
         assert result.learned == len(feedback)
@@ -38,15 +38,15 @@ def check_survived(location: Location, acknowledged: Iterable[tuple[str, str]]) 
 
 async def _restarted(location: Location) -> dict[str, tuple[int, str]]:
     settings = Settings(data=location.data, store=location.store)
-    service = Service(open_store(settings), settings)
+    service = Node(open_store(settings), settings)
     await service.open()
-    while not service.is_leader:
+    while not service.learning.is_leader:
         await asyncio.sleep(0.01)
     found = {
         runtime.entity: (runtime.published.number, digest(runtime.serving.state))
-        for runtime in service.rankers.values()
+        for runtime in service.directory.rankers.values()
     }
-    for entity, course in service.learner.courses.items():
+    for entity, course in service.learning.worker.consumers.items():
         if course.trainer is not None:
             assert course.trainer.digest() == found[entity][1]
     await service.close()

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rankloop.service.ranker.trainer import digest
+from rankloop.service.domain.trainer import digest
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -37,7 +37,7 @@ def unchanged(client: httpx.Client) -> Any:
 
 
 def _state(client: httpx.Client) -> list[Any]:
-    runtimes = inside(client).rankers.values()
+    runtimes = inside(client).directory.rankers.values()
     return [
         (digest(runtime.serving.state), runtime.published.number, runtime.published.learned) for runtime in runtimes
     ]

@@ -15,8 +15,8 @@ import pytest
 
 from rankloop.client import Client
 from rankloop.core.types import Query
-from rankloop.service.log.replay import replayed
-from rankloop.service.ranker.trainer import digest
+from rankloop.service.application.rebuild import replay_records
+from rankloop.service.domain.trainer import digest
 from tests.service.cases import Location, feed, inside, rank, report, running
 
 lightgbm = pytest.importorskip("lightgbm")
@@ -57,7 +57,7 @@ def best_first(booster: Any, rows: np.ndarray) -> list[str]:
 def predicted(client: httpx.Client, features: np.ndarray) -> list[str]:
     """The order that the ranker would show without exploration."""
     query = Query("", np.array(features), np.empty(0))
-    return [f"i{i}" for i in inside(client).rankers["shop"].serving.predict(query)]
+    return [f"i{i}" for i in inside(client).directory.rankers["shop"].serving.predict(query)]
 
 
 def test_it_begins_with_the_order_of_the_booster_and_corrects_it(booster: Any, tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_it_begins_with_the_order_of_the_booster_and_corrects_it(booster: Any, t
         assert client.post("/rankers/shop/clone", json={"name": "twin"}).status_code == 201
         assert sorted(rank(client, "twin", items=items)["ranking"]) == sorted(first)
         table = pq.read_table(io.BytesIO(client.get("/log/shop.parquet").content)).to_pylist()
-        state = digest(inside(client).rankers["shop"].serving.state)
+        state = digest(inside(client).directory.rankers["shop"].serving.state)
     assert {row["base_model"] for row in table} == {told["model"]}
-    replay = next(each for each in replayed(iter(location.records())) if each.stream == "ranker/shop")
+    replay = next(each for each in replay_records(iter(location.records())) if each.stream == "ranker/shop")
     assert (replay.learned, replay.digest) == (40, state)
     with running(location) as client:
         assert predicted(client, features) == after
@@ -114,8 +114,8 @@ def test_the_values_of_a_schema_are_scored_by_name(booster: Any, tmp_path: Path)
         assert client.post("/rankers/shop/rank", json={"items": given}).status_code == 422
         gone = client.patch("/rankers/shop/schema", json={"remove": ["base score"]})
         assert gone.status_code == 422
-        state = digest(inside(client).rankers["shop"].serving.state)
-    (replay,) = replayed(iter(location.records()))
+        state = digest(inside(client).directory.rankers["shop"].serving.state)
+    (replay,) = replay_records(iter(location.records()))
     assert (replay.learned, replay.digest) == (3, state)
 
 

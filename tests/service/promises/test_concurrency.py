@@ -11,16 +11,16 @@ import msgspec
 import pytest
 
 from rankloop.core.errors import InvalidInput, Rejected
-from rankloop.service.errors import Late
-from rankloop.service.log.events import Closed, Frozen
-from rankloop.service.log.replay import replayed
-from rankloop.service.log.stores.open import open_store
+from rankloop.service.application.node import Node
+from rankloop.service.application.rebuild import replay_records
+from rankloop.service.errors import LateFeedback
+from rankloop.service.records import Closed, Frozen
 from rankloop.service.requests import CreateBody, FeedbackBody, RankBody
-from rankloop.service.service import Service
 from rankloop.service.settings import Settings
+from rankloop.service.stores.open import open_store
 from tests.service.cases import SHOP, Location, items, rank, running
 
-Scenario = Callable[[Service], Awaitable[None]]
+Scenario = Callable[[Node], Awaitable[None]]
 
 
 def within(location: Location, scenario: Scenario) -> None:
@@ -28,12 +28,12 @@ def within(location: Location, scenario: Scenario) -> None:
 
     async def runtime() -> None:
         settings = Settings(data=location.data, store=location.store)
-        service = Service(open_store(settings), settings)
+        service = Node(open_store(settings), settings)
         await service.open()
         try:
-            while not service.is_leader:
+            while not service.learning.is_leader:
                 await asyncio.sleep(0.01)
-            await service.create("shop", msgspec.convert(SHOP | {"snapshot_every": 5}, CreateBody))
+            await service.administration.create("shop", msgspec.convert(SHOP | {"snapshot_every": 5}, CreateBody))
             await scenario(service)
         finally:
             await service.close()
@@ -47,54 +47,54 @@ def asking(shift: int = 0, **more: Any) -> RankBody:
 
 
 def test_one_key_many_times_at_once_is_one_impression_and_its_own_lesson(location: Location) -> None:
-    async def scenario(service: Service) -> None:
+    async def scenario(service: Node) -> None:
         for turn in range(12):
-            same = [service.rank("shop", asking(turn), f"key {turn}") for _ in range(6)]
+            same = [service.ranking.rank("shop", asking(turn), f"key {turn}") for _ in range(6)]
             answers = await asyncio.gather(*same)
             assert all(answer == answers[0] for answer in answers)
             clicks = FeedbackBody(answers[0].impression, clicks=answers[0].ranking[2:3], final=True)
-            await service.feedback("shop", clicks)
-        await service.catch_up("shop")
-        assert service.ranker("shop").projection.counters.impressions == 12
+            await service.feedback.take("shop", clicks)
+        await service.learning.catch_up("shop")
+        assert service.directory.ranker("shop").projection.counters.impressions == 12
 
     within(location, scenario)
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.learned, result.differing) == (12, ())
 
 
 def test_the_same_final_feedback_many_times_at_once_is_repeated_not_late(location: Location) -> None:
-    async def scenario(service: Service) -> None:
+    async def scenario(service: Node) -> None:
         for turn in range(5):
-            shown = await service.rank("shop", asking(turn))
+            shown = await service.ranking.rank("shop", asking(turn))
             clicks = FeedbackBody(shown.impression, clicks=shown.ranking[2:3], final=True)
-            answers = await asyncio.gather(*(service.feedback("shop", clicks) for _ in range(4)))
+            answers = await asyncio.gather(*(service.feedback.take("shop", clicks) for _ in range(4)))
             assert sorted(answer.verdict for answer in answers) == ["closed", *["repeated"] * 3]
-        assert service.late == {}
+        assert service.feedback.late == {}
 
     within(location, scenario)
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.learned, result.differing) == (5, ())
 
 
 def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(location: Location) -> None:
-    async def scenario(service: Service) -> None:
-        shown = await service.rank("shop", asking())
+    async def scenario(service: Node) -> None:
+        shown = await service.ranking.rank("shop", asking())
         clicks = FeedbackBody(shown.impression, clicks=shown.ranking[2:3], final=True)
         closing = service.append("ranker/shop", Closed(shown.impression))
-        _, feedback = await asyncio.gather(closing, service.feedback("shop", clicks), return_exceptions=True)
-        assert isinstance(feedback, Late)
-        with pytest.raises(Late):  # though it is in the log
-            await service.feedback("shop", clicks)
-        assert service.late == {"ranker/shop": 2}
+        _, feedback = await asyncio.gather(closing, service.feedback.take("shop", clicks), return_exceptions=True)
+        assert isinstance(feedback, LateFeedback)
+        with pytest.raises(LateFeedback):  # though it is in the log
+            await service.feedback.take("shop", clicks)
+        assert service.feedback.late == {"ranker/shop": 2}
 
     within(location, scenario)
 
 
 def test_what_cannot_be_written_fails_alone(location: Location) -> None:
-    async def scenario(service: Service) -> None:
-        good = [service.rank("shop", asking(turn)) for turn in range(8)]
+    async def scenario(service: Node) -> None:
+        good = [service.ranking.rank("shop", asking(turn)) for turn in range(8)]
         unwritable = [service.append("ranker/shop", Frozen(2**70)) for _ in range(4)]  # type: ignore[arg-type]
-        bad = [service.rank("shop", asking(items=[{"id": 2**64, "features": [1, 2, 3]}])) for _ in range(4)]
+        bad = [service.ranking.rank("shop", asking(items=[{"id": 2**64, "features": [1, 2, 3]}])) for _ in range(4)]
         answers = await asyncio.gather(*unwritable, *good, *bad, return_exceptions=True)
         assert [type(answer) for answer in answers[:4]] == [InvalidInput] * 4
         assert [len(answer.ranking) for answer in answers[4:12]] == [6] * 8
@@ -102,7 +102,7 @@ def test_what_cannot_be_written_fails_alone(location: Location) -> None:
         assert not service.log.is_failing
 
     within(location, scenario)
-    assert {result.differing for result in replayed(location.records())} == {()}
+    assert {result.differing for result in replay_records(location.records())} == {()}
 
 
 def test_an_id_may_have_64_bits_and_no_more(location: Location) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rankloop.service.log.replay import replayed
+from rankloop.service.application.rebuild import replay_records
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 
 
@@ -104,7 +104,7 @@ def test_reordered_and_duplicated_feedback_replays_to_the_same_bits(location: Lo
             feed(client, one["impression"], clicks=one["ranking"][1:2], final=True)
         learn(client, 5)
         assert _learned(client) == 17
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert result.differing == ()
     assert (result.learned, result.checked) == (17, 17 // 3 + 1)
 
@@ -137,5 +137,5 @@ def test_a_request_that_was_held_up_until_its_twin_had_closed_is_not_learned_aga
         assert feed(client, quick["impression"], **said).json()["verdict"] == "repeated"
         counts = report(client)["counts"]
         assert (counts["learned"], counts["impressions"], counts["open"]) == (1, 1, 0)
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.learned, result.differing) == (1, ())

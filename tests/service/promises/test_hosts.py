@@ -13,8 +13,8 @@ import httpx
 import psycopg
 import pytest
 
-from rankloop.service.log.events import partition_of
-from rankloop.service.log.stores.postgres_tables import PARTITIONS
+from rankloop.service.records import partition_of
+from rankloop.service.stores.postgres_tables import PARTITIONS
 from tests.hosts import Host, made, requires_hosts
 from tests.service.cases import SHOP, Location, until
 from tests.service.postgres_servers import postgres_server, served_by

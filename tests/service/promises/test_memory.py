@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from rankloop.service import settings as limits
-from rankloop.service.jobs import learner
-from rankloop.service.log.replay import replayed
+from rankloop.service.application import learning as learner
+from rankloop.service.application.rebuild import replay_records
 from rankloop.service.settings import Settings
 from tests.service.cases import Location, feed, inside, report, running, until
 
@@ -29,14 +29,14 @@ def ask(client: httpx.Client) -> httpx.Response:
 
 def test_what_waits_for_feedback_takes_no_memory(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     """More impressions than may be kept in memory: each is found in the log when its feedback comes."""
-    monkeypatch.setattr(learner, "ALL_OPEN_BYTES", 5 * SIZE)
+    monkeypatch.setattr(learner, "MAX_ALL_OPEN_BYTES", 5 * SIZE)
     with running(location) as client:
         client.put("/rankers/wide", json=WIDE).raise_for_status()
         service = inside(client)
         service.log.impressions.most = 5 * SIZE
         shown = [ask(client).raise_for_status().json() for _ in range(30)]
         report(client, "wide")
-        course = service.learner.courses["ranker/wide"]
+        course = service.learning.worker.consumers["ranker/wide"]
         assert service.log.impressions.size <= 5 * SIZE
         assert course.projection.open_bytes <= 5 * SIZE
         for one in shown:
@@ -44,7 +44,7 @@ def test_what_waits_for_feedback_takes_no_memory(location: Location, monkeypatch
             assert feed(client, one["impression"], "wide", **said).json()["verdict"] == "closed"
         counts = report(client, "wide")["counts"]
         assert (counts["learned"], counts["open"]) == (30, 0)
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.learned, result.differing) == (30, ())
 
 

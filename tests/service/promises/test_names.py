@@ -14,7 +14,7 @@ import pytest
 from rankloop import Ranker
 from rankloop.cli import main
 from rankloop.features import Schema
-from rankloop.logs.impressions import exported_names, exported_schemas, read_shown_lists
+from rankloop.logs.reader import lists_in
 from tests.service.cases import Location, feed, rank, running
 
 SCHEMA = Schema(
@@ -54,7 +54,7 @@ def test_numbers_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     log = numbers_log(tmp_path / "clicks.csv")
     with running(Location(tmp_path / "data")) as client:
         for turn in ("first", "second"):
-            model = ran(capsys, "train", "--log", log, "--out", tmp_path / turn, "--regularisation", "1")
+            model = ran(capsys, "train-clicks", log, "--out", tmp_path / turn, "--regularisation", "1")
             assert model["features"] == ["price", "stars"]
             assert Ranker.load(model["model"]).features == ["price", "stars"]
             upload(client, turn, model["model"])
@@ -70,7 +70,7 @@ def test_numbers_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
             assert "star" in client.post(f"/rankers/{turn}/rank", json=unknown).json()["detail"]
             log = tmp_path / f"{turn}.parquet"
             log.write_bytes(client.get(f"/log/{turn}.parquet").content)
-            assert exported_names(log) == ("price", "stars")
+            assert lists_in(log).export.feature_names == ("price", "stars")
 
 
 def values_log(path: Path) -> Path:
@@ -90,7 +90,7 @@ def test_values_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     """The same with a schema: it comes back out of the service's log without being named again."""
     log, toml = values_log(tmp_path / "shop.csv"), tmp_path / "shop.toml"
     toml.write_text(SCHEMA.to_toml())
-    model = ran(capsys, "train", "--log", log, "--schema", toml, "--out", tmp_path / "one", "--passes", "1")["model"]
+    model = ran(capsys, "train-clicks", log, "--schema", toml, "--out", tmp_path / "one", "--passes", "1")["model"]
     with running(Location(tmp_path / "data")) as client:
         upload(client, "shop", model)
         first = first_item_by_segment(client)
@@ -98,14 +98,14 @@ def test_values_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         export = tmp_path / "shop.parquet"
         export.write_bytes(client.get("/log/shop.parquet").content)
         (tmp_path / "same.rankloop").write_bytes(client.get("/rankers/shop/state").content)
-    assert exported_schemas(export) == [SCHEMA]
+    assert lists_in(export).schemas == (SCHEMA,)
     names = pq.ParquetFile(export).schema_arrow.names
     assert {"item.price", "item.brand", "item.tags", "context.segment"} <= set(names)
-    shown = next(read_shown_lists(export))
+    shown = lists_in(export).lists(SCHEMA)[0]
     by_id = dict(zip(shown.ids, shown.rows))
     assert by_id["1b"] == {"brand": "b", "price": 5.0, "tags": ["t1", "all"]}
     assert by_id["0a"] == {"brand": "a", "tags": ["t0", "all"]}
-    again = ran(capsys, "train", "--log", export, "--out", tmp_path / "two", "--passes", "1")
+    again = ran(capsys, "train-clicks", export, "--out", tmp_path / "two", "--passes", "1")
     assert again["schema"] == SCHEMA.to_plain()
     ranker = Ranker.load(again["model"])
     items = {"0a": {"brand": "a"}, "1b": {"brand": "b"}}
@@ -138,7 +138,7 @@ def test_another_schema_is_judged_on_the_same_log(tmp_path: Path, capsys: pytest
     log, out = values_log(tmp_path / "shop.csv"), tmp_path / "out"
     for name, schema in (("shop", SCHEMA), ("plain", Schema({"brand": "category"}, bits=8))):
         (tmp_path / f"{name}.toml").write_text(schema.to_toml())
-        ran(capsys, "train", "--log", log, "--schema", tmp_path / f"{name}.toml", "--out", out / name, "--passes", "1")
+        ran(capsys, "train-clicks", log, "--schema", tmp_path / f"{name}.toml", "--out", out / name, "--passes", "1")
     with running(Location(tmp_path / "data")) as client:
         upload(client, "shop", out / "shop" / "model.rankloop")
         first_item_by_segment(client)
@@ -173,8 +173,9 @@ def test_what_evolved_and_what_a_catalogue_knew_is_exported(tmp_path: Path) -> N
         export = tmp_path / "shop.parquet"
         export.write_bytes(client.get("/log/shop.parquet").content)
         lines = client.get("/log/shop.jsonl").text.splitlines()
-    assert [schema.version for schema in exported_schemas(export)] == [1, 2]
-    first, second = read_shown_lists(export)
+    log = lists_in(export)
+    assert [schema.version for schema in log.schemas] == [1, 2]
+    first, second = log.lists(log.schemas[-1])
     assert dict(zip(second.ids, second.rows)) == {"a": {"brand": "acme", "stars": 3.0}, "b": {"brand": "bolt"}}
     assert dict(zip(first.ids, first.rows))["b"] == {"brand": "bolt"}
     ranked = [event for event in map(json.loads, lines) if event["kind"] == "ranked"]

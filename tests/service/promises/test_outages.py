@@ -14,8 +14,8 @@ import httpx
 import psycopg
 import pytest
 
+from rankloop.service.application.rebuild import replay_records
 from rankloop.service.errors import Unavailable
-from rankloop.service.log.replay import replayed
 from tests.service.cases import SHOP, Location, inside, learn, rank, report, running, until
 from tests.service.postgres_servers import postgres_server
 from tests.service.processes import Told, Visitors, serving
@@ -75,7 +75,7 @@ def test_a_rollback_waits_until_the_log_can_be_read(location: Location, monkeypa
         assert client.post("/rankers/shop/rollback", json={"state": 2}, timeout=10).status_code == 200
         learn(client, 3)
         assert report(client)["counts"]["learned"] == 8
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.differing, result.learned) == ((), 8)
 
 
@@ -88,13 +88,13 @@ def test_a_stop_while_a_rollback_waits_loses_nothing(location: Location, monkeyp
         breaking(inside(client), failures, monkeypatch)
         waiting = thread.submit(client.post, "/rankers/shop/rollback", json={"state": 2})
         until(lambda: len(failures) < 10_000)
-        inside(client).learner.give_up()  # as a stop does, when calls have had their time
+        inside(client).learning.worker._giving_up.set()  # as a stop does, when calls have had their time
         assert waiting.result(10).status_code == 503
         failures.clear()
     with running(location) as client:
         learn(client, 3)
         assert report(client)["counts"]["learned"] == 8
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.differing, result.learned) == ((), 8)
 
 
@@ -154,7 +154,7 @@ def test_postgres_whose_whole_disk_is_full(tmp_path: Path) -> None:
                 make_room(disk)
                 server.come_back()
                 goes_on(visitors, told)
-                until(lambda: inside(client).is_leader)
+                until(lambda: inside(client).learning.is_leader)
             check_survived(location, told)
 
 
@@ -206,7 +206,7 @@ def test_a_slow_database_holds_up_nobody_who_does_not_need_it(tmp_path: Path, po
         until(lambda: report(client)["counts"]["learned"] == 7)
         assert server_fences(direct.store) == fences  # nobody took them meanwhile
     way.close()
-    (result,) = replayed(direct.records())
+    (result,) = replay_records(direct.records())
     assert (result.learned, result.differing) == (7, ())
 
 
@@ -234,7 +234,7 @@ def test_a_standby_takes_over_and_nothing_that_was_acknowledged_is_lost(tmp_path
             way.target = standby.socket
             goes_on(visitors, told)
             until(lambda: client.get("/readyz").status_code == 200)
-            until(lambda: inside(client).is_leader)
+            until(lambda: inside(client).learning.is_leader)
             visitors.leave()
             assert set(visitors.refused) == {503}
             client.server.stop()  # type: ignore[attr-defined]

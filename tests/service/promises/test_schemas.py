@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from rankloop.service.log.events import Evolved, Ranked
-from rankloop.service.log.replay import replayed
-from rankloop.service.ranker.trainer import digest
+from rankloop.service.application.rebuild import replay_records
+from rankloop.service.domain.trainer import digest
+from rankloop.service.records import Evolved, Ranked
 from tests.service.cases import Location, inside, report, running, until
 from tests.service.promises.durability import check_survived
 from tests.service.shop import NAMED, SCHEMA, products, visit
@@ -64,14 +64,14 @@ def test_a_live_ranker_gets_a_field_under_load(location: Location) -> None:
         assert report(client)["schema"]["version"] == 2
         assert report(client)["counts"]["unfit"] == 0
         late = client.post("/rankers/shop/rank", json={"items": products(3, stock=1)}).json()
-        before = digest(inside(client).rankers["shop"].serving.state)
+        before = digest(inside(client).directory.rankers["shop"].serving.state)
     records = location.records()
     assert {record.event.schema["version"] for record in records if isinstance(record.event, Evolved)} == {2}
     versions = [record.event.schema for record in records if isinstance(record.event, Ranked)]
     assert set(versions) == {1, 2}
     assert check_survived(location, told) == VISITORS * VISITS
     with running(location) as client:
-        assert digest(inside(client).rankers["shop"].serving.state) == before
+        assert digest(inside(client).directory.rankers["shop"].serving.state) == before
         click = {"impression": late["impression"], "clicks": ["p1"], "final": True}
         assert client.post("/rankers/shop/feedback", json=click).json()["verdict"] == "closed"
         assert report(client)["counts"]["unfit"] == 0
@@ -91,15 +91,15 @@ def test_a_crash_forgets_nothing_of_a_schema(tmp_path: Path) -> None:
             client.put("/catalogues/c", json={"rows": {"p1": {"price": 50 + turn}, "p5": None}}).raise_for_status()
             ids = ids[:5]
             client.patch("/rankers/shop/schema", json={"features": {f"new{turn}": "category"}}).raise_for_status()
-        before = digest(inside(client).rankers["shop"].serving.state)
+        before = digest(inside(client).directory.rankers["shop"].serving.state)
         records = Location(tmp_path).records()  # as a crash would leave them here
         click = {"impression": early["impression"], "clicks": early["ranking"][:1], "final": True}
         assert client.post("/rankers/shop/feedback", json=click).json()["verdict"] == "closed"
-        after = digest(inside(client).rankers["shop"].serving.state)
-        runtime = inside(client).rankers["shop"]
+        after = digest(inside(client).directory.rankers["shop"].serving.state)
+        runtime = inside(client).directory.rankers["shop"]
         assert runtime.published.rejected == 0
-    assert [result.digest for result in replayed(records)] == [before]
-    assert [result.digest for result in replayed(Location(tmp_path).records())] == [after]
+    assert [result.digest for result in replay_records(records)] == [before]
+    assert [result.digest for result in replay_records(Location(tmp_path).records())] == [after]
     check_survived(Location(tmp_path), [])
 
 
@@ -139,7 +139,7 @@ def test_workers_share_fields_and_rows(tmp_path: Path, postgres: Callable[[], st
             assert here.post("/rankers/shop/feedback", json=click).status_code == 200
         until(lambda: report(first)["state"] == report(second)["state"] == 12)
         assert report(first)["schema"] == report(second)["schema"]
-        states = [inside(client).rankers["shop"].serving.state for client in (first, second)]
+        states = [inside(client).directory.rankers["shop"].serving.state for client in (first, second)]
         assert digest(states[0]) == digest(states[1])
         assert report(first)["counts"]["unfit"] == 0
     check_survived(location, [])

@@ -14,21 +14,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from rankloop.service.http.routes import rankers as ranker_calls
-from rankloop.service.jobs import publication
-from rankloop.service.jobs.learner import ALL_OPEN_BYTES
-from rankloop.service.log.events import Created, Ranked, encode
-from rankloop.service.log.recovery import MAX_OPEN_BYTES, restored_course
-from rankloop.service.log.replay import replayed
-from rankloop.service.log.stores.open import open_store
-from rankloop.service.log.stores.sqlite import SqliteStore
+from rankloop.service.application import learning as courses
+from rankloop.service.application.jobs import publication
+from rankloop.service.application.learning import MAX_ALL_OPEN_BYTES
+from rankloop.service.application.ranking import ServedRanker, query_request
+from rankloop.service.application.rebuild import MAX_OPEN_BYTES, replay_records, restored_consumer
+from rankloop.service.domain.configuration import config_of
+from rankloop.service.http.routes import administration as ranker_calls
 from rankloop.service.log.writer import entry_of
-from rankloop.service.ranker import course as courses
-from rankloop.service.ranker.config import config_of
-from rankloop.service.ranker.runtime import RankerRuntime
+from rankloop.service.records import Created, Ranked, encode
 from rankloop.service.requests import CreateBody, Item, RankBody
-from rankloop.service.service import query_request
 from rankloop.service.settings import Settings
+from rankloop.service.stores.open import open_store
+from rankloop.service.stores.sqlite import SqliteStore
 from tests.service.cases import SHOP, Location, append, feed, inside, items, learn, rank, report, running, until
 
 N_RANKERS = int(os.environ.get("RANKLOOP_RANKERS", "300"))
@@ -67,7 +65,7 @@ def test_many_rankers(location: Location, monkeypatch: pytest.MonkeyPatch) -> No
             assert len(published) == N_RANKERS
             with running(location, follower=True) as other:
                 assert report(other, "r0")["counts"]["learned"] == 2
-    results = {result.stream: result for result in replayed(location.records())}
+    results = {result.stream: result for result in replay_records(location.records())}
     assert len(results) == N_RANKERS
     assert (results["ranker/r0"].learned, results["ranker/r0"].differing) == (2, ())
 
@@ -100,7 +98,7 @@ def test_many_items_with_many_sparse_fields(tmp_path: Path, wide_items: list[dic
             answer = feed(client, shown["impression"], "wide", clicks=shown["ranking"][1:3], final=True)
             assert answer.json()["verdict"] == "closed"
             until(lambda turn=turn: report(client, "wide")["counts"]["learned"] == turn + 1)  # type: ignore[misc]
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.learned, result.differing) == (2, ())
 
 
@@ -120,7 +118,7 @@ def test_more_values_than_an_encoder_can_look_at_are_refused_at_once(
 
 def shown_rows(store: SqliteStore, n: int) -> Iterator[tuple[Any, ...]]:
     """Rows of the log, each an impression that was shown now."""
-    runtime = RankerRuntime("ranker/shop", config_of(CREATED.body), b"", store)
+    runtime = ServedRanker("ranker/shop", config_of(CREATED.body), b"", store)
     request = query_request(RankBody([Item(**item) for item in items()]), runtime.config, 1000)
     ranked, now = runtime.rank(request, "one"), time.time()
     for number in range(n):
@@ -143,7 +141,7 @@ def test_many_impressions_that_wait(tmp_path: Path) -> None:
     store._writer.execute("COMMIT")
     store.close()
     store = SqliteStore(tmp_path / "rankloop.db")
-    course = restored_course("ranker/shop", store, store.last(), lambda name: None)
+    course = restored_consumer("ranker/shop", store, store.last(), lambda name: None)
     assert course.projection.open_bytes <= MAX_OPEN_BYTES
     append(store, course.snapshot())  # as the learner does after so many events
     ago = time.time() - (window - 3)  # so that no time between two events is longer than the window
@@ -161,13 +159,13 @@ def test_many_impressions_that_wait(tmp_path: Path) -> None:
             waits.append(time.monotonic() - asked)
             ranked += 1
             assert counts["open"] + counts["closed"] <= N_OPEN + ranked
-            assert service.learner.courses["ranker/shop"].projection.open_bytes <= ALL_OPEN_BYTES
+            assert service.learning.worker.consumers["ranker/shop"].projection.open_bytes <= MAX_ALL_OPEN_BYTES
             time.sleep(0.02)
         assert sorted(waits)[len(waits) // 2] < 1.0
         assert ranked > 2  # that is, they did not close all at once
         assert megabytes() - before < 150
         assert report(client)["counts"]["open"] == ranked
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert result.differing == ()
 
 
@@ -187,5 +185,5 @@ def test_a_snapshot_comes_though_nothing_is_learned(location: Location, monkeypa
         assert kept.oldest_open == shown.seq  # where a restart looks for windows
         assert feed(client, first["impression"], clicks=first["ranking"][1:2], final=True).status_code == 200
         until(lambda: report(client)["counts"]["learned"] == 1)
-    (result,) = replayed(location.records())
+    (result,) = replay_records(location.records())
     assert (result.learned, result.differing) == (1, ())

@@ -14,11 +14,11 @@ import httpx
 import psycopg
 import pytest
 
+from rankloop.service.application import learning as learner
+from rankloop.service.application.rebuild import restored_consumer
 from rankloop.service.errors import Unavailable
-from rankloop.service.jobs import learner
-from rankloop.service.log.events import partition_of
-from rankloop.service.log.recovery import restored_course
-from rankloop.service.log.stores.postgres_tables import PARTITIONS
+from rankloop.service.records import partition_of
+from rankloop.service.stores.postgres_tables import PARTITIONS
 from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
 from tests.service.processes import Told, Visitors, serving
 from tests.service.promises.durability import check_survived
@@ -81,12 +81,12 @@ def test_a_take_over_that_fails_is_tried_again(
         tries.append(arguments)
         if len(tries) <= 2:
             raise Unavailable("the database went away in the middle of it")
-        return restored_course(*arguments)
+        return restored_consumer(*arguments)
 
-    monkeypatch.setattr(learner, "restored_course", broken)
+    monkeypatch.setattr(learner, "restored_consumer", broken)
     with running(location, follower=True) as client:
         until(lambda: len(tries) == 3)
-        until(lambda: inside(client).is_leader)
+        until(lambda: inside(client).learning.is_leader)
         learn(client, 5)
         assert report(client)["counts"]["learned"] == 10
     check_survived(location, [])
@@ -104,9 +104,9 @@ def test_a_stop_in_the_middle_of_a_take_over_writes_no_snapshot(
     def slow(*arguments: Any) -> Any:
         entered.set()
         go_on.wait(30)
-        return restored_course(*arguments)
+        return restored_consumer(*arguments)
 
-    monkeypatch.setattr(learner, "restored_course", slow)
+    monkeypatch.setattr(learner, "restored_consumer", slow)
     with running(location, follower=True):
         assert entered.wait(30)
         Timer(0.5, go_on.set).start()

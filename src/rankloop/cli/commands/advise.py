@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rankloop.advice import FEEDBACK, ITEMS, Choice, Size, choices, start, start_of_advice, table
+from rankloop.advice import FEEDBACK, ITEMS, Choice, ProblemSize, choices, start, start_of_advice, table
 from rankloop.cli.app import command
 from rankloop.cli.commands.analyse import MaxGrade, check_depth
 from rankloop.cli.help import as_called
@@ -65,7 +65,7 @@ def advise(
         return
     if depth is not None and depth < 1:
         raise InvalidInput(f"--depth counts from 1 (the first item), got {depth}")
-    size = Size(n_items, 1 if depth is None else depth, max_grade)
+    size = ProblemSize(n_items, 1 if depth is None else depth, max_grade)
     _choose(choices(feedback or "top_grades", "fixed" if n_items else items), size, as_json)
 
 
@@ -76,7 +76,7 @@ def _check_measure(feedback: str | None, items: str | None, n_items: int | None)
         raise InvalidInput(f"--measure is answered for a fixed set of items: --items is a number then, got {items!r}")
 
 
-def _choose(rows: tuple[Choice, ...], size: Size, as_json: bool) -> None:
+def _choose(rows: tuple[Choice, ...], size: ProblemSize, as_json: bool) -> None:
     first, *others = rows
     if as_json:
         print_json(first.as_table(size) | {"otherwise": [row.as_table(size) for row in others]})

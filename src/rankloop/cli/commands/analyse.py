@@ -48,7 +48,7 @@ def analyse(
     from rankloop.cli.progress import progress_bar
     from rankloop.games import Game, analyse_depths
     from rankloop.games import analyse as analyse_one
-    from rankloop.games.cells import matrices_of
+    from rankloop.games.matrices import matrices_of
 
     if not all_depths:
         check_depth(depth, items)
@@ -86,7 +86,6 @@ def _waiting(title: str, quiet: bool) -> Any:
 def _print_table(found: "list[Analysis]") -> None:
     from rankloop.cli.output import show_table
     from rankloop.experiments.report.model import Table
-    from rankloop.games.certificate_text import reason
     from rankloop.games.game import name_of
 
     first = found[0]
@@ -95,25 +94,26 @@ def _print_table(found: "list[Analysis]") -> None:
     margin = "" if first.margin is None else f", numbers below {first.margin:.0e} count as 0"
     show_table(Table(title, ("depth", "verdict", "least regret"), rows, f"decided by {first.source}{margin}"))
     for one in {one.verdict: one for one in found}.values():
-        typer.echo(f"{one.verdict} at depth {one.depth}: {reason(one)}")
+        typer.echo(f"{one.verdict} at depth {one.depth}: {one.reason}")
 
 
 def _print_matrices(game: "Game", depth: int, neighbourhoods: dict[str, list[int]]) -> None:
     from rankloop.cli.output import show_table
     from rankloop.experiments.report.model import Table
-    from rankloop.games.certificate_text import feedback_grid, loss_grid, ranks_of, signal_grid
     from rankloop.games.game import name_of
+    from rankloop.games.matrices import feedback_grid, loss_grid, ranks_of, signal_grid
 
-    tables = [
-        Table(f"{name_of(game.measure)} by ranking and relevance", *loss_grid(game)),
-        Table(f"Grades seen at depth {depth}", *feedback_grid(game, depth)),
-        Table(f"Signal matrix of {ranks_of(game, 0)}", *signal_grid(game, 0, depth)),
-    ]
-    rows = [
+    neighbours = [
         (ranks_of(game, int(row)), " ".join(ranks_of(game, member) for member in members))
         for row, members in neighbourhoods.items()
     ]
-    for table in (*tables, Table(f"Neighbours of {ranks_of(game, 0)}", ("ranks", "neighbourhood set"), rows)):
+    grids: dict[str, tuple[Any, Any]] = {
+        f"{name_of(game.measure)} by ranking and relevance": loss_grid(game),
+        f"Grades seen at depth {depth}": feedback_grid(game, depth),
+        f"Signal matrix of {ranks_of(game, 0)}": signal_grid(game, 0, depth),
+        f"Neighbours of {ranks_of(game, 0)}": (("ranks", "neighbourhood set"), neighbours),
+    }
+    for title, (header, rows) in grids.items():
         typer.echo()
-        show_table(table)
+        show_table(Table(title, header, rows))
     typer.echo("\nRankings are written as the rank of every item, from 1. All of them are best for some people.")

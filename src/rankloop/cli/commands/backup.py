@@ -37,9 +37,9 @@ def backup(
     into a folder as well as into PostgreSQL. People whose events were erased are in older backups still.
     """
     from rankloop.cli.output import print_json
-    from rankloop.service.upkeep.backup import back_up
-    from rankloop.service.upkeep.restoration import check as replay
-    from rankloop.service.upkeep.restoration import restore
+    from rankloop.service.application.upkeep.backup import back_up
+    from rankloop.service.application.upkeep.restoration import check as replay
+    from rankloop.service.application.upkeep.restoration import restore
 
     contents = back_up(log, to, data)
     if as_json:

@@ -12,7 +12,6 @@ import typer
 from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, interruptible
 from rankloop.cli.output import print_json
-from rankloop.core.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from rankloop.contracts import ContractOutcome
@@ -44,14 +43,14 @@ def check_learner(
     The file stays where it is; it is imported, here and in other processes. Exit code 1 where a contract is broken.
     """
     from rankloop.contracts import outcomes
-    from rankloop.contracts.suite import names
-    from rankloop.core.registry.specs import nearest
+    from rankloop.contracts.suite import check_names, learners_of
 
-    for name in only or ():
-        if name not in names():
-            raise InvalidInput(f"there is no contract {name!r}{nearest(name, names())}")
+    check_names(only or ())
     with interruptible("nothing was changed"):
-        tables = [_checked(entry, outcomes(entry, only or ()), as_json) for entry in learners_of(target)]
+        tables = [
+            _checked(entry, outcomes(entry, only or ()), as_json)
+            for entry in _without_prints(partial(learners_of, target))
+        ]
     if as_json:
         print_json(tables)
     if not all(table["kept"] for table in tables):
@@ -70,30 +69,6 @@ def _checked(entry: "Entry", outcomes: Iterator["ContractOutcome"], as_json: boo
     verdict = f"breaks {faults} of {len(found)} contracts" if faults else f"keeps all {len(found)} contracts"
     say(f"{entry.kind} {verdict} ({time.monotonic() - started:.0f} s)")
     return {"kind": entry.kind, "kept": not faults, "contracts": [one._asdict() for one in found]}
-
-
-def learners_of(target: str) -> list["Entry"]:
-    """The registered learners of a .py file or a module, one of its classes, or the one of this kind."""
-    from rankloop.core.registry import entries
-    from rankloop.core.registry.specs import nearest
-    from rankloop.experiments.spec.plugins import import_modules, modules_of
-
-    of_kind = [entry for entry in entries("learner") if entry.kind == target]
-    if of_kind:
-        return of_kind
-    source, _, name = target.rpartition(":") if ":" in target[2:] else (target, "", "")
-    try:
-        _without_prints(partial(import_modules, [source]))
-    except NotFound as error:
-        raise NotFound(f"{error}{nearest(target, [entry.kind for entry in entries('learner')])}") from None
-    (module,) = modules_of([source])
-    theirs = [entry for entry in entries("learner") if entry.cls.__module__ == module.name]
-    found = [entry for entry in theirs if name in ("", entry.cls.__name__)]
-    if not found and name and not hasattr(sys.modules[module.name], name):
-        raise NotFound(f"{source} has no class {name!r}")
-    if not found:
-        raise InvalidInput(f'{target} registers no learner: write @register("a_name") above its class')
-    return found
 
 
 def _told(outcome: "ContractOutcome") -> str:

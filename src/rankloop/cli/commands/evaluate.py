@@ -1,30 +1,29 @@
 """`rankloop evaluate`: how good these rankings are."""
 
-import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rankloop.cli.app import command
 from rankloop.cli.options import (
     AsJson,
-    ContextColumns,
+    ColumnRoles,
+    EngineChoice,
     EngineName,
     Imports,
+    Plot,
     PositionBias,
     RankerName,
-    WithoutColumns,
+    Seed,
+    Workers,
     engine_of,
     interruptible,
     log_option,
+    numbers_of,
 )
 from rankloop.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from rankloop.engine import Engine
-    from rankloop.evaluation.ranking.score import Scores
 
 MEASURES = ["nDCG@10", "AP"]
 
@@ -59,32 +58,19 @@ def evaluate(
         log_option(
             "--log",
             "LOG",
-            "A CSV or Parquet log of shown ads: context, ad, click, propensity; of lists with their propensity, for a "
-            "ranker with a schema; or the folder or export of a service.",
+            "A table of shown lists, or of single choices with their propensity; the folder or export of a service.",
         ),
     ] = None,
-    column: Annotated[
-        list[str] | None,
-        log_option(
-            "--column",
-            "ROLE=NAME",
-            "Which column is what: action=NAME, reward=, propensity=, position=, target=; of lists list=, query=, "
-            "item=, position=, click=, time=, propensity=.",
-        ),
-    ] = None,
-    context: ContextColumns = None,
-    without: WithoutColumns = None,
-    method: Annotated[
+    estimator: Annotated[
         str,
         log_option(
-            ("--estimator", "--method"),
+            "--estimator",
             "NAME",
-            "snips (of ads, unless said), ips, clipped_ips, direct_method, doubly_robust or switch_dr; of lists "
-            "examination_dr, cascade_dr or browsing_dr (whichever fits, unless said), examination_ips; for a service "
-            "also swap_dr, cascade_ips, position_wise or pseudo_inverse.",
+            "snips, ips, clipped_ips, direct_method, doubly_robust or switch_dr; of lists examination_dr, cascade_dr, "
+            "browsing_dr or examination_ips; for a service also swap_dr, cascade_ips, position_wise or pseudo_inverse. "
+            "Unless said, whichever fits.",
         ),
-    ] = "",
-    position_bias: PositionBias = None,
+    ] = "auto",
     bound: Annotated[str, log_option("--bound", "NAME", "t, bootstrap, bernstein or hoeffding.")] = "t",
     level: Annotated[float, log_option("--level", "SHARE", "How sure the lower bounds are.")] = 0.95,
     limit: Annotated[
@@ -94,86 +80,105 @@ def evaluate(
     max_reward: Annotated[
         float, log_option("--max-reward", "NUMBER", "The largest possible reward, for bernstein and hoeffding.")
     ] = 1.0,
-    ranker: RankerName = "",
     positions: Annotated[
-        int,
-        log_option(
-            ("--positions", "--places"), "N", "Of rankings, only what so many first positions earned counts.", min=1
-        ),
+        int, log_option("--positions", "N", "Of rankings, only what so many first positions earned counts.", min=1)
     ] = 10,
-    epsilon: Annotated[
-        float, log_option("--epsilon", "SHARE", "How often the trained policy explores.", min=0.0, max=1.0)
-    ] = 0.0,
-    save: Annotated[Path | None, log_option("--save", "FILE", "Keep the trained policy in this file.")] = None,
-    plot: Annotated[
-        Path | None, log_option("--plot", "FILE", "Draw the estimates into this file (PNG, SVG, PDF).")
-    ] = None,
-    seed: Annotated[int, log_option("--seed", "N", "Which rows train and which evaluate.", min=0)] = 0,
-    engine: Annotated[
-        EngineName,
-        log_option("--engine", "here|local|cluster", "Judge lists in this process, in processes, or on a Ray cluster."),
-    ] = EngineName.here,
-    workers: Annotated[
-        int | None, log_option("--workers", "N", "How many processes; by default one per core.", min=1)
-    ] = None,
+    position_bias: PositionBias = None,
+    column: ColumnRoles = None,
+    ranker: RankerName = "",
+    plot: Plot = None,
+    seed: Seed = 0,
+    engine: EngineChoice = EngineName.here,
+    workers: Workers = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score rankings by any measures, or tell from a log what a policy would earn.
+    """Score rankings by any measures, or tell from a log what a ranker or a policy would earn.
 
     A run is judged as trec_eval judges it: ties by document id, documents without judgment are not relevant, queries
     without judgments are left out, and so are those that the run lacks unless --every-query.
 
-    With --log, a saved policy is judged beside the policy that made the log, on all rows (with a reward model, on
-    half), so give it a log that it has not learned from. Where the log has a column of a target policy's probabilities,
-    that policy is judged. Without either, one is trained on half of the rows and judged on the other half, as `rankloop
-    train --log` does. On the log of a service a saved ranker is judged; the probabilities with which each ranking was
-    drawn come from learning the log again. A ranker is judged on a table of lists in the columns that it learned from
-    too, or on the export of a service; the schema of the log may be another than its own, as long as its fields are
-    there. Lists are judged by which positions people examine, which needs no probabilities and answers for rankers
-    without chance: clicks per 1,000 pages, and purchases and money where the log tells them. Lists and exports are
-    judged wherever --engine says, with the same answer to the last digit.
+    With --log, a saved ranker or policy is judged beside the one that made the log, so give it a log that it has not
+    learned from. Lists are judged by which positions users examine, which needs no propensities and answers for rankers
+    without exploration: clicks per 1,000 pages, and purchases and money where the log tells them. Single choices are
+    judged by their propensities; without a model, by a column of the log with a target policy's probabilities. On the
+    log of a service the propensities come from learning the log again. Lists are judged wherever --engine says, with
+    the same answer to the last digit.
     """
-    if log is not None:
-        from rankloop.cli.logs.evaluate_log import LogOptions, evaluate_log
-        from rankloop.evaluation import Options
-
-        options = Options(level, bound, limit, max_reward, seed=seed)  # type: ignore[arg-type]
-        columns = column or [], context or [], without or []
-        asked = LogOptions(rankings, method, options, ranker, positions, *columns, epsilon, save, position_bias)
-        asked = asked._replace(engine=_engine(engine, workers, imports))
-        with interruptible("nothing was saved"):
-            evaluate_log(log, asked, plot, as_json)
+    if log is None:
+        _score(
+            rankings, truth, measure, per_query=per_query, every_query=every_query, normalise=normalise, json=as_json
+        )
         return
+    from rankloop.cli.output import print_json
+    from rankloop.cli.progress import progress_bar
+    from rankloop.evaluation.log_evaluation import check_picture
+    from rankloop.evaluation.log_evaluation import evaluate as evaluated
+    from rankloop.logs.columns import named_columns
+
+    if plot is not None:
+        check_picture(plot)
+    if imports and engine is not EngineName.here:
+        raise InvalidInput("a learner of your own is judged in this process: leave --engine out")
+    with interruptible("nothing was saved"), progress_bar(f"judging {Path(log).name}", "rows") as progress:
+        evaluation = evaluated(
+            rankings,
+            log,
+            estimator=estimator,
+            columns=named_columns(column or []),
+            ranker=ranker,
+            engine=engine_of(engine, workers),
+            progress=progress,
+            level=level,
+            bound=bound,
+            limit=limit,
+            max_reward=max_reward,
+            positions=positions,
+            position_bias=None if position_bias is None else numbers_of("--position-bias", position_bias),
+            seed=seed,
+        )
+    if plot is not None:
+        evaluation.plot(plot)
+    if as_json:
+        print_json(evaluation.to_json())
+        return
+    typer.echo(evaluation)
+    if plot is not None:
+        typer.echo(f"The plot is in {plot}.")
+
+
+def _score(
+    rankings: Path | None,
+    truth: Path | None,
+    measures: list[str],
+    *,
+    per_query: bool,
+    every_query: bool,
+    normalise: bool,
+    json: bool,
+) -> None:
+    """Score a model or a run by measures."""
     if rankings is None or truth is None:
         raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate ads.rankloop --log ads.csv`")
-    from rankloop.evaluation.ranking.saved_model import is_model
+    from rankloop.cli.output import print_json
+    from rankloop.evaluation.ranking.saved_model import is_model, score_model, was_normalised
+    from rankloop.evaluation.ranking.score import measures_of
+    from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
 
+    parsed = measures_of(measures)  # a wrong name is told before the files are read
     if is_model(rankings):
-        scores = _of_model(rankings, truth, measure, normalise)
+        if not normalise and was_normalised(rankings):
+            said = (
+                f"{rankings.name} was trained on features scaled from 0 to 1 inside each query, and is judged on such"
+            )
+            typer.echo(said, err=True)
+        scores = score_model(rankings, truth, parsed, normalise=normalise, watch=_watched)
     else:
-        scores = _of_run(rankings, truth, measure, every_query)
-    if as_json:
-        _print_json(scores, per_query)
+        scores = score_run(read_run(rankings), read_qrels(truth), parsed, every_query=every_query)
+    if json:
+        print_json(scores.to_json(per_query))
     else:
-        typer.echo(_as_text(scores, per_query))
-
-
-def _engine(name: EngineName, workers: int | None, imports: list[str] | None) -> "Engine":
-    if imports and name is not EngineName.here:
-        raise InvalidInput("a learner of your own is judged in this process: leave --engine out")
-    return engine_of(name, workers)  # type: ignore[no-any-return]
-
-
-def _of_model(model: Path, data: Path, measures: list[str], normalise: bool) -> "Scores":
-    from rankloop.evaluation.ranking.saved_model import score_model, was_normalised
-
-    if not normalise and was_normalised(model):
-        typer.echo(
-            f"{model.name} was trained on features scaled from 0 to 1 inside each query, and is judged on such",
-            err=True,
-        )
-    return score_model(model, data, measures, normalise=normalise, watch=_watched)
+        typer.echo(scores.text(per_query))
 
 
 def _watched(queries: range) -> Iterable[int]:
@@ -182,54 +187,3 @@ def _watched(queries: range) -> Iterable[int]:
 
     console = Console(stderr=True)
     return track(queries, "ranking", console=console, transient=True, disable=not console.is_terminal)
-
-
-def _of_run(run: Path, qrels: Path, measures: list[str], every_query: bool) -> "Scores":
-    from rankloop.evaluation.ranking.score import measures_of
-    from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run
-
-    parsed = measures_of(measures)  # a wrong name is told before the files are read
-    return score_run(read_run(run), read_qrels(qrels), parsed, every_query=every_query)
-
-
-def _as_text(scores: "Scores", per_query: bool) -> str:
-    width = max(map(len, ("all", *scores.query_ids)))
-    columns = [max(len(name), 6) for name in scores.measures]
-
-    def line(head: str, cells: Iterable[str]) -> str:
-        return head.ljust(width) + "".join("  " + cell.rjust(size) for cell, size in zip(cells, columns))
-
-    rows = zip(scores.query_ids, scores.values.tolist()) if per_query else ()
-    lines = [line("", scores.measures)]
-    lines += [line(query, (f"{value:.4f}" for value in values)) for query, values in rows]
-    lines.append(line("all", (f"{mean:.4f}" for mean in scores.overall.values())))
-    return "\n".join(lines) + f"\n{_counted(scores)}"
-
-
-def _counted(scores: "Scores") -> str:
-    """The last line: over how many queries the means are."""
-    total = len(scores.query_ids)
-    fewer = {name: n for name, n in scores.counted.items() if n < total}
-    skipped = "".join(f"; {name}: {n} counted, the others have no relevant item" for name, n in fewer.items())
-    return f"{total} {'query' if total == 1 else 'queries'}{skipped}"
-
-
-def _print_json(scores: "Scores", per_query: bool) -> None:
-    from rankloop.cli.output import print_json
-
-    answer: dict[str, object] = {
-        "n_queries": len(scores.query_ids),
-        "counted": scores.counted,
-        "overall": _plain(scores.overall),
-    }
-    if per_query:
-        answer["per_query"] = {
-            query: _plain(dict(zip(scores.measures, values)))
-            for query, values in zip(scores.query_ids, scores.values.tolist())
-        }
-    print_json(answer)
-
-
-def _plain(values: dict[str, float]) -> dict[str, float | None]:
-    """nan, which JSON does not have, becomes null."""
-    return {name: None if math.isnan(value) else value for name, value in values.items()}

@@ -1,16 +1,12 @@
 """`rankloop export`: a saved ranker for the engine that is there."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, Imports
-from rankloop.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from rankloop.export.linear_model import HashedModel, LinearModel
 
 EXTENSIONS = {"onnx": ".onnx"}
 
@@ -51,48 +47,22 @@ def export(
     numbers, on the lists of a table; how many pairs of items both order alike is told.
     """
     from rankloop.core.files import atomic_write
-    from rankloop.export.formats import UPLOADS, exported
-    from rankloop.export.linear_model import saved_model
+    from rankloop.export.formats import UPLOADS, export_model
 
-    found, called = saved_model(model), name or model.stem
-    found = _fitting(found, to, approximate, log, model)
-    content = exported(found, to, called)
+    called = name or model.stem
+    exported = export_model(model, to, name=called, approximate=approximate, log=log)
     path = out or model.with_name(f"{model.stem}.{to}").with_suffix(EXTENSIONS.get(to, ".json"))
-    atomic_write(path, content)
-    agreement = getattr(found, "agreement", 1.0)
+    atomic_write(path, exported.content)
     if as_json:
         from rankloop.cli.output import print_json
 
-        print_json({"file": str(path), "format": to, "name": called, "lost": found.lost, "agreement": agreement})
+        answer = {"file": str(path), "format": to, "name": called}
+        print_json(answer | {"lost": exported.lost, "agreement": exported.agreement})
         return
     typer.echo(f"{path}: {called} as {to}")
-    for part in found.lost:
+    for part in exported.lost:
         typer.echo(f"left out: {part}")
-    if agreement < 1.0:
-        typer.echo(f"it orders {agreement:.1%} of the pairs of {log} as the ranker does")
+    if exported.agreement < 1.0:
+        typer.echo(f"it orders {exported.agreement:.1%} of the pairs of {log} as the ranker does")
     if to in UPLOADS:
         typer.echo(f"upload: {UPLOADS[to].format(file=path, name=called)}")
-
-
-def _fitting(
-    found: "LinearModel | HashedModel", to: str, approximate: bool, log: Path | None, model: Path
-) -> "LinearModel | HashedModel":
-    """The model that a format can hold, or what stands in the way."""
-    from rankloop.export.formats import LINEAR
-    from rankloop.export.linear_model import HASHED, HashedModel, resembling
-
-    hashed = isinstance(found, HashedModel) and to in LINEAR and to != "json"
-    lost = (*found.lost, *((HASHED,) if hashed else ()))
-    if lost and not approximate:
-        raise InvalidInput(f"{to} cannot hold all of {model.name}: {'; '.join(lost)}. Leave it out with --approximate")
-    if not hashed or not isinstance(found, HashedModel):
-        return found
-    if log is None:
-        raise InvalidInput(
-            f"{to} has named numbers only, and {model.name} has a schema: give a table of lists on which to fit them, "
-            "--log TABLE"
-        )
-    from rankloop.data.folder import given_path
-    from rankloop.logs.shown_lists import read_raw_table
-
-    return resembling(found, read_raw_table(given_path(str(log)), found.schema), model)

@@ -51,31 +51,19 @@ def import_log(
     from rankloop.cli.output import print_json
     from rankloop.cli.progress import progress_bar
     from rankloop.data.folder import given_path
-    from rankloop.logs.ubi.log import ubi_log
-    from rankloop.logs.ubi.records import read_events, read_queries
+    from rankloop.logs.ubi.log import read_ubi
 
     weights = dict(map(_weight, weight or []))
     table = None if items is None else given_path(str(items))
-    with progress_bar(f"reading {queries.name}", unit="files") as progress:
-        asked = list(read_queries(given_path(str(queries))))
-        progress(1, 2)
-        log = ubi_log(asked, read_events(given_path(str(events))), table, weights)
-        progress(2, 2)
+    with progress_bar(f"reading {queries.name}", unit="files"):
+        log = read_ubi(given_path(str(queries)), given_path(str(events)), table, weights)
     log.save(out)
-    clicked = sum(log.columns["click"])
     if as_json:
-        answer = {"file": str(out), "queries": log.n_queries, "events": log.n_events, "pages": log.n_pages}
-        found = {"rows": len(log.columns["item"]), "clicked": clicked, "actions": log.actions}
-        counts = {name: count for name, count in log.counts.items() if count}
-        print_json(answer | found | {"columns": list(log.columns), "counts": counts, "notes": log.notes})
+        print_json({"file": str(out)} | log.to_json())
         return
     for note in log.notes:
         typer.echo(f"note: {note}", err=True)
-    typer.echo(
-        f"{log.n_queries:,} queries and {log.n_events:,} events: {log.n_pages:,} pages, "
-        f"{len(log.columns['item']):,} hits shown, {clicked:,} clicked"
-    )
-    typer.echo(f"columns: {', '.join(log.columns)}\nwritten: {out}")
+    typer.echo(f"{log}\nwritten: {out}")
 
 
 def _weight(text: str) -> tuple[str, float]:

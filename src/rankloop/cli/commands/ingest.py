@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, interruptible
+from rankloop.cli.options import AsJson, ColumnRoles, interruptible
 
 GOES_ON = "what was brought stays there, the same command goes on"
 
@@ -20,10 +20,7 @@ def ingest(
     log: Annotated[str, typer.Argument(metavar="LOG", help="A table of shown items: CSV, JSON Lines, Parquet, Arrow.")],
     ranker: Annotated[str, typer.Option("--ranker", metavar="NAME", help="The ranker that takes the pages in.")],
     to: Annotated[str, typer.Option("--to", metavar="URL", help="Where the service is.")] = "http://127.0.0.1:8080",
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", metavar="ROLE=NAME", help="Which column is what, as in item=sku. May be repeated."),
-    ] = None,
+    column: ColumnRoles = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring the pages of a log to a ranker of a running service, in the order in which they were shown, with clicks.
@@ -32,21 +29,21 @@ def ingest(
     it learns from them as a shadow does: from clicks on an order that was not its own. Each page is brought once,
     however often the command runs. The key of the service is taken from RANKLOOP_KEY.
     """
-    from rankloop.cli.logs.ingest_log import ingest as bring  # with httpx, which comes with [serve]
     from rankloop.cli.output import print_json
     from rankloop.cli.progress import progress_bar
     from rankloop.client import Client
     from rankloop.data.folder import given_path
-    from rankloop.logs.columns import RAW_GUESSES, named_columns
+    from rankloop.ingestion import ingest as bring  # with httpx, which comes with [serve]
+    from rankloop.logs.columns import LIST_ROLES, named_columns
 
-    columns = named_columns(column or [], tuple(RAW_GUESSES))
+    columns = named_columns(column or [], LIST_ROLES)
     path = given_path(log)
     service, bar = Client(to, key=os.environ.get("RANKLOOP_KEY", "")), progress_bar(f"bringing {path.name}", "pages")
     with interruptible(GOES_ON), service as client, bar as progress:
         found = bring(client, ranker, path, columns, progress)
     if as_json:
-        print_json(found._asdict())
+        print_json(found.to_json())
         return
     typer.echo(found.columns, err=True)
-    typer.echo(f"{found.pages:,} pages, {found.clicks:,} clicks: {found.taken:,} taken in, {found.before:,} were there")
+    typer.echo(found)
     typer.echo(f"{ranker} has learned from {found.learned:,} pages")

@@ -44,8 +44,8 @@ def learn(
     within five seconds. Ctrl-C finishes, snapshots and stops.
     """
     from rankloop.core.errors import InvalidInput
+    from rankloop.service.application.local_service import LocalService
     from rankloop.service.http.server import write_json_lines
-    from rankloop.service.local_service import LocalService
     from rankloop.service.settings import Settings, partitions_from
 
     if not store:
@@ -57,7 +57,7 @@ def learn(
     write_json_lines()
     service = LocalService(settings)
     try:
-        found = ", ".join(map(str, service.service.learner.leases.wanted))
+        found = ", ".join(map(str, service.node.learning.worker.leases.wanted))
         typer.echo(f"rankloop: a learner, for its share of the partitions {found}", err=True)
         stopping.wait()
     finally:

@@ -23,22 +23,20 @@ from rankloop.core.errors import InvalidInput
 def list_all(
     family: Annotated[
         str | None,
-        typer.Argument(metavar="WHAT", help="learners, measures, streams, fields, experiments …, or one of them."),
+        typer.Argument(metavar="WHAT", help="learners, measures, streams, fields …, or one of them."),
     ] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show everything that has a name: learners, measures, data, experiments.
+    """Show everything that has a name: learners, measures, streams, click models and more.
 
     One line each; with --json also the parameters and their defaults. Fields are the kinds of values that a schema
     knows. The name of a single thing (`rankloop list newton_pairs`) shows its parameters and an example.
     """
     from rankloop.core.registry import catalogue
     from rankloop.core.registry.specs import nearest
-    from research.registry import everything
 
     families = catalogue()
-    families["experiments"] = [{"kind": item.id, "summary": item.title} for item in everything().values()]
     if family is not None:
         family = next((name for name in families if family in (name, _singular(name))), family)
         named = {name: [one for one in members if one["kind"] == family] for name, members in families.items()}

@@ -30,10 +30,10 @@ def migrate(
     older rankloop cannot read the log afterwards.
     """
     from rankloop.cli.output import print_json
-    from rankloop.service.upkeep.migration import bring_up_to_date, version_of
-    from rankloop.service.upkeep.restoration import check as replay
+    from rankloop.service.application.upkeep.migration import bring_up_to_date, version_of
+    from rankloop.service.application.upkeep.restoration import check as replay
 
-    before = version_of(log) if dry_run else bring_up_to_date(log, data)
+    before = version_of(log) if dry_run else bring_up_to_date(log)
     steps = before.current - before.found
     if as_json:
         print_json(before._asdict() | {"migrated": steps > 0 and not dry_run})

@@ -8,15 +8,18 @@ import typer
 from rankloop.cli.app import command
 from rankloop.cli.options import (
     AsJson,
+    ColumnRoles,
     EngineChoice,
     EngineName,
     Imports,
+    ListsLog,
     Out,
     Quick,
+    RankerName,
+    WithoutColumns,
     Workers,
     engine_of,
     interruptible,
-    log_file,
 )
 
 
@@ -27,10 +30,7 @@ from rankloop.cli.options import (
     "rankloop rehearse --log shop.csv --learner click_regression --learner pdgd --json",
 )
 def rehearse(
-    log: Annotated[
-        str,
-        typer.Option("--log", metavar="LOG", help="A table of shown lists and their clicks, or a service's log."),
-    ],
+    log: ListsLog,
     schema: Annotated[
         Path | None, typer.Option("--schema", metavar="FILE", help="What the columns are, instead of a guess.")
     ] = None,
@@ -43,61 +43,48 @@ def rehearse(
     ] = None,
     pages: Annotated[int, typer.Option("--pages", min=20, metavar="N", help="How long each learner is played.")] = 3000,
     seeds: Annotated[int, typer.Option("--seeds", min=2, metavar="N", help="How many worlds, for the intervals.")] = 5,
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", metavar="ROLE=NAME", help="Which column is what: list=, query=, item=, position= …"),
-    ] = None,
-    without: Annotated[
-        list[str] | None,
-        typer.Option("--without", metavar="COLUMN", help="Do not learn from this column; may be repeated."),
-    ] = None,
+    column: ColumnRoles = None,
+    without: WithoutColumns = None,
+    ranker: RankerName = "",
     out: Out = None,
     engine: EngineChoice = EngineName.local,
     workers: Workers = None,
     quick: Quick = False,
     imports: Imports = None,
-    ranker: Annotated[
-        str, typer.Option("--ranker", metavar="NAME", help="Which ranker of a service, where it has several.")
-    ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Play learners against the people of a log, and say what they would win beside today's order.
+    """Play learners against the users of a log, and say what they would win beside today's order.
 
     Click models are fitted to the log, queries, items and fields are taken from it, and the learners that fit (see
     advise) are played with the logged order as the baseline. The answer is which to take, with which parameters, what
     it would win in clicks, and in purchases and money where the log has them, and what exploring would cost; or that
     there is nothing to win, or that the log cannot tell.
     """
-    from rankloop.cli.output import print_json, show_table
+    from rankloop.cli.output import print_json
     from rankloop.cli.progress import progress_bar
     from rankloop.experiments.rehearsal.answer import rehearse as rehearsed
-    from rankloop.experiments.rehearsal.report import plain_answer, tables_of, write_rehearsal
-    from rankloop.experiments.rehearsal.shown_log import read_shown_log
     from rankloop.features.schema import Schema
-    from rankloop.logs.columns import RAW_GUESSES, named_columns
+    from rankloop.logs.columns import named_columns
 
     name = Path(log).name
-    given = None if schema is None else Schema.from_toml(schema)
-    with log_file(log, ranker) as path:
-        shown = read_shown_log(path, given, named_columns(column or [], tuple(RAW_GUESSES)), without or [])
-    if quick:
-        pages, seeds = max(20, pages // 10), 2
     with interruptible("nothing was kept"), progress_bar(f"rehearsing {name}", unit="learners") as progress:
-        answer = rehearsed(
-            shown,
+        rehearsal = rehearsed(
+            log,
             model,
-            pages=pages,
-            seeds=seeds,
+            schema=None if schema is None else Schema.from_toml(schema),
+            pages=max(20, pages // 10) if quick else pages,
+            seeds=2 if quick else seeds,
             learners=learner or [],
             engine=engine_of(engine, workers),
             progress=progress,
+            columns=named_columns(column or []),
+            without=without or [],
+            ranker=ranker,
         )
-    report = write_rehearsal(answer, out or Path("results") / f"rehearsal-{Path(name).stem}", name)
+    report = rehearsal.write_report(out or Path("results") / f"rehearsal-{Path(name).stem}")
     if as_json:
-        print_json(plain_answer(answer) | {"report": str(report)})
+        print_json(rehearsal.to_json() | {"report": str(report)})
         return
-    for note in answer.notes:
+    for note in rehearsal.notes:
         typer.echo(f"note: {note}", err=True)
-    for table in tables_of(answer):
-        show_table(table)
-    typer.echo(f"{answer.sentence}\nreport: {report}")
+    typer.echo(f"{rehearsal}\nreport: {report}")

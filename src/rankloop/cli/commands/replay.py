@@ -32,20 +32,20 @@ def replay(
     of the archive is missing or damaged.
     """
     from rankloop.cli.output import print_json
-    from rankloop.service.errors import Damaged
-    from rankloop.service.log.archive import whole
-    from rankloop.service.log.replay import replayed
-    from rankloop.service.log.stores.open import log_at
+    from rankloop.service.application.rebuild import replay_records
+    from rankloop.service.errors import DamagedArchive
+    from rankloop.service.log.archive import read_records
+    from rankloop.service.stores.open import log_at
 
     with log_at(log) as opened:
         folder = data or opened.folder
         found, lost = [], []
         for stream in opened.entities():
             try:
-                found.append(whole(opened, stream, folder))
-            except Damaged as error:
+                found.append(read_records(opened, stream, folder))
+            except DamagedArchive as error:
                 lost.append({"stream": stream, "missing": str(error)})
-        results = replayed(chain.from_iterable(found))
+        results = replay_records(chain.from_iterable(found))
     if as_json:
         print_json([*(result._asdict() for result in results), *lost])
     elif not results and not lost:

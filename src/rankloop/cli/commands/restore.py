@@ -10,8 +10,8 @@ from rankloop.cli.app import command
 from rankloop.cli.options import AsJson, Imports
 
 if TYPE_CHECKING:
-    from rankloop.service.log.replay import ReplayResult
-    from rankloop.service.upkeep.backup import Contents
+    from rankloop.service.application.rebuild import ReplayResult
+    from rankloop.service.application.upkeep.backup import Contents
 
 
 @command(
@@ -38,8 +38,8 @@ def restore(
     written; either all of it is there afterwards, or nothing. Exit code 1 where a replay differs.
     """
     from rankloop.cli.output import print_json
-    from rankloop.service.upkeep.restoration import check as replay
-    from rankloop.service.upkeep.restoration import restore as put_back
+    from rankloop.service.application.upkeep.restoration import check as replay
+    from rankloop.service.application.upkeep.restoration import restore as put_back
 
     contents = put_back(backup, to, data)
     if as_json:

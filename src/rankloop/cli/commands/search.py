@@ -1,6 +1,5 @@
 """`rankloop search`: a search box over one's own documents that learns."""
 
-import os
 import re
 import webbrowser
 from pathlib import Path
@@ -9,21 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from rankloop.cli.app import command
+from rankloop.cli.options import AsJson
 from rankloop.cli.output import print_json
 from rankloop.core.errors import InvalidInput
 
-STUDY = "study"
 VISITOR, DAYS = re.compile(r"[0-9a-f]{32}"), re.compile(r"(\d+(?:\.\d+)?)\s*(?:d|days?)?")
-NAMED = 10  # files that could not be read, as the command names them
+MAX_SKIPPED = 10  # files that could not be read, as the command names them
 
 
 @command(
     "In use",
     "rankloop search notes/",
-    "rankloop search articles.jsonl --id key --title headline --body text",
+    "rankloop search articles.jsonl --column id=key --column title=headline --column body=text",
     "rankloop search notes/ --study",
     "rankloop search notes/ --forget 'a query'",
-    "rankloop search study --simulate",
 )
 def search(
     source: Annotated[
@@ -33,9 +31,10 @@ def search(
         Path | None,
         typer.Option("--data", metavar="FOLDER", help="Where index and log are kept; beside the source by default."),
     ] = None,
-    id: Annotated[str, typer.Option("--id", metavar="COLUMN", help="The column of ids, in a file.")] = "id",
-    title: Annotated[str, typer.Option("--title", metavar="COLUMN", help="The column of titles.")] = "title",
-    body: Annotated[str, typer.Option("--body", metavar="COLUMN", help="The column of texts.")] = "body",
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="PART=NAME", help="The column of id, title or body, if not called so."),
+    ] = None,
     fields: Annotated[
         list[str] | None,
         typer.Option("--field", metavar="COLUMN", help="A column that visitors' segments may like. May be repeated."),
@@ -49,10 +48,6 @@ def search(
             "--forget", metavar="QUERY|VISITOR|DAYS", help="Forget it, and what was learned from it; then end."
         ),
     ] = None,
-    simulate: Annotated[
-        bool, typer.Option("--simulate", help="With `study`: simulated visitors, through HTTP.")
-    ] = False,
-    visits: Annotated[int, typer.Option("--visits", min=4, metavar="N", help="With --simulate: how many.")] = 4_000,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port of the page.")] = 8080,
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="Other than 127.0.0.1 needs keys in RANKLOOP_KEYS.")
@@ -61,7 +56,7 @@ def search(
         bool, typer.Option("--open/--no-open", help="Open the page in a browser; --no-open: do not.")
     ] = True,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the swaps.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was indexed or forgotten as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """A search box over your own documents that becomes better while it is used.
 
@@ -69,46 +64,38 @@ def search(
     and left out. Changed files are read again at every start, and what was learned stays. Queries are kept in the data
     folder and nowhere else: --forget takes them out again.
     """
-    if os.fspath(source) == STUDY and simulate:
-        _simulate_study(visits, seed, as_json)
-        return
-    if simulate:
-        raise InvalidInput("visitors are simulated by `rankloop search study --simulate`, over documents of its own")
-    from rankloop.search.box import SearchBox, source_of
-    from rankloop.search.local_engine import LocalEngine
-    from rankloop.search.routes import SearchCalls
-    from rankloop.service.http.server import serve
+    from rankloop.search.box import SearchBox, data_beside
+    from rankloop.search.routes import open_page
     from rankloop.service.settings import Settings, environment_keys, keys_file
 
-    folder = data_of(source) if data is None else data
+    folder = data or data_beside(source)
+    parts: Any = columns_of(columns or ())
+    options: Any = {"fields": tuple(fields or ()), "engine": engine, "language": language, "seed": seed}
     if forget is not None:
-        with SearchBox(
-            source, folder, id, title, body, seed, fields=fields or (), engine=engine, language=language
-        ) as box:
+        with SearchBox(source, folder, **parts, **options) as box:
             count = box.forget(**what_to_forget(forget))
         print_json({"forgotten": count}) if as_json else typer.echo(f"forgotten: {count} searches")
         return
     settings = Settings(host=host, port=port, data=folder, keys=environment_keys(), keys_file=keys_file())
-    documents = source_of(source, folder, id, title, body, fields or ())
-    opened = LocalEngine(folder, engine, language)
-    found = opened.refresh(documents)
-    _tell(found, as_json)
-    if not found.documents:
-        raise InvalidInput(f"{source}: there is no text in it that can be searched")
+    page = open_page(source, folder, columns=parts, study=study, **options)
+    _show_refresh(page.found, as_json)
 
     def announce(address: str) -> None:
-        typer.echo(f"rankloop: searching {found.documents:,} documents on {address}/search, log in {folder}", err=True)
+        n = page.found.documents
+        typer.echo(f"rankloop: searching {n:,} documents on {address}/search, log in {folder}", err=True)
         if browse:
             webbrowser.open(f"{address}/search")
 
-    calls = SearchCalls(opened, documents, found, study=study, seed=seed, fields=tuple(fields or ()))
-    serve(settings, announce, addition=calls)
+    page.serve(settings, announce)
 
 
-def data_of(source: Path) -> Path:
-    """The folder beside a source that index and log are kept in."""
-    named = source.resolve() if source.name in ("", "..") else source
-    return named.with_name(f"{named.name}-rankloop")
+def columns_of(texts: Any) -> dict[str, str]:
+    """Return the columns of `--column`, each part=name, by part."""
+    columns = dict(text.partition("=")[::2] for text in texts)
+    for part, name in columns.items():
+        if part not in ("id", "title", "body") or not name:
+            raise InvalidInput(f"--column {part}={name}: give id=NAME, title=NAME or body=NAME")
+    return columns
 
 
 def what_to_forget(text: str) -> dict[str, Any]:
@@ -128,7 +115,7 @@ def _days(text: str) -> float:
     return float(found[1])
 
 
-def _tell(found: Any, as_json: bool) -> None:
+def _show_refresh(found: Any, as_json: bool) -> None:
     """What was read, and what could not be."""
     if as_json:
         print_json(found._asdict() | {"skipped": dict(found.skipped)})
@@ -137,28 +124,7 @@ def _tell(found: Any, as_json: bool) -> None:
         f"{found.documents:,} documents: {found.added:,} new, {found.changed:,} changed, {found.removed:,} gone",
         err=True,
     )
-    for what, reason in list(found.skipped.items())[:NAMED]:
+    for what, reason in list(found.skipped.items())[:MAX_SKIPPED]:
         typer.echo(f"  left out: {what}: {reason}", err=True)
-    if len(found.skipped) > NAMED:
-        typer.echo(f"  and {len(found.skipped) - NAMED:,} more", err=True)
-
-
-def _simulate_study(visits: int, seed: int, as_json: bool) -> None:
-    """The study over Cranfield, or over made-up documents where that is not on this machine, and how it ends."""
-    from rankloop.cli.output import print_json
-    from rankloop.cli.progress import progress_bar
-    from research.search.collection import collection
-    from research.search.visitor_study import simulated
-
-    name, found, notice = collection()
-    if notice:
-        typer.echo(f"rankloop: {notice.strip()}", err=True)
-    with progress_bar(f"visitors search {name}", "visits") as progress:
-        *_, end = simulated(name, found, visits, seed, progress)
-    if as_json:
-        print_json({"data": name} | end._asdict())
-        return
-    better = "better" if end.wins > end.losses else "worse"
-    verdict = f"the learned order is {better}" if end.p_value < 0.05 else "this can be chance"
-    typer.echo(f"{end.visits:,} visits to a search box over {name}: half taught, half compared with the engine's order")
-    typer.echo(f"wins {end.wins}, losses {end.losses}, ties {end.ties}: p = {end.p_value:.2g} at any time, {verdict}")
+    if len(found.skipped) > MAX_SKIPPED:
+        typer.echo(f"  and {len(found.skipped) - MAX_SKIPPED:,} more", err=True)

@@ -1,6 +1,7 @@
 """`rankloop serve`: rankers behind HTTP."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -63,9 +64,6 @@ def serve(
     ] = True,
     demo: Annotated[bool, typer.Option("--demo", help="Add rankers to play with, and simulated people.")] = False,
     imports: Imports = None,
-    sharers: Annotated[int, typer.Option("--sharers", hidden=True)] = 1,
-    socket: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
-    started: Annotated[int | None, typer.Option("--started", hidden=True)] = None,
 ) -> None:
     """Serve rankers over HTTP.
 
@@ -74,8 +72,7 @@ def serve(
     show, or their hashes, and --keys names a file of such; RANKLOOP_LIMITS="items=5000 rate=100" is the same as two
     --limit. What is imported can be named by callers, but they cannot import.
     """
-    from rankloop.service.http import server as serving
-    from rankloop.service.http.workers import serve_with_workers
+    from rankloop.service.http.workers import run_service
     from rankloop.service.settings import Settings, environment_keys, limits_from
 
     store = os.environ.get("RANKLOOP_STORE", "")
@@ -86,7 +83,6 @@ def serve(
         store=store,
         keys=environment_keys(),
         keys_file=keys,
-        sharers=sharers,
         workers=workers,
         drain=drain,
         keep_days=keep_days,
@@ -96,21 +92,6 @@ def serve(
     where = "in PostgreSQL" if store else f"in {os.fspath(data)}"
 
     def announce(address: str) -> None:
-        if socket is None:  # else this is one of several workers, and the process that started it has said so
-            typer.echo(f"rankloop: running on {address} (calls: /docs), log {where}", err=True)
-        if started is not None:
-            os.write(started, b"\n")
+        typer.echo(f"rankloop: running on {address} (calls: /docs), log {where}", err=True)
 
-    if workers > 1:
-        kept = [] if keep_days is None else ["--keep-days", str(keep_days)]
-        kept += [] if keys is None else ["--keys", os.fspath(keys)]
-        kept += ["--drain", str(drain), "--sharers", str(workers), *(["--demo"] * demo)]
-        kept += [] if learns else ["--no-learn"]
-        of_each = ["serve", "--host", host, "--data", os.fspath(data), *kept]
-        memory = f"open_bytes={settings.max_open_bytes // workers}"
-        rate = f"rate={settings.rate / workers}"  # what is allowed is allowed by all of them together
-        of_each += [part for limit in (memory, *(limits or ()), rate) for part in ("--limit", limit)]
-        of_each += [part for module in imports or () for part in ("--import", module)]
-        serve_with_workers(settings, announce, of_each)
-    else:
-        serving.serve(settings, announce, demo, socket)
+    run_service(settings, announce, [sys.executable, "-m", "rankloop.cli", *sys.argv[1:]], demo)

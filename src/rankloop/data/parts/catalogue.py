@@ -10,8 +10,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Ints
 from rankloop.data.dataset import Dataset
 from rankloop.data.parts.column_file import BLOCK, shift_to_fit
-from rankloop.data.parts.columns import ColumnCopy, Options, Room, Summary
-from rankloop.data.parts.source import Source
+from rankloop.data.parts.columns import ColumnCopy, PartOptions, Room, Summary
+from rankloop.data.parts.source import PartSource
 
 OPEN_COPIES = 256  # files that a process keeps open
 END = 1 << 64  # of the hashes
@@ -20,7 +20,7 @@ END = 1 << 64  # of the hashes
 class Span(NamedTuple):
     """Queries that stand together in the copy of a part: their sizes, and the rows that they own."""
 
-    source: Source
+    source: PartSource
     sizes: Ints
     first_row: int
     end_row: int
@@ -31,7 +31,7 @@ class StoredQueries(NamedTuple):
 
     spans: tuple[Span, ...]
     n_features: int
-    options: Options
+    options: PartOptions
 
     def load(self, room: Room) -> Dataset:
         """The queries; their names stay on the disk. The memory is the room's: valid until it is used again."""
@@ -57,17 +57,17 @@ class StoredQueries(NamedTuple):
         return ", ".join(dict.fromkeys(span.source.name for span in self.spans))
 
 
-class Catalogue(NamedTuple):
+class PartCatalogue(NamedTuple):
     """What is known of all parts, in the order in which they are added up."""
 
     parts: tuple[Summary, ...]
-    options: Options
+    options: PartOptions
 
     @property
     def n_features(self) -> int:
         return max(part.n_features for part in self.parts)
 
-    def checked(self) -> "Catalogue":
+    def checked(self) -> "PartCatalogue":
         """Itself, when no query is in two parts: its loss would not be that of the whole query."""
         hashes = np.concatenate([part.hashes for part in self.parts])
         order = np.argsort(hashes, kind="stable")
@@ -80,7 +80,7 @@ class Catalogue(NamedTuple):
             )
         return self
 
-    def within(self, *ranges: tuple[int, int]) -> "StoredDataset":
+    def within(self, ranges: Sequence[tuple[int, int]]) -> "StoredDataset":
         """The queries whose hash is in one of the ranges; of every part, those of the first range come first."""
         chosen = []
         for part in self.parts:
@@ -91,7 +91,7 @@ class Catalogue(NamedTuple):
             chosen += [(part, first, end) for first, end in borders if first < end]
         return StoredDataset(chosen, self.n_features, self.options)
 
-    def of(self, sources: Sequence[Source]) -> "StoredDataset":
+    def of(self, sources: Sequence[PartSource]) -> "StoredDataset":
         """The queries of these parts, in this order."""
         by_source = {part.source: part for part in self.parts}
         chosen = [(by_source[source], 0, len(by_source[source].sizes)) for source in sources]
@@ -116,7 +116,7 @@ class Catalogue(NamedTuple):
 class StoredDataset:
     """A data set of which only hashes and sizes of the queries are here; the rows are where the parts are."""
 
-    def __init__(self, chosen: Sequence[tuple[Summary, int, int]], n_features: int, options: Options) -> None:
+    def __init__(self, chosen: Sequence[tuple[Summary, int, int]], n_features: int, options: PartOptions) -> None:
         self._chosen, self.n_features, self._options = tuple(chosen), n_features, options
 
     @property
@@ -134,8 +134,8 @@ class StoredDataset:
         for part, start, stop in self._chosen:
             low, high = max(first - before, 0) + start, min(end - before + start, stop)
             if low < high:
-                rows = int(part.sizes[:low].sum()), int(part.sizes[:high].sum())
-                spans.append(Span(part.source, part.sizes[low:high], *rows))
+                first_row, end_row = int(part.sizes[:low].sum()), int(part.sizes[:high].sum())
+                spans.append(Span(part.source, part.sizes[low:high], first_row, end_row))
             before += stop - start
         return StoredQueries(tuple(spans), self.n_features, self._options)
 
@@ -153,14 +153,15 @@ def read_whole(dataset: StoredDataset) -> Dataset:
 
 
 @lru_cache(OPEN_COPIES)
-def copy_of(source: Source, options: Options) -> ColumnCopy:
+def copy_of(source: PartSource, options: PartOptions) -> ColumnCopy:
     """The columns of a part on this machine, made when they are not there yet."""
     return ColumnCopy(source, options)
 
 
-def summary_of(task: tuple[Source, Options]) -> Summary:
+def summary_of(task: tuple[PartSource, PartOptions]) -> Summary:
     """A task for a worker: read a part, keep its columns, and say what is in it."""
-    return copy_of(*task).summary()
+    source, options = task
+    return copy_of(source, options).summary()
 
 
 def _position(part: Summary, low: int) -> int:

@@ -17,12 +17,12 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from rankloop.core.errors import InvalidInput, RankloopError
+from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.data.dataset import Dataset, normalise_queries
 from rankloop.data.parts.column_file import ColumnFile
 from rankloop.data.parts.rows import PartRows, Read
-from rankloop.data.parts.source import Source, scratch_folder
+from rankloop.data.parts.source import PartSource, scratch_folder
 
 VERSION = 1  # of what is written
 END_OF_NAME = "\0"  # behind it stands which list of the query it is
@@ -31,7 +31,7 @@ Hashes = NDArray[np.uint64]
 Room = Callable[[int], Floats]  # memory for so many numbers, used again for the next ones
 
 
-class Options(NamedTuple):
+class PartOptions(NamedTuple):
     """How a part is read."""
 
     read: Read
@@ -49,7 +49,7 @@ class Options(NamedTuple):
 class Summary(NamedTuple):
     """What the driver knows of a part: its queries by hash and size, and how wide its rows are."""
 
-    source: Source
+    source: PartSource
     n_features: int
     zero_based: bool
     hashes: Hashes  # of the queries' names, in the order of the copy
@@ -68,7 +68,7 @@ def hash_of(name: str) -> int:
 class ColumnCopy:
     """The columns of one part on this machine; made when they are first needed."""
 
-    def __init__(self, source: Source, options: Options) -> None:
+    def __init__(self, source: PartSource, options: PartOptions) -> None:
         self.source, self.options = source, options
         key = xxhash.xxh3_128_hexdigest(f"{options.key} {source.fingerprint()}".encode())
         self.folder = scratch_folder() / key
@@ -117,7 +117,7 @@ class ColumnCopy:
             raise InvalidInput(f"the copy of {self.source.name} in {str(self.folder)!r} is cut short: delete it")
 
 
-def _make(source: Source, options: Options, folder: Path) -> None:
+def _make(source: PartSource, options: PartOptions, folder: Path) -> None:
     """Parse the part and rename the finished columns into place; whoever is first wins."""
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
     try:
@@ -125,10 +125,6 @@ def _make(source: Source, options: Options, folder: Path) -> None:
             _write(path, source, options, unfinished)
         if not folder.exists():
             os.rename(unfinished, folder)
-    except RankloopError as error:
-        if source.name in str(error):
-            raise
-        raise type(error)(f"{source.name}: {error}") from None
     except OSError as error:
         if error.errno == errno.ENOTEMPTY:
             return  # another worker of this machine was first
@@ -141,7 +137,7 @@ def _make(source: Source, options: Options, folder: Path) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _write(path: Path, source: Source, options: Options, folder: Path) -> None:
+def _write(path: Path, source: PartSource, options: PartOptions, folder: Path) -> None:
     with tempfile.TemporaryFile(dir=folder) as unsorted:
         seen = _Seen()
         for rows in options.read(path):

@@ -9,8 +9,7 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.compression import opened
-from rankloop.data.readers.letor.queries import Namer
-from rankloop.data.readers.letor.rows import Layout, pieces
+from rankloop.data.letor.rows import Layout, Namer, pieces
 
 QUERY_COLUMNS = ("query", "query_id", "qid")
 GRADE_COLUMNS = ("relevance", "grade", "label", "rating")

@@ -1,9 +1,12 @@
-"""Where the parts of a data set lie: files of a folder, or objects under an address that pyarrow can open."""
+"""Where the parts of a data set lie: files of a folder, or objects under an address that pyarrow can open.
+
+Also how much memory there is, and whether they fit into it.
+"""
 
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,15 +15,20 @@ import xxhash
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import cache_folder
-from rankloop.data.readers.letor.queries import PACKED_SUFFIXES, SIDE_SUFFIXES
+from rankloop.data.letor.rows import PACKED_SUFFIXES, SIDE_SUFFIXES
 
 LETOR = (".txt", ".letor", ".dat", ".svm", ".libsvm")
 TABLES = (".csv", ".parquet", ".pq")
 ENDS_BYTES = 1 << 16  # so much of a part's beginning and end is looked at, to know it again
 SCHEME = "://"
+DATASET_COPIES = 6  # bytes of memory per byte of text while folds are trained
+SCHEMA_COPIES = {"batch": 30, "online": 15}  # the same of a log that is learned from by a schema
+PACKED_RATIO = 6  # how many times larger text is than its packed file, as a rule
+PACKED_TABLES = (".parquet", ".pq")
+MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-class Source(NamedTuple):
+class PartSource(NamedTuple):
     """A part, as it was when the parts were listed."""
 
     address: str  # a path, or with s3://, gs://, file:// …
@@ -74,12 +82,12 @@ class Source(NamedTuple):
         return digest.hexdigest()
 
 
-def sources_in(address: str) -> list[Source]:
+def sources_in(address: str) -> list[PartSource]:
     """The LETOR files, CSV and Parquet tables in a folder or under an address, by name; or the one file that it is."""
-    files, _ = entries_in(address)
-    found = (
-        [source for name, source in files.items() if _is_part(name)] if _is_folder(address) else list(files.values())
-    )
+    files, folders = entries_in(address)
+    if not files and len(folders) == 1:
+        return sources_in(f"{address.rstrip('/')}/{folders[0]}")
+    found = [source for name, source in files.items() if is_part(name)] if is_folder(address) else list(files.values())
     if not found:
         raise NotFound(
             f"{address!r} holds no parts: LETOR files ({', '.join(LETOR)}, also packed), CSV or Parquet tables"
@@ -90,7 +98,7 @@ def sources_in(address: str) -> list[Source]:
     return found
 
 
-def entries_in(address: str) -> tuple[dict[str, Source], list[str]]:
+def entries_in(address: str) -> tuple[dict[str, PartSource], list[str]]:
     """The files by name and the names of the folders, both in order; a file has itself in it."""
     from pyarrow import fs
 
@@ -106,7 +114,7 @@ def entries_in(address: str) -> tuple[dict[str, Source], list[str]]:
     return {entry.base_name: _source(f"{address.rstrip('/')}/{entry.base_name}", entry) for entry in files}, folders
 
 
-def read_text(source: Source) -> str:
+def read_text(source: PartSource) -> str:
     """A small file as text."""
     filesystem, path = _opened(source.address)
     with filesystem.open_input_stream(path) as file:
@@ -114,7 +122,8 @@ def read_text(source: Source) -> str:
     return content.decode("utf-8")
 
 
-def _is_folder(address: str) -> bool:
+def is_folder(address: str) -> bool:
+    """Whether an address is one of a folder."""
     from pyarrow import fs
 
     filesystem, path = _opened(address)
@@ -131,7 +140,8 @@ def scratch_folder() -> Path:
     return folder
 
 
-def _is_part(name: str) -> bool:
+def is_part(name: str) -> bool:
+    """Return true if a file is a part, by its name."""
     hidden = name.startswith((".", "_"))
     return not hidden and not name.endswith(SIDE_SUFFIXES) and _plain_suffix(name) in (*LETOR, *TABLES)
 
@@ -154,13 +164,13 @@ def _opened(address: str) -> tuple[Any, str]:
     return filesystem, path
 
 
-def _found(address: str) -> Source | None:
+def _found(address: str) -> PartSource | None:
     if SCHEME not in address:
         try:
             status = os.stat(address)
         except OSError:
             return None
-        return Source(address, status.st_size, status.st_mtime_ns)
+        return PartSource(address, status.st_size, status.st_mtime_ns)
     from pyarrow import fs
 
     filesystem, path = _opened(address)
@@ -168,16 +178,16 @@ def _found(address: str) -> Source | None:
     return None if there.type == fs.FileType.NotFound else _source(address, there)
 
 
-def _source(address: str, entry: Any) -> Source:
+def _source(address: str, entry: Any) -> PartSource:
     if SCHEME not in address:
         found = _found(address)
         if found is None:
             raise NotFound(f"the part {address!r} is missing")
         return found
-    return Source(address, int(entry.size or 0), int(entry.mtime_ns or 0))
+    return PartSource(address, int(entry.size or 0), int(entry.mtime_ns or 0))
 
 
-def _fetched(source: Source, folder: Path) -> Path:
+def _fetched(source: PartSource, folder: Path) -> Path:
     filesystem, path = _opened(source.address)
     copy = folder / source.name
     try:
@@ -186,3 +196,42 @@ def _fetched(source: Source, folder: Path) -> Path:
     except OSError as error:
         raise InvalidInput(f"the part {source.address!r} cannot be fetched: {error}") from None
     return copy
+
+
+def available_memory() -> int:
+    """Bytes that can be taken without harm: what the system says, and at most what a container may use."""
+    return min([_free_memory(), *(int(text) for text in map(_content, MEMORY_LIMITS) if text.isdigit())])
+
+
+def fit_memory(sources: Sequence[PartSource]) -> bool:
+    """Whether training on these files in memory, with folds, should work; text takes about as much as its numbers."""
+    needed = sum(source.size * (PACKED_RATIO if source.name.endswith(PACKED_SUFFIXES) else 1) for source in sources)
+    return DATASET_COPIES * needed <= available_memory()
+
+
+def check_memory(log: Path, solver: str) -> None:
+    """Refuse a log in values by name, all of whose lists are held in memory, before it is read."""
+    n_bytes = log.stat().st_size * (PACKED_RATIO if log.name.endswith((*PACKED_SUFFIXES, *PACKED_TABLES)) else 1)
+    copies, available = SCHEMA_COPIES[solver], available_memory()
+    if copies * n_bytes > available:
+        other = f", --solver online ({SCHEMA_COPIES['online']} for one)" if solver == "batch" else ""
+        raise InvalidInput(
+            f"{log.name} is too large to train on with a schema: its {n_bytes:,} bytes of text need about "
+            f"{copies * n_bytes:,} bytes of memory ({copies} for one), and there are {available:,}. At most "
+            f"{available // copies:,} fit here: take fewer lists{other}, a machine with more memory, or numbers "
+            "instead of a schema, which are streamed from a folder of parts"
+        )
+
+
+def _free_memory() -> int:
+    for line in _content("/proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _content(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

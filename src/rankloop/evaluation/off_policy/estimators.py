@@ -15,7 +15,7 @@ from rankloop.core.types import Floats, whole_number
 from rankloop.evaluation.off_policy.intervals import RANGED, Bound, check_bound, margins
 from rankloop.evaluation.off_policy.overlap import Overlap, overlap_of, warnings_of
 from rankloop.evaluation.off_policy.sums import Series, Sums, extremes_of
-from rankloop.logs.rows import Rows, rows_of
+from rankloop.logs.choice_log import ChoiceRows, rows_of
 
 Method = Literal["ips", "clipped_ips", "snips", "direct_method", "doubly_robust", "switch_dr"]
 MODELLED = ("direct_method", "doubly_robust", "switch_dr")  # these need a reward model
@@ -64,7 +64,7 @@ class Options(NamedTuple):
     seed: int = 0
 
 
-def estimate(pieces: Iterable[Rows], method: str = "ips", options: Options | None = None) -> Estimate:
+def estimate(pieces: Iterable[ChoiceRows], method: str = "ips", options: Options | None = None) -> Estimate:
     """The estimate over a log that comes in pieces, in constant memory."""
     options, known = options or Options(), method_of(method)
     check_options(options, known)
@@ -162,7 +162,7 @@ def check_options(options: Options, method: str) -> None:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def series_of(rows: Rows, method: Method, limit: float) -> Series:
+def series_of(rows: ChoiceRows, method: Method, limit: float) -> Series:
     """The summands of each estimator; w = target / propensity, q the reward model.
 
     ips: w·r.  clipped_ips: min(w, limit)·r.  snips: Σ w·r / Σ w.  direct_method: Σ_a target(a)·q(a).
@@ -176,7 +176,7 @@ def series_of(rows: Rows, method: Method, limit: float) -> Series:
     return Series(top, bottom, rows.reward, weight, float(rows.propensity.min(initial=1.0)), extremes)
 
 
-def _top(rows: Rows, weight: Floats, method: Method, limit: float) -> Floats:
+def _top(rows: ChoiceRows, weight: Floats, method: Method, limit: float) -> Floats:
     if method in ("ips", "snips"):
         return weight * rows.reward
     if method == "clipped_ips":

@@ -13,7 +13,7 @@ from rankloop.core.learner import from_layers, with_in_layers
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Feedback, Floats, Ints, Preferred, Query, Relevances
-from rankloop.logs.rows import Rows, rows_of
+from rankloop.logs.choice_log import ChoiceRows, rows_of
 
 MAX_PREFIXES = 20_000  # examined before a distribution counts as too wide to be written down
 ROUNDING = 1e-12
@@ -119,7 +119,7 @@ def reward_of(feedback: Feedback) -> float:
 
 def session_rows(
     session: Session, log: Iterable[Arrival], reward: Callable[[Feedback], float] = reward_of, first: int = 0
-) -> Iterator[Rows]:
+) -> Iterator[ChoiceRows]:
     """Rows for `estimate`, the target being the session as it is now, exploration included.
 
     Every arrival has the decision with the `log_propensity` of its day. Refused, with the row: a decision whose

@@ -28,8 +28,8 @@ from rankloop.evaluation.off_policy.slates import (
 )
 from rankloop.evaluation.off_policy.sums import Series
 from rankloop.features.encoder import Encoder
-from rankloop.logs.rows import Rows, rows_of
-from rankloop.logs.shown_lists import AskedValues
+from rankloop.logs.choice_log import ChoiceRows, rows_of
+from rankloop.logs.list_log import AskedValues
 
 PIECE = 1024
 BY_SCHEMA, BY_NUMBERS = "values by a schema", "plain numbers"
@@ -108,7 +108,7 @@ def _rows(
     probabilities: Callable[..., Floats],
     first: int,
     encoder: Encoder | None,
-) -> Rows:
+) -> ChoiceRows:
     """One row per ranking; shorter ones end in positions that earn nothing and that both policies fill alike."""
     reward = np.zeros((len(piece), max(len(entry.rewards) for entry in piece)))
     logged, wanted = np.ones(reward.shape), np.ones(reward.shape)
@@ -121,7 +121,7 @@ def _rows(
     return rows_of(reward, logged, wanted, first_row=first, ndim=2)
 
 
-def _whole(piece: list[LoggedRanking], target: RankingPolicy, first: int, encoder: Encoder | None) -> Rows:
+def _whole(piece: list[LoggedRanking], target: RankingPolicy, first: int, encoder: Encoder | None) -> ChoiceRows:
     """Rows with the probability of all positions that count together."""
     probabilities = np.empty((2, len(piece)))
     for row, entry in enumerate(piece):
@@ -165,7 +165,7 @@ def checked_first(
     query_of: Callable[[Entry], Query],
     session: Session,
     model: str,
-    names_in_log: Callable[[], Sequence[str]] = tuple,
+    names_in_log: Sequence[str] = (),
 ) -> Iterator[Entry]:
     """The log, refused if its first query has other features, items or context than the session of `model` knows.
 
@@ -179,7 +179,7 @@ def checked_first(
             learned, given = (BY_SCHEMA, BY_NUMBERS) if problem.n_hashed else (BY_NUMBERS, BY_SCHEMA)
             raise InvalidInput(f"{model} learned from {learned}; the log has {given}")
         if not by_schema:
-            _check_names(query.features.shape[1], problem, names_in_log(), model)
+            _check_names(query.features.shape[1], problem, names_in_log, model)
         session.log_prob(query, np.arange(query.n_items))  # checks all of it, as the learner itself does not
         return chain((first,), entries)
     return entries

@@ -11,7 +11,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, finite_floats, item_indices, real_numbers, rows_in, whole_number
 from rankloop.evaluation.off_policy.estimators import Estimate, Options, series_of, summed
 from rankloop.evaluation.off_policy.sums import Series, extremes_of
-from rankloop.logs.rows import Rows, rows_of
+from rankloop.logs.choice_log import ChoiceRows, rows_of
 
 MAX_ITEMS = 10_000
 
@@ -109,12 +109,12 @@ def indicator(ranking: ArrayLike, n_items: int) -> Floats:
     return mark
 
 
-def position_series(rows: Rows) -> Series:
+def position_series(rows: ChoiceRows) -> Series:
     """The summands of `position_wise`, one per ranking."""
     return _by_position(rows.reward, _ratios(rows), rows.propensity)
 
 
-def cascade_series(rows: Rows) -> Series:
+def cascade_series(rows: ChoiceRows) -> Series:
     """The summands of `cascade_ips`, one per ranking."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         weight: Floats = np.cumprod(_ratios(rows), axis=1, dtype=np.float64)
@@ -131,7 +131,7 @@ def either_sign(heaviest: float, _: float) -> float:
     return 2.0 * heaviest
 
 
-def _ratios(rows: Rows) -> Floats:
+def _ratios(rows: ChoiceRows) -> Floats:
     with np.errstate(over="ignore"):
         weight: Floats = rows.target / rows.propensity
     return weight

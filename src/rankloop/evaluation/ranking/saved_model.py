@@ -63,7 +63,7 @@ def judged_file(data: Path) -> Path:
     """A LETOR file itself, or the test part of a published set."""
     if data.is_file() and not is_archive(data):
         return data
-    return published_folds(public_path(str(data)))[0].test
+    return Path(published_folds(public_path(str(data)))[0].test[0].address)
 
 
 def load_unscaled(path: str | os.PathLike[str]) -> Session:

@@ -1,7 +1,8 @@
 """Judge rankings with any measures: a saved session on a data set, or scores in arrays."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,6 +37,38 @@ class Scores(NamedTuple):
     def of_query(self, query_id: str) -> dict[str, float]:
         """The values of one query by measure."""
         return dict(zip(self.measures, self.values[self.query_ids.index(query_id)].tolist()))
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, per_query: bool = False) -> str:
+        """Return a table of the means, with a line for each query where asked, and how many queries were counted."""
+        width = max(map(len, ("all", *self.query_ids)))
+        columns = [max(len(name), 6) for name in self.measures]
+
+        def line(head: str, cells: Iterable[str]) -> str:
+            return head.ljust(width) + "".join("  " + cell.rjust(size) for cell, size in zip(cells, columns))
+
+        rows = zip(self.query_ids, self.values.tolist()) if per_query else ()
+        lines = [line("", self.measures)]
+        lines += [line(query, (f"{value:.4f}" for value in values)) for query, values in rows]
+        lines.append(line("all", (f"{mean:.4f}" for mean in self.overall.values())))
+        total = len(self.query_ids)
+        fewer = {name: n for name, n in self.counted.items() if n < total}
+        skipped = "".join(f"; {name}: {n} counted, the others have no relevant item" for name, n in fewer.items())
+        return "\n".join([*lines, f"{total} {'query' if total == 1 else 'queries'}{skipped}"])
+
+    def to_json(self, per_query: bool = False) -> dict[str, Any]:
+        """Return the means for programs, and those of each query where asked; None where nothing was counted."""
+
+        def plain(values: Iterable[float]) -> dict[str, float | None]:
+            return {name: None if math.isnan(value) else value for name, value in zip(self.measures, values)}
+
+        answer: dict[str, Any] = {"n_queries": len(self.query_ids), "counted": self.counted}
+        answer["overall"] = plain(self.overall.values())
+        if per_query:
+            answer["per_query"] = {query: plain(values) for query, values in zip(self.query_ids, self.values.tolist())}
+        return answer
 
 
 def score_session(

@@ -62,7 +62,7 @@ def values_at(curves: Curves, arm: str, measure: str, quantity: str, stream: str
     return np.full(len(curves.seeds), np.nan) if rows is None else rows[:, column]
 
 
-class Estimate(NamedTuple):
+class SeedMean(NamedTuple):
     """A mean over seeds and its standard error, nan where there is one seed."""
 
     mean: float
@@ -74,13 +74,13 @@ class Estimate(NamedTuple):
         return f"{number(self.mean)} ± {number(self.error, digits_of(self.mean))}"
 
 
-def estimate(values: Floats) -> Estimate:
+def estimate(values: Floats) -> SeedMean:
     """Mean and standard error of one value per seed; seeds without a value are left out."""
     counted = values[~np.isnan(values)]
     if not len(counted):
-        return Estimate(math.nan, math.nan)
+        return SeedMean(math.nan, math.nan)
     error = float(counted.std(ddof=1)) / math.sqrt(len(counted)) if len(counted) > 1 else math.nan
-    return Estimate(float(counted.mean()), error)
+    return SeedMean(float(counted.mean()), error)
 
 
 def number(value: float, digits: int | None = None) -> str:

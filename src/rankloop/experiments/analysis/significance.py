@@ -1,9 +1,9 @@
 """Arms against each other, seed by seed: the same seed is the same queries and the same people."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from scipy.special import stdtr, stdtrit
 
 from rankloop.core.types import Floats
@@ -11,7 +11,7 @@ from rankloop.core.types import Floats
 CONFIDENCE = 0.95
 
 
-class Difference(NamedTuple):
+class Difference(Struct, frozen=True):
     """A paired difference: mean over seeds, confidence interval, two p-values; nan with fewer than 2 seeds."""
 
     n: int

@@ -14,8 +14,7 @@ from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.experiments.run.tasks import VERSION, about_the_ceiling, window_of, without_regret
 from rankloop.experiments.run.worker import Run
-from rankloop.experiments.spec.claims import Quantity
-from rankloop.experiments.spec.model import CEILING, FLOOR, Experiment
+from rankloop.experiments.spec.model import CEILING, FLOOR, Experiment, Quantity
 
 WORDS: dict[Quantity, str] = {
     "average": "mean of all rounds so far",
@@ -139,9 +138,8 @@ def _comparison(curves: Curves, stream: str, measure: str) -> Table:
     if len(curves.seeds) < 2:
         return Table(title, header, [], "One seed: differences cannot be told from chance; use at least two.")
     best, *others = [arm for arm in _from_best(curves, stream, measure) if arm != CEILING]
-    differences = [
-        paired(*(values_at(curves, one, measure, "average", stream) for one in (arm, best))) for arm in others
-    ]
+    best_values = values_at(curves, best, measure, "average", stream)
+    differences = [paired(values_at(curves, arm, measure, "average", stream), best_values) for arm in others]
     t_tests = holm([difference.t_test for difference in differences])
     wilcoxons = holm([difference.wilcoxon for difference in differences])
     rows = [

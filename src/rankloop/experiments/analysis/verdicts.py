@@ -1,22 +1,24 @@
-"""Whether a claim holds is computed from the results, with the numbers that decide it."""
+"""Verdicts on claims, computed from the results, with the numbers that decide them."""
 
 import math
 from functools import singledispatch
-from typing import Literal, NamedTuple
+from typing import Literal
 
+import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import Curves, estimate, number
-from rankloop.experiments.analysis.significance import paired
-from rankloop.experiments.spec.claims import Above, Below, Claim, Exponent, Near
+from rankloop.experiments.analysis.significance import Difference, paired
+from rankloop.experiments.spec.model import Above, Below, Claim, Exponent, Near
 
 Word = Literal["holds", "partly", "does not hold", "cannot hold"]
 
 
-class Verdict(NamedTuple):
+class Verdict(Struct, frozen=True, omit_defaults=True):
     """A claim, what the results say of it, and why: our numbers beside the paper's.
 
     "cannot hold" is for a claim that is refuted by computation, not only missed; `argument` then says why.
@@ -25,68 +27,75 @@ class Verdict(NamedTuple):
     text: str
     word: Word
     because: str  # our numbers
-    paper: str = ""  # what the paper prints, and where: "table 3.1: 9.36"
+    paper: str = ""  # what the paper prints, and where: "table 3.1: 9.36"; "" for a claim that no paper makes
     argument: str = ""  # why a claim cannot hold as printed
+    difference: Difference | None = None  # what was compared, where at least two seeds were
+    about: tuple[str, ...] = ()  # the data set, and more, where a finding is about several
 
     @property
-    def own(self) -> bool:
-        """Whether the claim is ours: no paper says it."""
-        return not self.paper
+    def statement(self) -> str:
+        """The claim with what it is about."""
+        return f"{', '.join(self.about)}: {self.text}" if self.about else self.text
 
 
 def judge(claim: Claim, curves: Curves) -> Verdict:
-    """The verdict over all streams: it holds where it holds on each, partly where only on some or by chance."""
-    found = [(stream, *_on(claim, curves, stream)) for stream in curves.streams]
-    words = {word for _, word, _ in found}
-    overall: Word = words.pop() if len(words) == 1 else "partly"
-    several = len(found) > 1
-    reasons = [f"{stream}: {word}, {because}" if several else because for stream, word, because in found]
-    return Verdict(claim.text, overall, "; ".join(reasons), claim.paper)
+    """Judge a claim on all streams: it holds where it holds on each, partly where only on some or by chance."""
+    verdicts = {stream: _on(claim, curves, stream) for stream in curves.streams}
+    if len(verdicts) == 1:
+        return verdicts[curves.streams[0]]
+    words = {verdict.word for verdict in verdicts.values()}
+    reasons = (f"{stream}: {verdict.word}, {verdict.because}" for stream, verdict in verdicts.items())
+    return Verdict(claim.text, words.pop() if len(words) == 1 else "partly", "; ".join(reasons), claim.paper)
 
 
 @singledispatch
-def _on(claim: Claim, curves: Curves, stream: str) -> tuple[Word, str]:
+def _on(claim: Claim, curves: Curves, stream: str) -> Verdict:
     raise TypeError(f"nobody judges a {type(claim).__name__}")
 
 
 @_on.register(Above)
 @_on.register(Below)
-def _(claim: Above | Below, curves: Curves, stream: str) -> tuple[Word, str]:
-    """It holds when the interval of the paired difference is above `by`, partly when only its mean is."""
+def _(claim: Above | Below, curves: Curves, stream: str) -> Verdict:
     left, right = _sides(claim, curves, stream)
-    word, because = _compared(left, right, claim.by, 1.0 if isinstance(claim, Above) else -1.0, counted=True)
-    beyond = f" of {number(claim.by)}" if claim.by else ""
-    return word, f"{because}, not beyond chance{beyond}" if word == "partly" else because
+    verdict = compare(claim.text, left, right, by=claim.by, above=isinstance(claim, Above), paper=claim.paper)
+    because = verdict.because
+    if verdict.difference is not None:
+        because += f" over {verdict.difference.n} seeds"
+    if verdict.word == "partly":
+        because += f", not beyond chance{f' of {number(claim.by)}' if claim.by else ''}"
+    return msgspec.structs.replace(verdict, because=because)
 
 
 @_on.register
-def _(claim: Near, curves: Curves, stream: str) -> tuple[Word, str]:
+def _(claim: Near, curves: Curves, stream: str) -> Verdict:
     left, right = _sides(claim, curves, stream)
     differences = np.asarray(left - right)
     mean, error = estimate(differences)
     allowed = claim.within + claim.standard_errors * (0.0 if math.isnan(error) else error)
     because = f"{_both(left, right)}: difference {number(mean)}, allowed {number(allowed)}"
-    return _in_mean_or_seeds(abs(mean) <= allowed, np.abs(differences) <= allowed, because)
+    return _in_mean_or_seeds(claim, abs(mean) <= allowed, np.abs(differences) <= allowed, because)
 
 
 @_on.register
-def _(claim: Exponent, curves: Curves, stream: str) -> tuple[Word, str]:
+def _(claim: Exponent, curves: Curves, stream: str) -> Verdict:
     rows = _values(claim, claim.left, curves, stream)
     slopes = np.array([growth(curves.rounds, row, claim.since) for row in rows])
     slopes = slopes[~np.isnan(slopes)]
     if not len(slopes):
-        return "does not hold", "there are fewer than three checkpoints with a positive value"
+        because = "there are fewer than three checkpoints with a positive value"
+        return Verdict(claim.text, "does not hold", because, claim.paper)
     claimed = f"claimed {number(claim.low)} to {number(claim.high)}"
     because = f"exponent {estimate(slopes)} over {len(slopes)} seeds, {claimed}"
     inside = (claim.low <= slopes) & (slopes <= claim.high)
-    return _in_mean_or_seeds(claim.low <= slopes.mean() <= claim.high, inside, because)
+    return _in_mean_or_seeds(claim, claim.low <= slopes.mean() <= claim.high, inside, because)
 
 
-def _in_mean_or_seeds(holds: bool, seeds: NDArray[np.bool_], because: str) -> tuple[Word, str]:
+def _in_mean_or_seeds(claim: Claim, holds: bool, seeds: NDArray[np.bool_], because: str) -> Verdict:
     """It holds in the mean, partly in some of the seeds."""
     if holds or not seeds.any():
-        return word_of(holds), because
-    return "partly", f"{because}; in {int(np.sum(seeds))} of {len(seeds)} seeds"
+        return Verdict(claim.text, word_of(holds), because, claim.paper)
+    because = f"{because}; in {int(np.sum(seeds))} of {len(seeds)} seeds"
+    return Verdict(claim.text, "partly", because, claim.paper)
 
 
 def _sides(claim: Above | Below | Near, curves: Curves, stream: str) -> tuple[Floats, Floats | float]:
@@ -104,18 +113,30 @@ def _values(claim: Claim, arm: str, curves: Curves, stream: str) -> Floats:
     return values
 
 
-def _compared(
-    left: Floats, right: Floats | float, by: float, sign: float = 1.0, counted: bool = False
-) -> tuple[Word, str]:
-    """Whether sign · (left − right) > by: beyond chance, in the mean alone, or not."""
-    difference = paired(left, right)
-    mean, nearest_end = sign * difference.mean, sign * (difference.low if sign > 0 else difference.high)
+def compare(
+    text: str, left: Floats, right: Floats | float, *, by: float = 0.0, above: bool = True, paper: str = ""
+) -> Verdict:
+    """Judge that one side is above or below the other, seed by seed.
+
+    Args:
+      text: The claim.
+      left: One value per seed.
+      right: The same for the other side, or a number.
+      by: The distance that is claimed.
+      above: Claim that left − right > by; else that right − left > by.
+      paper: What a paper prints, and where.
+
+    Returns:
+      "holds" when the interval of the paired difference is beyond `by`, "partly" when only its mean is.
+    """
+    difference, sign = paired(left, right), 1.0 if above else -1.0
+    mean, nearest_end = sign * difference.mean, sign * (difference.low if above else difference.high)
     because = f"{_both(left, right)}: difference {number(difference.mean)}"
     if difference.n < 2:
-        return word_of(mean > by), f"{because}, from one seed"
+        return Verdict(text, word_of(mean > by), f"{because}, from one seed", paper)
     because += f", 95 % interval {number(difference.low)} to {number(difference.high)}"
-    because += f" over {difference.n} seeds" * counted
-    return "holds" if nearest_end > by else "partly" if mean > by else "does not hold", because
+    word: Word = "holds" if nearest_end > by else "partly" if mean > by else "does not hold"
+    return Verdict(text, word, because, paper, difference=difference)
 
 
 def _both(left: Floats, right: Floats | float) -> str:
@@ -125,18 +146,8 @@ def _both(left: Floats, right: Floats | float) -> str:
 
 
 def word_of(held: int, of: int = 1) -> Word:
-    """The verdict on a claim that held in so many of the cases, partly when only in some."""
+    """Return the verdict on a claim that held in so many of the cases, partly when only in some."""
     return "holds" if held == of else "partly" if held else "does not hold"
-
-
-def is_above(text: str, more: Floats, less: Floats | float, by: float = 0.0, paper: str = "") -> Verdict:
-    """Whether `more` − `less` > `by`, seed by seed, for claims that the vocabulary of experiments does not have."""
-    return Verdict(text, *_compared(more, less, by), paper)
-
-
-def refutable(text: str, refuted: bool, because: str, *, paper: str, argument: str) -> Verdict:
-    """A printed statement that a computed number can refute: it holds, or cannot hold, and then `argument` says why."""
-    return Verdict(text, "cannot hold" if refuted else "holds", because, paper, argument if refuted else "")
 
 
 def growth(rounds: Ints, averages: Floats, since: int = 1) -> float:

@@ -1,7 +1,7 @@
-"""The answer of a rehearsal: which learner to take, what it would win and cost, or that there is nothing to win."""
+"""The answer of a rehearsal: learners are played against the users of a log, beside today's order."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -13,150 +13,131 @@ from rankloop.core.registry import build, spec_of
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.engine import Engine, Here
 from rankloop.experiments.rehearsal.attraction import Attraction, attraction_of, standing_at, with_today
-from rankloop.experiments.rehearsal.play import BLOCKS, LATE, Rehearsal, Rehearsed, rehearse_arm
-from rankloop.experiments.rehearsal.shown_log import ShownLog
+from rankloop.experiments.rehearsal.log_view import RehearsalLog, rehearsal_log
+from rankloop.experiments.rehearsal.play import BLOCKS, LATE, Arm, ArmOutcome, rehearse_arm
+from rankloop.experiments.rehearsal.result import MIN_GAIN, PER, TODAY, ArmResult, Gain, Rehearsal, Word
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.logs.typed_columns import kind_of
+from rankloop.logs.list_log import ListLog
+from rankloop.logs.reader import lists_in
+from rankloop.logs.service_export import kind_of
+from rankloop.logs.table_source import Given
 
-TODAY = "today's order"
-PER = 1000  # pages, in every number that people read
-MIN_GAIN = 0.01  # of what today's order earns: less is not worth a project
 MAX_PAGES = 2000  # different pages of the log that are played
 N_OF_FEATURES = 3  # learners on plain numbers: the first choices of the advice
 NUMBERS = ("number", "flag")
-Word = Literal["take", "no gain", "cannot tell"]
-
-
-class Gain(NamedTuple):
-    """A mean over seeds, per 1,000 pages, and its interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        mean, low, high = (round(value, 1) + 0.0 for value in self)  # no minus before 0
-        return f"{mean:+,.1f} ({low:+,.1f} to {high:+,.1f})"
-
-
-class ArmResult(NamedTuple):
-    """What an arm earned beside today's order, by measure (clicks, purchases, money)."""
-
-    name: str
-    learner: Any  # its spec, with every parameter
-    curve: Floats  # (seeds, blocks, measures), per 1,000 pages
-    late: dict[str, Gain]  # when it has learned, exploration included
-    known: dict[str, Gain]  # on the same pages without exploration
-    whole: dict[str, Gain]  # over the whole rehearsal
-    exploration: dict[str, Gain]  # what is lost at the end by exploring
-    refused: int
-
-
-class Answer(NamedTuple):
-    """What a rehearsal says."""
-
-    word: Word
-    take: str  # the arm; empty: none
-    measures: tuple[str, ...]
-    today: dict[str, float]  # per 1,000 pages
-    arms: tuple[ArmResult, ...]
-    users: UserFit
-    fields_matter: bool
-    pairs_matter: bool
-    schema: Schema
-    horizon: int
-    n_seeds: int
-    notes: tuple[str, ...]
-
-    @property
-    def sentence(self) -> str:
-        """The answer in one line."""
-        found = {arm.name: arm for arm in self.arms}
-        if self.word == "cannot tell":
-            return f"This log cannot tell: {FIXED_ORDER}. Show some lists in another order, then ask again."
-        if self.word == "no gain" and not self.fields_matter and not self.pairs_matter:
-            return (
-                "No gain to be seen: keep today's order. Nothing tells the items of this log apart by more than "
-                "chance; a longer log, or other columns, may."
-            )
-        if self.word == "no gain":
-            best = max(self.arms, key=lambda arm: arm.late["clicks"].mean)
-            change = f"{best.name}, would change clicks by {best.late['clicks']} per {PER:,} pages"
-            if best.late["clicks"].mean > MIN_GAIN * self.today["clicks"]:
-                return f"No sure gain yet: the best learner, {change}. More --pages and --seeds, no --quick, can tell."
-            return f"No gain: keep today's order. The best learner, {change}."
-        arm = found[self.take]
-        wins = ", ".join(f"{arm.late[measure]} {measure}" for measure in self.measures)
-        share = arm.late["clicks"].mean / self.today["clicks"]
-        return f"Take {arm.name}: {wins} per {PER:,} pages beside today's order ({share:+.1%} clicks)."
 
 
 def rehearse(
-    log: ShownLog,
+    log: Given | ListLog,
     model: str = BEST,
     *,
+    schema: Schema | None = None,
     pages: int = 3000,
     seeds: int = 5,
     seed: int = 0,
     learners: Sequence[str] = (),
     engine: Engine | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
-) -> Answer:
-    """Fit the people, play each learner for so many pages and seeds, and compare with today's order on the same pages.
+    **reading: Any,
+) -> Rehearsal:
+    """Play learners against the users of a log, and compare them with today's order on the same pages.
 
-    Every seed is another world that the log allows. `learners` are played instead of those of the advice.
+    Args:
+      log: A log of lists, or anything that `read_log` reads as one.
+      model: The click model of the users; the best on held-out sessions unless given.
+      schema: What the columns are; guessed unless given.
+      pages: How many pages each learner is played for.
+      seeds: How many worlds that the log allows, for the intervals.
+      seed: Of every draw.
+      learners: Played instead of those that the advice names.
+      engine: Where learners are played, which does not change the answer.
+      progress: Called with the number of finished learners, and of all.
+      **reading: Arguments of `read_log`, such as columns.
+
+    Returns:
+      Which learner to take, what it would win and what exploring would cost; or that there is nothing to win.
+
+    Raises:
+      InvalidInput: If there are too few pages or seeds, or the log does not say which item is which.
     """
     if seeds < 2 or pages < BLOCKS:
         raise InvalidInput(f"a rehearsal needs at least 2 seeds and {BLOCKS} pages, got {seeds} and {pages}")
-    users = fit_users(log.pages, model, folds=3, seed=seed)
-    believed = attraction_of(log, users.fitted.model, seed)
-    arms = rehearsals(log, believed, pages, seeds, seed, learners)
+    shown = rehearsal_log(lists_in(log, **reading), schema)
+    users = fit_users(shown.pages, model, folds=3, seed=seed)
+    believed = attraction_of(shown, users.fitted.name, seed)
+    arms = arms_of(shown, believed, pages, seeds, seed, learners)
     finished = 0
 
-    def done(index: int, result: Rehearsed) -> None:
+    def done(index: int, result: ArmOutcome) -> None:
         nonlocal finished
         finished += 1
         progress(finished, len(arms))
 
     results = (engine or Here()).map(arms, rehearse_arm, done)
-    measures = tuple(log.worth)
+    measures = tuple(shown.worth)
     base, *others = results
-    found = tuple(_result(arm, result, base, measures) for arm, result in zip(arms[1:], others))
-    word, take = _verdict(found, base, users)
-    today = dict(zip(measures, (PER * base.known.mean(axis=0)).tolist()))
-    matter = believed.fields_matter, float(np.ptp(believed.fitted.attraction / believed.pair_mean)) > 1e-3
-    notes = (*log.notes, *users.notes)
-    return Answer(word, take, measures, today, found, users, *matter, log.schema, pages, seeds, notes)
+    arm_results = tuple(_result(arm, result, base, measures) for arm, result in zip(arms[1:], others))
+    word, take = _verdict(arm_results, base, users)
+    return Rehearsal(
+        log=shown.name,
+        word=word,
+        take=take,
+        measures=measures,
+        today=dict(zip(measures, (PER * base.known.mean(axis=0)).tolist())),
+        arms=arm_results,
+        users=users,
+        fields_matter=believed.fields_matter,
+        pairs_matter=float(np.ptp(believed.fitted.attraction / believed.pair_mean)) > 1e-3,
+        schema=shown.schema,
+        horizon=pages,
+        n_seeds=seeds,
+        notes=(*shown.notes, *users.notes),
+    )
 
 
-def rehearsals(
-    log: ShownLog, believed: Attraction, pages: int, seeds: int, seed: int, learners: Sequence[str] = ()
-) -> list[Rehearsal]:
+def arms_of(
+    log: RehearsalLog, believed: Attraction, pages: int, seeds: int, seed: int, learners: Sequence[str] = ()
+) -> list[Arm]:
     """Today's order, and an arm for each learner that fits what items have."""
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.permutation(log.pages.n_pages)[:MAX_PAGES])
     lists = [log.lists[page] for page in chosen.tolist()]
-    rows = np.concatenate([np.arange(*log.pages.offsets[[page, page + 1]]) for page in chosen.tolist()])
+    rows = np.concatenate([np.arange(log.pages.offsets[page], log.pages.offsets[page + 1]) for page in chosen.tolist()])
     sizes = np.diff(log.pages.offsets)[chosen]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     attraction = np.array([believed.drawn(np.random.default_rng([seed, number]))[rows] for number in range(seeds)])
     worth = np.column_stack(list(log.worth.values()))[rows]
     shown = int(sizes.max())
-    rest = believed.fitted.spec(shown, by_grade=False), attraction, worth, offsets, pages
-    arms = [Rehearsal(TODAY, "", (), Problem(0), *rest)]
+    base = Arm(
+        name=TODAY,
+        learner="",
+        queries=(),
+        problem=Problem(0),
+        users=believed.fitted.spec(shown, by_grade=False),
+        attraction=attraction,
+        worth=worth,
+        offsets=offsets,
+        horizon=pages,
+    )
+    arms = [base]
     today = [standing_at(one, one.position.astype(np.float64)) for one in lists]
     schema = with_today(log.schema)
     encoder = Encoder(schema)
     queries = [one.query(encoder) for one in today]
     for learner in learners or _advised("fields"):
-        arms.append(Rehearsal(f"{_kind(learner)} on fields", learner, queries, schema.problem(shown=shown), *rest))
+        problem = schema.problem(shown=shown)
+        arms.append(
+            base._replace(name=f"{_kind(learner)} on fields", learner=learner, queries=queries, problem=problem)
+        )
     names = [name for name, kind in schema.features.items() if kind_of(kind) in NUMBERS]
     if len(names) > 1:
         plain = _plain_queries(today, names)
         problem = Problem(len(names), shown=shown, feature_names=tuple(names))
         for learner in learners or _advised("features")[:N_OF_FEATURES]:
-            arms.append(Rehearsal(f"{_kind(learner)} on numbers", learner, plain, problem, *rest))
+            arms.append(
+                base._replace(name=f"{_kind(learner)} on numbers", learner=learner, queries=plain, problem=problem)
+            )
     return arms
 
 
@@ -184,7 +165,7 @@ def _number(value: Any) -> float:
         return float("nan")
 
 
-def _result(arm: Rehearsal, found: Rehearsed, base: Rehearsed, measures: Sequence[str]) -> ArmResult:
+def _result(arm: Arm, found: ArmOutcome, base: ArmOutcome, measures: Sequence[str]) -> ArmResult:
     learner = build(arm.learner, "learner")
     late = (found.shown - base.shown)[:, -LATE:].mean(axis=1)
     known, whole = found.known - base.known, (found.shown - base.shown).mean(axis=1)
@@ -192,8 +173,16 @@ def _result(arm: Rehearsal, found: Rehearsed, base: Rehearsed, measures: Sequenc
     def gains(by_seed: Floats) -> dict[str, Gain]:
         return {measure: _gain(by_seed[:, number]) for number, measure in enumerate(measures)}
 
-    won = gains(late), gains(known), gains(whole), gains(late - known)
-    return ArmResult(arm.name, spec_of(learner), PER * found.shown, *won, found.refused)
+    return ArmResult(
+        name=arm.name,
+        learner=spec_of(learner),
+        curve=PER * found.shown,
+        late=gains(late),
+        known=gains(known),
+        whole=gains(whole),
+        exploration=gains(late - known),
+        refused=found.refused,
+    )
 
 
 def _gain(by_seed: Floats) -> Gain:
@@ -203,7 +192,7 @@ def _gain(by_seed: Floats) -> Gain:
     return Gain(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
 
 
-def _verdict(arms: Sequence[ArmResult], base: Rehearsed, users: UserFit) -> tuple[Word, str]:
+def _verdict(arms: Sequence[ArmResult], base: ArmOutcome, users: UserFit) -> tuple[Word, str]:
     if FIXED_ORDER in users.notes:
         return "cannot tell", ""
     needed = PER * MIN_GAIN * float(base.known[:, 0].mean())

@@ -8,14 +8,13 @@ from numpy.random import Generator
 from scipy import optimize, sparse
 from scipy.special import expit
 
-from rankloop.click_models.base import ALIKE, SMALLEST, Fitted, Prior
-from rankloop.click_models.fit import MODELS, all_alike, fit
-from rankloop.click_models.likelihood import given_clicks_above, prior_of_log
+from rankloop.click_models.base import ALIKE_ROWS, MIN_PROBABILITY, ClickModel, Prior
+from rankloop.click_models.fit import MODELS
 from rankloop.core.types import Floats
-from rankloop.experiments.rehearsal.shown_log import ShownLog
+from rankloop.experiments.rehearsal.log_view import RehearsalLog
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.logs.shown_lists import ShownList
+from rankloop.logs.list_log import ShownList
 
 TODAY = "todays_position"  # the field that tells learners, and this model, where an item stands today
 RIDGES = (300.0, 100.0, 30.0, 10.0, 3.0)  # how strongly fields are taken to say nothing; the strongest first
@@ -26,7 +25,7 @@ MAX_STEPS = 80
 class Attraction(NamedTuple):
     """The people of a log, and what to believe about every row."""
 
-    fitted: Fitted
+    fitted: ClickModel
     by_fields: Floats  # by row: attraction as the fields say
     pair_mean: Floats  # by pair: the mean of it
     fields_matter: bool
@@ -38,10 +37,10 @@ class Attraction(NamedTuple):
 
     def drawn(self, rng: Generator) -> Floats:
         """By row: a world that may be, the pairs being drawn from what their clicks leave open."""
-        prior, hits = self.fitted.prior, self.fitted.clicks
-        if prior.rows >= ALIKE:
+        prior, hits = self.fitted.evidence.prior, self.fitted.evidence.clicks
+        if prior.rows >= ALIKE_ROWS:
             return self.mean()
-        misses = np.maximum(self.fitted.examined - hits, 0.0)
+        misses = np.maximum(self.fitted.evidence.examined - hits, 0.0)
         own = rng.beta(prior.rows * prior.mean + hits + 1e-9, prior.rows * (1.0 - prior.mean) + misses + 1e-9)
         return self._rows(own)
 
@@ -50,27 +49,28 @@ class Attraction(NamedTuple):
         return found
 
 
-def attraction_of(log: ShownLog, model: str, seed: int = 0) -> Attraction:
+def attraction_of(log: RehearsalLog, model: str, seed: int = 0) -> Attraction:
     """Fit a click model whose belief about items is what their fields, and their position today, say of them.
 
     Today's order may know what no field tells, so the mean position of a pair is a field too. Fields count as far as
     they foresee clicks of held-out visits; what pairs differ in beyond that is as much as their rows err together.
     """
-    pages = log.pages
-    first = fit(pages, model)
-    examined = np.clip(given_clicks_above(pages, first) / first.attraction[pages.pair], SMALLEST, 1.0)
+    pages, click_model = log.pages, MODELS[model]
+    examined = click_model.fit(pages).probabilities(pages, given_clicks=True).examined
+    examined = np.clip(examined, MIN_PROBABILITY, 1.0)
     means, matters = _by_fields(log, examined, seed)
     if not matters:
-        prior = prior_of_log(pages, all_alike(pages, model))
+        prior = click_model.fit_alike(pages).prior_of(pages)
         flat = np.full(len(pages.pair), float(prior.mean[0]))
-        return Attraction(MODELS[model](pages, prior), flat, prior.mean, False, pages.pair)
+        return Attraction(click_model.fit(pages, prior), flat, prior.mean, False, pages.pair)
     counts = np.maximum(np.bincount(pages.pair, minlength=pages.n_pairs), 1)
-    pair_mean = np.clip(np.bincount(pages.pair, means, pages.n_pairs) / counts, SMALLEST, 1.0 - SMALLEST)
-    prior = prior_of_log(pages, all_alike(pages, model, pair_mean))
-    return Attraction(MODELS[model](pages, Prior(pair_mean, prior.rows)), means, pair_mean, True, pages.pair)
+    pair_mean = np.clip(np.bincount(pages.pair, means, pages.n_pairs) / counts, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+    prior = click_model.fit_alike(pages, pair_mean).prior_of(pages)
+    fitted = click_model.fit(pages, Prior(pair_mean, prior.rows))
+    return Attraction(fitted, means, pair_mean, True, pages.pair)
 
 
-def _by_fields(log: ShownLog, examined: Floats, seed: int) -> tuple[Floats, bool]:
+def _by_fields(log: RehearsalLog, examined: Floats, seed: int) -> tuple[Floats, bool]:
     """Attraction of each row by its fields, and whether these matter at all."""
     pages = log.pages
     design, typical = _designs(log)
@@ -89,7 +89,7 @@ def _by_fields(log: ShownLog, examined: Floats, seed: int) -> tuple[Floats, bool
     if not gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
         return np.empty(0), False
     weights = _fitted(design, pages.clicked, examined, best, weights)
-    found: Floats = np.clip(expit(typical @ weights), SMALLEST, 1.0 - SMALLEST)
+    found: Floats = np.clip(expit(typical @ weights), MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
     return found, True
 
 
@@ -115,11 +115,11 @@ def _losses(design: Any, clicked: Floats, examined: Floats, weights: Floats) -> 
 
 
 def _rowwise(share: Floats, clicked: Floats, examined: Floats) -> Floats:
-    p = np.clip(examined * share, SMALLEST, 1.0 - SMALLEST)
+    p = np.clip(examined * share, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
     return -np.where(clicked > 0.0, np.log(p), np.log1p(-p))
 
 
-def _designs(log: ShownLog) -> tuple[Any, Any]:
+def _designs(log: RehearsalLog) -> tuple[Any, Any]:
     """A column of ones and those of the fields; of the rows as they stood, and where their pairs stand on average."""
     pages = log.pages
     counts = np.maximum(np.bincount(pages.pair, minlength=pages.n_pairs), 1)

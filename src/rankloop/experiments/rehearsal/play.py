@@ -18,7 +18,7 @@ BLOCKS = 20  # points of a learning curve
 LATE = BLOCKS // 5  # of them, at the end: when it has learned
 
 
-class Rehearsed(NamedTuple):
+class ArmOutcome(NamedTuple):
     """Means per page, by seed; the last axis is clicks, purchases, money, as far as the log has them."""
 
     shown: Floats  # (seeds, blocks, measures): while it learns
@@ -26,7 +26,7 @@ class Rehearsed(NamedTuple):
     refused: int = 0
 
 
-class Rehearsal(NamedTuple):
+class Arm(NamedTuple):
     """An arm: a learner (empty: today's order) and the pages as it sees them, in today's order."""
 
     name: str
@@ -40,7 +40,7 @@ class Rehearsal(NamedTuple):
     horizon: int
 
 
-def rehearse_arm(arm: Rehearsal) -> Rehearsed:
+def rehearse_arm(arm: Arm) -> ArmOutcome:
     """Every seed has its own world; two arms with the same seed meet the same pages."""
     people = build(arm.users, "feedback")
     shown, known, refused = [], [], 0
@@ -49,10 +49,10 @@ def rehearse_arm(arm: Rehearsal) -> Rehearsed:
         shown.append(curve)
         known.append(last)
         refused += faults
-    return Rehearsed(np.array(shown), np.array(known), refused)
+    return ArmOutcome(np.array(shown), np.array(known), refused)
 
 
-def _one(arm: Rehearsal, people: FittedUsers, seed: int) -> tuple[Floats, Floats, int]:
+def _one(arm: Arm, people: FittedUsers, seed: int) -> tuple[Floats, Floats, int]:
     pages, others = np.random.SeedSequence(seed).spawn(2)
     rng, of_people = np.random.default_rng(pages), np.random.default_rng(others)
     session = None if not arm.learner else _session(arm, seed)
@@ -78,6 +78,6 @@ def _one(arm: Rehearsal, people: FittedUsers, seed: int) -> tuple[Floats, Floats
     return sums / np.maximum(counts, 1)[:, None], known, 0 if session is None else session.refused
 
 
-def _session(arm: Rehearsal, seed: int) -> Session:
+def _session(arm: Arm, seed: int) -> Session:
     learner: AnyLearner = build(arm.learner, "learner")
     return Session(with_hashed(learner) if arm.problem.n_hashed else learner, arm.problem, seed)

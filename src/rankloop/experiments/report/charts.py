@@ -1,15 +1,15 @@
-"""Curves with bands, small multiples of them, and dots with bars, drawn once for light pages, dark pages and paper."""
+"""Curves with bands, drawn once for light pages, dark pages and paper."""
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from rankloop.core.types import Floats, Ints
-from rankloop.experiments.analysis.curves import number
+from rankloop.experiments.analysis.curves import estimate, number
 from rankloop.experiments.report.model import Chart
 
 if TYPE_CHECKING:  # it takes half a second, for which nobody who draws nothing should wait
@@ -19,10 +19,8 @@ if TYPE_CHECKING:  # it takes half a second, for which nobody who draws nothing 
 PALETTE = ("#2f7ed8", "#e8710a", "#12a170", "#d6336c", "#8659d8", "#b58900", "#0aa2b5", "#7a6652")
 QUIET = "#8a8f98"  # floor and ceiling
 INK = "#010203"  # stands for the colour of the page's text
-SIZE = (7.2, 3.9)
-CELL = (2.15, 1.55)  # inches, of small multiples
-GAP = 0.062  # between two labels, as a share of the height
-WIDTH = 0.6  # of a group of dots
+SIZE_INCHES = (7.2, 3.9)
+MIN_LABEL_GAP = 0.062  # between two labels, as a share of the height
 Role = Literal["arm", "floor", "ceiling"]
 STYLES: dict[str, Literal["solid", "dashed", "dotted"]] = {"arm": "solid", "floor": "dashed", "ceiling": "dotted"}
 STYLE: dict[Any, Any] = {
@@ -65,7 +63,7 @@ def chart(
     log_y: bool = False,
 ) -> Chart:
     """Mean over seeds and a band of ± 1 standard error, each curve labelled at its end."""
-    with _figure(name, SIZE) as figure:
+    with new_figure(name, SIZE_INCHES) as figure:
         axes = figure.subplots()
         axes.set(xlabel=x_label, ylabel=y_label)
         axes.set_xscale("log" if log_x else "linear")
@@ -77,26 +75,22 @@ def chart(
         axes.set_xlim(rounds[0], rounds[-1])
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         _label(axes, lines)
-        return Chart(name, title, caption, _svg_of(figure), _png_of(figure))
+        return chart_of(figure, name, title, caption)
 
 
 def band(rows: Floats) -> tuple[Floats, Floats]:
-    """Mean over seeds and its standard error, 0 where there is one seed; seeds without a value are left out."""
-    present = ~np.isnan(rows)
-    n = present.sum(axis=0)
-    filled = np.where(present, rows, 0.0)
-    mean = np.divide(filled.sum(axis=0), n, out=np.full(rows.shape[1], np.nan), where=n > 0)
-    squares = np.where(present, (rows - mean) ** 2, 0.0).sum(axis=0)
-    variance = np.divide(squares, n - 1, out=np.zeros(rows.shape[1]), where=n > 1)
-    return mean, np.sqrt(variance / np.maximum(n, 1))
+    """Return the mean over seeds and its standard error, 0 where there is one seed; missing values are left out."""
+    estimates = [estimate(column) for column in rows.T]
+    return np.array([each.mean for each in estimates]), np.nan_to_num([each.error for each in estimates])
 
 
-def _colour(line: Line) -> str:
+def colour_of(line: Line) -> str:
+    """Return the colour of a curve: its own for an arm, a quiet one for floor and ceiling."""
     return PALETTE[line.colour % len(PALETTE)] if line.role == "arm" else QUIET
 
 
 def _draw(axes: "Axes", rounds: Ints, line: Line, log_y: bool) -> None:
-    colour = _colour(line)
+    colour = colour_of(line)
     mean, error = band(line.rows)
     if log_y:
         mean = np.where(mean > 0.0, mean, np.nan)
@@ -113,9 +107,9 @@ def _label(axes: "Axes", lines: Sequence[Line]) -> None:
         last = band(line.rows)[0][-1]
         if np.isfinite(last):
             height = axes.transAxes.inverted().transform(axes.transData.transform((1.0, last)))[1]
-            ends.append((float(height), f"{line.name}  {number(last)}", _colour(line)))
+            ends.append((float(height), f"{line.name}  {number(last)}", colour_of(line)))
     ends.sort()
-    for height, (_, text, colour) in zip(spread([end[0] for end in ends], GAP), ends):
+    for height, (_, text, colour) in zip(spread([end[0] for end in ends], MIN_LABEL_GAP), ends):
         axes.text(1.015, height, text, color=colour, transform=axes.transAxes, va="center", fontsize=9.5)
 
 
@@ -138,75 +132,11 @@ def _top(group: list[float], gap: float) -> float:
     return _bottom(group, gap) + gap * (len(group) - 1)
 
 
-Cells = Mapping[tuple[str, str], tuple[Ints, Sequence[Line]]]  # row and column → rounds and curves
-
-
-def small_multiples(name: str, title: str, cells: Cells, *, caption: str = "", y_label: str = "") -> Chart:
-    """One cell for each pair of a row and a column; the cells of a row share their height, all share the rounds."""
-    rows, columns = (list(dict.fromkeys(key[side] for key in cells)) for side in (0, 1))
-    size = CELL[0] * len(columns), CELL[1] * len(rows)
-    with _figure(name, size, layout="constrained", font_size=8.5) as figure:
-        grid = figure.subplots(len(rows), len(columns), sharex=True, sharey="row", squeeze=False)
-        for (row, column), (rounds, lines) in cells.items():
-            _draw_panel(grid[rows.index(row), columns.index(column)], rounds, lines)
-        for position, row in enumerate(rows):
-            grid[position, 0].set_ylabel("\n".join([*row.split(", "), *filter(None, [y_label])]))
-        for position, column in enumerate(columns):
-            grid[0, position].set_title(column, fontsize=9.5)
-            grid[-1, position].set_xlabel("rounds")
-        _legend(figure, next(iter(cells.values()))[1])
-        return Chart(name, title, caption, _svg_of(figure), _png_of(figure))
-
-
-def _draw_panel(axes: "Axes", rounds: Ints, lines: Sequence[Line]) -> None:
-    axes.set_xscale("log")
-    axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
-    for line in lines:
-        axes.plot(rounds, band(line.rows)[0], color=_colour(line), linestyle=STYLES[line.role], linewidth=1.3)
-    axes.set_xlim(rounds[0], rounds[-1])
-
-
-def _legend(figure: "Figure", lines: Sequence[Line]) -> None:
-    from matplotlib.lines import Line2D
-
-    samples = [Line2D([], [], color=_colour(line), linestyle=STYLES[line.role], linewidth=2) for line in lines]
-    names = [line.name for line in lines]
-    figure.legend(samples, names, loc="outside upper center", ncols=min(len(names), 5), frameon=False)
-
-
-def dots(
-    name: str,
-    title: str,
-    groups: Sequence[str],
-    policies: Sequence[str],
-    means: Floats,
-    below: Floats,
-    above: Floats,
-    *,
-    y_label: str,
-    caption: str = "",
-) -> Chart:
-    """`means`, and how far the bars go below and above them, have a row per policy and a column per group."""
-    with _figure(name, SIZE) as figure:
-        axes = figure.subplots()
-        positions = np.arange(len(groups))
-        for row, policy in enumerate(policies):
-            shift = WIDTH * ((row + 0.5) / len(policies) - 0.5)
-            bars = np.array([below[row], above[row]])
-            style = {"color": PALETTE[row], "marker": "o", "linestyle": "none", "capsize": 3.0}
-            axes.errorbar(positions + shift, means[row], bars, label=policy, **style)  # type: ignore[arg-type]
-        axes.set_xticks(positions, groups)
-        axes.set(ylabel=y_label)
-        axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
-        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        return Chart(name, title, caption, _svg_of(figure), _png_of(figure))
-
-
 @contextmanager
-def _figure(
+def new_figure(
     name: str, size: tuple[float, float], layout: Literal["constrained"] | None = None, font_size: float = 10.5
 ) -> Iterator["Figure"]:
-    """An empty figure in our style, the same bytes whenever it is drawn."""
+    """Open an empty figure in our style, the same bytes whenever it is drawn."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -215,6 +145,11 @@ def _figure(
         figure = Figure(figsize=size, layout=layout)
         FigureCanvasAgg(figure)
         yield figure
+
+
+def chart_of(figure: "Figure", name: str, title: str, caption: str) -> Chart:
+    """Return a drawn figure as a chart of a report."""
+    return Chart(name, title, caption, _svg_of(figure), _png_of(figure))
 
 
 def _svg_of(figure: "Figure") -> str:

@@ -39,13 +39,3 @@ class Finding(NamedTuple):
     spec: str = ""
     missing: tuple[str, ...] = ()  # data that this machine lacks, and what was done without it
     seconds: float | None = None  # how long it took, all sittings together
-
-    def joined(self, name: str, part: "Finding") -> "Finding":
-        """With the claims, charts and tables of a part, each under its name; the last part's facts are the whole's."""
-        return self._replace(
-            claims=self.claims + tuple(claim._replace(text=f"{name}: {claim.text}") for claim in part.claims),
-            charts=self.charts + tuple(chart._replace(title=f"{name}: {chart.title}") for chart in part.charts),
-            tables=self.tables + tuple(table._replace(title=f"{name}: {table.title}") for table in part.tables),
-            inside=self.inside + tuple(chart._replace(title=f"{name}: {chart.title}") for chart in part.inside),
-            facts=part.facts,
-        )

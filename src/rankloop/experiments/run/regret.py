@@ -19,8 +19,7 @@ from rankloop.measures.auc import AUC, AUCLoss
 from rankloop.measures.dcg import DCG, NDCG
 from rankloop.measures.eru import ERU, NERU
 from rankloop.measures.pairwise_loss import PairwiseLoss
-from rankloop.measures.precision import Precision
-from rankloop.measures.recall import Recall
+from rankloop.measures.precision import Precision, Recall
 from rankloop.measures.sum_loss import SumLoss
 
 BRUTE_FORCE_UP_TO = 5  # items: 120 rankings

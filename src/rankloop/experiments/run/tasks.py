@@ -15,7 +15,6 @@ from rankloop.experiments.spec.plugins import Module, modules_of
 
 QUICK_SHARE = 20
 VERSION = metadata.version("rankloop")
-READABLE = ("0.1.0", VERSION)  # versions whose results go on here: for the same experiment they are the same
 NOT_NUMBERS = ("seeds", "title", "description", "figures", "claims", "quick")  # fields that change none
 
 

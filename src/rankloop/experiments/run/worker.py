@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 
-import numpy as np
 from msgspec import Struct
 
 from rankloop.core.errors import InvalidInput, RankloopError
@@ -11,7 +10,7 @@ from rankloop.core.protocols import AnyLearner, Stream
 from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.data.dataset import Dataset
-from rankloop.experiments.run.recorder import Recorder, Series, judges_of, values_of
+from rankloop.experiments.run.recorder import MeasuredRounds, Recorder, Series
 from rankloop.experiments.run.tasks import VERSION, Task, checkpoint_rounds, fingerprint, with_horizon
 from rankloop.experiments.spec.model import CEILING, Arm, Experiment
 from rankloop.experiments.spec.plugins import code_key, import_on_worker
@@ -111,9 +110,8 @@ def _rounds(experiment: Experiment, arm: Arm, learner: AnyLearner, stream: Strea
 
 def _ceiling(experiment: Experiment, stream: Stream, seed: int) -> dict[str, dict[str, Series]]:
     """What the best ranking of every single query would get, of the same queries that the arms meet."""
-    judges = judges_of(experiment)
+    best = MeasuredRounds(experiment, experiment.horizon)
     anyone = Arm(name=CEILING, learner="random_order")
     for round in _rounds(experiment, anyone, build("random_order"), stream, seed):
-        for judge in judges:
-            judge.add(np.array([judge.measure.best(round.relevance)]))
-    return values_of(experiment, judges)
+        best.add_best(round.relevance)
+    return best.by_quantity(experiment)

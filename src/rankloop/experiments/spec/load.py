@@ -1,7 +1,8 @@
 """From a TOML file to an experiment, or to one line that says which field is wrong."""
 
-import re
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,25 @@ import msgspec
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.experiments.spec.checks import check
-from rankloop.experiments.spec.errors import mistake_of, with_line
+from rankloop.experiments.spec.errors import FieldError, with_line
 from rankloop.experiments.spec.model import Experiment
 from rankloop.experiments.spec.plugins import import_modules
-
-BEGINS_WITH_A_POSITION = re.compile(r"(\w+(?:\[\d+\]|\.\w+)*)(?=:| = )")
+from rankloop.experiments.spec.types import check_types
 
 
 def read_spec(path: Path) -> Experiment:
-    """The experiment in a TOML file; without a name it takes the file's, and its `imports` are looked for beside it."""
+    """Read an experiment; without a name it takes the file's, and its `imports` are looked for beside it.
+
+    Args:
+      path: A TOML file.
+
+    Returns:
+      The experiment, every part of it built once, so that what is wrong is found before anything runs.
+
+    Raises:
+      InvalidInput: If the file is not TOML or a field is wrong; the message names the line.
+      NotFound: If the file, an imported module or a file of data is not there.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -28,7 +39,7 @@ def read_spec(path: Path) -> Experiment:
 
 
 def read_spec_text(text: str, source: str, name: str, folder: Path = Path()) -> Experiment:
-    """The experiment in a TOML text; `source` is what errors call it, `name` what it is called unless it says so."""
+    """Read an experiment from a text; `source` is what errors call it, `name` its name unless it has one itself."""
     try:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -39,24 +50,26 @@ def read_spec_text(text: str, source: str, name: str, folder: Path = Path()) -> 
 def parse_spec(
     table: dict[str, Any], source: str, name: str = "experiment", folder: Path = Path(), text: str = ""
 ) -> Experiment:
-    """The experiment in a table, every part of it built once, so that what is wrong is found before anything runs."""
-    try:
-        experiment = msgspec.convert({"name": name} | table, Experiment)
-    except msgspec.ValidationError as error:
-        mistake = mistake_of(str(error), table)
-        raise InvalidInput(f"{with_line(source, text, mistake.position)}: {mistake.message}") from None
-    try:
-        _import(experiment.imports, folder)
+    """Make an experiment of a table; see `read_spec`, whose errors it raises."""
+    table = {"name": name} | table
+    with _located(source, text):
+        check_types(table)
+        experiment = msgspec.convert(table, Experiment)
+    with _located(source, text, "imports"):
+        import_modules(experiment.imports, folder)
+    with _located(source, text):
         check(experiment)
-    except (InvalidInput, NotFound) as error:
-        position = BEGINS_WITH_A_POSITION.match(str(error))
-        kind = InvalidInput if isinstance(error, InvalidInput) else NotFound
-        raise kind(f"{with_line(source, text, position[1] if position else '')}: {error}") from None
     return experiment
 
 
-def _import(imports: tuple[str, ...], folder: Path) -> None:
+@contextmanager
+def _located(source: str, text: str, position: str = "") -> Iterator[None]:
+    """Begin the message of an error with the file and the line; `position` is the field where the error has none."""
     try:
-        import_modules(imports, folder)
-    except (InvalidInput, NotFound) as error:
-        raise type(error)(f"imports: {error}") from None
+        yield
+    except FieldError as error:
+        raise InvalidInput(f"{with_line(source, text, error.position)}: {error}") from None
+    except (InvalidInput, NotFound, msgspec.ValidationError) as error:
+        kind = NotFound if isinstance(error, NotFound) and not isinstance(error, InvalidInput) else InvalidInput
+        field = f"{position}: " if position else ""
+        raise kind(f"{with_line(source, text, position)}: {field}{error}") from None

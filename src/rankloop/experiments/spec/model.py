@@ -1,13 +1,63 @@
-"""An experiment is data: the TOML table that says what is played, by whom, how long, and what is claimed of it."""
+"""An experiment is data: the TOML table that says what is played, by whom, how long, and what is claimed of it.
+
+A claim comes from a small vocabulary, so that its verdict is computed.
+"""
 
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from rankloop.experiments.spec.claims import Claim, Quantity
-
 Thing = str | dict[str, Any]  # what `build` takes; the string "$horizon" inside stands for the number of rounds
 FLOOR, CEILING = "random order", "best possible"
+Quantity = Literal["average", "recent", "predicted", "regret", "new_queries"]
+
+
+class _About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="check"):
+    """What every claim names: its wording, the arm, the measure, and which quantity of it at which round."""
+
+    text: str
+    left: str
+    measure: str
+    quantity: Quantity = "average"
+    at: int | None = None  # the checkpoint; None: the last
+    paper: str = ""  # what the paper prints, and where, for the report
+
+
+class _Compared(_About, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The other side of a comparison: `right`, another arm, or `value`, a number."""
+
+    right: str | None = None
+    value: float | None = None
+
+
+class Above(_Compared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="above"):
+    """left − right > by."""
+
+    by: float = 0.0
+
+
+class Below(_Compared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="below"):
+    """right − left > by."""
+
+    by: float = 0.0
+
+
+class Near(_Compared, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="near"):
+    """|left − right| ≤ within + standard_errors · (standard error of the difference)."""
+
+    within: float = 0.0
+    standard_errors: float = 0.0
+
+
+class Exponent(_About, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="exponent"):
+    """low ≤ a ≤ high, where the summed quantity grows as t^a over the checkpoints from round `since` on."""
+
+    low: float
+    high: float
+    since: int = 1
+
+
+Claim = Above | Below | Near | Exponent
 
 
 class Arm(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

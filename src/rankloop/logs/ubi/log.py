@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 from rankloop.core.errors import InvalidInput
 from rankloop.core.files import atomic_write
 from rankloop.logs.columns import ITEMS, MORE_ITEMS, named_like
-from rankloop.logs.tables.source import Given, Source
-from rankloop.logs.ubi.records import UbiEvent, UbiQuery
+from rankloop.logs.list_log import ListLog
+from rankloop.logs.list_table import read_list_table
+from rankloop.logs.table_source import Given, TableSource
+from rankloop.logs.ubi.records import UbiEvent, UbiQuery, read_events, read_queries
 
 WEIGHTS = {"click": 1.0, "add_to_cart": 1.0, "purchase": 1.0}  # what counts as a click, and how much
 SHOWN = "impression"  # the action that says that a hit was seen
@@ -61,8 +63,38 @@ class UbiLog(NamedTuple):
             if self.counts.get(name)
         ]
 
+    def __str__(self) -> str:
+        return (
+            f"{self.n_queries:,} queries and {self.n_events:,} events: {self.n_pages:,} pages, "
+            f"{len(self.columns['item']):,} hits shown, {sum(self.columns['click']):,} clicked\n"
+            f"columns: {', '.join(self.columns)}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts for programs."""
+        return {
+            "queries": self.n_queries,
+            "events": self.n_events,
+            "pages": self.n_pages,
+            "rows": len(self.columns["item"]),
+            "clicked": sum(self.columns["click"]),
+            "actions": self.actions,
+            "columns": list(self.columns),
+            "counts": {name: count for name, count in self.counts.items() if count},
+            "notes": self.notes,
+        }
+
+    def lists(self) -> ListLog:
+        """Return the rows as a log of lists."""
+        return read_list_table(self._table())
+
+    def _table(self) -> Any:
+        import pyarrow as pa
+
+        return pa.table({name: _array(values) for name, values in self.columns.items()})
+
     def save(self, path: Path) -> None:
-        """As a Parquet or CSV file, by its name."""
+        """Write a Parquet or CSV file, by its name."""
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
         from pyarrow import parquet
@@ -70,7 +102,7 @@ class UbiLog(NamedTuple):
         if path.suffix.lower() not in (".parquet", ".csv"):
             raise InvalidInput(f"{path}: the name must end with .parquet or .csv")
         sink = pa.BufferOutputStream()
-        table = pa.table({name: _array(values) for name, values in self.columns.items()})
+        table = self._table()
         if path.suffix.lower() == ".csv":
             arrow_csv.write_csv(table, sink)
         else:
@@ -84,6 +116,13 @@ class _Page(NamedTuple):
     query: UbiQuery
     hits: dict[str, int]  # by id: the position, from 0
     done: dict[str, Counter[str]]  # by id: actions
+
+
+def read_ubi(
+    queries: Path, events: Path, items: Given | None = None, weights: Mapping[str, float] | None = None
+) -> UbiLog:
+    """Read the files of ubi_queries and ubi_events, and join them; see `ubi_log`."""
+    return ubi_log(read_queries(queries), read_events(events), items, weights)
 
 
 def ubi_log(
@@ -108,7 +147,7 @@ def ubi_log(
         raise InvalidInput("no query has hits (query_response_hit_ids), so nothing is known to have been shown")
     columns = _columns(shown, sessions, known, actions)
     if items is not None:
-        columns |= _item_columns(Source(items), columns, counts)
+        columns |= _item_columns(TableSource(items), columns, counts)
     return UbiLog(columns, n_queries, len(told), dict(counts), dict(actions))
 
 
@@ -231,7 +270,7 @@ def _columns(
     return columns
 
 
-def _item_columns(source: Source, columns: Mapping[str, list[Any]], counts: Counter[str]) -> dict[str, list[Any]]:
+def _item_columns(source: TableSource, columns: Mapping[str, list[Any]], counts: Counter[str]) -> dict[str, list[Any]]:
     """The columns of the items, in the order of the log; of two rows with one id the first counts."""
     id_column = named_like(source.names, (*ITEMS, *MORE_ITEMS))
     if not id_column:

@@ -1,4 +1,4 @@
-"""Queries and events as rankloop needs them, from documents of any version of the schemas (1.0 to 1.3)."""
+"""Queries and events of User Behavior Insights, from documents of any version of the schemas (1.0 to 1.3)."""
 
 import json
 import math
@@ -8,12 +8,21 @@ from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
 from rankloop.features.kinds import moment_of
-from rankloop.logs.ubi.documents import documents_in
+from rankloop.logs.table_source import json_values
 
 HITS = ("query_response_hit_ids", "query_response_object_ids", "query_response_objects_ids", "query_response_hits_ids")
 OBJECT = ("event_attributes.object.object_id", "event_attributes.object.internal_id", "object_id")
 ORDINAL = ("event_attributes.position.ordinal", "event_attributes.position.index", "position.ordinal")
+BULK_ACTIONS = ("index", "create", "update", "delete")
 MILLISECONDS = 1e11  # seconds since 1970 beyond this are milliseconds: the year 5138
+
+
+class UbiDocument(NamedTuple):
+    """A document, where it stands, and the index that it belongs to; empty: the file does not say."""
+
+    line: int
+    index_name: str
+    source: dict[str, Any]
 
 
 class UbiQuery(NamedTuple):
@@ -39,6 +48,47 @@ class UbiEvent(NamedTuple):
     session: str
     at: float
     id: str  # of the event itself, where it has one
+
+
+def documents_in(path: Path) -> Iterator[UbiDocument]:
+    """Yield every document of a file: JSON Lines, a list, a search response, a bulk file or a dump of an index."""
+    index, is_next = "", False  # of a document that a bulk action announces
+    for line, value in json_values(path):
+        action = None if is_next else _bulk_action(value)
+        if action is not None:
+            index, is_next = str(value[action].get("_index") or ""), action != "delete"
+            continue
+        yield from _documents(value, index if is_next else "", line, path.name)
+        is_next = False
+
+
+def _bulk_action(value: Any) -> str | None:
+    """Return the action of a bulk file that a line is, in front of a document or in its stead."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return None
+    name, action = next(iter(value.items()))
+    return name if name in BULK_ACTIONS and isinstance(action, dict) else None
+
+
+def _documents(value: Any, index: str, line: int, where: str) -> Iterator[UbiDocument]:
+    """Yield what an object holds: itself, the document inside, or the hits of one search or of several."""
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{where}, line {line}: a document is an object, got {json.dumps(value)[:60]}")
+    hits, response = value.get("hits"), value.get("response")  # of Elasticsearch and OpenSearch, of Solr
+    inner = value.get("responses")
+    if not isinstance(inner, list) and isinstance(hits, dict):
+        inner = hits.get("hits")
+    if not isinstance(inner, list) and isinstance(response, dict):
+        inner = response.get("docs")
+    if isinstance(inner, list):
+        for part in inner:
+            yield from _documents(part, index, line, where)
+    elif isinstance(value.get("_source"), dict):
+        yield UbiDocument(line, str(value.get("_index") or index), value["_source"])
+    elif index and isinstance(value.get("doc"), dict):  # of an update
+        yield UbiDocument(line, index, value["doc"])
+    else:
+        yield UbiDocument(line, index, value)
 
 
 def read_queries(path: Path) -> Iterator[UbiQuery | None]:

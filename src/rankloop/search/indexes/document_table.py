@@ -11,10 +11,9 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
-from rankloop.search.engine import Document
-from rankloop.search.indexes.text_index import NO_SPACE, UNWRITTEN, Damaged
-from rankloop.search.indexes.word_stems import NUMBER
-from rankloop.search.texts.match_kernel import Texts
+from rankloop.search.engine import TextDocument
+from rankloop.search.indexes.text_index import NUMBER, UNWRITTEN, DamagedIndex
+from rankloop.search.match_kernel import PackedTexts
 
 MAX_WORDS = 20_000  # of a text that are kept to compare queries with; the index has all of them
 MAX_BEGINNINGS = 2_000
@@ -30,16 +29,17 @@ CREATE TABLE IF NOT EXISTS words (word TEXT PRIMARY KEY, stem TEXT NOT NULL) WIT
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
 """
 BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
-class Entry(NamedTuple):
+class DocumentStamp(NamedTuple):
     """A document's number in the index, and what its source looked like when it was read."""
 
     number: int
     stamp: str
 
 
-class Row(NamedTuple):
+class DocumentRow(NamedTuple):
     """What is known of a document without opening its text; words are packed numbers."""
 
     at: float
@@ -61,15 +61,15 @@ class DocumentTable:
         self._writer.close()
         self._reader.close()
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, DocumentStamp]:
         found = self._read("SELECT id, number, stamp FROM documents")
-        return {id: Entry(number, stamp) for id, number, stamp in found}
+        return {id: DocumentStamp(number, stamp) for id, number, stamp in found}
 
     def next_number(self) -> int:
         """Higher than any that was ever given."""
         return int(self.fact("next_number", 1))
 
-    def put(self, number: int, stamp: str, document: Document, title: Ints, body: Ints) -> None:
+    def put(self, number: int, stamp: str, document: TextDocument, title: Ints, body: Ints) -> None:
         """A document in place of the one that had its id."""
         self.remove(document.id)
         row = number, document.id, stamp, document.at, _packed(title), _packed(body)
@@ -119,17 +119,17 @@ class DocumentTable:
         """The ids of these numbers; those that are gone are left out."""
         return dict(self._read(f"SELECT number, id FROM documents WHERE number IN ({_marks(numbers)})", numbers))
 
-    def rows_of(self, ids: Sequence[str]) -> dict[str, Row]:
+    def rows_of(self, ids: Sequence[str]) -> dict[str, DocumentRow]:
         found = self._read(f"SELECT id, at, title, body FROM documents WHERE id IN ({_marks(ids)})", ids)
-        return {id: Row(*row) for id, *row in found}
+        return {id: DocumentRow(at, title, body) for id, at, title, body in found}
 
-    def documents_of(self, ids: Sequence[str]) -> dict[str, Document]:
+    def documents_of(self, ids: Sequence[str]) -> dict[str, TextDocument]:
         wanted = f"""
             SELECT documents.id, texts.title, texts.body, documents.at, texts.fields
             FROM documents JOIN texts USING (number) WHERE documents.id IN ({_marks(ids)})
         """
         found = self._read(wanted, ids)
-        return {id: Document(id, title, body, at, json.loads(fields)) for id, title, body, at, fields in found}
+        return {id: TextDocument(id, title, body, at, json.loads(fields)) for id, title, body, at, fields in found}
 
     def fields_of(self, ids: Sequence[str]) -> dict[str, dict[str, str]]:
         wanted = f"SELECT id, fields FROM documents JOIN texts USING (number) WHERE id IN ({_marks(ids)})"
@@ -168,22 +168,16 @@ def readable(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", None) in BROKEN:
-            raise Damaged(f"{path}: {error}") from None
-        raise InvalidInput(f"{path}: {_reason(error)}") from None
+            raise DamagedIndex(f"{path}: {error}") from None
+        is_full = (getattr(error, "sqlite_errorcode", 0) & 0xFF) in FULL
+        raise InvalidInput(f"{path}: {error} ({UNWRITTEN})" if is_full else f"{path}: {error}") from None
 
 
-def _reason(error: sqlite3.Error) -> str:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        return NO_SPACE
-    return f"{error} ({UNWRITTEN})" if code == sqlite3.SQLITE_IOERR else str(error)
-
-
-def joined(parts: Sequence[bytes]) -> Texts:
+def joined(parts: Sequence[bytes]) -> PackedTexts:
     """Packed words of several texts, side by side; writable, since kernels are compiled anew for what is not."""
     starts = np.zeros(len(parts) + 1, np.int64)
     np.cumsum([len(part) // NUMBER.itemsize for part in parts], out=starts[1:])
-    return Texts(np.frombuffer(bytearray().join(parts), NUMBER), starts)
+    return PackedTexts(np.frombuffer(bytearray().join(parts), NUMBER), starts)
 
 
 def _packed(words: Ints) -> bytes:

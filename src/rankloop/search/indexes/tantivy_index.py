@@ -1,6 +1,6 @@
 """The index of tantivy: a full-text engine in this process, its files in one folder."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import Floats
-from rankloop.search.indexes.text_index import NO_SPACE, UNWRITTEN, Damaged, IndexQuery, check_language
+from rankloop.search.indexes.text_index import UNWRITTEN, DamagedIndex, IndexQuery, check_language
 
 FIELDS = ("title", "body")
 HEAP = 64_000_000  # bytes that the writer fills before it writes a segment
@@ -40,7 +40,7 @@ class TantivyIndex:
             self._index.register_tokenizer("words", _spaced(tantivy).build())
             self._searcher = self._index.searcher()
         except (ValueError, OSError) as error:
-            raise Damaged(f"{folder}: {_reason(error)}") from None
+            raise DamagedIndex(f"{folder}: {error}") from None
 
     def close(self) -> None:
         self._writer = None
@@ -57,15 +57,15 @@ class TantivyIndex:
 
     def add(self, number: int, title: list[str], body: list[str]) -> None:
         document = self._tantivy.Document(number=number, title=" ".join(title), body=" ".join(body))
-        self._write("add_document", document)
+        self._write(lambda writer: writer.add_document(document))
 
     def remove(self, number: int) -> None:
-        self._write("delete_documents_by_term", "number", number)
+        self._write(lambda writer: writer.delete_documents_by_term("number", number))
 
     def commit(self) -> None:
         if self._writer is not None:
-            self._write("commit")
-            self._write("wait_merging_threads")
+            self._write(lambda writer: writer.commit())
+            self._write(lambda writer: writer.wait_merging_threads())
             self._writer = None
             self._index.reload()
             self._searcher = self._index.searcher()
@@ -78,13 +78,13 @@ class TantivyIndex:
             except (ValueError, OSError):
                 return  # what was not committed is not there anyway
 
-    def _write(self, call: str, *given: Any) -> None:
+    def _write(self, call: Callable[[Any], Any]) -> None:
         try:
             if self._writer is None:
                 self._writer = self._index.writer(HEAP, 1)
-            getattr(self._writer, call)(*given)
+            call(self._writer)
         except (ValueError, OSError) as error:
-            raise InvalidInput(f"{self._folder}: {_reason(error)}") from None
+            raise InvalidInput(f"{self._folder}: {error} ({UNWRITTEN})") from None
 
     def search(self, query: IndexQuery, n: int) -> list[tuple[int, float]]:
         """By the sum of tantivy's BM25 over both fields."""
@@ -132,12 +132,3 @@ def _analyzer(tantivy: Any, language: str) -> Any:
     stemmer, plain = tantivy.Filter.stemmer(language), tantivy.Filter.ascii_fold()
     first, second = (plain, stemmer) if language == "english" else (stemmer, plain)
     return _spaced(tantivy).filter(first).filter(second).build()
-
-
-def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    if "LockBusy" in text or "Lockfile" in text:
-        return "another process is writing to this index; stop it first"
-    if "No space left" in text or "StorageFull" in text:
-        return NO_SPACE
-    return f"{text} ({UNWRITTEN})" if "killed" in text else text

@@ -12,33 +12,28 @@ from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Match
-from starlette.staticfiles import StaticFiles
 
 from rankloop import __version__
-from rankloop.service.http.codec import json
+from rankloop.service.application.node import Node
+from rankloop.service.http.endpoints import Endpoints, JsonAnswer
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.middleware import AccessMiddleware, GatedApp
-from rankloop.service.http.openapi import describe, reference_page
+from rankloop.service.http.middleware import AccessMiddleware, RankloopApp
+from rankloop.service.http.openapi import reference_page
 from rankloop.service.http.problems import FORESEEN, problem, problem_of, response_of
-from rankloop.service.http.routes.aliases import add_aliases
-from rankloop.service.http.routes.catalogues import add_catalogues
-from rankloop.service.http.routes.comparisons import add_comparisons
+from rankloop.service.http.routes import administration
 from rankloop.service.http.routes.monitoring import add_monitoring
-from rankloop.service.http.routes.people import add_people
-from rankloop.service.http.routes.rankers import add_rankers
-from rankloop.service.http.routes.ranking import RankingCalls, add_ranking
+from rankloop.service.http.routes.ranking import add_ranking
 from rankloop.service.http.telemetry import Telemetry, TelemetryMiddleware, telemetry_from
-from rankloop.service.log.stores.base import Store
-from rankloop.service.log.stores.open import open_store
-from rankloop.service.service import Service
 from rankloop.service.settings import Settings
+from rankloop.service.stores.base import Store
+from rankloop.service.stores.open import open_store
 
 PAGE = Path(__file__).parent / "static"
 
 
 def make_app(
     settings: Settings,
-    opened: Callable[[Service], Any] | None = None,
+    opened: Callable[[Node], Any] | None = None,
     store: Store | None = None,
     telemetry: Telemetry | None = None,
 ) -> FastAPI:
@@ -49,38 +44,35 @@ def make_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         opening = store if store is not None else await asyncio.to_thread(open_store, settings)
-        app.state.service = Service(opening, settings)
-        await service().open()
-        metrics.watch(service())
+        node = app.state.node = Node(opening, settings)
+        await node.open()
+        metrics.watch(node)
         try:
             if opened is not None:
-                await opened(service())
+                await opened(node)
             yield
         finally:
-            await service().close()
+            await node.close()
             if telemetry is not None:
                 await asyncio.to_thread(telemetry.close)
 
-    def service() -> Service:
-        return app.state.service  # type: ignore[no-any-return]
-
-    app = GatedApp(title="rankloop", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = RankloopApp(title="rankloop", version=__version__, openapi_url=None, lifespan=lifespan)
     app.state.settings = settings
     app.state.stopping = False
     app.state.metrics = metrics
-    add_errors(app)
-    ranking = add_ranking(app)
-    app.gate = AccessMiddleware(RankingCalls(app.answer, ranking), settings, metrics, app.state)
+    endpoints = app.state.endpoints = Endpoints(app, settings)
+    app.entry = AccessMiddleware(app.answer, endpoints, metrics, app.state)
     if telemetry is not None:
-        app.gate = TelemetryMiddleware(app.gate, telemetry)
-    describe(app)
-    add_rankers(app, service)
-    add_comparisons(app, service)
-    add_catalogues(app, service)
-    add_people(app, service)
-    add_aliases(app, service)
-    add_monitoring(app, service, metrics)
-    add_pages(app)
+        app.entry = TelemetryMiddleware(app.entry, endpoints, telemetry)
+    add_errors(app)
+    add_ranking(endpoints)
+    administration.add_rankers(endpoints)
+    administration.add_comparisons(endpoints)
+    administration.add_catalogues(endpoints)
+    administration.add_users(endpoints)
+    administration.add_aliases(endpoints)
+    add_monitoring(endpoints, metrics)
+    add_pages(endpoints)
     return app
 
 
@@ -106,24 +98,28 @@ def _methods(app: FastAPI, request: Request) -> list[str]:
     return sorted({method for route in there for method in getattr(route, "methods", None) or ()})
 
 
-def add_pages(app: FastAPI) -> None:
-    """The page, where it is installed, and the reference."""
+def add_pages(endpoints: Endpoints) -> None:
+    """Add the page, where it is installed, the reference, and whether the process answers."""
 
-    @app.get("/docs", include_in_schema=False)
+    @endpoints.add("GET /openapi.json")
+    async def openapi() -> Response:
+        return JsonAnswer(endpoints.app.openapi())
+
+    @endpoints.add("GET /docs")
     async def docs() -> Response:
-        return HTMLResponse(reference_page(app.openapi()))
+        return HTMLResponse(reference_page(endpoints.app.openapi()))
 
-    @app.head("/healthz", include_in_schema=False)
-    @app.get("/healthz", tags=["health"])
+    @endpoints.add("HEAD /healthz", role="anyone")
+    @endpoints.add("GET /healthz", tag="health", role="anyone")
     async def alive() -> Response:
         """Whether the process answers."""
-        return json({"status": "ok"})
+        return JsonAnswer({"status": "ok"})
 
-    @app.head("/", include_in_schema=False)
-    @app.get("/", include_in_schema=False)
+    @endpoints.add("HEAD /", role="anyone")
+    @endpoints.add("GET /", role="anyone")
     async def page() -> Response:
         index = PAGE / "index.html"
         return FileResponse(index) if index.exists() else RedirectResponse("/docs")
 
     if PAGE.is_dir():
-        app.mount("/page", StaticFiles(directory=PAGE), name="page")
+        endpoints.add_files("/page", PAGE)

@@ -1,14 +1,26 @@
 """Numbers for Prometheus: the middleware counts calls as they come, everything else is read when asked."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
 if TYPE_CHECKING:
-    from rankloop.service.service import Service
+    from rankloop.service.application.node import Node
 
+COUNTERS: dict[str, Callable[[Any], float]] = {
+    "impressions": lambda ranker: ranker.projection.counters.impressions,
+    "closed": lambda ranker: ranker.projection.counters.closed,
+    "learned": lambda ranker: ranker.published.learned,
+    "refused": lambda ranker: ranker.published.refused,
+    "unfit": lambda ranker: ranker.published.rejected,
+}
+GAUGES: dict[str, Callable[[Any], float]] = {
+    "open": lambda ranker: ranker.projection.n_open,
+    "state": lambda ranker: ranker.published.number,
+    "frozen": lambda ranker: ranker.projection.frozen,
+}
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 
@@ -26,70 +38,53 @@ class Metrics:
             "rankloop_seconds", "Seconds per HTTP call", ["call", "worker"], buckets=BUCKETS, registry=self.registry
         )
 
-    def watch(self, service: "Service") -> None:
-        self.worker = str(service.slot)
-        self.registry.register(_Counts(service))
+    def watch(self, node: "Node") -> None:
+        """Read the counts of a node whenever somebody asks for numbers."""
+        self.worker = str(node.slot)
+        self.registry.register(_NodeCounts(node))
 
     def text(self) -> bytes:
+        """Return all numbers in the format of Prometheus."""
         return generate_latest(self.registry)
 
 
-class _Counts:
-    def __init__(self, service: "Service") -> None:
-        self.service = service
+class _NodeCounts:
+    """What a node counts, as a collector of Prometheus."""
+
+    def __init__(self, node: "Node") -> None:
+        self.node = node
 
     def collect(self) -> Iterator[Any]:
-        counters = {
-            "impressions": lambda runtime: runtime.projection.counters.impressions,
-            "closed": lambda runtime: runtime.projection.counters.closed,
-            "learned": lambda runtime: runtime.published.learned,
-            "refused": lambda runtime: runtime.published.refused,
-            "unfit": lambda runtime: runtime.published.rejected,
-        }
-        rankers = list(self.service.rankers.items())  # this may run on a thread, while some come and go
-        for name, value in counters.items():
-            family = CounterMetricFamily(f"rankloop_{name}", f"Per ranker: {name}", labels=["ranker"])
-            for ranker, runtime in rankers:
-                family.add_metric([ranker], value(runtime))  # type: ignore[no-untyped-call]
-            yield family
-        for name, received in (("late", self.service.late), ("unknown", self.service.unknown)):
-            family = CounterMetricFamily(f"rankloop_{name}", f"Per ranker: {name}", labels=["ranker", "worker"])
-            for ranker, runtime in rankers:
-                found = [ranker, str(self.service.slot)]
-                family.add_metric(found, received.get(runtime.entity, 0))
-            yield family
-        yield from _vitals(self.service)
-        gauges = {
-            "open": lambda runtime: runtime.projection.n_open,
-            "state": lambda runtime: runtime.published.number,
-            "frozen": lambda runtime: runtime.projection.frozen,
-        }
-        for name, value in gauges.items():
-            gauge = GaugeMetricFamily(f"rankloop_{name}", f"Per ranker: {name}", labels=["ranker"])
-            for ranker, runtime in rankers:
-                gauge.add_metric([ranker], float(value(runtime)))
-            yield gauge
+        node, worker = self.node, str(self.node.slot)
+        rankers = list(node.directory.rankers.items())  # this may run on a thread, while some come and go
+        for kind, values in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
+            for name, value in values.items():
+                numbers = [([ranker], float(value(runtime))) for ranker, runtime in rankers]
+                yield _family(kind, name, f"Per ranker: {name}", ["ranker"], numbers)
+        for name, received in (("late", node.feedback.late), ("unknown", node.feedback.unknown)):
+            numbers = [([ranker, worker], float(received.get(runtime.entity, 0))) for ranker, runtime in rankers]
+            yield _family(CounterMetricFamily, name, f"Per ranker: {name}", ["ranker", "worker"], numbers)
+        seconds = SummaryMetricFamily(
+            "rankloop_commit_seconds", "Seconds per transaction of the log", labels=["worker"]
+        )
+        seconds.add_metric([worker], node.log.commits, node.log.commit_seconds)
+        yield seconds
+        slowest, node.log.slowest_commit = node.log.slowest_commit, 0.0
+        learning, partitions = node.learning, node.store.partitions
+        for name, number, meaning in (
+            ("slowest_commit_seconds", slowest, "The slowest transaction of the log since this was last asked"),
+            ("learner_lag_seconds", learning.lag, "By how much what is served is behind the log"),
+            ("loop_lag_seconds", node.loop_lag, "By how much the event loop was late last"),
+            ("partitions_held", len(learning.worker.leases.held), "Partitions that this process learns"),
+            ("partitions_without_learner", partitions - len(learning.holders), "Partitions that nobody learns"),
+        ):
+            yield _family(GaugeMetricFamily, name, meaning, ["worker"], [([worker], float(number))])
+        holders = [([str(partition), name], 1.0) for partition, name in sorted(learning.holders.items())]
+        yield _family(GaugeMetricFamily, "lease_holder", "Who learns a partition", ["partition", "holder"], holders)
 
 
-def _vitals(service: "Service") -> Iterator[Any]:
-    """How the process itself is: the log, the learner, the loop."""
-    seconds = SummaryMetricFamily("rankloop_commit_seconds", "Seconds per transaction of the log", labels=["worker"])
-    seconds.add_metric([service.slot], service.log.commits, service.log.commit_seconds)
-    yield seconds
-    without = service.store.partitions - len(service.holders)
-    slowest, service.log.slowest_commit = service.log.slowest_commit, 0.0
-    gauges = {
-        "slowest_commit_seconds": (slowest, "The slowest transaction of the log since this was last asked"),
-        "learner_lag_seconds": (service.learner_lag, "By how much what is served is behind the log"),
-        "loop_lag_seconds": (service.loop_lag, "By how much the event loop was late last"),
-        "partitions_held": (float(len(service.learner.leases.held)), "Partitions that this process learns"),
-        "partitions_without_learner": (float(without), "Partitions that nobody learns"),
-    }
-    for name, (value, meaning) in gauges.items():
-        gauge = GaugeMetricFamily(f"rankloop_{name}", meaning, labels=["worker"])
-        gauge.add_metric([service.slot], value)
-        yield gauge
-    holder = GaugeMetricFamily("rankloop_lease_holder", "Who learns a partition", labels=["partition", "holder"])
-    for partition, name in sorted(service.holders.items()):
-        holder.add_metric([str(partition), name], 1.0)
-    yield holder
+def _family(kind: Any, name: str, meaning: str, labels: list[str], numbers: Iterable[tuple[list[str], float]]) -> Any:
+    family = kind(f"rankloop_{name}", meaning, labels=labels)
+    for values, number in numbers:
+        family.add_metric(values, number)
+    return family

@@ -3,28 +3,27 @@
 import logging
 import re
 import time
+from hashlib import sha256
 from random import getrandbits
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rankloop.core.errors import RankloopError
-from rankloop.service.errors import Forbidden, TooLarge, TooMany, Unauthorised
+from rankloop.service.errors import Forbidden, TooLarge, TooMany, Unauthorised, WrongMedia
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.problems import KINDS, problem_of, response_of
+from rankloop.service.http.openapi import FILE, JSON, MSGPACK
+from rankloop.service.http.problems import FORESEEN, KINDS, problem_of, response_of
 from rankloop.service.keys import Grant
-from rankloop.service.settings import LOOPBACK, Settings
+from rankloop.service.settings import LOOPBACK
 
-OPEN = re.compile(r"^/($|healthz$|readyz$|page/|search/page/|favicon\.ico$)")
-RANKING = re.compile(r"^(/(rankers|experiments)/[^/]+/(rank|feedback)(:batch)?|/search(/(clicks|undo|forget-me))?)$")
-READING = re.compile(r"^/search/(status|history|why|document)$")
-SEARCH_PAGE = "/search"
-NAMED = re.compile(r"^/(?:(?:rankers|experiments|catalogues|aliases)/([^/]+)|(search))(?:/|$)")
-LOG = re.compile(r"^/log/([^/]+)$")
-FILES = re.compile(r"^/rankers/[^/]+(/state)?$")  # a saved ranker, or one with the booster that is its base
+if TYPE_CHECKING:
+    from rankloop.service.http.endpoints import Endpoint, Endpoints
+
 SECURITY = (
     (b"content-security-policy", b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
      b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
@@ -34,57 +33,71 @@ SECURITY = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )  # fmt: skip
+MEDIA_NAMES = {JSON: "JSON", MSGPACK: "MessagePack", FILE: "the file"}
 CLOSE = (b"connection", b"close")
 RUNNING = SimpleNamespace(stopping=False)
-_NAME = re.compile(r"^/(rankers|experiments|catalogues|log|users|aliases)/[^/]+")
-_KNOWN = re.compile(
-    r"^/(|rankers|experiments|catalogues(/\{name\})?|events|log/\{name\}|users/\{name\}|aliases(/\{name\})?|healthz|readyz|metrics|docs|openapi\.json|demo/people"
-    r"|search(/(clicks|undo|why|document|forget|forget-me|history|refresh|status|study\.\w+))?"
-    r"|(rankers|experiments)/\{name\}(/(rank|feedback|rank:batch|feedback:batch|state|snapshots|history|rollback|freeze|resume"
-    r"|clone|forget|schema|explain|weights))?)$"
-)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")
-_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
-MAX_CLIENTS = MAX_SERIES = 10_000
+MAX_CLIENTS = 10_000
 GONE = 499  # the status, in logs and metrics, of a call whose sender left before it was whole
+_encode = msgspec.json.Encoder().encode
 logger = logging.getLogger("rankloop.service")
 
 
-class GatedApp(FastAPI):
-    """Every call goes through the gate; those of page views are answered right behind it, all others by FastAPI."""
+class JsonAnswer(Response):
+    """An answer in JSON, with the two headers that every one has."""
 
-    gate: ASGIApp
+    def __init__(self, value: Any, status: int = 200) -> None:
+        self.body, self.status_code, self.background = _encode(value), status, None
+        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", JSON.encode())]
+
+
+class RankloopApp(FastAPI):
+    """FastAPI behind the middleware, which answers direct endpoints itself."""
+
+    entry: ASGIApp  # the outermost middleware
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.gate(scope, receive, send)
+        await self.entry(scope, receive, send)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The answer of FastAPI."""
+        """Answer as FastAPI does."""
         await super().__call__(scope, receive, send)
 
 
 class AccessMiddleware:
-    """ASGI middleware: keys, rate, size, security headers, times and one line of log per refused or slow call."""
+    """ASGI middleware: keys, rates, sizes, security headers, metrics, and a log line per refused or slow call.
 
-    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, state: Any = RUNNING) -> None:
+    It reads role, size limit and metric name from the endpoint of the call. An endpoint with a handler of its own is
+    answered here, all others by `app`.
+    """
+
+    def __init__(self, app: ASGIApp, endpoints: "Endpoints", metrics: Metrics, state: Any = RUNNING) -> None:
         self.app = app
         self.state = state  # of the application: while it is `stopping`, an answer is the last of its connection
-        self.settings = settings
+        self.endpoints = endpoints
+        self.settings = endpoints.settings
         self.metrics = metrics
-        self._is_closed = settings.keyring.is_needed
+        self._is_closed = self.settings.keyring.is_needed
         self._tokens: dict[str, tuple[float, float]] = {}
-        self._series: dict[tuple[str, str, int], tuple[Any, Any]] = {}
+        self._series: dict[tuple[str, int], tuple[Any, Any]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun, status, is_whole = time.perf_counter(), 0, False
+        begun, status, is_complete = time.perf_counter(), 0, False
         headers: dict[bytes, bytes] = dict(scope["headers"])
         scope["request_id"] = request_id(headers)
+        parts = scope["path"].split("/")
+        endpoint = self.endpoints.direct.get((scope["method"], parts[1], parts[3])) if len(parts) == 4 else None
+        if endpoint is not None and parts[2]:
+            scope["ranker"] = parts[2]
+        else:
+            endpoint, scope["ranker"] = self.endpoints.find(scope)
+        scope["declared"] = endpoint
 
-        async def sending(message: Message) -> None:
-            nonlocal status, is_whole
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status, is_complete
             if message["type"] == "http.response.start":
                 status = message["status"]
                 named = (b"x-request-id", scope["request_id"].encode())
@@ -92,27 +105,35 @@ class AccessMiddleware:
                 if self.state.stopping:
                     message["headers"].append(CLOSE)
             else:
-                is_whole = not message.get("more_body", False)
+                is_complete = not message.get("more_body", False)
             await send(message)
 
         try:
-            self._check(scope, headers)
-            await self.app(scope, receive, sending)
+            self._check(scope, endpoint, headers)
+            if endpoint.handler is None:
+                await self.app(scope, receive, send_with_headers)
+            else:
+                check_media(headers.get(b"content-type", b"").decode("latin-1") or JSON, endpoint.media)
+                # No name holds the content, which is large and would wait here for the disk.
+                answer = await endpoint.handler(
+                    scope["ranker"], await receive_content(receive, endpoint.max_bytes), headers
+                )
+                await JsonAnswer(answer)(scope, receive, send_with_headers)
         except ClientDisconnect:
             status = GONE
         except Exception as error:
-            if not isinstance(error, RankloopError):
+            if not isinstance(error, FORESEEN):
                 logger.error("unforeseen", exc_info=error, extra={"request": scope["request_id"]})
-            if status and not is_whole:
-                raise  # half of an answer is out already: whoever reads it must not take it for the whole
+            if status and not is_complete:
+                raise  # half of an answer is out already, and must not be taken for a complete one
             if not status:
-                await response_of(problem_of(error))(scope, receive, sending)
+                await response_of(problem_of(error))(scope, receive, send_with_headers)
         finally:
-            self._note(scope, status or 500, time.perf_counter() - begun)
+            self._record(scope, endpoint, status or 500, time.perf_counter() - begun)
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        method, path = scope["method"], scope["path"]
-        count, times = self._series.get((method, path, status)) or self._series_of(method, path, status)
+    def _record(self, scope: Scope, endpoint: "Endpoint", status: int, seconds: float) -> None:
+        """Count a call, and log it if it was refused or slow."""
+        count, times = self._series.get((endpoint.name, status)) or self._new_series(endpoint.name, status)
         count.inc()
         times.observe(seconds)
         if status >= 400:
@@ -120,32 +141,35 @@ class AccessMiddleware:
             self.metrics.refused.labels(reason, self.metrics.worker).inc()
         if status >= 400 or seconds > 1.0:
             grant = scope.get("grant")
-            who = {"request": scope["request_id"]} | ({"key": grant.id} if grant else {})
-            logger.info("call", extra={"method": method, "path": path, "status": status, "seconds": seconds} | who)
+            caller = {"request": scope["request_id"]} | ({"key": grant.id} if grant else {})
+            call = {"method": scope["method"], "path": scope["path"], "status": status, "seconds": seconds}
+            logger.info("call", extra=call | caller)
 
-    def _series_of(self, method: str, path: str, status: int) -> tuple[Any, Any]:
-        call = call_of(method, path)
+    def _new_series(self, name: str, status: int) -> tuple[Any, Any]:
         metrics = self.metrics
-        series = metrics.calls.labels(call, str(status), metrics.worker), metrics.seconds.labels(call, metrics.worker)
-        if call != "other" and status < 400 and len(self._series) < MAX_SERIES:  # else anybody could fill it
-            self._series[method, path, status] = series
+        series = metrics.calls.labels(name, str(status), metrics.worker), metrics.seconds.labels(name, metrics.worker)
+        self._series[name, status] = series
         return series
 
-    def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
-        """Whether a call may go on; `grant` and, where it may not, `refusal` are noted in its scope."""
+    def _check(self, scope: Scope, endpoint: "Endpoint", headers: dict[bytes, bytes]) -> None:
+        """Raise if a call may not go on; `grant` and the reason as `refusal` are noted in its scope."""
         if not self._is_closed:
             self._check_host(scope, headers)
-        client = (scope.get("client") or ("",))[0]
         key = _key(headers) if self._is_closed else ""
-        grant = scope["grant"] = self.settings.keyring.grant_of(key) if key else None
-        self._check_rates(scope, client, grant)
-        if self._is_closed and not _is_open(scope):
-            _check_grant(grant, bool(key), scope)
-        file = scope["method"] == "PUT" and FILES.match(scope["path"])
-        max_bytes = self.settings.max_file if file else self.settings.max_body
+        grant = scope["grant"] = self._grant_of(key) if key else None
+        self._check_rates(scope, (scope.get("client") or ("",))[0], grant)
+        if self._is_closed and endpoint.role != "anyone":
+            _check_grant(grant, bool(key), scope, endpoint)
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > max_bytes:
-            raise TooLarge(f"the body is larger than the limit of {max_bytes} bytes")
+        if not length.isdigit() or int(length) > endpoint.max_bytes:
+            raise TooLarge(f"the body is larger than the limit of {endpoint.max_bytes} bytes")
+
+    def _grant_of(self, key: str) -> Grant | None:
+        """Look a key up as `Keyring.grant_of` does, here because every call passes."""
+        keyring = self.settings.keyring
+        if time.monotonic() >= keyring.check_at:
+            keyring.refresh()
+        return keyring.grants.get(f"sha256-{sha256(key.encode()).hexdigest()}")
 
     def _check_host(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Without keys, a web page elsewhere must not reach the service, under a name of its own or by a form."""
@@ -185,38 +209,40 @@ class AccessMiddleware:
         self._tokens[client] = (left - 1, now)
 
 
-def call_of(method: str, path: str) -> str:
-    """Names, unknown paths and unknown methods are left out, so that the number of series stays small."""
-    plain = _NAME.sub(lambda found: f"/{found[1]}/{{name}}", path)
-    return f"{method} {plain}" if method in _METHODS and _KNOWN.match(plain) else "other"
+def check_media(sent: str, accepted: tuple[str, ...]) -> None:
+    """Raise `WrongMedia` if the Content-Type of a request is none that is accepted."""
+    if not sent.lower().startswith(accepted):
+        raise WrongMedia(
+            f"the body is sent as {sent!r:.80}; send {MEDIA_NAMES[accepted[0]]}, "
+            f"with the header Content-Type: {accepted[0]}"
+        )
 
 
-def name_in(path: str, query: bytes = b"") -> str | None:
-    """Of which ranker, experiment or catalogue a path is; None where it names none."""
-    log = LOG.match(path)
-    if log:
-        return log[1] if b"format" in query else log[1].rpartition(".")[0]
-    found = NAMED.match(path)
-    return next(filter(None, found.groups()), None) if found else None
+async def receive_content(receive: Receive, max_bytes: int) -> bytes:
+    """Return the body of a request, or raise `TooLarge` as soon as there are more bytes than allowed."""
+    parts, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        part, more = message.get("body", b""), message.get("more_body", False)
+        size += len(part)
+        if size > max_bytes:
+            raise TooLarge(f"the body is larger than the limit of {max_bytes} bytes")
+        parts.append(part)
+    return b"".join(parts) if len(parts) != 1 else parts[0]
 
 
-def _is_open(scope: Scope) -> bool:
-    """The pages themselves are: they ask for a key."""
-    if scope["path"] == SEARCH_PAGE:
-        return scope["method"] in ("GET", "HEAD")
-    return bool(OPEN.match(scope["path"]))
-
-
-def _check_grant(grant: Grant | None, has_key: bool, scope: Scope) -> None:
+def _check_grant(grant: Grant | None, has_key: bool, scope: Scope, endpoint: "Endpoint") -> None:
+    """Raise if the key of a call does not allow its endpoint."""
     if grant is None:
         scope["refusal"] = "unknown-key" if has_key else "no-key"
         raise Unauthorised("send a key, as in Authorization: Bearer KEY")
-    allowed = RANKING if scope["method"] == "POST" else READING
-    if grant.role != "admin" and not allowed.match(scope["path"]):
+    if grant.role not in ("admin", endpoint.role):
         scope["refusal"] = "role"
         raise Forbidden("this key may rank and give feedback; this call needs a key of the role admin")
     if grant.rankers:
-        check_reach(scope, name_in(scope["path"], scope.get("query_string", b"")) or "")
+        check_reach(scope, scope["ranker"])
 
 
 def check_reach(scope: Scope, *names: str | None) -> None:

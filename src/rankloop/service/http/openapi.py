@@ -1,6 +1,6 @@
 """Bodies and answers in the OpenAPI document, from their msgspec types; and the reference as a page."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
@@ -8,10 +8,9 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from rankloop.service import requests as bodies
-
-PARTS = (bodies.Strict, bodies.ContextBody, bodies.ProblemBody, bodies.BaseBody, bodies.Item, bodies.SideBody)
-BODIES = [body for body in vars(bodies).values() if isinstance(body, type) and issubclass(body, msgspec.Struct)]
+JSON = "application/json"
+MSGPACK = "application/msgpack"
+FILE = "application/octet-stream"
 REFERENCE = "#/components/schemas/{name}"
 PROBLEM = {
     "type": "object",
@@ -29,42 +28,46 @@ PROBLEM = {
 }
 
 
-def takes(body: type, answer: type | None = None, packed: type | None = None) -> dict[str, Any]:
-    """The `openapi_extra` of a call with this body, or a `packed` one in MessagePack."""
-    media = {"application/json": body} | ({"application/msgpack": packed} if packed else {})
-    content = {kind: {"schema": {"$ref": REFERENCE.format(name=each.__name__)}} for kind, each in media.items()}
-    return {"requestBody": {"required": True, "content": content}} | gives(answer)
+def operation(
+    role: str, body: type | None = None, packed: type | None = None, answer: type | None = None
+) -> dict[str, Any]:
+    """Return the `openapi_extra` of an endpoint.
 
-
-def takes_file() -> dict[str, Any]:
-    """The `openapi_extra` of a call whose body is a file."""
-    file = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-    return {"requestBody": {"required": True, "content": file}} | gives()
-
-
-def gives(answer: type | None = None) -> dict[str, Any]:
-    """The answers of a call: its own, or a problem."""
-    schema: dict[str, Any] = {"$ref": REFERENCE.format(name=answer.__name__)} if answer else {}
+    Args:
+      role: Who may call it.
+      body: The type of its body; `bytes` for a file.
+      packed: The type of a body in MessagePack, where one is accepted too.
+      answer: The type of its answer, where it has one.
+    """
     wrong = {"application/problem+json": {"schema": {"$ref": REFERENCE.format(name="Problem")}}}
-    return {
+    described: dict[str, Any] = {
+        "x-role": role,
         "responses": {
-            "200": {"description": "Done", "content": {"application/json": {"schema": schema}}},
+            "200": {"description": "Done", "content": {JSON: {"schema": _schema_of(answer) if answer else {}}}},
             "4XX": {"description": "What was wrong", "content": wrong},
             "503": {"description": "The log cannot be written now", "content": wrong},
             "507": {"description": "The disk of the log is full", "content": wrong},
-        }
+        },
     }
+    media = {FILE if body is bytes else JSON: body, MSGPACK: packed}
+    content = {kind: {"schema": _schema_of(each)} for kind, each in media.items() if each is not None}
+    return described | ({"requestBody": {"required": True, "content": content}} if content else {})
 
 
-def describe(app: FastAPI) -> None:
-    """Make `app.openapi()` name the msgspec types; calls that are added later add theirs to `app.state.bodies`."""
-    app.state.bodies = [body for body in BODIES if body not in PARTS]
+def _schema_of(kind: type) -> dict[str, str]:
+    if kind is bytes:
+        return {"type": "string", "format": "binary"}
+    return {"$ref": REFERENCE.format(name=kind.__name__)}
+
+
+def describe(app: FastAPI, bodies: Iterable[type]) -> None:
+    """Make `app.openapi()` name the msgspec types of the endpoints."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             document = get_openapi(title=app.title, version=app.version, routes=app.routes)
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
-            schemas.update(msgspec.json.schema_components(app.state.bodies, ref_template=REFERENCE)[1])
+            schemas.update(msgspec.json.schema_components(bodies, ref_template=REFERENCE)[1])
             schemas["Problem"] = PROBLEM
             app.openapi_schema = document
         return app.openapi_schema

@@ -1,6 +1,5 @@
 """Errors as problem documents (RFC 9457): what was wrong, in which field, and what would be right."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +17,10 @@ from rankloop.core.errors import (
 )
 from rankloop.core.registry import UnknownKind
 from rankloop.service.errors import (
-    Damaged,
+    DamagedArchive,
     Forbidden,
-    Full,
-    Late,
+    LateFeedback,
+    StorageFull,
     TooLarge,
     TooMany,
     Unauthorised,
@@ -31,14 +30,14 @@ from rankloop.service.errors import (
 
 MEDIA = "application/problem+json"
 STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (
-    (Late, 410, "late"),
+    (LateFeedback, 410, "late"),
     (TooLarge, 413, "too-large"),
     (WrongMedia, 415, "unsupported-media-type"),
     (TooMany, 429, "too-many-requests"),
     (Unauthorised, 401, "unauthorised"),
     (Forbidden, 403, "forbidden"),
-    (Full, 507, "storage-full"),
-    (Damaged, 500, "archive-damaged"),
+    (StorageFull, 507, "storage-full"),
+    (DamagedArchive, 500, "archive-damaged"),
     (Unavailable, 503, "unavailable"),
     (UnknownKind, 422, "invalid-input"),
     (Conflict, 409, "conflict"),
@@ -51,7 +50,6 @@ KINDS = {413: "too-large", 499: "gone", 400: "malformed-json", 405: "method-not-
     status: kind for _, status, kind in STATUS
 }  # of refused calls, by status
 FORESEEN = (RankloopError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
-_WHERE = re.compile(r"^(?P<reason>.*?)(?: - at `\$(?P<field>.*)`)?$", re.DOTALL)
 
 
 def problem(status: int, kind: str, detail: str, field: str = "") -> dict[str, Any]:
@@ -69,10 +67,6 @@ def problem(status: int, kind: str, detail: str, field: str = "") -> dict[str, A
 
 def problem_of(error: Exception) -> dict[str, Any]:
     """The document for an error; what nobody foresaw is 500, without a word about the inside."""
-    if isinstance(error, msgspec.ValidationError):
-        found = _WHERE.match(str(error))
-        field = (found["field"] or "").lstrip(".") if found else ""
-        return problem(422, "invalid-input", found["reason"] if found else str(error), field or "body")
     if isinstance(error, msgspec.DecodeError | RecursionError | UnicodeDecodeError):
         return problem(400, "malformed-json", f"the body is not JSON that can be read: {error}", "body")
     for kind, status, name in STATUS:

@@ -22,15 +22,16 @@ import uvicorn
 from fastapi import FastAPI
 
 from rankloop.core.errors import Conflict, InvalidInput
-from rankloop.service.demo import Demo
+from rankloop.service.application.node import Node
+from rankloop.service.application.rebuild import check_kinds
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.app import make_app
 from rankloop.service.http.connections import KEEP_ALIVE, TimedProtocol, check_all, connection_limit
-from rankloop.service.log.recovery import check_kinds
-from rankloop.service.log.stores.base import Store
-from rankloop.service.log.stores.open import open_store
-from rankloop.service.service import Service
+from rankloop.service.http.demo import Demo
+from rankloop.service.http.endpoints import Endpoints
 from rankloop.service.settings import Settings
+from rankloop.service.stores.base import Store
+from rankloop.service.stores.open import open_store
 
 
 def bound_socket(settings: Settings, shared: bool = False) -> socket.socket:
@@ -145,8 +146,8 @@ class Server(uvicorn.Server):
 class Addition(Protocol):
     """What a server has beside its rankers, such as a demo: it begins with the service, and has calls of its own."""
 
-    async def begin(self, service: Service) -> None: ...
-    def add_calls(self, app: FastAPI) -> None: ...
+    async def begin(self, node: Node) -> None: ...
+    def add_endpoints(self, endpoints: Endpoints) -> None: ...
 
 
 def make_server(
@@ -156,7 +157,7 @@ def make_server(
     addition = Demo() if demo else addition
     app = make_app(settings, addition.begin if addition else None, store)
     if addition:
-        addition.add_calls(app)
+        addition.add_endpoints(app.state.endpoints)
     config = uvicorn.Config(
         app,
         host=settings.host,

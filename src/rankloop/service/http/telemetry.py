@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rankloop import __version__
 from rankloop.core.errors import InvalidInput
-from rankloop.service.http.middleware import call_of, name_in
+from rankloop.service.http.endpoints import Endpoints
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -22,7 +22,7 @@ PROTOCOL = "otlp_proto_http"
 MAX_READ = 4096  # bytes of an answer that are looked through for its verdict
 
 
-class Verdict(msgspec.Struct):
+class AnswerVerdict(msgspec.Struct):
     """What an answer to feedback, or a problem document, says became of the call."""
 
     verdict: str = ""
@@ -87,11 +87,11 @@ def _exporter(signal: str, name: str) -> Any:
 class TelemetryMiddleware:
     """ASGI: a span around every call with its ranker and verdict, a child of the caller's where it names one."""
 
-    def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
+    def __init__(self, app: ASGIApp, endpoints: Endpoints, telemetry: Telemetry) -> None:
         from opentelemetry.propagate import extract
         from opentelemetry.trace import SpanKind
 
-        self.app = app
+        self.app, self.endpoints = app, endpoints
         self._extract, self._kind = extract, SpanKind.SERVER
         self._tracer = telemetry.tracers.get_tracer("rankloop", __version__)
         meter = telemetry.meters.get_meter("rankloop", __version__)
@@ -102,13 +102,13 @@ class TelemetryMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        method, _, route = call_of(scope["method"], scope["path"]).partition(" ")
+        endpoint, ranker = self.endpoints.find(scope)
+        method, _, route = endpoint.name.partition(" ")
         about: dict[str, Any] = {"http.request.method": method, "http.route": route} if route else {}
         caller = self._extract({name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]})
         begun, answer = perf_counter(), _Answer(send)
         with self._tracer.start_as_current_span(f"{method} {route}".strip(), caller, self._kind, about) as span:
-            ranker = name_in(scope["path"])
-            if ranker is not None:
+            if ranker:
                 span.set_attribute("rankloop.ranker", ranker)
             try:
                 await self.app(scope, receive, answer.send)
@@ -140,7 +140,7 @@ class _Answer:
     def _verdict_in(self, body: bytes) -> str:
         if body[:1] == b"{" and len(body) <= MAX_READ:
             with suppress(msgspec.MsgspecError):
-                found = msgspec.json.decode(body, type=Verdict)
-                if said := found.verdict or found.type.rpartition(":")[2]:
-                    return said
+                answer = msgspec.json.decode(body, type=AnswerVerdict)
+                if verdict := answer.verdict or answer.type.rpartition(":")[2]:
+                    return verdict
         return "done" if self.status < 400 else "failed"

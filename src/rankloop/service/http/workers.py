@@ -1,4 +1,4 @@
-"""Several processes behind one port: started, watched, and replaced one after the other without a failed call."""
+"""One process or several behind one port: started, watched, and replaced one after the other without a failed call."""
 
 import os
 import select
@@ -12,24 +12,25 @@ from dataclasses import replace
 from socket import socket as Socket
 from types import FrameType
 
-from rankloop.service.http.server import address_of, bound_socket
-from rankloop.service.log.recovery import check_kinds
-from rankloop.service.log.stores.open import open_store
-from rankloop.service.settings import Settings
+from rankloop.service.application.rebuild import check_kinds
+from rankloop.service.http.server import address_of, bound_socket, serve
+from rankloop.service.settings import Settings, half_of_memory
+from rankloop.service.stores.open import open_store
 
 PAUSE = 0.2  # seconds between two checks of the workers
 PATIENCE = 60  # seconds for a worker to start, and for one to finish
+WORKER = "RANKLOOP_WORKER"  # the variable with the socket of a worker, and where it says that it answers
 WAITING = 1024  # calls that may wait while a worker starts
 
 
-class Worker:
+class WorkerProcess:
     """A process that serves a socket, which stays open here: who connects while it is replaced waits."""
 
     def __init__(self, command: list[str], listening: Socket) -> None:
         self._started, told = os.pipe()
         number = listening.fileno()
-        command = [*command, "--socket", str(number), "--started", str(told)]
-        self.process = subprocess.Popen(command, pass_fds=[number, told])
+        environment = os.environ | {WORKER: f"{number} {told}"}
+        self.process = subprocess.Popen(command, env=environment, pass_fds=[number, told])
         os.close(told)
 
     def starts(self, patience: float = PATIENCE) -> bool:
@@ -51,8 +52,38 @@ class Worker:
         os.close(self._started)
 
 
-def serve_with_workers(settings: Settings, announce: Callable[[str], None], arguments: list[str]) -> None:
-    """Run `settings.workers` processes until told to stop; `arguments` is the command line of one of them.
+def run_service(settings: Settings, announce: Callable[[str], None], command: list[str], demo: bool = False) -> None:
+    """Serve until told to stop, in this process or in as many as the settings say.
+
+    Args:
+      settings: Those of all processes together.
+      announce: Gets the address once calls are answered.
+      command: Starts this program again, as one of several processes.
+      demo: Add rankers to play with.
+    """
+    inherited = os.environ.pop(WORKER, "")  # set by `WorkerProcess`
+    if inherited:
+        number, started = map(int, inherited.split())
+
+        def announce_start(address: str) -> None:
+            os.write(started, b"\n")
+
+        serve(share_of(settings), announce_start, demo, number)
+    elif settings.workers > 1:
+        serve_with_workers(settings, announce, command)
+    else:
+        serve(settings, announce, demo)
+
+
+def share_of(settings: Settings) -> Settings:
+    """Return the settings of one of several processes: rates, and the memory unless set, are those of all together."""
+    n, memory = settings.workers, settings.max_open_bytes
+    memory = memory // n if memory == half_of_memory() else memory
+    return replace(settings, workers=1, sharers=n, rate=settings.rate / n, max_open_bytes=memory)
+
+
+def serve_with_workers(settings: Settings, announce: Callable[[str], None], command: list[str]) -> None:
+    """Run `settings.workers` processes of a command until told to stop.
 
     SIGHUP replaces them one after the other, by processes of the program as it is on the disk then.
     """
@@ -68,15 +99,14 @@ def serve_with_workers(settings: Settings, announce: Callable[[str], None], argu
         for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(sig, note)
         announce(address_of(settings, sockets[0]))
-        command = [sys.executable, "-m", "rankloop.cli", *arguments]
-        workers = [Worker(command, each) for each in sockets]
+        workers = [WorkerProcess(command, each) for each in sockets]
         while not _is_over(signals):
             time.sleep(PAUSE)
             for position, worker in enumerate(workers):
                 if worker.process.poll() is not None:
                     worker.finish(0)
                     sockets[position] = stack.enter_context(renewed_socket(settings, sockets[position]))
-                    workers[position] = Worker(command, sockets[position])
+                    workers[position] = WorkerProcess(command, sockets[position])
             if signal.SIGHUP in signals:
                 signals.remove(signal.SIGHUP)
                 _replace_all(workers, sockets, command, signals, PATIENCE + settings.drain)
@@ -123,13 +153,13 @@ def _is_over(signals: list[int]) -> bool:
 
 
 def _replace_all(
-    workers: list[Worker], sockets: list[Socket], command: list[str], signals: list[int], patience: float
+    workers: list[WorkerProcess], sockets: list[Socket], command: list[str], signals: list[int], patience: float
 ) -> None:
     """Each makes room for its successor once that answers; the first that does not start ends it, and none is lost."""
     for position, before in enumerate(workers):
         if _is_over(signals):
             return
-        after = Worker(command, sockets[position])
+        after = WorkerProcess(command, sockets[position])
         if not after.starts():
             after.tell_to_stop()
             after.finish(patience)

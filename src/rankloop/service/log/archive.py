@@ -1,4 +1,4 @@
-"""The archive: old events in Parquet files beside the database, and the whole log out of both."""
+"""The archive: old events in Parquet files beside the database, and the log out of both."""
 
 import hashlib
 import io
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rankloop.core.files import atomic_write
-from rankloop.service.errors import Damaged
-from rankloop.service.log.events import AnyEvent, ArchiveFile, Record, decode, encode
-from rankloop.service.log.stores.base import Store
+from rankloop.service.errors import DamagedArchive
+from rankloop.service.records import AnyEvent, ArchiveFile, Record, decode, encode
+from rankloop.service.stores.base import Store
 
 FOLDER = "archive"
 PAGE = 2000
@@ -25,23 +25,36 @@ class Readable(Protocol):
     def manifest(self, entity: str) -> list[ArchiveFile]: ...
 
 
-def whole(log: Readable, entity: str, data: Path, until: int | None = None, after: int = 0) -> Iterator[Record]:
-    """Every record of an entity after one, moved or not, each once and in order; `Damaged` where a file is not there.
+def read_records(log: Readable, entity: str, data: Path, until: int | None = None, after: int = 0) -> Iterator[Record]:
+    """Read every record of an entity after one, archived or not, each once and in order.
 
     An event leaves the database only after it is in a file. So the database is asked first and the files are looked
-    for afterwards, page by page: nothing slips through while events are being moved.
+    for afterwards, page by page: nothing is missed while events are being moved.
+
+    Args:
+      log: The database.
+      entity: A ranker, a comparison, a catalogue or an alias.
+      data: The folder of the archive.
+      until: The last event that is read; None for all.
+      after: The event after which is read.
+
+    Raises:
+      DamagedArchive: If a file of the archive is missing or is not what was written, before anything is read.
     """
-    archive = Archive(log, entity, data)
-    archive.check(after)
-    return _whole(archive, until, after)
+    checked = set[str]()
+    _checked_files(log, entity, data, after, checked)
+    return _records_of(log, entity, data, until, after, checked)
 
 
-def _whole(archive: "Archive", until: int | None, after: int) -> Iterator[Record]:
+def _records_of(
+    log: Readable, entity: str, data: Path, until: int | None, after: int, checked: set[str]
+) -> Iterator[Record]:
     last = after
     while True:
-        page = list(islice(archive.log.read(archive.entity, last, until), PAGE))
+        page = list(islice(log.read(entity, last, until), PAGE))
         end = page[-1].seq if page else until
-        for record in merge(archive.records(last, end), page, key=attrgetter("seq")):
+        files = _checked_files(log, entity, data, last, checked)
+        for record in merge(_read(files, last, end), page, key=attrgetter("seq")):
             if record.seq > last:
                 last = record.seq
                 yield record
@@ -49,36 +62,14 @@ def _whole(archive: "Archive", until: int | None, after: int) -> Iterator[Record
             return
 
 
-class Archive:
-    """The files of an entity: those that its manifest lists, which must be there as they were written.
-
-    Files of 0.1, which had no manifest, count too, unless one that is listed holds what they hold.
-    """
-
-    def __init__(self, log: Readable, entity: str, data: Path) -> None:
-        self.log, self.entity, self.data = log, entity, data
-        self._checked: set[str] = set()
-
-    def check(self, after: int = 0) -> list[ArchiveFile]:
-        """What is listed, once every file with events after one has been found unchanged."""
-        listed = self.log.manifest(self.entity)
-        for file in listed:
-            if file.last > after and file.name not in self._checked:
-                check_file(self.data, file, self.entity)
-                self._checked.add(file.name)
-        return listed
-
-    def records(self, after: int = 0, until: int | None = None) -> Iterator[Record]:
-        """Archived records after one and up to another; files that overlap give each record once."""
-        listed = self.check(after)
-        files = [self.data / FOLDER / file.name for file in listed] + unlisted(self.data, self.entity, listed)[0]
-        found = sorted((file for file in files if _range(file)[1] > after), key=_range)
-        return _read(found, after, until)
-
-
-def archived(data: Path, entity: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
-    """The records in all files of an entity, listed or not."""
-    return _read([file for file in _files(data, entity) if _range(file)[1] > after], after, until)
+def _checked_files(log: Readable, entity: str, data: Path, after: int, checked: set[str]) -> list[Path]:
+    """The files with events after one, once each was found unchanged; files that are in `checked` were."""
+    listed = [file for file in log.manifest(entity) if file.last > after]
+    for file in listed:
+        if file.name not in checked:
+            check_file(data, file, entity)
+            checked.add(file.name)
+    return [data / FOLDER / file.name for file in listed]
 
 
 def check_file(data: Path, file: ArchiveFile, entity: str) -> None:
@@ -86,31 +77,19 @@ def check_file(data: Path, file: ArchiveFile, entity: str) -> None:
     path = data / FOLDER / file.name
     where = f"{path} ({file.events} events of {entity}, up to number {file.last})"
     if not path.is_file():
-        raise Damaged(f"missing: {where}; bring it back from a backup, or say where the archive is")
+        raise DamagedArchive(f"missing: {where}; bring it back from a backup, or say where the archive is")
     if _digest(path) != file.digest:
-        raise Damaged(f"damaged: {where} is not the file that was written; bring it back from a backup")
-
-
-def unlisted(data: Path, entity: str, listed: Sequence[ArchiveFile]) -> tuple[list[Path], list[Path]]:
-    """Files that no manifest lists: those of 0.1, and those that a crash left over, whose events a listed one has."""
-    names = {file.name for file in listed}
-    others = [path for path in _files(data, entity) if path.name not in names]
-    left = [path for path in others if any(_overlap(_range(path), (file.first, file.last)) for file in listed)]
-    return [path for path in others if path not in left], left
-
-
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] <= other[1] and other[0] <= one[1]
+        raise DamagedArchive(f"damaged: {where} is not the file that was written; bring it back from a backup")
 
 
 def tidy(store: Store, entity: str, data: Path) -> None:
-    """List the files of 0.1, and delete what a crash left over."""
+    """Delete files that a crash left over: those that are not listed and whose events a listed one has."""
     listed = store.manifest(entity)
-    old, left = unlisted(data, entity, listed)
-    if old:
-        store.list_files(entity, [_listed(path, sum(1 for _ in _records(path))) for path in old])
-    for path in left:
-        path.unlink(missing_ok=True)
+    names, ranges = {file.name for file in listed}, [(file.first, file.last) for file in listed]
+    for path in files_of(data, entity):
+        first, last = _range(path)
+        if path.name not in names and any(first <= end and begin <= last for begin, end in ranges):
+            path.unlink(missing_ok=True)
 
 
 def keep(data: Path, entity: str, records: Sequence[Record]) -> ArchiveFile:
@@ -135,11 +114,8 @@ def _write(file: Path, records: Sequence[Record]) -> ArchiveFile:
         pa.Table.from_pylist([_row(record) for record in records], pa.schema(columns)), sink, compression="zstd"
     )
     atomic_write(file, sink.getvalue())
-    return _listed(file, len(records))
-
-
-def _listed(file: Path, events: int) -> ArchiveFile:
-    return ArchiveFile(file.name, *_range(file), events, _digest(file))
+    first, last = _range(file)
+    return ArchiveFile(file.name, first, last, len(records), _digest(file))
 
 
 def amend_archive(
@@ -164,7 +140,8 @@ def drop_files(data: Path, names: Iterable[str]) -> None:
         (data / FOLDER / name).unlink(missing_ok=True)
 
 
-def _files(data: Path, entity: str) -> list[Path]:
+def files_of(data: Path, entity: str) -> list[Path]:
+    """The files with the name of an entity, listed or not."""
     stem = _stem(entity)
     found = (data / FOLDER).glob(f"{stem}-*.parquet")
     return sorted(file for file in found if file.stem.rsplit("-", 2)[0] == stem)  # not those of "stem-two"

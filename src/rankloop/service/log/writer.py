@@ -5,35 +5,37 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from threading import Condition, Lock, Thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from rankloop.core.errors import InvalidInput, RankloopError
 from rankloop.service.errors import Superseded, Unavailable
-from rankloop.service.log.events import (
+from rankloop.service.records import (
     AnyEvent,
     Closed,
-    Entry,
     FeedbackReceived,
+    LogEntry,
+    LogRow,
     Ranked,
     Record,
     Settle,
     Snapshot,
     encode,
 )
-from rankloop.service.ranker.impressions import IMPRESSION_SIZE, Impression, impression_of
 
 logger = logging.getLogger("rankloop.service")
 MAX_BATCH = 512  # entries in one transaction
 MAX_BATCH_BYTES = 64_000_000  # of its bodies, unless one alone has more
 MAX_LOCKS = 128  # of entries that nobody else may write at the same moment
-MAX_BYTES = 20_000_000  # of impressions that are kept in memory, so that they need not be read again
-WAIT_FOR_MORE = 0.002  # seconds at most, as long as every turn of the loop brings more for the transaction
-MOMENT = 0.002  # seconds at most for which the loop stands still for a transaction, while they are shorter than that
+MAX_RECENT_BYTES = 20_000_000  # of impressions that are kept in memory, so that they need not be read again
+IMPRESSION_BYTES, ITEM_BYTES = 2_000, 200  # memory of such an impression, and of each item beside its features
+MAX_GATHER_SECONDS = 0.002  # as long as every turn of the loop brings more for the transaction
+MAX_LOOP_BLOCK_SECONDS = 0.002  # for which the loop waits for a transaction, while they are shorter than that
 FAILING_SECONDS = 5.0  # since the last failure
 Key = tuple[str, str]  # an entity and the name of an impression
 
@@ -46,24 +48,40 @@ class Written(NamedTuple):
     at: float = 0.0  # by the clock of the store
 
 
-class Row(NamedTuple):
-    """What goes into the log."""
+class Subject(Protocol):
+    """What the records of one impression make, up to the event `seq`; its rules are those of whoever reads them."""
 
-    entity: str
-    kind: str
-    impression: str | None
-    body: bytes
-    snapshot: Snapshot | None
+    seq: int
 
-
-def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None, once: bool = False) -> Entry:
-    """Encoded by whoever asks: what cannot be written fails alone, and not with all that is written in its batch."""
-    return Entry(entity, event, _encoded(event), getattr(event, "impression", None), snapshot, once)
+    def add(self, event: Any) -> str:
+        """Apply an event and return the verdict on it."""
 
 
-def settled_entry(entity: str, impression: str, settle: Settle) -> Entry:
-    """Of an impression, decided when it is written."""
-    return Entry(entity, None, b"", impression, settle=settle)
+class FoldRecords(Protocol):
+    """Builds a subject from its records, after what those before made of it."""
+
+    def __call__(self, records: Iterable[Record], before: Any = None) -> Any: ...
+
+
+def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None, once: bool = False) -> LogEntry:
+    """Encode an event before it is queued: what cannot be written fails alone, and not with all of its batch."""
+    return LogEntry(entity, event, _encoded(event), getattr(event, "impression", None), snapshot, once)
+
+
+def settled_entry(entity: str, impression: str, settle: Settle) -> LogEntry:
+    """Make an entry of an impression that is decided when it is written."""
+    return LogEntry(entity, None, b"", impression, settle=settle)
+
+
+def row_of(entry: LogEntry, event: AnyEvent, body: bytes = b"") -> LogRow:
+    """Return the row of the log that an event becomes."""
+    is_last = isinstance(event, FeedbackReceived) and event.final
+    kind = "final" if is_last else str(type(event).__struct_config__.tag)
+    return LogRow(entry.entity, kind, entry.impression, body or entry.body, entry.snapshot)
+
+
+def _bytes_of(ranked: Ranked) -> int:
+    return IMPRESSION_BYTES + ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
 
 
 def _encoded(event: AnyEvent) -> bytes:
@@ -73,65 +91,58 @@ def _encoded(event: AnyEvent) -> bytes:
         raise InvalidInput(f"this cannot be written to the log: {error}") from None
 
 
-def kind_of(event: AnyEvent) -> str:
-    """What a row of the log says of its event without its body: its tag, and whether feedback is the last."""
-    if isinstance(event, FeedbackReceived) and event.final:
-        return "final"
-    return str(type(event).__struct_config__.tag)
-
-
-class Impressions:
+class RecentImpressions:
     """The impressions that were needed last: what is known of them is true up to an event, the rest is in the log."""
 
-    def __init__(self, most: int = MAX_BYTES) -> None:
-        self.most = most
+    def __init__(self, fold: FoldRecords, max_bytes: int = MAX_RECENT_BYTES) -> None:
+        self.fold = fold
+        self.max_bytes = max_bytes
         self.size = 0
-        self._known: OrderedDict[Key, tuple[Impression | Record, int]] = OrderedDict()
+        self._recent: OrderedDict[Key, tuple[Subject | Record, int]] = OrderedDict()
 
-    def get(self, key: Key) -> Impression | None:
-        known, size = self._known.get(key, (None, 0))
-        if isinstance(known, Record):  # of which nothing has come back yet
-            known = impression_of([known])
-            self._known[key] = known, size  # type: ignore[assignment]
-        return known
+    def get(self, key: Key) -> Subject | Record | None:
+        """Return what is known; a record where nothing has come back yet."""
+        return self._recent.get(key, (None, 0))[0]
 
-    def keep(self, key: Key, known: Impression | Record, size: int) -> None:
-        """As the one that was needed last."""
-        self.drop([key])
-        self._known[key] = known, size
-        self.size += size
-        while self.size > self.most:
-            _, (_, oldest) = self._known.popitem(last=False)
+    def keep(self, key: Key, subject: Subject | Record, size: int | None = None) -> None:
+        """Keep one as that which was needed last; without a size it has that of before."""
+        _, before = self._recent.pop(key, (None, 0))
+        size = (before or IMPRESSION_BYTES) if size is None else size
+        self._recent[key] = subject, size
+        self.size += size - before
+        while self.size > self.max_bytes:
+            _, (_, oldest) = self._recent.popitem(last=False)
             self.size -= oldest
 
     def drop(self, keys: Iterable[Key]) -> None:
         """Look into the log the next time."""
         for key in keys:
-            _, size = self._known.pop(key, (None, 0))
+            _, size = self._recent.pop(key, (None, 0))
             self.size -= size
 
     def clear(self) -> None:
         """The past has changed."""
-        self._known.clear()
+        self._recent.clear()
         self.size = 0
 
 
 class Batch:
     """Entries of one transaction. The store asks what to look for and tells what it has found; then it is decided."""
 
-    def __init__(self, entries: Sequence[Entry], impressions: Impressions | None = None) -> None:
+    def __init__(self, entries: Sequence[LogEntry], recent: RecentImpressions) -> None:
         self.entries = entries
         self.results: list[Written | RankloopError] = []
         self.numbers: list[int] = []
-        self._impressions = Impressions() if impressions is None else impressions
-        self._found: dict[Key, Impression] = {}
-        self._rows: list[tuple[int, Row, AnyEvent]] = []  # with the entry's position
+        self._recent = recent
+        self._subjects: dict[Key, Subject | Record] = {}
+        self._sizes: dict[Key, int] = {}  # of those that were read from the log
+        self._rows: list[tuple[int, LogRow, AnyEvent]] = []  # with the entry's position
         keys = [(e.entity, e.impression) for e in entries if e.impression is not None and (e.once or e.settle)]
         for key in keys:
-            known = self._impressions.get(key)
-            if known is not None:
-                self._found[key] = known
-        self.keys = {key: self._found[key].seq if key in self._found else 0 for key in keys}
+            subject = recent.get(key)
+            if subject is not None:
+                self._subjects[key] = subject
+        self.keys = {key: self._subjects[key].seq if key in self._subjects else 0 for key in keys}
         self.watched = {entry.entity: entry.unless_after for entry in entries if entry.unless_after is not None}
         self.partitions = sorted({entry.fence[0] for entry in entries if entry.fence is not None})
 
@@ -142,11 +153,11 @@ class Batch:
         return sorted({f"{entity} {name}" for entity, name in self.keys} | changing)
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[LogRow]:
         """What is written, once it is settled."""
         return [row for _, row, _ in self._rows]
 
-    def settle(self, records: Iterable[Record], changed: Mapping[str, int], fences: Mapping[int, int]) -> list[Row]:
+    def settle(self, records: Iterable[Record], changed: Mapping[str, int], fences: Mapping[int, int]) -> list[LogRow]:
         """What is to be written.
 
         `records` are those of `keys`, each after its number; `changed` the last change of each of the `watched`;
@@ -154,9 +165,11 @@ class Batch:
         """
         for record in records:
             key = record.entity, record.event.impression  # type: ignore[union-attr]
-            known = impression_of([record], self._found.get(key))
-            if known is not None:
-                self._found[key] = known
+            subject = self._recent.fold([record], self._subject(key))
+            if isinstance(record.event, Ranked):
+                self._sizes[key] = _bytes_of(record.event)
+            if subject is not None:
+                self._subjects[key] = subject
         changes = dict(changed)
         for position, entry in enumerate(self.entries):
             try:
@@ -176,57 +189,68 @@ class Batch:
                 continue
             key = row.entity, row.impression
             if isinstance(event, Ranked):
-                self._found.pop(key, None)
-                size = IMPRESSION_SIZE + 3 * len(row.body)
-                self._impressions.keep(key, Record(seq, row.entity, at, event), size)
-            elif key in self._found:
-                self._found[key].seq = seq
-        for key, known in self._found.items():
-            self._impressions.keep(key, known, known.size)
+                self._subjects.pop(key, None)
+                self._recent.keep(key, Record(seq, row.entity, at, event), _bytes_of(event))
+            elif key in self._subjects:
+                self._subjects[key].seq = seq  # type: ignore[misc]  # it was built when the event was settled
+        for key, subject in self._subjects.items():
+            self._recent.keep(key, subject, self._sizes.get(key))
 
     def undo(self) -> None:
         """None of it was written, as far as one knows."""
-        self._impressions.drop(list(self.keys))
+        self._recent.drop(list(self.keys))
 
-    def _settled(self, position: int, entry: Entry, changes: dict[str, int], fences: Mapping[int, int]) -> Written:
+    def _settled(self, position: int, entry: LogEntry, changes: dict[str, int], fences: Mapping[int, int]) -> Written:
         if entry.fence is not None and fences.get(entry.fence[0]) != entry.fence[1]:
             raise Superseded("another process learns this by now; nothing of this was kept")
         if entry.unless_after is not None and changes.get(entry.entity, 0) > entry.unless_after:
             return Written("changed")
-        known = self._found.get((entry.entity, entry.impression or ""))
-        if entry.once and known is not None:
+        key, event, verdict = (entry.entity, entry.impression or ""), entry.event, "written"
+        if entry.once and key in self._subjects:
             return Written("repeated")
-        event, verdict, body = entry.event, "written", entry.body
+        subject = self._subject(key)
         if entry.settle is not None:
-            made = entry.settle(known)
-            if isinstance(made, str):
-                return Written(made)
-            event, body = made, _encoded(made)
-        if event is None:
-            raise InvalidInput("there is nothing to write")
+            settled = entry.settle(subject)
+            if isinstance(settled, str):
+                return Written(settled)
+            event = settled
         if isinstance(event, FeedbackReceived | Closed):
-            verdict = known.add(event) if known is not None else verdict
+            verdict = subject.add(event) if subject is not None else verdict
         elif isinstance(event, Ranked) and entry.once:
-            self._found[entry.entity, event.impression] = Impression(event, 0)
+            self._subjects[key] = Record(0, entry.entity, 0.0, event)
         elif entry.impression is None:
             changes[entry.entity] = 2**63
-        row = Row(entry.entity, kind_of(event), entry.impression, body, entry.snapshot)
-        self._rows.append((position, row, event))
+        if event is None:
+            raise InvalidInput("there is nothing to write")
+        try:
+            body = entry.body or _encoded(event)
+        except InvalidInput:
+            self._subjects.pop(key, None)
+            self._recent.drop([key])  # the event is in it already
+            raise
+        self._rows.append((position, row_of(entry, event, body), event))
         return Written(verdict)
+
+    def _subject(self, key: Key) -> Subject | None:
+        subject = self._subjects.get(key)
+        if isinstance(subject, Record):
+            subject = self._subjects[key] = self._recent.fold([subject])
+        return subject
 
 
 class LogWriter:
     """Writes what is appended, many at a time; `append` returns what became of its entry, once that is durable."""
 
-    def __init__(self, store: Any, impressions: Impressions | None = None, most: int = 2**63) -> None:
+    def __init__(self, store: Any, fold: FoldRecords, max_waiting_bytes: int = 2**63) -> None:
         self.store = store
-        self.most = most  # bytes that may wait at the same moment
-        self.impressions = Impressions() if impressions is None else impressions
+        self.max_waiting_bytes = max_waiting_bytes
+        self.recent = RecentImpressions(fold)
+        self._held: dict[str, asyncio.Event] = {}  # entities whose past is being changed, until that is done
         self.commits = 0
         self.commit_seconds = 0.0
         self.slowest_commit = 0.0  # since somebody last asked
         self._loop = asyncio.get_running_loop()
-        self._pending: list[tuple[Entry | None, Any]] = []
+        self._pending: list[tuple[LogEntry | None, Any]] = []
         self._pending_bytes = 0
         self._wake = Condition()
         self._waiting = 0  # entries of the turns of the loop that go into the next transaction
@@ -239,28 +263,50 @@ class LogWriter:
         self._thread = Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
 
-    async def append(self, entry: Entry | None) -> Written:
-        """Wait until the entry is durable; without one, until the store has answered."""
+    def append(self, entry: LogEntry | None) -> Awaitable[Written]:
+        """Write an entry; what is awaited is done when it is durable, or without an entry when the store has answered.
+
+        An entry of an entity that is held waits until it is let go.
+        """
+        if entry is not None and entry.entity in self._held:
+            return self._append_later(entry)
         future: asyncio.Future[Written] = self._loop.create_future()
         self._put(entry, future)
         if not self._waiting:
             self._waiting_since = time.monotonic()
             self._loop.call_soon(self._wait_for_more, 0)
         self._waiting += 1
-        return await future
+        return future
+
+    async def _append_later(self, entry: LogEntry) -> Written:
+        while entry.entity in self._held:
+            await self._held[entry.entity].wait()
+        return await self.append(entry)
+
+    @asynccontextmanager
+    async def holding(self, entity: str) -> AsyncIterator[None]:
+        """Let nothing be appended for an entity meanwhile; what was appended before is durable at the beginning."""
+        while entity in self._held:
+            await self._held[entity].wait()
+        self._held[entity] = asyncio.Event()
+        try:
+            await self.append(None)
+            yield
+        finally:
+            self._held.pop(entity).set()
 
     def _wait_for_more(self, before: int) -> None:
         """Go on with the transaction once a turn of the loop has brought nothing more, or others wait for long."""
-        if self._waiting > before and time.monotonic() - self._waiting_since < WAIT_FOR_MORE:
+        if self._waiting > before and time.monotonic() - self._waiting_since < MAX_GATHER_SECONDS:
             self._loop.call_soon(self._wait_for_more, self._waiting)
         else:
             self._waiting = 0
             self._unwritten.acquire(blocking=False)
             self._wake_up()
             if self._is_quick:  # two threads that run at once take turns at the interpreter, and lose more by that
-                self._unwritten.acquire(timeout=MOMENT)
+                self._unwritten.acquire(timeout=MAX_LOOP_BLOCK_SECONDS)
 
-    def submit(self, entry: Entry) -> Future[Written]:
+    def submit(self, entry: LogEntry) -> Future[Written]:
         """The same from another thread."""
         future: Future[Written] = Future()
         self._put(entry, future)
@@ -284,12 +330,12 @@ class LogWriter:
         await asyncio.to_thread(self._thread.join)
         await asyncio.sleep(0)  # the last batch is answered by a call that is already on the loop
 
-    def _put(self, entry: Entry | None, future: Any) -> None:
+    def _put(self, entry: LogEntry | None, future: Any) -> None:
         with self._wake:
             if self._stopped:
                 raise Unavailable("the service is stopping; nothing of this request was kept")
             size = 0 if entry is None else len(entry.body)
-            if size and self._pending_bytes + size > self.most:
+            if size and self._pending_bytes + size > self.max_waiting_bytes:
                 raise Unavailable(f"{self._pending_bytes} bytes wait for the log, near the limit; try again later")
             self._pending_bytes += size
             self._pending.append((entry, future))
@@ -309,16 +355,16 @@ class LogWriter:
                 waiting, self._pending = self._pending[:n], self._pending[n:]
             if self._cleared:
                 self._cleared = False
-                self.impressions.clear()
+                self.recent.clear()
             self._commit(waiting)
             if self._unwritten.locked():
                 self._unwritten.release()
             with self._wake:
                 self._pending_bytes -= sum(len(entry.body) for entry, _ in waiting if entry is not None)
 
-    def _commit(self, waiting: list[tuple[Entry | None, Any]]) -> None:
+    def _commit(self, waiting: list[tuple[LogEntry | None, Any]]) -> None:
         futures = [future for _, future in waiting]
-        batch = Batch([entry for entry, _ in waiting if entry is not None], self.impressions)
+        batch = Batch([entry for entry, _ in waiting if entry is not None], self.recent)
         begun = time.monotonic()
         try:
             self.store.append(batch)
@@ -331,7 +377,7 @@ class LogWriter:
             return
         self._failed_at = -math.inf
         seconds = time.monotonic() - begun
-        self._is_quick = seconds < MOMENT
+        self._is_quick = seconds < MAX_LOOP_BLOCK_SECONDS
         self.commits += 1
         self.commit_seconds += seconds
         self.slowest_commit = max(self.slowest_commit, seconds)
@@ -363,7 +409,7 @@ def _set(future: Any, result: Any) -> None:
         future.set_result(result)
 
 
-def _fitting(entries: Sequence[Entry | None]) -> int:
+def _fitting(entries: Sequence[LogEntry | None]) -> int:
     """How many go into one transaction: so many, of so many bytes, and only so many of those that need a lock."""
     locks = size = 0
     for n, entry in enumerate(entries):

@@ -15,10 +15,9 @@ from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT, Dataset, concatenate, normalise_queries
 from rankloop.data.folder import data_path
-from rankloop.data.public_sets import PublishedFold, is_archive, public_path, published_folds, refuse_cut
-from rankloop.data.readers.letor.file import read_letor, stream_letor
-from rankloop.data.readers.letor.queries import SIDE_SUFFIXES
-from rankloop.data.readers.letor.rows import Layout, pieces
+from rankloop.data.letor.file import read_letor, stream_letor
+from rankloop.data.letor.rows import SIDE_SUFFIXES, Layout, pieces
+from rankloop.data.public_sets import is_archive, public_path, published_folds, refuse_cut
 from rankloop.simulate.streams.pool import shuffled, shuffled_rounds
 
 NOT_DATA = (*SIDE_SUFFIXES, ".json", ".csv", ".md", ".sha256")
@@ -67,7 +66,7 @@ class Letor(LetorQueries):
 
 def _files(path: Path) -> list[Path]:
     if path.is_file():
-        return published_folds(path)[0].files if is_archive(path) else [path]
+        return published_folds(path)[0].paths if is_archive(path) else [path]
     found = [
         file
         for file in sorted(path.iterdir())
@@ -160,13 +159,11 @@ def files_of(name: str, part: str = "all") -> list[Path]:
     path = public_path(name)
     if path.is_file() and not is_archive(path):
         return [path]
-    fold: PublishedFold = published_folds(path)[0]
-    if part == "all":
-        return fold.files
-    file: Path | None = getattr(fold, part)
-    if file is None:
+    fold = published_folds(path)[0]
+    files = fold.files if part == "all" else getattr(fold, part)
+    if not files:
         raise InvalidInput(f"{name} has no part for validation: take train or test")
-    return [file]
+    return [Path(source.address) for source in files]
 
 
 @functools.lru_cache(maxsize=8)

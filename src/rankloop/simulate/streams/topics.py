@@ -14,10 +14,9 @@ from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, Ints, Problem, Query
+from rankloop.data.corpora import Selection, TfIdfRows, TopicCorpus, rcv1_files, read_corpus, read_rcv1_tokens, tf_idf
 from rankloop.data.dataset import NO_CONTEXT
 from rankloop.data.folder import data_path
-from rankloop.data.readers.rcv1 import rcv1_files, read_rcv1_tokens
-from rankloop.data.readers.text import Corpus, Selection, Words, read_corpus, tf_idf
 
 
 @register("topics")
@@ -63,19 +62,19 @@ class Topics:
         counts = Counter(topic for own in topics for topic in own)
         return {topic: count / n_documents for topic, count in sorted(counts.items())}
 
-    def _topic(self, corpus: Corpus, rng: Generator) -> str:
+    def _topic(self, corpus: TopicCorpus, rng: Generator) -> str:
         names = corpus.topic_names
         drawn = names[int(rng.random() * len(names))]
         if self.topic is not None and self.topic not in names:
             raise InvalidInput(f"no topic {self.topic!r} in {self.path!r}{nearest(self.topic, names)}")
         return drawn if self.topic is None else self.topic
 
-    def _loaded(self) -> tuple[Corpus, Words]:
+    def _loaded(self) -> tuple[TopicCorpus, TfIdfRows]:
         return _load(str(data_path(self.path)), self.n_words, self.selection)
 
 
 @functools.lru_cache(maxsize=2)
-def _load(path: str, n_words: int, selection: Selection) -> tuple[Corpus, Words]:
+def _load(path: str, n_words: int, selection: Selection) -> tuple[TopicCorpus, TfIdfRows]:
     of_rcv1 = rcv1_files(Path(path), "tokens")
     corpus = read_rcv1_tokens(path) if of_rcv1 else read_corpus(path)
     return corpus, tf_idf(corpus, n_words, selection)

@@ -1,4 +1,4 @@
-"""How readily people click and how soon they are satisfied: the three published behaviours, by grade.
+"""Published click behaviours by grade, and what users who click have in common.
 
 The probabilities of a click on an examined item, and of stopping after that click, for grades 0 … max_grade.
 References: Hofmann, Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks (two
@@ -6,16 +6,18 @@ grades); Oosterhuis and de Rijke (2018), Differentiable Unbiased Online Learning
 published code (three grades).
 """
 
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.click_models.base import ClickModel
+from rankloop.click_models.kernels import ClickParameters, draw_clicks
 from rankloop.core.checks import check_positions
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.simulate.users.click_model import clicks_at, seen_positions
 
 Behaviour = Literal["perfect", "navigational", "informational"]
 
@@ -33,44 +35,54 @@ _CLICK_AND_STOP: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...
 CLICK = {key: np.array(click) for key, (click, _) in _CLICK_AND_STOP.items()}
 STOP = {key: np.array(stop) for key, (_, stop) in _CLICK_AND_STOP.items()}
 
-N_DRAWS = 3  # doubles that a reader takes for each position
-
-
-def check_scale(max_grade: int) -> None:
-    """Refuse a scale for which no parameters were published."""
-    scales = sorted({scale for _, scale in CLICK})
-    if max_grade not in scales:
-        raise InvalidInput(f"max_grade = {max_grade}: published behaviours have grades up to {scales}")
+N_DRAWS = 3  # doubles for each position, of users who may stop
 
 
 @kernel
-def of_grade(by_grade: Floats, grade: float) -> float:
-    """The entry of a grade; grades beyond the scale count as its ends."""
-    return float(by_grade[max(0, min(int(grade), len(by_grade) - 1))])
-
-
-@kernel
-def walk_down(
-    ranking: Ints, relevance: Floats, click: Floats, stop: Floats, persistence: float, draws: Floats
-) -> tuple[Ints, Floats]:
-    """Examine position after position; click by grade; after a click stop by grade; else go on with `persistence`.
-
-    Row 0 of the draws decides the clicks, row 1 who is satisfied, row 2 who loses patience.
-    """
-    clicked = np.zeros(draws.shape[1], np.int64)
+def clicks_at(ranking: Ints, clicked: Ints) -> tuple[Ints, Floats]:
+    """Return the items in the positions where `clicked` is not 0, in shown order, each with weight 1."""
+    n_clicks = 0
     for position in range(len(clicked)):
-        grade = relevance[ranking[position]]
-        if draws[0, position] < of_grade(click, grade):
-            clicked[position] = 1
-            if draws[1, position] < of_grade(stop, grade):
-                break
-        if draws[2, position] >= persistence:
-            break
-    return clicks_at(ranking, clicked)
+        n_clicks += clicked[position] != 0
+    items = np.empty(n_clicks, np.int64)
+    i = 0
+    for position in range(len(clicked)):
+        if clicked[position] != 0:
+            items[i] = ranking[position]
+            i += 1
+    return items, np.ones(n_clicks)
+
+
+def seen_positions(shown: int | None, n_items: int) -> int:
+    """Return how many of n_items positions these users can examine."""
+    return n_items if shown is None or shown > n_items else shown
+
+
+@kernel
+def clicks_by_grade(
+    attraction: Floats,
+    satisfaction: Floats,
+    examination: Floats,
+    stop: Floats,
+    persistence: float,
+    ranking: Ints,
+    relevance: Floats,
+    draws: Floats,
+) -> tuple[Ints, Floats]:
+    """Draw clicks of users for whom items of a grade are alike; grades beyond the scale count as its ends.
+
+    Takes the numbers one by one: a tuple of them would cost 2 µs per call.
+    """
+    grades = np.empty(draws.shape[1], np.int64)
+    for position in range(len(grades)):
+        grade = int(relevance[ranking[position]])
+        grades[position] = max(0, min(grade, len(attraction) - 1))
+    parameters = ClickParameters(attraction, satisfaction, examination, stop, persistence)
+    return clicks_at(ranking, draw_clicks(parameters, grades, draws))
 
 
 class GradedClicks:
-    """People who click by the grade of what they examine, as their `behaviour` says on the scale 0 … `max_grade`."""
+    """Users who click by the grade of what they examine, as their `behaviour` says on the scale 0 … `max_grade`."""
 
     behaviour: Behaviour
     max_grade: int
@@ -78,29 +90,32 @@ class GradedClicks:
     depth: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
-        check_scale(self.max_grade)
+        scales = sorted({scale for _, scale in CLICK})
+        if self.max_grade not in scales:
+            raise InvalidInput(f"max_grade = {self.max_grade}: published behaviours have grades up to {scales}")
         check_positions("shown", self.shown)
 
-    @property
-    def _click(self) -> Floats:
-        return CLICK[self.behaviour, self.max_grade]
+    @cached_property
+    def model(self) -> ClickModel:
+        """The click model that they follow, its pairs being the grades."""
+        raise NotImplementedError
 
-
-class TopDownReader(GradedClicks):
-    """People who read from the top and stop at some click, or when they lose patience."""
-
-    persistence: float = 1.0
-
-    @property
-    def _stop(self) -> Floats:
-        return STOP[self.behaviour, self.max_grade]
-
-    @property
-    def behaviour_by_grade(self) -> tuple[Floats, Floats, float]:
-        """The probabilities of a click and of stopping after it, by grade, and of going on."""
-        return self._click, self._stop, self.persistence
+    @cached_property
+    def _parameters(self) -> ClickParameters:
+        return self.model.parameters
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
-        draws = rng.random((N_DRAWS, seen_positions(self.shown, len(ranking))))
-        return Clicks(*walk_down(ranking, relevance, *self.behaviour_by_grade, draws))
+        n_draws, numbers = 1 if self.model.browsing else N_DRAWS, self._parameters
+        draws = rng.random((n_draws, seen_positions(self.shown, len(ranking))))
+        items, weights = clicks_by_grade(
+            numbers.attraction,
+            numbers.satisfaction,
+            numbers.examination,
+            numbers.stop,
+            numbers.persistence,
+            ranking,
+            relevance,
+            draws,
+        )
+        return Clicks(items, weights)

@@ -1,79 +1,28 @@
-"""People whose numbers come from a log: one walk for all click models that `rankloop fit-users` fits."""
+"""Users whose numbers come from a log: any click model that `rankloop fit-users` fits."""
 
-from typing import ClassVar, Literal
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.click_models.base import ModelName
+from rankloop.click_models.fit import MODELS
+from rankloop.click_models.kernels import ClickParameters, ClickRows, draw_clicks, examined_whatever_clicks
 from rankloop.core.checks import check_positions, check_probability
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.simulate.users.click_model import clicks_at, seen_positions
+from rankloop.simulate.users.click_behaviours import N_DRAWS, clicks_at, seen_positions
 
-ModelName = Literal["pbm", "ubm", "cascade", "dcm", "sdbn", "dbn"]
-BROWSING = ("pbm", "ubm")  # examination by position; in the others people read from the top and stop
-N_DRAWS = 3  # doubles for each position
-USUAL = ((1.0,), (0.6,), (0.4,), (0.3,), (0.25,), (0.2,), (0.17,), (0.14,), (0.12,), (0.1,))
+USUAL_EXAMINATION = ((1.0,), (0.6,), (0.4,), (0.3,), (0.25,), (0.2,), (0.17,), (0.14,), (0.12,), (0.1,))
+USUAL_STOP = (0.5,)
 
 
 @kernel
-def examined_after(table: Floats, position: int, last_click: int) -> float:
-    """The probability that a position is examined: row by position, column by the way back to the last click.
-
-    The first column is for no click above; a table of one column goes by the position alone. What lies beyond the
-    table counts as its end.
-    """
-    row = min(position, table.shape[0] - 1)
-    way = 0 if last_click < 0 else position - last_click
-    return float(table[row, min(way, table.shape[1] - 1)])
-
-
-@kernel
-def browsing_probabilities(position: Ints, attraction: Floats, table: Floats) -> Floats:
-    """P(click) of each row of a page, whatever was clicked above: a sum over where the last click was."""
-    n_rows = len(position)
-    clicks, last = np.zeros(n_rows), np.zeros(n_rows + 1)  # last[r]: P(the last click was in row r − 1); 0: none
-    last[0] = 1.0
-    for row in range(n_rows):
-        hit = 0.0
-        for before in range(row + 1):
-            at = position[before - 1] if before > 0 else -1
-            p = examined_after(table, position[row], at) * attraction[row]
-            hit += last[before] * p
-            last[before] *= 1.0 - p
-        clicks[row] = hit
-        last[row + 1] = hit
-    return clicks
-
-
-@kernel
-def reading_probabilities(attraction: Floats, stop: Floats, persistence: float) -> Floats:
-    """P(click) of each row of a page for people who read from the top and stop after a click with `stop`."""
-    clicks, examined = np.zeros(len(attraction)), 1.0
-    for row in range(len(attraction)):
-        clicks[row] = examined * attraction[row]
-        examined *= persistence * (1.0 - attraction[row] * stop[row])
-    return clicks
-
-
-@kernel
-def _walk(
-    ranking: Ints, attraction: Floats, stop: Floats, table: Floats, persistence: float, browsing: bool, draws: Floats
-) -> tuple[Ints, Floats]:
-    clicked = np.zeros(draws.shape[1], np.int64)
-    last_click = -1
-    for position in range(len(clicked)):
-        examined = examined_after(table, position, last_click) if browsing else 1.0
-        if draws[0, position] < examined * attraction[position]:
-            clicked[position] = 1
-            last_click = position
-            if not browsing and draws[1, position] < stop[position]:
-                break
-        if not browsing and draws[2, position] >= persistence:
-            break
-    return clicks_at(ranking, clicked)
+def _draw_page(parameters: ClickParameters, ranking: Ints, pair: Ints, draws: Floats) -> tuple[Ints, Floats]:
+    return clicks_at(ranking, draw_clicks(parameters, pair, draws))
 
 
 @register("fitted_users")
@@ -121,45 +70,43 @@ class FittedUsers:
             for value in values:
                 check_probability(name, value)
 
+    @cached_property
+    def by_level(self) -> ClickParameters:
+        """The numbers of the click model, its pairs being the levels of attraction."""
+        cls, values = MODELS[self.model], dict[str, Any]()
+        if "examination" in cls.numbers:
+            values["examination"] = np.array(self.examination or USUAL_EXAMINATION)
+        if "stop" in cls.numbers:
+            values["stop"] = np.array(self.stop or USUAL_STOP)
+        if "satisfaction" in cls.numbers:
+            values["satisfaction"] = np.array(self.satisfaction)
+        persistence = 1.0 if cls.browsing else self.persistence
+        return cls(attraction=np.array(self.attraction), persistence=persistence, **values).parameters
+
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
-        seen = seen_positions(self.shown, len(ranking))
-        draws = rng.random((N_DRAWS, seen))
-        attraction, stop = self._of_page(ranking[:seen], relevance)
-        return Clicks(*_walk(ranking, attraction, stop, self._table, self.persistence, self.model in BROWSING, draws))
+        n_seen = seen_positions(self.shown, len(ranking))
+        draws = rng.random((N_DRAWS, n_seen))
+        parameters, pair = self._page(ranking[:n_seen], relevance)
+        items, weights = _draw_page(parameters, ranking, pair, draws)
+        return Clicks(items, weights)
 
     def click_probabilities(self, ranking: Ints, relevance: Floats) -> Floats:
         """The probability that each position is clicked; 0 for those that nobody sees."""
-        seen = seen_positions(self.shown, len(ranking))
-        attraction, stop = self._of_page(ranking[:seen], relevance)
+        n_seen = seen_positions(self.shown, len(ranking))
+        parameters, pair = self._page(ranking[:n_seen], relevance)
         clicks = np.zeros(len(ranking))
-        if self.model in BROWSING:
-            clicks[:seen] = browsing_probabilities(np.arange(seen), attraction, self._table)
-        else:
-            clicks[:seen] = reading_probabilities(attraction, stop, self.persistence)
+        rows = ClickRows(np.array([0, n_seen]), pair, np.arange(n_seen), clicks[:n_seen])
+        clicks[:n_seen] = examined_whatever_clicks(parameters, rows) * parameters.attraction[pair]
         return clicks
 
-    @property
-    def _table(self) -> Floats:
-        return np.array(self.examination or USUAL)
-
-    def _of_page(self, items: Ints, relevance: Floats) -> tuple[Floats, Floats]:
-        """How attractive each shown item is, and the probability to stop after a click on it."""
-        grades = relevance[items]
-        levels = np.array(self.attraction)
+    def _page(self, items: Ints, relevance: Floats) -> tuple[ClickParameters, Ints]:
+        """The numbers of the model and the pair of each shown item: its grade, or the item itself."""
+        by_level, grades = self.by_level, relevance[items]
         if self.by_grade:
-            numbers = np.clip(grades.astype(np.int64), 0, len(levels) - 1)
-            attraction: Floats = levels[numbers]
-        else:
-            attraction = np.clip(grades, 0.0, 1.0)
-        if self.model == "cascade":
-            return attraction, np.ones(len(items))
-        if self.model == "dcm":
-            by_position = np.array(self.stop or (0.5,))
-            return attraction, by_position[np.minimum(np.arange(len(items)), len(by_position) - 1)]
-        if not self.satisfaction or self.model in BROWSING:
-            return attraction, np.zeros(len(items))
-        if self.by_grade:
-            return attraction, np.array(self.satisfaction)[numbers]
-        stop: Floats = np.interp(attraction, levels, np.array(self.satisfaction))
-        return attraction, stop
+            return by_level, np.clip(grades.astype(np.int64), 0, len(by_level.attraction) - 1)
+        attraction = np.clip(grades, 0.0, 1.0)
+        satisfaction = np.zeros(len(items))
+        if self.satisfaction:
+            satisfaction = np.interp(attraction, by_level.attraction, by_level.satisfaction)
+        return by_level._replace(attraction=attraction, satisfaction=satisfaction), np.arange(len(items))

@@ -1,16 +1,67 @@
 """Losses that bound a measure of the form Σ over positions of discount × gain, by the worst ranking."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import discounts as log_discounts
 from rankloop.core.kernels import kernel, positions_of, ranking_of
+from rankloop.core.registry import Spec, register
 from rankloop.core.types import Floats, Ints
-from rankloop.surrogates.grade_levels import levels_of
-from rankloop.training.risks.assignment import assign
+from rankloop.surrogates.base import levels_of
+
+
+@kernel
+def assign(cost: Floats) -> Ints:
+    """The column of each row that minimises the summed cost, no column twice; needs rows ≤ columns.
+
+    Shortest augmenting paths, O(rows² · columns). Reference: Crouse (2016), On Implementing 2D Rectangular Assignment
+    Algorithms.
+    """
+    n_rows, n_columns = cost.shape
+    row_price, column_price = np.zeros(n_rows), np.zeros(n_columns)
+    column_of, row_of = np.full(n_rows, -1), np.full(n_columns, -1)
+    shortest, before, remaining = np.empty(n_columns), np.empty(n_columns, np.int64), np.empty(n_columns, np.int64)
+    for entering in range(n_rows):
+        shortest[:] = np.inf
+        for j in range(n_columns):
+            remaining[j] = j
+        n_remaining, row, length, sink = n_columns, entering, 0.0, -1
+        while sink < 0:
+            lowest, position = np.inf, -1
+            base = length - row_price[row]
+            for index in range(n_remaining):
+                j = remaining[index]
+                reach = base + cost[row, j] - column_price[j]
+                if reach < shortest[j]:
+                    shortest[j], before[j] = reach, row
+                if shortest[j] < lowest or (shortest[j] == lowest and row_of[j] < 0):
+                    lowest, position = shortest[j], index
+            length, j = lowest, remaining[position]
+            if row_of[j] < 0:
+                sink = j
+            else:
+                row = row_of[j]
+            n_remaining -= 1
+            remaining[position], remaining[n_remaining] = remaining[n_remaining], j
+        row_price[entering] += length
+        for index in range(n_remaining, n_columns):
+            j = remaining[index]
+            if j != sink:
+                row_price[row_of[j]] += length - shortest[j]
+            column_price[j] -= length - shortest[j]
+        while True:
+            row = before[sink]
+            row_of[sink] = row
+            sink, column_of[row] = column_of[row], sink
+            if row == entering:
+                break
+    return column_of
 
 
 @kernel
@@ -157,3 +208,104 @@ class PositionLoss(ABC):
 def _position_weights(n_positions: int) -> Floats:
     weights: Floats = np.power(np.arange(1.0, n_positions + 1.0), -0.25)
     return weights
+
+
+@register("ndcg", category="risk")
+class NDCGLoss(PositionLoss):
+    """The structured bound on 1 − nDCG, or on 1 − nDCG@`cutoff`: the ranking that would hurt most, by assignment.
+
+    a_p = 1 / log₂(p + 2), b_i = 2^relevance[i] − 1 by its ideal total; see `PositionLoss`. On data that no weights rank
+    well its minimum is at w = 0: use `RankBundle(tight=True)`, or `ordinal`. With a cutoff it is much faster.
+    Reference: Le and Smola (2007), Direct Optimization of Ranking Measures.
+    """
+
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"cutoff": 2})
+
+    @property
+    def bounds(self) -> str:
+        return "nDCG" if self.cutoff is None else f"nDCG@{self.cutoff}"
+
+    def gains(self, relevance: Floats) -> Floats:
+        gains: Floats = 2.0**relevance - 1.0
+        return gains
+
+    def discounts(self, n_positions: int) -> Floats:
+        return log_discounts(n_positions)
+
+
+@register("precision", category="risk")
+class PrecisionLoss(PositionLoss):
+    """The structured bound on 1 − P@`cutoff` / (the best P@`cutoff` that these items allow).
+
+    a_p = 1, b_i = 1 for items from grade `relevant_from` on, by their ideal total; see `PositionLoss`.
+    Reference: Joachims (2005), A Support Vector Method for Multivariate Performance Measures.
+    """
+
+    relevant_from: float = 1.0
+
+    examples: ClassVar[tuple[Spec, ...]] = ({"cutoff": 2}, {"cutoff": 1, "relevant_from": 2.0})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("relevant_from", self.relevant_from)
+
+    @property
+    def bounds(self) -> str:
+        return "P" if self.cutoff is None else f"P(relevant_from={self.relevant_from})@{self.cutoff}"
+
+    def gains(self, relevance: Floats) -> Floats:
+        return (relevance >= self.relevant_from).astype(np.float64)
+
+    def discounts(self, n_positions: int) -> Floats:
+        return np.ones(n_positions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _HalfLife(PositionLoss):
+    half_life: float = 5.0
+    neutral: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1.0 < self.half_life < math.inf or not 0.0 <= self.neutral < math.inf:
+            raise InvalidInput(
+                f"half_life must be above 1 and neutral at least 0, got {self.half_life} and {self.neutral}"
+            )
+
+    @property
+    def bounds(self) -> str:
+        kind = "NERU" if self.normalised else "ERU"
+        name = f"{kind}(half_life={self.half_life}, neutral={self.neutral})"
+        return name if self.cutoff is None else f"{name}@{self.cutoff}"
+
+    def gains(self, relevance: Floats) -> Floats:
+        return np.maximum(relevance - self.neutral, 0.0)
+
+    def discounts(self, n_positions: int) -> Floats:
+        values: Floats = 2.0 ** (-np.arange(n_positions) / (self.half_life - 1.0))
+        return values
+
+
+@register("eru", category="risk")
+class ERULoss(_HalfLife):
+    """The structured bound on (the best expected rank utility) − (that of the ranking), in its own units.
+
+    a_p = 2^{−p / (half_life − 1)}, b_i = max(relevance[i] − neutral, 0); see `PositionLoss`. Lists with more to gain
+    count more; `neru` counts all alike.
+    Reference: Breese, Heckerman and Kadie (1998), Empirical Analysis of Predictive Algorithms for Collaborative
+    Filtering.
+    """
+
+    normalised: ClassVar[bool] = False
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"cutoff": 2, "half_life": 2.0, "neutral": 0.5})
+
+
+@register("neru", category="risk")
+class NERULoss(_HalfLife):
+    """The structured bound on 1 − NERU, the normalised expected rank utility.
+
+    As `eru`, the gains b by their ideal total.
+    Reference: Le and Smola (2007), Direct Optimization of Ranking Measures.
+    """
+
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"cutoff": 2, "half_life": 2.0, "neutral": 0.5})

@@ -21,7 +21,7 @@ NAMES = [f"ranker-{number:02d}" for number in range(20)]
 def watched(seconds: float, made: Counter[str], gone: str = "") -> tuple[Any, Any]:
     """An application with rankers whose reports take so long, and what makes them."""
 
-    def report(service: Any, name: str) -> dict[str, Any]:
+    def report(node: Any, name: str) -> dict[str, Any]:
         if name == gone:
             raise NotFound(name)
         made[name] += 1
@@ -31,9 +31,9 @@ def watched(seconds: float, made: Counter[str], gone: str = "") -> tuple[Any, An
     async def catch_up() -> None:
         """There is nothing new."""
 
-    known = {"rankers": dict.fromkeys(NAMES), "comparisons": {}}
-    service = SimpleNamespace(ready=True, catch_up_with_all=catch_up, **known)
-    return SimpleNamespace(state=SimpleNamespace(service=service, stopping=False)), report
+    directory = SimpleNamespace(rankers=dict.fromkeys(NAMES), comparisons={})
+    node = SimpleNamespace(ready=True, directory=directory, learning=SimpleNamespace(catch_up_with_all=catch_up))
+    return SimpleNamespace(state=SimpleNamespace(node=node, stopping=False)), report
 
 
 async def first_of(stream: EventStream, name: str | None = None) -> dict[str, Any]:

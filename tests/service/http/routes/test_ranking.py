@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from rankloop.service import service
+from rankloop.service.application import ranking as service
 from rankloop.service.http.app import make_app
 from rankloop.service.http.routes import ranking
 from rankloop.service.settings import Settings, keys_from
@@ -24,43 +24,40 @@ JSON = {"Content-Type": "application/json"}
 ASK = httpx.Response(200, json={"items": items()}).content
 ADMIN = {"X-API-Key": "admin-key-1"}
 KEYS = "rank:ranking-key,admin:admin-key-1"
-REQUESTS: list[tuple[str, str, bytes, dict[str, str]]] = [
-    ("POST", "/rankers/shop/rank", ASK, JSON),
-    ("POST", "/rankers/shop/rank", ASK, {}),
-    ("POST", "/rankers/nobody/rank", ASK, JSON),
-    ("POST", "/rankers/sh%20op/rank", ASK, JSON),
-    ("POST", "/rankers//rank", ASK, JSON),
-    ("POST", "/rankers/shop/rank/", ASK, JSON),
-    ("POST", "/rankers/shop/rank%0A", ASK, JSON),
-    ("POST", "/experiments/nobody/rank", ASK, JSON),
-    ("POST", "/experiments/nobody/feedback", b'{"impression": "x"}', JSON),
-    ("POST", "/experiments/nobody/rank:batch", ASK, JSON),
-    ("POST", "/rankers/shop/feedback", b'{"impression": "x", "clicks": []}', JSON),
-    ("POST", "/rankers/shop/feedback", b'{"impression": 1}', JSON),
-    ("POST", "/rankers/shop/rank", b'{"items": [{"id": "a", "colour": 1}]}', JSON),
-    ("POST", "/rankers/shop/rank", b'{"items": [', JSON),
-    ("POST", "/rankers/shop/rank", b"[" * 100_000, JSON),
-    ("POST", "/rankers/shop/rank", b'{"query_id": "\xff"}', JSON),
-    ("POST", "/rankers/shop/rank", b"", JSON),
-    ("POST", "/rankers/shop/rank", ASK, {"Content-Type": "text/plain"}),
-    ("POST", "/rankers/shop/rank", b" " * 2_000_001, JSON),
-    ("POST", "/rankers/shop/rank:batch", b'{"requests": [{"items": []}]}', JSON),
-    ("POST", "/rankers/shop/feedback:batch", b'{"feedback": [{"impression": "x", "clicks": []}]}', JSON),
-    ("GET", "/rankers/shop/rank", b"", {}),
-    ("HEAD", "/rankers/shop/rank", b"", {}),
-    ("POST", "/rankers/shop/rank", ASK, JSON | {"Authorization": "Bearer wrong-key"}),
-    ("POST", "/rankers/shop/rank", ASK, JSON | {"Authorization": "Bearer ranking-key"}),
+REQUESTS: list[tuple[int, str, str, bytes, dict[str, str]]] = [
+    (200, "POST", "/rankers/shop/rank", ASK, JSON),
+    (200, "POST", "/rankers/shop/rank", ASK, {}),
+    (404, "POST", "/rankers/nobody/rank", ASK, JSON),
+    (404, "POST", "/rankers/sh%20op/rank", ASK, JSON),
+    (404, "POST", "/rankers//rank", ASK, JSON),
+    (307, "POST", "/rankers/shop/rank/", ASK, JSON),
+    (200, "POST", "/rankers/shop/rank%0A", ASK, JSON),
+    (404, "POST", "/experiments/nobody/rank", ASK, JSON),
+    (404, "POST", "/experiments/nobody/feedback", b'{"impression": "x"}', JSON),
+    (404, "POST", "/experiments/nobody/rank:batch", ASK, JSON),
+    (404, "POST", "/rankers/shop/feedback", b'{"impression": "x", "clicks": []}', JSON),
+    (422, "POST", "/rankers/shop/feedback", b'{"impression": 1}', JSON),
+    (422, "POST", "/rankers/shop/rank", b'{"items": [{"id": "a", "colour": 1}]}', JSON),
+    (400, "POST", "/rankers/shop/rank", b'{"items": [', JSON),
+    (422, "POST", "/rankers/shop/rank", b"[" * 100_000, JSON),
+    (400, "POST", "/rankers/shop/rank", b'{"query_id": "\xff"}', JSON),
+    (400, "POST", "/rankers/shop/rank", b"", JSON),
+    (415, "POST", "/rankers/shop/rank", ASK, {"Content-Type": "text/plain"}),
+    (413, "POST", "/rankers/shop/rank", b" " * 2_000_001, JSON),
+    (200, "POST", "/rankers/shop/rank:batch", b'{"requests": [{"items": []}]}', JSON),
+    (200, "POST", "/rankers/shop/feedback:batch", b'{"feedback": [{"impression": "x", "clicks": []}]}', JSON),
+    (405, "GET", "/rankers/shop/rank", b"", {}),
+    (405, "HEAD", "/rankers/shop/rank", b"", {}),
+    (200, "POST", "/rankers/shop/rank", ASK, JSON | {"Authorization": "Bearer wrong-key"}),
+    (200, "POST", "/rankers/shop/rank", ASK, JSON | {"Authorization": "Bearer ranking-key"}),
 ]
 
 
 NAMED = {"Idempotency-Key": "one", "X-Request-Id": "one"}
 
 
-async def answers(folder: Path, keys: str, past_fastapi: bool) -> list[tuple[int, dict[str, str], bytes]]:
+async def answers(folder: Path, keys: str) -> list[tuple[int, dict[str, str], bytes]]:
     app = make_app(Settings(data=folder, keys=keys_from(keys)))
-    gate: Any = app.gate
-    if not past_fastapi:
-        gate.app = app.answer
     transport = httpx.ASGITransport(app)
     async with (
         app.router.lifespan_context(app),
@@ -68,7 +65,7 @@ async def answers(folder: Path, keys: str, past_fastapi: bool) -> list[tuple[int
     ):
         (await client.put("/rankers/shop", json=SHOP)).raise_for_status()
         found = []
-        for method, path, content, headers in REQUESTS:
+        for _, method, path, content, headers in REQUESTS:
             answer = await client.request(method, path, content=content, headers=NAMED | headers)
             found.append((answer.status_code, dict(answer.headers), answer.content))
         counted = [line for line in (await client.get("/metrics")).text.splitlines() if "_calls_total" in line]
@@ -76,16 +73,20 @@ async def answers(folder: Path, keys: str, past_fastapi: bool) -> list[tuple[int
 
 
 @pytest.mark.parametrize("keys", ["", KEYS])
-def test_a_call_past_fastapi_is_answered_like_one_through_it(
+def test_a_call_past_fastapi_is_answered_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: str
 ) -> None:
-    slow = asyncio.run(answers(tmp_path / "slow", keys, past_fastapi=False))
-    if keys:
-        monkeypatch.setattr(ranking, "MAX_AT_ONCE", 0)  # every body is read in steps
-    quick = asyncio.run(answers(tmp_path / "quick", keys, past_fastapi=True))
-    for request, one, other in zip([*REQUESTS, "metrics"], quick, slow, strict=True):
+    at_once = asyncio.run(answers(tmp_path / "at-once", keys))
+    monkeypatch.setattr(ranking, "MAX_LOOP_BYTES", 0)  # every body is decoded in steps
+    in_steps = asyncio.run(answers(tmp_path / "in-steps", keys))
+    for request, one, other in zip([*REQUESTS, "metrics"], at_once, in_steps, strict=True):
         assert one == other, request
-    assert {status for status, *_ in quick} >= {200, 400, 404, 405, 413, 415, 422}
+    for (status, *request), (answered, headers, content) in zip(REQUESTS, at_once, strict=False):
+        expected = 401 if keys and "wrong-key" in str(request) else status
+        assert answered == expected, (request, content)
+        assert headers["x-content-type-options"] == "nosniff"
+        if answered >= 400:
+            assert headers["content-type"] == "application/problem+json"
 
 
 @pytest.fixture(scope="module")
@@ -183,15 +184,15 @@ def test_a_large_body_is_read_beside_the_event_loop(tmp_path: Path, monkeypatch:
 
         return noted
 
-    async def noting_loop(*arguments: Any) -> bytes:
+    async def noting_loop(*arguments: Any) -> Any:
         nonlocal on_loop
         on_loop = get_ident()
         return await read(*arguments)
 
-    on_loop, read = 0, ranking.content
-    monkeypatch.setattr(ranking, "content", noting_loop)
-    monkeypatch.setattr(ranking, "_item", noting(ranking._item))
-    monkeypatch.setattr(ranking, "_rank_body", noting(ranking._rank_body))
+    on_loop, read = 0, ranking._rank
+    monkeypatch.setattr(ranking, "_rank", noting_loop)
+    monkeypatch.setattr(ranking, "decode", noting(ranking.decode))
+    monkeypatch.setattr(ranking, "_decode_ranking", noting(ranking._decode_ranking))
     monkeypatch.setattr(service, "query_request", noting(service.query_request))
     row = [0.25] * 1000
     with running(Location(tmp_path)) as client:

@@ -1,1 +1,1 @@
-"""The calls, by who makes them: page views, operators, comparisons, monitoring."""
+"""The endpoints, by who calls them: page views, operators, monitoring."""

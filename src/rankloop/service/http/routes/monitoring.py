@@ -1,107 +1,110 @@
-"""The calls of those who watch: events as they come, the log as a file, health, metrics."""
+"""The endpoints of monitoring: events as they come, the log as a file, health, metrics."""
 
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
 from rankloop.core.errors import NotFound
 from rankloop.features.schema import Schema
+from rankloop.service.application.export import json_lines, parquet, ubi_bulk
+from rankloop.service.application.node import Node
+from rankloop.service.application.reports import comparison_report, ranker_report
+from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.errors import Unavailable
-from rankloop.service.http.codec import json
+from rankloop.service.http.endpoints import Endpoints, JsonAnswer, stream
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.openapi import gives
+from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.problems import problem, response_of
-from rankloop.service.log.archive import whole
-from rankloop.service.log.catalogue import Catalogue
-from rankloop.service.log.events import comparison_entity, ranker_entity
-from rankloop.service.log.export import json_lines, parquet, ubi_bulk
-from rankloop.service.reports import comparison_report, ranker_report
-from rankloop.service.service import Service
+from rankloop.service.log.archive import read_records
+from rankloop.service.records import comparison_entity, ranker_entity
 
 EVENTS_EVERY = 1.0  # seconds
 MAX_STEP = 0.002  # seconds in which reports are made without a pause
-Report = Callable[[Service, str], dict[str, Any]]
+Report = Callable[[Node, str], dict[str, Any]]
 KINDS = ("ranker", "experiment")
 FAILING = "the log cannot be written now"
 STOPPING = "this process is about to stop"
 
 
-def add_monitoring(app: FastAPI, service: Callable[[], Service], metrics: Metrics) -> None:
-    """Events, exports, health."""
-    watching = EventStream(app)
+def add_monitoring(endpoints: Endpoints, metrics: Metrics) -> None:
+    """Add the endpoints of events, exports, health and metrics."""
+    watching, state = EventStream(endpoints.app), endpoints.app.state
 
-    @app.get("/events", openapi_extra=gives(), tags=["health"])
+    @endpoints.add("GET /events", tag="health")
     async def events(ranker: str | None = None) -> Response:
         """Server-sent events, one a second: what `GET /rankers` and `GET /experiments` say."""
         if ranker is not None:
-            await service().find_ranker(ranker)
+            await endpoints.node.directory.find_ranker(ranker)
         return StreamingResponse(watching.events(ranker), media_type="text/event-stream")
 
-    @app.get("/log/{file}", openapi_extra=gives(), tags=["rankers"])
-    async def log(file: str, of: str = "", format: str = "", who: bool = False) -> Response:
+    @endpoints.add("GET /log/{file}", tag="rankers", ranker=None)
+    async def log(file: str, request: Request, of: str = "", format: str = "", who: bool = False) -> Response:
         """The event log of a ranker or an experiment, as NAME.jsonl or NAME.parquet; of=experiment where both exist.
 
         who=true adds user, session and tags to the table of a ranker without a schema. NAME?format=ubi, or NAME.ubi, is
         that of a ranker as a bulk file of User Behavior Insights, queries and events.
         """
         name, _, form = (file, "", format) if format else file.rpartition(".")
-        await service().catch_up(name)
-        entity = _entity(service(), name, of)
-        until = await asyncio.to_thread(service().store.last)
-        where = service().store, entity, service().settings.data, until
-        records = await asyncio.to_thread(whole, *where)  # a file that is missing is told before an answer begins
+        check_reach(request.scope, name)
+        await endpoints.node.learning.catch_up(name)
+        entity = _entity(endpoints.node, name, of)
+        store, data = endpoints.node.store, endpoints.node.settings.data
+        until = await asyncio.to_thread(store.last)
+        # A file that is missing is told before an answer begins.
+        records = await asyncio.to_thread(read_records, store, entity, data, until)
         if form == "jsonl":
-            return StreamingResponse(_pieces(json_lines(records)), media_type="application/x-ndjson")
+            return stream(json_lines(records), "application/x-ndjson")
         if form == "parquet":
-            content = parquet(records, *_schemas(service(), entity), who)
-            return StreamingResponse(_pieces(content), media_type="application/vnd.apache.parquet")
+            schemas, catalogue = _schemas(endpoints.node, entity)
+            content = parquet(records, schemas, catalogue, who)
+            return stream(content, "application/vnd.apache.parquet")
         if form == "ubi":
-            return StreamingResponse(_pieces(ubi_bulk(records, name)), media_type="application/x-ndjson")
+            return stream(ubi_bulk(records, name), "application/x-ndjson")
         raise NotFound(f"the log is there as {name}.jsonl, as {name}.parquet and as {name}?format=ubi")
 
-    @app.head("/readyz", include_in_schema=False)
-    @app.get("/readyz", openapi_extra=gives(), tags=["health"])
+    @endpoints.add("HEAD /readyz", role="anyone")
+    @endpoints.add("GET /readyz", tag="health", role="anyone")
     async def ready() -> Response:
         """Whether rankings can be asked for: it has started, and the log can be written."""
-        if service().store.shared:
+        if endpoints.node.store.shared:
             with suppress(Unavailable):
-                await service().log.append(None)  # asks the database
-        ready = service().ready and not service().log.is_failing and not app.state.stopping
-        report = {"ready": ready, "leads": service().is_leader}
-        reason = STOPPING if app.state.stopping else FAILING
-        return json(report) if ready else response_of(problem(503, "unavailable", reason) | report)
+                await endpoints.node.log.append(None)  # asks the database
+        ready = endpoints.node.ready and not endpoints.node.log.is_failing and not state.stopping
+        report = {"ready": ready, "leads": endpoints.node.learning.is_leader}
+        reason = STOPPING if state.stopping else FAILING
+        return JsonAnswer(report) if ready else response_of(problem(503, "unavailable", reason) | report)
 
-    @app.get("/metrics", openapi_extra=gives(), tags=["health"])
+    @endpoints.add("GET /metrics", tag="health")
     async def prometheus() -> Response:
         """For Prometheus."""
-        await service().catch_up_with_all()
+        await endpoints.node.learning.catch_up_with_all()
         text = await asyncio.to_thread(metrics.text)  # of many rankers it takes long
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _entity(service: Service, name: str, of: str) -> str:
-    if name in service.rankers and of != "experiment":
+def _entity(node: Node, name: str, of: str) -> str:
+    if name in node.directory.rankers and of != "experiment":
         return ranker_entity(name)
-    if name in service.comparisons and of != "ranker":
+    if name in node.directory.comparisons and of != "ranker":
         return comparison_entity(name)
     raise NotFound(f"there is no {of if of in KINDS else ' and no '.join(KINDS)} {name!r}")
 
 
-def _schemas(service: Service, entity: str) -> tuple[list[Schema], Catalogue | None]:
+def _schemas(node: Node, entity: str) -> tuple[list[Schema], ItemCatalogue | None]:
     """All schemas by which an entity ranked, and the catalogue that it read: of a comparison those of both sides."""
     name = entity.partition("/")[2]
     if entity == ranker_entity(name):
-        runtime = service.rankers[name]
+        runtime = node.directory.rankers[name]
         return [encoder.schema for encoder in runtime.config.encoders.values()], runtime.catalogue
-    comparison = service.comparisons[name]
-    found = [side.runtime.config.schema for side in comparison.sides if side.runtime is not None]
+    comparison = node.directory.comparisons[name]
+    found = [side.ranker.config.schema for side in comparison.sides if side.ranker is not None]
     return [schema for schema in found if schema is not None], comparison.catalogue
 
 
@@ -114,23 +117,23 @@ class EventStream:
 
     async def events(self, name: str | None) -> AsyncIterator[bytes]:
         """One a second, of one ranker or of all, as long as the service runs."""
-        service: Service = self._app.state.service
-        while service.ready and not self._app.state.stopping:
-            await service.catch_up_with_all()
-            rankers = await self._reports(service, ranker_report, service.rankers if name is None else [name])
-            experiments = await self._reports(service, comparison_report, service.comparisons)
+        node: Node = self._app.state.node
+        while node.ready and not self._app.state.stopping:
+            await node.learning.catch_up_with_all()
+            rankers = await self._reports(node, ranker_report, node.directory.rankers if name is None else [name])
+            experiments = await self._reports(node, comparison_report, node.directory.comparisons)
             at = msgspec.json.encode(time.time())
             yield b'data: {"at":%b,"rankers":[%b],"experiments":[%b]}\n\n' % (at, rankers, experiments)
             await asyncio.sleep(EVENTS_EVERY)
 
-    async def _reports(self, service: Service, report: Report, names: Iterable[str]) -> bytes:
+    async def _reports(self, node: Node, report: Report, names: Iterable[str]) -> bytes:
         paused, reports = time.monotonic(), []
         for name in sorted(names):
             made, content = self._made.get((report, name), (-math.inf, b""))
             now = time.monotonic()
             if now - made > EVENTS_EVERY / 2:
                 try:
-                    content = msgspec.json.encode(report(service, name))
+                    content = msgspec.json.encode(report(node, name))
                 except NotFound:  # it was deleted meanwhile
                     self._made.pop((report, name), None)
                     continue
@@ -140,9 +143,3 @@ class EventStream:
                 await asyncio.sleep(0)
                 paused = time.monotonic()
         return b",".join(reports)
-
-
-async def _pieces(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Read on a thread, so that rankings are not held up by an export."""
-    while (part := await asyncio.to_thread(next, parts, None)) is not None:
-        yield part

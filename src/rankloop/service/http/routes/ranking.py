@@ -1,20 +1,19 @@
-"""The calls that come with every page view: rank and feedback, one or many, of rankers and comparisons."""
+"""The endpoints that come with every page view: rank and feedback, one or many, of rankers and comparisons."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from fastapi import FastAPI, Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rankloop.core.errors import RankloopError
 from rankloop.service.errors import TooLarge
-from rankloop.service.http.codec import JSON, MSGPACK, content, decoder, json, with_feature_name
+from rankloop.service.http.endpoints import MAX_LOOP_BYTES, Endpoints, decode
+from rankloop.service.http.invalid_body import InvalidBody, invalid_body
 from rankloop.service.http.metrics import Metrics
-from rankloop.service.http.openapi import takes
-from rankloop.service.http.problems import FORESEEN, KINDS, problem_of, response_of
+from rankloop.service.http.openapi import MSGPACK
+from rankloop.service.http.problems import KINDS, problem_of
 from rankloop.service.requests import (
     FeedbackAnswer,
     FeedbackBatch,
@@ -25,134 +24,140 @@ from rankloop.service.requests import (
     RankBatch,
     RankBody,
 )
-from rankloop.service.service import Service
 
-MAX_AT_ONCE = 500_000  # bytes of a body that are read in one step
-_rank_body, _feedback_body, _packed_body = (
-    decoder(RankBody),
-    decoder(FeedbackBody),
-    decoder(PackedRankBody, packed=True),
-)
-_rank_batch, _feedback_batch = decoder(RankBatch), decoder(FeedbackBatch)
-Call = Callable[[str, Request], Awaitable[Response]]
-Calls = Mapping[tuple[str, str], Call]  # by the first and the last part of the path
+if TYPE_CHECKING:
+    from rankloop.service.application.node import Node
+
+Headers = Mapping[bytes, bytes]
+_decode_ranking = msgspec.json.Decoder(RankBody).decode
+_decode_feedback = msgspec.json.Decoder(FeedbackBody).decode
 
 
 class Outline(RankBody):
-    """A request to rank whose items are still to be read."""
+    """A request to rank whose items are still to be decoded."""
 
     items: list[msgspec.Raw] = []  # type: ignore[assignment]  # noqa: RUF012
 
 
-_outline, _item = decoder(Outline), decoder(Item)
+def add_ranking(endpoints: Endpoints) -> None:
+    """Add POST rank and feedback, one or many; they are answered without FastAPI."""
+    direct = partial(endpoints.add, role="rank", is_direct=True)
+    ranking = partial(direct, body=RankBody, packed=PackedRankBody, answer=RankAnswer)
+    feedback = partial(direct, body=FeedbackBody, answer=FeedbackAnswer)
 
+    state = endpoints.app.state  # it has the node once the application runs
 
-class RankingCalls:
-    """ASGI: answers the calls of page views itself, as FastAPI would but sooner; hands on all others."""
-
-    def __init__(self, app: ASGIApp, calls: Calls) -> None:
-        self.app = app
-        self.calls = calls
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        parts: list[str] = scope["path"].split("/") if scope["type"] == "http" and scope["method"] == "POST" else []
-        call = self.calls.get((parts[1], parts[3])) if len(parts) == 4 and parts[2] else None
-        if call is None:
-            await self.app(scope, receive, send)
-            return
-        try:
-            answer = await call(parts[2], Request(scope, receive))
-        except FORESEEN as error:
-            answer = response_of(problem_of(error))
-        await answer(scope, receive, send)
-
-
-def add_ranking(app: FastAPI) -> Calls:
-    """POST rank and feedback, one or many: FastAPI describes them, `RankingCalls` answers them."""
-    max_body = app.state.settings.max_body
-
-    def service() -> Service:
-        return app.state.service  # type: ignore[no-any-return]
-
-    @app.post("/rankers/{name}/rank", openapi_extra=takes(RankBody, RankAnswer, PackedRankBody), tags=["use"])
-    async def rank(name: str, request: Request) -> Response:
+    # Handlers of single calls return the awaitable of the node, so that each call passes here only once.
+    @ranking("POST /rankers/{name}/rank", tag="use")
+    def rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankAnswer]:
         """The order to show. The header Idempotency-Key makes a repeated request give the same impression."""
-        key = request.headers.get("idempotency-key") or None
-        return json(await service().rank(name, await _asked(request, max_body, service().rankers.get(name)), key))
+        node: Node = state.node
+        return _rank(node.ranking.rank, node.directory.rankers.get(name), name, content, headers)
 
-    @app.post("/rankers/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["use"])
-    async def feedback(name: str, request: Request) -> Response:
+    @feedback("POST /rankers/{name}/feedback", tag="use")
+    def give_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackAnswer]:
         """What came back: clicks, relevances, preferred or reward; `final` closes the impression."""
-        return json(await service().feedback(name, _feedback_body(await content(request, max_body))))
+        node: Node = state.node
+        return node.feedback.take(name, _feedback_body(content))
 
-    @app.post("/rankers/{name}/rank:batch", openapi_extra=takes(RankBatch), tags=["use"])
-    async def rank_batch(name: str, request: Request) -> Response:
+    @direct("POST /rankers/{name}/rank:batch", tag="use", body=RankBatch)
+    async def rank_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
         """Many rankings; each answer or problem stands where its request stood."""
-        requests = _rank_batch(await content(request, max_body)).requests
-        return json({"results": await _each(requests, lambda body: service().rank(name, body), app)})
+        requests = decode(content, RankBatch).requests
+        return await _each(requests, lambda body: endpoints.node.ranking.rank(name, body), endpoints)
 
-    @app.post("/rankers/{name}/feedback:batch", openapi_extra=takes(FeedbackBatch), tags=["use"])
-    async def feedback_batch(name: str, request: Request) -> Response:
+    @direct("POST /rankers/{name}/feedback:batch", tag="use", body=FeedbackBatch)
+    async def feedback_batch(name: str, content: bytes, headers: Headers) -> dict[str, Any]:
         """Feedback for many impressions; each answer or problem stands where its feedback stood."""
-        given = _feedback_batch(await content(request, max_body)).feedback
-        return json({"results": await _each(given, lambda body: service().feedback(name, body), app)})
+        bodies = decode(content, FeedbackBatch).feedback
+        return await _each(bodies, lambda body: endpoints.node.feedback.take(name, body), endpoints)
 
-    @app.post(
-        "/experiments/{name}/rank", openapi_extra=takes(RankBody, RankAnswer, PackedRankBody), tags=["experiments"]
-    )
-    async def experiment_rank(name: str, request: Request) -> Response:
+    @ranking("POST /experiments/{name}/rank", tag="experiments")
+    def experiment_rank(name: str, content: bytes, headers: Headers) -> Awaitable[RankAnswer]:
         """One list from both sides of the experiment. Idempotency-Key as for rankers."""
-        key, runtime = request.headers.get("idempotency-key") or None, service().comparisons.get(name)
-        return json(await service().rank_comparison(name, await _asked(request, max_body, runtime), key))
+        node: Node = state.node
+        return _rank(node.ranking.rank_comparison, node.directory.comparisons.get(name), name, content, headers)
 
-    @app.post("/experiments/{name}/feedback", openapi_extra=takes(FeedbackBody, FeedbackAnswer), tags=["experiments"])
-    async def experiment_feedback(name: str, request: Request) -> Response:
+    @feedback("POST /experiments/{name}/feedback", tag="experiments")
+    def experiment_feedback(name: str, content: bytes, headers: Headers) -> Awaitable[FeedbackAnswer]:
         """The clicks on a list of the experiment."""
-        return json(await service().feedback_comparison(name, _feedback_body(await content(request, max_body))))
-
-    return {
-        ("rankers", "rank"): rank,
-        ("rankers", "feedback"): feedback,
-        ("rankers", "rank:batch"): rank_batch,
-        ("rankers", "feedback:batch"): feedback_batch,
-        ("experiments", "rank"): experiment_rank,
-        ("experiments", "feedback"): experiment_feedback,
-    }
+        return endpoints.node.feedback.take_comparison(name, _feedback_body(content))
 
 
-async def _asked(request: Request, max_body: int, runtime: Any) -> RankBody:
-    """The body of a request to rank; a number that is none is named as the ranker names it."""
-    packed = request.headers.get("content-type", JSON).lower().startswith(MSGPACK)
-    given = await content(request, max_body, MSGPACK if packed else JSON)
+def _feedback_body(content: bytes) -> FeedbackBody:
     try:
-        if packed:
-            return _packed_body(given)
-        return _rank_body(given) if len(given) <= MAX_AT_ONCE else await asyncio.to_thread(_in_steps, given)
-    except msgspec.ValidationError as error:
-        names = runtime.config.adapter.feature_names if runtime is not None else ()
-        raise msgspec.ValidationError(with_feature_name(str(error), given, names)) from None
+        return _decode_feedback(content)
+    except msgspec.DecodeError as error:
+        raise invalid_body(error, content, FeedbackBody) from None
 
 
-def _in_steps(given: bytes) -> RankBody:
-    """The same as in one step, which would hold up all other threads until it is done."""
+def _rank(
+    rank: Callable[[str, RankBody, str | None], Awaitable[RankAnswer]],
+    runtime: Any,
+    name: str,
+    content: bytes,
+    headers: Headers,
+) -> Awaitable[RankAnswer]:
+    """Decode a request to rank, and call `rank`; a large one is decoded on a thread."""
+    key = headers.get(b"idempotency-key", b"").decode("latin-1") or None
+    is_packed = headers.get(b"content-type", b"").lower().startswith(MSGPACK.encode())
+    if len(content) > MAX_LOOP_BYTES and not is_packed:
+        return _rank_large(rank, runtime, name, content, key)
     try:
-        outline = _outline(given)
-        items = [_item(raw) for raw in outline.items]
-    except msgspec.ValidationError:
-        return _rank_body(given)  # says where
-    return RankBody(items, *(getattr(outline, field) for field in RankBody.__struct_fields__[1:]))
+        if is_packed:
+            return rank(name, decode(content, PackedRankBody, packed=True), key)
+        return rank(name, _decode_ranking(content), key)
+    except msgspec.DecodeError as error:
+        raise _with_feature_name(invalid_body(error, content, RankBody), runtime) from None
+    except InvalidBody as error:
+        raise _with_feature_name(error, runtime) from None
 
 
-async def _each(given: list[Any], call: Callable[[Any], Awaitable[Any]], app: FastAPI) -> list[Any]:
-    max_batch = app.state.settings.max_batch
-    if len(given) > max_batch:
-        raise TooLarge(f"{len(given)} requests in a batch, the limit is {max_batch}")
-    results = await asyncio.gather(*(call(body) for body in given), return_exceptions=True)
-    return [_answer(result, app.state.metrics) for result in results]
+async def _rank_large(rank: Any, runtime: Any, name: str, content: bytes, key: str | None) -> RankAnswer:
+    try:
+        body = await asyncio.to_thread(_decode_in_steps, content)
+    except InvalidBody as error:
+        raise _with_feature_name(error, runtime) from None
+    del content  # it is large, and this may wait for the disk together with many others
+    answer: RankAnswer = await rank(name, body, key)
+    return answer
+
+
+def _with_feature_name(error: Exception, runtime: Any) -> Exception:
+    """Return the error with the name that the ranker has for a feature that is no number."""
+    if not isinstance(error, InvalidBody):
+        return error
+    names = runtime.config.adapter.feature_names if runtime is not None else ()
+    match error.path:
+        case (*_, "features", int(column)) if column < len(names):
+            return InvalidBody(error.path, f"the feature {names[column]!r:.80}: {error.reason}")
+        case (*_, "features", str(name)):
+            return InvalidBody(error.path, f"the feature {name!r:.80}: {error.reason}")
+    return error
+
+
+def _decode_in_steps(content: bytes) -> RankBody:
+    """Decode a large body item by item: in one step it would hold up all other threads until it is done."""
+    try:
+        outline = decode(content, Outline)
+        items: Any = [decode(raw, Item) for raw in outline.items]
+    except InvalidBody:
+        return decode(content, RankBody)  # says where
+    outline.items = items
+    return outline
+
+
+async def _each(bodies: list[Any], call: Callable[[Any], Awaitable[Any]], endpoints: Endpoints) -> dict[str, Any]:
+    """Answer every request of a batch; one that is refused is a problem document at its place."""
+    max_batch = endpoints.settings.max_batch
+    if len(bodies) > max_batch:
+        raise TooLarge(f"{len(bodies)} requests in a batch, the limit is {max_batch}")
+    results = await asyncio.gather(*(call(body) for body in bodies), return_exceptions=True)
+    return {"results": [_answer(result, endpoints.app.state.metrics) for result in results]}
 
 
 def _answer(result: Any, metrics: Metrics) -> Any:
-    """What a batch says of one of its requests; one that is refused is counted, though the call as a whole is not."""
+    """Return what a batch says of one of its requests; one that is refused is counted, though the batch is not."""
     if isinstance(result, RankloopError):
         document = problem_of(result)
         metrics.refused.labels(KINDS.get(document["status"], "other"), metrics.worker).inc()

@@ -1,1 +1,0 @@
-"""Simulated campaigns and logs of labelled sets, and the classifiers that the rankers are compared with."""

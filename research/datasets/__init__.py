@@ -1,0 +1,1 @@
+"""Public data sets that only the studies read."""

@@ -1,0 +1,97 @@
+"""Table 4.1 with numbers: the bounds of chapter IV on data sets, and which of them mean anything there."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from rankloop.core.kernels import scores_of
+from rankloop.data.dataset import Dataset, concatenate
+from rankloop.data.folder import data_folder, missing_notice
+from rankloop.data.letor.file import read_letor
+from rankloop.experiments.analysis.curves import number
+from rankloop.experiments.analysis.verdicts import Verdict, word_of
+from rankloop.experiments.report.model import Finding, Table
+from rankloop.training.risks.listwise import ListNetRisk
+from research.bounds.generalisation_table import Row, Sample, sample_of, table
+from research.papers.thesis.list_length import queries
+from research.registry import Setting, reproduction
+
+RADIUS = 1.0
+SETS = {"MQ2008": "letor/mq2008", "MQ2007 (part)": "letor/mq2007_partial"}
+
+
+def data_sets() -> dict[str, Dataset]:
+    """The query-normalised sets that are on this machine, and a synthetic one that always is."""
+    found = {"synthetic": queries(500, 50, 0)}
+    folder = data_folder()
+    for name, part in SETS.items() if folder is not None else ():
+        files = sorted((folder / part).glob("S*.txt*")) if folder is not None else []
+        if files:
+            found[name] = concatenate([read_letor(file) for file in files])
+    return found
+
+
+@reproduction("table-4.1", title="The bounds on the risk of new queries, with numbers")
+def bounds_table(setting: Setting) -> Finding:
+    sets = data_sets()
+    rows = {}
+    for position, (name, dataset) in enumerate(sets.items()):
+        rows[name] = (sample_of(dataset), rows_of(dataset))
+        setting.progress(position + 1, len(sets))
+    return finding(rows)
+
+
+def rows_of(dataset: Dataset) -> list[Row]:
+    """For ListNet in the ball of radius 1; its training risk is at most that of w = 0, which needs no training."""
+    scores = scores_of(dataset.features, np.zeros(dataset.n_features))
+    training = ListNetRisk().of_lists(scores, dataset.relevance, dataset.offsets)[0] / dataset.n_queries
+    return table(sample_of(dataset), "list_net", radius=RADIUS, training=training)
+
+
+def finding(found: dict[str, tuple[Sample, list[Row]]]) -> Finding:
+    return Finding(
+        text=(
+            f"ListNet with weights in a ball of radius {RADIUS:g}. A bound says something when it is below the largest "
+            "possible loss. The last column is how many queries that would take, everything else as it is."
+        ),
+        claims=(verdict([rows for _, rows in found.values()]),),
+        tables=tuple(_table(name, sample, rows) for name, (sample, rows) in found.items()),
+        facts=(("seeds", "0"), ("data", ", ".join(found))),
+        missing=tuple(missing_notice(name) for name in SETS if name not in found),
+    )
+
+
+def verdict(tables: Sequence[list[Row]]) -> Verdict:
+    """The order of the constants in Table 4.1: Theorem 35 below 36 below 38."""
+    ordered = 0
+    for rows in tables:
+        values = {row.name: row.value for row in rows}
+        ordered += values["Theorem 35"] < values["Theorem 36"] < values["Theorem 38"]
+    because = f"in this order on {ordered} of {len(tables)} data sets: {'; '.join(map(_constants, tables))}"
+    paper = "table 4.1: smallest, small, hides several logarithmic factors"
+    text = "The constants are smallest in Theorem 35, small in 36, and large in 38"
+    return Verdict(text, word_of(ordered, len(tables)), because, paper)
+
+
+def _constants(rows: list[Row]) -> str:
+    values = {row.name: row.value for row in rows}
+    return ", ".join(number(values[f"Theorem {theorem}"]) for theorem in (35, 36, 38))
+
+
+def _table(name: str, sample: Sample, rows: list[Row]) -> Table:
+    cells = [
+        (
+            row.name,
+            row.applies_to,
+            "yes" if row.handles_nonconvex else "no",
+            number(row.value),
+            number(row.largest),
+            "yes" if row.meaningful else "no",
+            "never" if math.isinf(row.queries_needed) else f"{row.queries_needed:,.0f}",
+        )
+        for row in rows
+    ]
+    note = f"{sample.n_queries:,} queries, at most {sample.n_items:,} items, {sample.n_features} features"
+    header = ("bound", "applies to", "non-convex", "value", "largest loss", "says something", "queries needed")
+    return Table(name, header, cells, note)

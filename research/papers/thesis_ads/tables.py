@@ -1,0 +1,108 @@
+"""What the ad policies learn from: tables 5.1 and 5.2 of the thesis."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import default_rng
+
+from rankloop.bandits.campaign import CLICK_RATES, IMPRESSIONS
+from rankloop.experiments.analysis.verdicts import Verdict, word_of
+from rankloop.experiments.report.model import Finding, Table
+from research.datasets.labelled import read_labelled
+from research.papers.thesis_ads.campaigns import Domain, campaign_of, counts, targeted_log
+from research.papers.thesis_ads.labelled_logs import bandit_log
+from research.registry import Setting, reproduction
+
+
+class Shape(NamedTuple):
+    """A labelled set, and the share of clicks when its classes are shown at random."""
+
+    size: int
+    features: int
+    classes: int
+    clicked: float
+
+
+PRINTED_DOMAINS: tuple[Domain, ...] = ("hotel", "bank")
+PRINTED = {
+    "optdigits": Shape(5620, 64, 10, 0.10),
+    "isolet": Shape(7797, 617, 26, 0.04),
+    "letter": Shape(20000, 16, 26, 0.04),
+    "pendigits": Shape(10992, 16, 10, 0.10),
+    "movement_libras": Shape(360, 91, 15, 0.07),
+}
+SETS = tuple(PRINTED)
+MAX_STANDARD_ERRORS = 3.5  # between a simulated click rate and the printed one, ten rates being compared
+
+
+def shape_of(name: str) -> Shape:
+    labelled = read_labelled(name)
+    clicked = float(bandit_log(labelled, default_rng(0)).rewards.mean())
+    return Shape(len(labelled.labels), labelled.features.shape[1], len(labelled.class_names), clicked)
+
+
+def shapes_table(names: tuple[str, ...], shapes: list[Shape]) -> Table:
+    rows = [
+        (name, f"{s.size:,}", str(s.features), str(s.classes), f"{s.clicked:.1%}") for name, s in zip(names, shapes)
+    ]
+    return Table("The sets (table 5.1)", ("set", "size", "features", "classes", "clicked when shown at random"), rows)
+
+
+@reproduction("table-5.1", title="Five public sets turned into logs of ads")
+def table_5_1(setting: Setting) -> Finding:
+    shapes = [shape_of(name) for name in SETS]
+    text = "Each class is an ad, shown at random; it is clicked if it is the true class."
+    table = shapes_table(SETS, shapes)
+    return Finding(text=text, claims=shape_claims(shapes), tables=(table,))
+
+
+def shape_claims(shapes: list[Shape]) -> tuple[Verdict, ...]:
+    """One shape for each of SETS."""
+    counts = {"size": "size", "number of features": "features", "number of classes": "classes"}
+    return (*(_count(name, field, shapes) for name, field in counts.items()), _shares(shapes))
+
+
+def _count(name: str, field: str, shapes: list[Shape]) -> Verdict:
+    printed, found = ([getattr(shape, field) for shape in some] for some in (PRINTED.values(), shapes))
+    wrong = [f"{name}: {ours}, not {theirs}" for name, theirs, ours in zip(SETS, printed, found) if ours != theirs]
+    because = "; ".join(wrong) or ", ".join(map(str, found))
+    paper = f"table 5.1: {', '.join(map(str, printed))}"
+    return Verdict(f"The {name} of every set is as printed", word_of(len(SETS) - len(wrong), len(SETS)), because, paper)
+
+
+def _shares(shapes: list[Shape]) -> Verdict:
+    """As printed, which is to the percent, up to chance."""
+    printed = [shape.clicked for shape in PRINTED.values()]
+    slack = [0.005 + MAX_STANDARD_ERRORS * math.sqrt(p * (1.0 - p) / shape.size) for p, shape in zip(printed, shapes)]
+    wrong = [n for n, p, s, most in zip(SETS, printed, shapes, slack) if abs(s.clicked - p) > most]
+    because = ", ".join(f"{shape.clicked:.1%}" for shape in shapes)
+    because += f"; beyond chance: {', '.join(wrong)}" if wrong else ""
+    paper = f"table 5.1: {', '.join(f'{p:.0%}' for p in printed)}"
+    return Verdict("The share of clicks of every set is as printed, but for chance", word_of(not wrong), because, paper)
+
+
+@reproduction("table-5.2", title="The training logs of two campaigns, simulated")
+def table_5_2(setting: Setting) -> Finding:
+    logs = {domain: counts(targeted_log(campaign_of(domain), 1.0, default_rng(0))) for domain in PRINTED_DOMAINS}
+    rows = [
+        (f"{domain}, offer {ad + 1}", f"{shown:,}", f"{printed:,}", f"{rate:.2%}", f"{CLICK_RATES[domain][ad]:.2%}")
+        for domain, (impressions, rates) in logs.items()
+        for ad, (shown, rate, printed) in enumerate(zip(impressions, rates, IMPRESSIONS[domain]))
+    ]
+    header = ("offer", "impressions", "printed", "clicks per impression", "printed")
+    text = "The logs of the thesis are not public; these are simulated campaigns with its impressions and click rates."
+    claims = tuple(rate_claim(domain, *logs[domain]) for domain in PRINTED_DOMAINS)
+    tables = (Table("The training sets", header, rows),)
+    return Finding(text=text, claims=claims, tables=tables)
+
+
+def rate_claim(domain: Domain, impressions: list[int], rates: list[float]) -> Verdict:
+    """The simulated click rates differ from the printed ones by no more than chance."""
+    printed = np.array(CLICK_RATES[domain])
+    errors = np.sqrt(printed * (1.0 - printed) / np.array(impressions))
+    worst = float((np.abs(np.array(rates) - printed) / errors).max())
+    because = f"the largest difference is {worst:.1f} standard errors"
+    paper = f"table 5.2: {', '.join(f'{rate:.2%}' for rate in printed)}"
+    text = f"The simulated {domain} campaign has the click rates of the thesis"
+    return Verdict(text, word_of(worst <= MAX_STANDARD_ERRORS), because, paper)

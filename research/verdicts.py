@@ -1,0 +1,23 @@
+"""Verdicts on claims that the vocabulary of experiments does not have."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from rankloop.core.types import Floats
+from rankloop.experiments.analysis.verdicts import Verdict, compare
+
+
+def is_above(text: str, more: Floats, less: Floats | float, by: float = 0.0, paper: str = "") -> Verdict:
+    """Judge that `more` − `less` > `by`, seed by seed."""
+    return compare(text, more, less, by=by, paper=paper)
+
+
+def about(subject: tuple[str, ...], verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """Return the verdicts with what they are about, such as a data set, before what each says itself."""
+    return tuple(msgspec.structs.replace(verdict, about=(*subject, *verdict.about)) for verdict in verdicts)
+
+
+def refutable(text: str, refuted: bool, because: str, *, paper: str, argument: str) -> Verdict:
+    """Judge a printed statement that a computed number can refute: it holds, or cannot hold, as `argument` explains."""
+    return Verdict(text, "cannot hold" if refuted else "holds", because, paper, argument if refuted else "")

@@ -1,1 +1,0 @@
-"""From files to arrays: LETOR, collections of documents, labelled sets."""

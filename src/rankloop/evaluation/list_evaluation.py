@@ -1,0 +1,476 @@
+"""What a log of lists says of a ranker: per page, with bounds, the estimator that was taken, and what to doubt."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop.click_models.feature_fit import logistic
+from rankloop.core.errors import InvalidInput
+from rankloop.core.session import Session
+from rankloop.core.types import Floats, whole_number
+from rankloop.engine import Engine
+from rankloop.evaluation.list_model import RESAMPLES, ListMethod, ListModel, Values, list_method_of
+from rankloop.evaluation.list_pages import HERE, PageTable, ShownPage, page_table
+from rankloop.evaluation.report import BLUE, CURRENT, GREY, MAX_TIMES
+
+AUTO = "auto"
+PER = 1000  # pages
+FEW_CLICKS = 20
+SURE = 2.0  # standard errors by which kinds of people must differ in likelihood
+MAX_NOVEL = 0.1
+MAX_REPEATED = 1.3
+MAX_BEYOND, MAX_MISFIT = 0.2, 0.25
+STEEPNESS = (0.8, 1.25)  # examination to this power, to see what hangs on it
+TOLD, SWAPS, MOVED, FEATURES = "told", "swaps", "moved", "features"
+KNOWN_BY = {
+    TOLD: "as you told",
+    SWAPS: "from the swaps that the log knows of",
+    MOVED: "from items that stood at several positions",
+    FEATURES: "from features alone, since no item is known to have moved",
+}
+
+
+SIMPLE = ("examination_ips", "examination_dr", "swap_dr")
+WHY: dict[ListMethod, str] = {
+    "examination_dr": "people judge positions by themselves: after a click {:.0%} go on",
+    "cascade_dr": "people leave after a click: {:.0%} go on",
+    "browsing_dr": "what people examine depends on where they last clicked",
+}
+
+
+class ListOptions(NamedTuple):
+    """`level`: of each one-sided bound; `positions`: how many count; `told`: P(examined) by position, where known."""
+
+    level: float = 0.95
+    positions: int = 10
+    limit: float = 100.0
+    told: Floats | None = None
+    resamples: int = RESAMPLES
+    seed: int = 0
+
+
+class Interval(NamedTuple):
+    """A mean per page; each end holds with the level asked for, by itself."""
+
+    value: float
+    lower: float
+    upper: float
+
+    def per_1000(self) -> dict[str, float]:
+        """Return the same by end, per 1,000 pages."""
+        return {end: PER * number for end, number in self._asdict().items()}
+
+
+People = tuple[str, tuple[str, ...], float]  # the first three of the doubts
+
+
+class Doubts(NamedTuple):
+    """What the answer rests on."""
+
+    examined: tuple[float, ...]  # relative probability by position, the first 1
+    known_by: str  # told, swaps, moved or features
+    likeliest: str  # the estimator whose people foretell the clicks of other sessions best
+    rivals: tuple[str, ...]  # those whose people might do so as well: the interval holds for them too
+    going_on: float  # how many people are still there after a click, by the model that lets them leave
+    repeated: float  # pairs of clicks on a page, by what independent positions would have
+    effective_clicks: float  # so many clicks of equal weight carry the estimate
+    beyond: float  # share of the ranker's clicks on items that were not shown, of which only the click model tells
+    novel: float  # share on items that are like none that was shown
+    calibration: float  # clicks by what the click model said of them, weighted as the ranker would show them
+    calibration_error: float
+    sensitivity: tuple[float, float]  # the gain per page under other models of examination
+
+
+class ListEstimate(NamedTuple):
+    """What a ranker would earn per page, beside what the log brought, by outcome."""
+
+    name: str  # of the ranker
+    method: str
+    why: str
+    n_pages: int
+    n_sessions: int
+    n_clicks: int
+    level: float
+    ranker: dict[str, Interval]
+    log: dict[str, Interval]
+    gain: dict[str, Interval]
+    ndcg: tuple[float, float]  # by the click model: the ranker's, and that of what was shown
+    doubts: Doubts
+    cannot_tell: tuple[str, ...]  # why the log does not answer; empty: it does
+    warnings: tuple[str, ...]
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Better, worse, not to be told from chance, or that the log cannot tell and why; then further doubts."""
+        lines = [f"This log cannot tell how good the {self.name} is: {reason}." for reason in self.cannot_tell]
+        lines = lines or [self._verdict(outcome) for outcome in self.ranker]
+        return lines + [f"Beware: {warning}." for warning in self.warnings]
+
+    def _verdict(self, outcome: str) -> str:
+        name, value, gain = self.name, self.ranker[outcome].value, self.gain[outcome]
+        earned = f"{PER * value:,.1f} {outcome} per {PER:,} pages instead of {PER * self.log[outcome].value:,.1f}"
+        sure = f"{self.level:.0%} sure"
+        if gain.lower > 0:
+            return f"The {name} earns {earned}: at least {PER * gain.lower:,.1f} more ({sure})."
+        if gain.upper < 0:
+            less = f"at least {-PER * gain.upper:,.1f} less ({sure})"
+            return f"The {name} is worse than what was shown: it earns {earned}, {less}."
+        longer = ((gain.value - gain.lower) / gain.value) ** 2 if gain.value > 0 else float("inf")
+        might = f" A log {max(1.1, longer):.1f} times as long might do." if longer < MAX_TIMES else ""
+        return (
+            f"The gain of the {name} cannot be told from chance: it earns {earned}, between {PER * gain.lower:,.1f} "
+            f"and {PER * gain.upper:,.1f} more (each end {sure}).{might}"
+        )
+
+    def text(self, log: str) -> str:
+        """Return a table per outcome, what the estimate rests on, and the verdicts."""
+        sessions = f" of {self.n_sessions:,} sessions" if self.n_sessions < self.n_pages else ""
+        doubts, width = self.doubts, max(len(self.name), len(CURRENT)) + 2
+        examined = " ".join(f"{value:.2f}" for value in doubts.examined)
+        lines = [
+            f"{log}: {self.n_pages:,} pages{sessions}, {self.n_clicks:,} clicks",
+            f"estimator: {self.method}; {self.why}",
+            f"examined, by position: {examined} ({KNOWN_BY[doubts.known_by]})",
+            "",
+        ]
+        for outcome in self.ranker:
+            lines.append(f"{f'{outcome} per {PER:,} pages':<{width + 22}}{f'from ({self.level:.0%})':>14}{'to':>12}")
+            for who, interval in ((CURRENT, self.log[outcome]), (self.name, self.ranker[outcome])):
+                value, low, high = (f"{PER * number:,.1f}" for number in interval)
+                ends = ("unknown", "unknown") if self.cannot_tell and who == self.name else (low, high)
+                lines.append(f"{who:<{width}}{value:>22}{ends[0]:>14}{ends[1]:>12}")
+            lines.append("")
+        new, old = self.ndcg
+        shares = f"{doubts.beyond:.0%} of its clicks on items that were not shown, {doubts.novel:.0%} on unknown ones"
+        lines += [
+            f"nDCG by the click model: {old:.3f} as shown, {new:.3f} by the ranker",
+            f"rests on {doubts.effective_clicks:,.0f} clicks of equal weight; {shares}; "
+            f"the click model is off by a factor of {doubts.calibration:.2f} ± {doubts.calibration_error:.2f}",
+            "",
+        ]
+        return "\n".join([*lines, *self.verdicts])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer for programs, with every outcome and all doubts."""
+        ranker = self._plain(self.ranker, self.gain) | {
+            "method": self.method,
+            "why": self.why,
+            "ndcg": self.ndcg[0],
+            "diagnostics": self.doubts._asdict(),
+            "cannot_tell": self.cannot_tell,
+            "warnings": self.warnings,
+        }
+        return {
+            "n_rows": self.n_pages,
+            "n_sessions": self.n_sessions,
+            "n_rewarded": self.n_clicks,
+            "unit": "per page",
+            "estimates": {CURRENT: self._plain(self.log, None) | {"ndcg": self.ndcg[1]}, self.name: ranker},
+            "verdicts": self.verdicts,
+        }
+
+    def _plain(self, values: dict[str, Interval], gains: dict[str, Interval] | None) -> dict[str, Any]:
+        clicks = next(iter(self.ranker))
+        gain = None if gains is None else gains[clicks]
+        return values[clicks]._asdict() | {
+            "n": self.n_pages,
+            "current": self.log[clicks].value,
+            "gain": None if gain is None else gain.value,
+            "gain_lower": None if gain is None else gain.lower,
+            "level": self.level,
+            "per_1000_pages": {name: interval.per_1000() for name, interval in values.items()},
+            "gain_per_1000_pages": None
+            if gains is None
+            else {name: interval.per_1000() for name, interval in gains.items()},
+        }
+
+    def plot(self, path: Path) -> None:
+        """Draw for each outcome a dot and its interval, of the ranker and of what was shown; hollow if not told."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        outcomes = list(self.ranker)
+        figure = Figure(figsize=(7.2, 1.5 * len(outcomes) + 0.6), layout="constrained")
+        FigureCanvasAgg(figure)
+        for axes, outcome in zip(figure.subplots(len(outcomes), squeeze=False)[:, 0], outcomes):
+            for row, interval in enumerate((self.log[outcome], self.ranker[outcome])):
+                value, low, high = (PER * number for number in interval)
+                if row and self.cannot_tell:
+                    axes.plot([value], [row], marker="o", markerfacecolor="none", color=GREY)
+                    continue
+                axes.plot([low, high], [row, row], color=BLUE if row else GREY, linewidth=2.5)
+                axes.plot([value], [row], marker="o", color=BLUE if row else GREY)
+            axes.set_yticks([0, 1], [CURRENT, self.name])
+            axes.set_ylim(1.5, -0.5)
+            axes.set_xlabel(f"{outcome} per {PER:,} pages; each end holds with {self.level:.0%}")
+            axes.spines[["top", "right"]].set_visible(False)
+        figure.savefig(path, dpi=160, facecolor="white")
+
+
+def evaluate_pages(
+    session: Session,
+    pages: Iterable[ShownPage],
+    method: str = AUTO,
+    options: ListOptions | None = None,
+    engine: Engine = HERE,
+    name: str = "ranker",
+) -> ListEstimate:
+    """The estimate by examination for the ranker of a session, which may be deterministic.
+
+    The engine says where the ranker is asked what it would show; what is fitted to all pages together is fitted here.
+    `auto` takes `examination_dr`, or `cascade_dr` or `browsing_dr` where clicks above clearly change what is examined
+    below; the interval holds for all kinds of people that the log cannot tell apart.
+    References: Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback; Oosterhuis
+    (2023), Doubly-Robust Estimation for Correcting Position-Bias in Click Feedback for Unbiased Learning to Rank;
+    Oosterhuis and de Rijke (2020), Policy-Aware Unbiased Learning to Rank for Top-k Rankings.
+    """
+    options = options or ListOptions()
+    if method != AUTO:
+        list_method_of(method)
+    if not 0.5 <= options.level < 1.0:
+        raise InvalidInput(f"level = {options.level} must be a probability from 0.5 to below 1, such as 0.95")
+    whole_number(options.positions, "positions", 1)
+    swaps = method == "swap_dr"
+    table = page_table(pages, session, positions=options.positions, with_swaps=swaps, seed=options.seed, engine=engine)
+    return evaluate_table(table, method, options, name)
+
+
+def evaluate_table(
+    table: PageTable, method: str = AUTO, options: ListOptions | None = None, name: str = "ranker"
+) -> ListEstimate:
+    """The same, of a table of pages."""
+    options = options or ListOptions()
+    if not table.clicked.any():
+        raise InvalidInput("nothing was clicked in the first positions of this log: it says nothing about any ranker")
+    models = families(table, options)
+    likeliest, rivals = told_apart(models)
+    chosen: ListMethod = likeliest if method == AUTO else list_method_of(method)
+    rivals = rivals if method == AUTO else ()
+    simple, model = models["examination_dr"], models.get(chosen, models["examination_dr"])
+    going_on, why = _going_on(models["cascade_dr"]), "asked for"
+    if method == AUTO:
+        why = WHY[chosen].format(going_on)
+    doubts = _doubts(model, (likeliest, rivals, going_on), _repeated(simple), _sensitivity(model, models, chosen))
+    values, resamples = model.values(chosen), [model.resampled(chosen, options.resamples, options.seed)]
+    resamples += [models[one].resampled(one, options.resamples, options.seed) for one in rivals]
+    allowance = _allowance(model, doubts) + np.abs(values.misfit)
+    ranker, log, gain = _intervals(model.names, values, resamples, options.level, allowance)
+    return ListEstimate(
+        name=name,
+        method=chosen,
+        why=why,
+        n_pages=table.n_pages,
+        n_sessions=table.n_sessions,
+        n_clicks=int(table.clicked.sum()),
+        level=options.level,
+        ranker=ranker,
+        log=log,
+        gain=gain,
+        ndcg=_ndcg(model),
+        doubts=doubts,
+        cannot_tell=_cannot_tell(table, doubts, gain[model.names[0]]),
+        warnings=_warnings(doubts, chosen, gain[model.names[0]]),
+    )
+
+
+def families(table: PageTable, options: ListOptions) -> dict[ListMethod, ListModel]:
+    """The kinds of people, the simplest first; where examination is told, only those who go by it."""
+    more: Any = {"told": options.told, "limit": options.limit, "seed": options.seed}
+    simple = ListModel(table, **more)
+    found: dict[ListMethod, ListModel] = {"examination_dr": simple}
+    found["cascade_dr"] = ListModel(table, dependent=True, like=simple, **more)
+    if options.told is None:
+        found["browsing_dr"] = ListModel(table, dependent=True, browsing=True, like=simple, **more)
+    return found
+
+
+def told_apart(models: dict[ListMethod, ListModel]) -> tuple[ListMethod, tuple[ListMethod, ...]]:
+    """The people whose model foretells the clicks of other sessions best, and those that might be as good.
+
+    A later kind is taken where its held-out log-likelihood is higher by `SURE` standard errors of the difference over
+    sessions; those that are not worse by as much remain possible.
+    Reference: Vuong (1989), Likelihood Ratio Tests for Model Selection and Non-Nested Hypotheses.
+    """
+    held_out = {name: model.examination.held_out for name, model in models.items()}
+
+    def lead(one: ListMethod, other: ListMethod) -> float:
+        by_session = held_out[one] - held_out[other]
+        return float(by_session.sum() / max(np.sqrt(len(by_session)) * by_session.std(), 1e-9))
+
+    names: list[ListMethod] = list(models)
+    best = names[0]
+    for name in names[1:]:
+        if lead(name, best) > SURE:
+            best = name
+    return best, tuple(name for name in names if name != best and lead(best, name) < SURE)
+
+
+def _going_on(model: ListModel) -> float:
+    odds = model.shown.going @ model.examination.going
+    return float(logistic(odds)[model.shown.clicked > 0].mean())
+
+
+def _intervals(
+    names: tuple[str, ...], found: Values, resamples: list[list[Values]], level: float, allowance: Floats
+) -> tuple[dict[str, Interval], dict[str, Interval], dict[str, Interval]]:
+    """Around what was found; with several lists of resamples, one for each kind of people, they hold for all."""
+    lows: dict[str, list[Floats]] = {"ranker": [], "log": [], "gain": []}
+    highs: dict[str, list[Floats]] = {"ranker": [], "log": [], "gain": []}
+    for own in resamples:
+        drawn = {"ranker": np.array([one.ranker for one in own]), "log": np.array([one.log for one in own])}
+        drawn["gain"] = drawn["ranker"] - drawn["log"]
+        for what, values in drawn.items():
+            low, high = np.quantile(values, [1.0 - level, level], axis=0)
+            lows[what].append(low)
+            highs[what].append(high)
+    made: list[dict[str, Interval]] = []
+    for what, value in (("ranker", found.ranker), ("log", found.log), ("gain", found.ranker - found.log)):
+        more = allowance if what != "log" else np.zeros(len(value))
+        low, high = np.min([*lows[what], value], axis=0) - more, np.max([*highs[what], value], axis=0) + more
+        made.append(dict(zip(names, map(Interval, value.tolist(), low.tolist(), high.tolist()))))
+    return made[0], made[1], made[2]
+
+
+def _doubts(model: ListModel, people: People, repeated: float, sensitivity: tuple[float, float]) -> Doubts:
+    table, rows = model.table, model.rows
+    a = model.attraction([one.weights for one in model.folds])
+    exposed = model.exposure(model.parameters, a, a[None]).examined
+    share = exposed * a / max(float((exposed * a).sum()), 1e-12)
+    chain = model.chain(model.parameters, a)
+    seen = np.exp(model.parameters[model.shown.cell]) * (1.0 if chain is None else chain.from_above)
+    weight = np.minimum(exposed[rows] / seen, model.limit)
+    hits, said = weight * table.clicked[rows], weight * seen * a[rows]
+    session = model.row_session[rows]
+    by_session = np.bincount(session, hits - said * (hits.sum() / max(said.sum(), 1e-12)), table.n_sessions)
+    calibration = float(hits.sum() / said.sum()) if said.sum() > 0 else 1.0
+    likeliest, rivals, going_on = people
+    return Doubts(
+        examined=tuple(np.exp(model.examination.log_examined[: table.n_positions]).round(6).tolist()),
+        known_by=_known_by(model),
+        likeliest=likeliest,
+        rivals=rivals,
+        going_on=going_on,
+        repeated=repeated,
+        effective_clicks=float(hits.sum() ** 2 / max((hits**2).sum(), 1e-12)),
+        beyond=float((share * model.beyond()).sum()),
+        novel=float((share * model.novel()).sum()),
+        calibration=calibration,
+        calibration_error=float(np.sqrt((by_session**2).sum()) / max(said.sum(), 1e-12)),
+        sensitivity=sensitivity,
+    )
+
+
+def _known_by(model: ListModel) -> str:
+    if model.log_told is not None:
+        return TOLD
+    if model.swapped:
+        return SWAPS
+    return MOVED if model.moved else FEATURES
+
+
+def _allowance(model: ListModel, doubts: Doubts) -> Floats:
+    """How far the part that only the click model tells may be off: as far as where it was checked, and as its shape."""
+    a, straight = model.attraction([one.weights for one in model.folds]), model.straight()
+    per_click = model.rates(np.ones(len(a)))[:, None] * model.worth
+    exposed = model.exposure(model.parameters, a, a * per_click).examined * model.beyond()
+    alone: Floats = (exposed * a * per_click).sum(axis=1) / model.table.n_pages
+    otherwise: Floats = (exposed * straight * per_click).sum(axis=1) / model.table.n_pages
+    return abs(doubts.calibration - 1.0) * alone + np.abs(alone - otherwise)
+
+
+def _sensitivity(model: ListModel, models: dict[ListMethod, ListModel], method: ListMethod) -> tuple[float, float]:
+    """The least and the largest gain over other models of examination: of other people, flatter, steeper."""
+    gains = []
+    for own, one in models.items():
+        found = one.values(own if one is not model else method)
+        gains.append(float(found.ranker[0] - found.log[0]))
+    for power in STEEPNESS:
+        parameters = model.parameters.copy()
+        parameters[: model.cells.n] *= power
+        found = model.values(method, parameters, folds=model.fitted_folds(parameters))
+        gains.append(float(found.ranker[0] - found.log[0]))
+    return min(gains), max(gains)
+
+
+def _cannot_tell(table: PageTable, doubts: Doubts, gain: Interval) -> tuple[str, ...]:
+    found, below = [], int(table.clicked[table.position > 0].sum())
+    if table.clicked.sum() < FEW_CLICKS:
+        found.append(f"it has {table.clicked.sum():.0f} clicks, and {FEW_CLICKS} or more are needed")
+    elif doubts.known_by != TOLD and table.n_positions > 1 and below < FEW_CLICKS:
+        found.append(
+            f"below the first position it has {below} clicks, so nobody knows what is examined there: give "
+            "--position-bias, or let the ranker explore"
+        )
+    if doubts.novel > MAX_NOVEL:
+        found.append(
+            f"{doubts.novel:.0%} of what the ranker would earn comes from items that are like none that was shown"
+        )
+    misfit = abs(doubts.calibration - 1.0)
+    if doubts.beyond > MAX_BEYOND and misfit > MAX_MISFIT + 2.0 * doubts.calibration_error:
+        found.append(
+            f"{doubts.beyond:.0%} of what the ranker would earn comes from items that were not shown, and where the "
+            f"click model can be checked, there are {doubts.calibration:.2f} times the clicks that it expects"
+        )
+    low, high = doubts.sensitivity
+    if doubts.known_by == FEATURES and low * high < 0 and (gain.lower > 0 or gain.upper < 0):
+        found.append(
+            "no item is known to have moved, so examination is guessed from features, and whether the ranker is better "
+            "depends on that guess: give --position-bias, or let the ranker explore"
+        )
+    return tuple(found)
+
+
+def _warnings(doubts: Doubts, method: str, gain: Interval) -> tuple[str, ...]:
+    found = []
+    if doubts.effective_clicks < FEW_CLICKS and method == "examination_ips":
+        found.append(f"the estimate rests on about {doubts.effective_clicks:.0f} clicks")
+    if doubts.beyond > MAX_BEYOND and method == "examination_ips":
+        found.append(
+            f"{doubts.beyond:.0%} of what the ranker would earn comes from items that were not shown, which "
+            "examination_ips counts as nothing: use examination_dr"
+        )
+    elif doubts.beyond > MAX_BEYOND:
+        found.append(f"{doubts.beyond:.0%} of the estimate is what the click model says of items that were not shown")
+    if method not in (doubts.likeliest, *doubts.rivals) and not (method in SIMPLE and doubts.likeliest in SIMPLE):
+        why = WHY[doubts.likeliest].format(doubts.going_on)  # type: ignore[index]
+        found.append(f"{why}, which {method} does not know: use {doubts.likeliest}")
+    if doubts.repeated > MAX_REPEATED:
+        found.append(
+            f"pages have {doubts.repeated:.1f} times as many pairs of clicks as positions that stand by themselves "
+            "would: people differ, and the model of examination is only their mean"
+        )
+    low, high = doubts.sensitivity
+    if low * high < 0 and (gain.lower > 0 or gain.upper < 0):
+        found.append(
+            f"under other models of examination the gain per 1,000 pages lies between {1000 * low:.0f} and "
+            f"{1000 * high:.0f}"
+        )
+    return tuple(found)
+
+
+def _repeated(model: ListModel) -> float:
+    """Pairs of clicks on the same page, by how many the position-based model expects."""
+    a = model.attraction([one.weights for one in model.folds])[model.rows]
+    p, page, n = np.exp(model.parameters[model.shown.position]) * a, model.shown.page, model.table.n_pages
+    hits, said = np.bincount(page, model.shown.clicked, n), np.bincount(page, p, n)
+    expected = float((said**2 - np.bincount(page, p**2, n)).sum())
+    return float((hits * (hits - 1)).sum()) / max(expected, 1e-9)
+
+
+def _ndcg(model: ListModel) -> tuple[float, float]:
+    """nDCG over the positions, the click model's attraction being the gain: of the ranker, and of what was shown."""
+    table = model.table
+    a = model.attraction([one.weights for one in model.folds])
+    discount = 1.0 / np.log2(np.arange(table.n_positions) + 2.0)
+    order = np.lexsort((-a, table.page))
+    starts = np.searchsorted(table.page[order], np.arange(table.n_pages))
+    rank = np.arange(len(order)) - starts[table.page[order]]
+    top = rank < table.n_positions
+    ideal = np.bincount(table.page[order][top], a[order][top] * discount[rank[top]], table.n_pages)
+    seen = model.rows
+    shown = np.bincount(table.page[seen], a[seen] * discount[table.position[seen]], table.n_pages)
+    wanted = (np.append(a, 0.0)[table.best] * discount).sum(axis=1)
+    some = ideal > 0
+    return float((wanted[some] / ideal[some]).mean()), float((shown[some] / ideal[some]).mean())

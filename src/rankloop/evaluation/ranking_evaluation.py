@@ -1,0 +1,169 @@
+"""A ranker on logged rankings by the probabilities with which it would show them, beside the one that made the log."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.saved_session import dumps, loads
+from rankloop.core.session import Session
+from rankloop.core.types import Arrival, Floats
+from rankloop.engine import Engine, Here
+from rankloop.engine.pieces import SIZE, Piece, over_pieces
+from rankloop.evaluation.off_policy.estimators import SPANS, Options, check_options, concluded, method_of, series_of
+from rankloop.evaluation.off_policy.intervals import RANGED
+from rankloop.evaluation.off_policy.propensities import PIECE, RankingPolicy, session_rows
+from rankloop.evaluation.off_policy.ranking_log import SUMMED, LoggedRanking, checked_first, ranking_series, span_of
+from rankloop.evaluation.off_policy.sums import Series, Sums
+from rankloop.evaluation.report import CURRENT, PER_PAGE, Report, unit_of
+from rankloop.features.encoder import Encoder
+from rankloop.features.schema import Schema
+from rankloop.logs.choice_log import ChoiceRows
+from rankloop.logs.list_log import ShownList
+
+Watch = Callable[[int], None]  # called with the number of entries that are finished
+HERE = Here()
+JUDGES = 2  # that a worker keeps
+
+
+def unwatched(finished: int) -> None:
+    """Do nothing with the progress."""
+
+
+class Judge:
+    """A ranker, and the schema by which it is asked where it has one."""
+
+    def __init__(self, session: Session, schema: Schema | None = None) -> None:
+        self.session, self.schema = session, schema
+        self.encoder = None if schema is None else Encoder(schema)
+
+    def arrival(self, shown: Arrival | ShownList) -> Arrival:
+        """Return what was shown, as this ranker sees it."""
+        if isinstance(shown, Arrival):
+            return shown
+        if self.encoder is None:
+            raise InvalidInput("lists in values by name need the schema of the ranker")
+        return shown.arrival(self.encoder)
+
+    def rows(
+        self, log: Iterable[Arrival | ShownList], engine: Engine = HERE, watch: Watch = unwatched
+    ) -> Iterator[ChoiceRows]:
+        """Yield rows for the estimators, in the order of the log; the same on every engine, to the last bit."""
+        if isinstance(engine, Here):
+            shared: object = self
+        else:
+            shared = dumps(self.session), "" if self.schema is None else json.dumps(self.schema.to_plain())
+        pieces = over_pieces(engine, log, judged_piece, shared, watch=watch)
+        while together := list(islice(pieces, PIECE // SIZE)):
+            reward, propensity, target = (np.concatenate(columns) for columns in zip(*together))
+            yield ChoiceRows(reward, propensity, target)
+
+
+def judged_piece(piece: Piece) -> tuple[Floats, Floats, Floats]:
+    """Return reward, propensity and target of each entry, by the judge that came with the piece."""
+    judge = piece.shared if isinstance(piece.shared, Judge) else _sent_judge(piece.shared)
+    (rows,) = session_rows(judge.session, map(judge.arrival, piece.entries), first=piece.first)
+    return rows.reward, rows.propensity, rows.target
+
+
+@lru_cache(JUDGES)
+def _sent_judge(shared: tuple[bytes, str]) -> Judge:
+    session, schema = shared
+    return Judge(loads(session), Schema.from_plain(json.loads(schema)) if schema else None)
+
+
+def evaluate_on_lists(
+    session: Session,
+    log: Iterable[Arrival | ShownList],
+    name: str,
+    method: str = "snips",
+    options: Options | None = None,
+    *,
+    schema: Schema | None = None,
+    feature_names: tuple[str, ...] = (),
+    engine: Engine = HERE,
+    watch: Watch = unwatched,
+) -> Report:
+    """Estimate what a ranker would earn by the probability with which it would show each whole ranking now.
+
+    Args:
+      session: The ranker.
+      log: Decisions with their log-propensity and feedback; for a ranker with a schema also lists in values by name,
+        which may have been shown by another schema.
+      name: What the ranker is called in the report.
+      method: An estimator of single choices; a whole ranking is one.
+      options: Bounds and limits.
+      schema: By which the ranker is asked.
+      feature_names: Those of the log, where it tells them.
+      engine: Where probabilities are computed, which does not change them.
+      watch: Called with the number of rankings that are judged.
+
+    Returns:
+      The estimates of the ranker and of the log.
+    """
+    judge = Judge(session, schema)
+    shown = checked_first(log, lambda entry: judge.arrival(entry).query, session, name, feature_names)
+    report = evaluate_rows(judge.rows(shown, engine, watch), name, method, options or Options())
+    return report._replace(unit=PER_PAGE)
+
+
+def evaluate_on_rankings(
+    session: Session,
+    log: Iterable[LoggedRanking],
+    name: str,
+    method: str = "snips",
+    options: Options | None = None,
+    *,
+    positions: int = 10,
+    feature_names: tuple[str, ...] = (),
+    schema: Schema | None = None,
+) -> Report:
+    """Estimate what a ranker would earn on rankings whose policies are known too.
+
+    Args:
+      session: The ranker.
+      log: Rankings with the states that drew them.
+      name: What the ranker is called in the report.
+      method: An estimator of single choices, or cascade_ips, position_wise or pseudo_inverse.
+      options: Bounds and limits.
+      positions: Only what so many first positions earned counts.
+      feature_names: Those of the log.
+      schema: By which the ranker is asked, in the values that the log holds.
+
+    Returns:
+      The estimates of the ranker and of the log.
+    """
+    options = options or Options()
+    if method == "pseudo_inverse" and options.bound in RANGED:
+        raise InvalidInput(f"the {options.bound} bound needs the largest possible weight, which is not known here")
+    check_options(options, method)
+    encoder = None if schema is None else Encoder(schema)
+    shown = checked_first(log, lambda entry: entry.query_by(encoder), session, name, feature_names)
+    target = RankingPolicy(session.learner, session.state)
+    current, wanted = Sums(), Sums()
+    for series in ranking_series(shown, target, method, positions, options.limit, encoder):
+        alike = np.ones(len(series.reward))
+        current.add(Series(series.reward, alike, series.reward, alike, 1.0, series.extremes._replace(heaviest=1.0)))
+        wanted.add(series)
+    summed_positions = positions if method in SUMMED else 1
+    estimates = {
+        CURRENT: concluded(current, "ips", options._replace(max_weight=1.0), positions=summed_positions),
+        name: concluded(wanted, method, options, span_of(method), summed_positions),
+    }
+    return Report(current.n, 0, current.rewarded, 0, estimates, PER_PAGE)
+
+
+def evaluate_rows(log: Iterable[ChoiceRows], name: str, method: str, options: Options) -> Report:
+    """Estimate a policy from rows with its probabilities, beside the policy that made the log."""
+    estimator = method_of(method)
+    check_options(options, estimator)
+    current, target = Sums(), Sums()
+    for rows in log:
+        current.add(series_of(rows._replace(target=rows.propensity), "ips", options.limit))
+        target.add(series_of(rows, estimator, options.limit))
+    estimates = {CURRENT: concluded(current, "ips", options)}
+    estimates[name] = concluded(target, method, options, SPANS[estimator])
+    return Report(current.n, 0, current.rewarded, 0, estimates, unit_of(current))

@@ -1,0 +1,179 @@
+"""The thresholds of a small game by going through all of its rankings, for any measure.
+
+Renaming the items turns every ranking into every other, so that all are best somewhere and it is enough to compare the
+first one (0, 1, 2, …) with its neighbours. The geometry does not depend on the depth: it is done once.
+
+A function of the grades is a sum of terms, one per set of items and levels of their grades: the product over the items
+of [grade of the item = level], levels from 1. What the first `depth` grades of a ranking reveal is the span of the
+terms whose items all stand among those `depth`. So a difference of two loss rows can be estimated from a family of
+rankings if and only if each of its terms lies inside the top of one of them; no rank computation is needed.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankloop.core.types import Bools, Floats, Ints
+from rankloop.games.certificate import Border, Order, Refuted, Source, Thresholds, Unseen, swapped
+from rankloop.games.game import Game
+from rankloop.games.neighbours import Combination, Witness, border, proved_combination, proved_witness
+from rankloop.games.numbers import SAME, is_zero
+
+
+class Classes(NamedTuple):
+    """Rankings with equal loss rows are one class; class 0 holds the ranking 0, 1, 2, …"""
+
+    rows: Ints  # of one ranking of each class
+    differences: Floats  # its loss less that of class 0, of the size of 1
+    whole: Ints | None  # the same in whole numbers, when the measure is rational
+    terms: Bools  # (n_classes, n_relevances): the terms of the differences
+    depths: Ints  # (n_classes,): the depth from which class 0 and this class alone show their difference
+    first: Ints  # the classes of the adjacent swaps
+
+
+def thresholds_of(game: Game) -> Thresholds:
+    """Both thresholds, with their proofs; in whole numbers where the measure is rational."""
+    classes = classes_of(game)
+    if len(classes.rows) == 1:
+        return Thresholds(learnable=0, fast=0, unseen=None, border=None, refuted=(), source=_source(True))
+    unseen = _largest_term(game, classes)
+    exact, refuted, helpful = classes.whole is not None, [], classes.first
+    for c in map(int, _hardest_first(classes)):
+        found = border(classes.differences, c, helpful)
+        exact = exact and _proved(classes, c, found)
+        if isinstance(found, Witness):
+            break
+        refuted.append(_refuted(game, classes, c, found))
+        helpful = np.union1d(helpful, found.classes)
+    return Thresholds(
+        learnable=len(unseen.items),
+        fast=int(classes.depths[c]),
+        unseen=unseen,
+        border=_border(game, classes, c, found) if isinstance(found, Witness) and classes.depths[c] > 1 else None,
+        refuted=tuple(refuted),
+        source=_source(exact),
+        margin=None if exact else SAME,
+    )
+
+
+def classes_of(game: Game) -> Classes:
+    """The classes of a game, their differences and what it takes to see these."""
+    rows = np.unique(game.duplicates, return_index=True)[1]
+    differences = scaled(game.loss[rows] - game.loss[0])
+    whole = None if game.whole is None else game.whole[rows] - game.whole[0]
+    terms = nonzero(coefficients(differences if whole is None else whole, game.n_items, game.max_grade))
+    needed = needed_sets(terms, item_sets(game.relevances), game.n_items)
+    seen = depth_to_see(game.ranks)
+    of_class = np.array([seen[game.duplicates == c].min(axis=0) for c in range(len(rows))])
+    depths = np.where(needed, np.minimum(of_class, of_class[0]), 0).max(axis=1)
+    swaps = [game.action(swapped(game.n_items, position, position + 1)) for position in range(game.n_items - 1)]
+    first = np.unique(game.duplicates[swaps])
+    return Classes(rows, differences, whole, terms, depths, first[first > 0])
+
+
+def _hardest_first(classes: Classes) -> Ints:
+    """Classes by descending depth, adjacent swaps before others: the first neighbour among them decides."""
+    numbers = np.arange(1, len(classes.rows))
+    other = ~np.isin(numbers, classes.first)
+    return numbers[np.lexsort((numbers, other, -classes.depths[1:]))]
+
+
+def _proved(classes: Classes, c: int, found: Witness | Combination) -> bool:
+    if classes.whole is None:
+        return False
+    if isinstance(found, Witness):
+        return proved_witness(classes.whole, c, found)
+    return proved_combination(classes.whole, c, found)
+
+
+def _largest_term(game: Game, classes: Classes) -> Unseen:
+    sizes = (game.relevances > 0).sum(axis=1)
+    present = np.where(classes.terms[classes.first], sizes, -1)
+    c, r = np.unravel_index(present.argmax(), present.shape)
+    items, grades = _term(game, int(r))
+    second = _order(game, int(classes.rows[classes.first[c]]))
+    return Unseen(first=_order(game, 0), second=second, items=items, grades=grades)
+
+
+def _border(game: Game, classes: Classes, c: int, found: Witness) -> Border:
+    """The border with the term that needs the depth of this class."""
+    sets = item_sets(game.relevances)
+    own = np.isin(game.duplicates, [0, c])
+    needs = np.where(classes.terms[c], depth_to_see(game.ranks)[own].min(axis=0)[sets], -1)
+    items, grades = _term(game, int(needs.argmax()))
+    uniform = np.full(len(sets), 1.0 / len(sets))  # under it all rankings are equal: mixing changes no comparison
+    mixed = 0.999 * found.probabilities / found.probabilities.sum() + 0.001 * uniform
+    witness = tuple((tuple(map(int, r)), float(p)) for r, p in zip(game.relevances, mixed))
+    second = _order(game, int(classes.rows[c]))
+    return Border(first=_order(game, 0), second=second, witness=witness, items=items, grades=grades)
+
+
+def _refuted(game: Game, classes: Classes, c: int, found: Combination) -> Refuted:
+    return Refuted(
+        ranking=_order(game, int(classes.rows[c])),
+        combined=tuple(_order(game, int(classes.rows[i])) for i in found.classes),
+        weights=tuple(map(float, found.weights)),
+        factor=found.factor,
+    )
+
+
+def _term(game: Game, outcome: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    grades = game.relevances[outcome]
+    items = np.flatnonzero(grades)
+    return tuple(map(int, items)), tuple(map(int, grades[items]))
+
+
+def _order(game: Game, row: int) -> Order:
+    return tuple(map(int, game.rankings[row]))
+
+
+def _source(exact: bool) -> Source:
+    return "exact arithmetic" if exact else "floating point"
+
+
+def coefficients(rows: NDArray[np.generic], n_items: int, max_grade: int) -> NDArray[np.generic]:
+    """The terms of functions of the relevance: entry r of a row belongs to the items with grade ≥ 1 in relevance r.
+
+    The Möbius transform along every item: f(level) − f(0) for levels from 1, f(0) else. Whole numbers stay whole.
+    """
+    terms = np.array(rows).reshape((len(rows),) + (max_grade + 1,) * n_items)
+    for item in range(1, n_items + 1):
+        along = np.moveaxis(terms, item, 0)
+        along[1:] -= along[0]
+    return terms.reshape(len(rows), -1)
+
+
+def nonzero(terms: NDArray[np.generic]) -> Bools:
+    """Which terms are there; doubles have to be of the size of 1."""
+    if terms.dtype.kind == "i":
+        return np.asarray(terms != 0)
+    return ~is_zero(np.asarray(terms, dtype=np.float64))
+
+
+def item_sets(relevances: Ints) -> Ints:
+    """The set of items with grade ≥ 1 of each relevance, as a binary number (item i is bit i)."""
+    return np.asarray((relevances > 0) @ (1 << np.arange(relevances.shape[1])), dtype=np.int64)
+
+
+def needed_sets(present: Bools, sets: Ints, n_items: int) -> Bools:
+    """(n_rows, 2^n_items): the sets of items with at least one term."""
+    needed = np.zeros((len(present), 1 << n_items), dtype=np.bool_)
+    for number in range(1, 1 << n_items):
+        needed[:, number] = present[:, sets == number].any(axis=1)
+    return needed
+
+
+def depth_to_see(ranks: Ints) -> Ints:
+    """(n_rankings, 2^n_items): how many top positions of each ranking hold all items of each set."""
+    n_rankings, n_items = ranks.shape
+    depths = np.zeros((n_rankings, 1 << n_items), dtype=np.int64)
+    for item in range(n_items):
+        below = depths[:, : 1 << item]
+        depths[:, 1 << item : 2 << item] = np.maximum(below, ranks[:, item : item + 1] + 1)
+    return depths
+
+
+def scaled(rows: Floats) -> Floats:
+    """Rows of the size of 1, for comparisons with fixed tolerances."""
+    return rows / (np.abs(rows).max() or 1.0)

@@ -1,0 +1,176 @@
+"""Logs of single choices: tables with an action, a reward and its propensity in each row, read piece by piece."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats, real_numbers
+from rankloop.logs.columns import CLICK, choice_columns_of
+from rankloop.logs.table_source import Fault, Given, TableSource, first_fault
+
+ABOVE_ZERO = "what was shown had a probability above 0 and at most 1"
+Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
+
+class ChoiceRows(NamedTuple):
+    """One entry per logged decision."""
+
+    reward: Floats
+    propensity: Floats  # the probability with which the logging policy showed it
+    target: Floats  # the probability with which the target policy would
+    predicted: Floats | None = None  # a reward model's value of what was shown
+    expected: Floats | None = None  # the model's value of the target policy: Σ_a target(a) · predicted(a)
+
+
+def rows_of(
+    reward: ArrayLike,
+    propensity: ArrayLike,
+    target: ArrayLike,
+    predicted: ArrayLike | None = None,
+    expected: ArrayLike | None = None,
+    *,
+    first_row: int = 0,
+    where: str = "",
+    ndim: int = 1,
+) -> ChoiceRows:
+    """Check and copy; a fault names its row, counted from `first_row`, and `where` it is (a file).
+
+    With `ndim` = 2 every entry is a row of numbers, one per position of a ranking.
+    """
+    prefix = f"{where}, " if where else ""
+    columns = {
+        name: _floats(given, f"{prefix}{name}", ndim)
+        for name, given in zip(ChoiceRows._fields, (reward, propensity, target, predicted, expected))
+        if given is not None
+    }
+    if not {"reward", "propensity", "target"} <= columns.keys():
+        raise InvalidInput(f"{prefix}propensity and target are needed, one for each reward")
+    shape, logged, wanted = columns["reward"].shape, columns["propensity"], columns["target"]
+    for name, values in columns.items():
+        if values.shape != shape:
+            raise InvalidInput(f"{prefix}{name} has shape {values.shape}, reward has {shape}")
+
+    def refuse(bad: Mask, values: Floats, fault: str) -> None:
+        if bad.any():
+            index = tuple(np.argwhere(bad)[0].tolist())
+            raise InvalidInput(f"{prefix}row {index[0] + first_row}: the {fault.format(values[index])}")
+
+    refuse(~np.isfinite(logged), logged, "propensity is missing")
+    refuse((logged <= 0) | (logged > 1), logged, f"propensity is {{}}; {ABOVE_ZERO}")
+    refuse(~((wanted >= 0) & (wanted <= 1 + 1e-9)), wanted, "target is {}; it must be a probability from 0 to 1")
+    for name in ("reward", *list(columns)[3:]):
+        refuse(~np.isfinite(columns[name]), columns[name], f"{name} is {{}}; it must be finite")
+    return ChoiceRows(**columns)
+
+
+def _floats(values: ArrayLike, name: str, ndim: int) -> Floats:
+    array = real_numbers(values, name)
+    if array.ndim != ndim:
+        raise InvalidInput(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
+    return array
+
+
+class LogPiece(NamedTuple):
+    """Consecutive rows; `first_row` counts from 1, below the header."""
+
+    first_row: int
+    action: np.ndarray[tuple[int], np.dtype[np.object_]]  # labels, as text
+    reward: Floats
+    propensity: Floats  # nan where missing
+    target: Floats | None
+    position: np.ndarray[tuple[int], np.dtype[np.object_]] | None
+    context: Mapping[str, Any]  # numbers or texts by column
+
+
+class ChoiceLog:
+    """A table that can be read again and again, a piece at a time: a file of any format (see `TableSource`) or a frame.
+
+    Columns that are not named are recognised by usual names, among them those of the Open Bandit Dataset (item_id,
+    click, propensity_score, position); every other column is context, except an unnamed one, time stamps, and those
+    with another usual name of the click, the ad, the propensity … (`columns.left_out`).
+    """
+
+    def __init__(self, path: Given, **named: str) -> None:
+        self.source = TableSource(path)
+        self.name, self.names = self.source.name, self.source.names
+        self.columns = choice_columns_of(self.names, named, self.name)
+
+    @property
+    def path(self) -> Path:
+        """The file that it is."""
+        if self.source.path is None:
+            raise InvalidInput(f"{self.name} is not a file")
+        return self.source.path
+
+    def pieces(self) -> Iterator[LogPiece]:
+        """From the first row to the last."""
+        columns = self.columns
+        first = 1
+        for table in self._tables([name for name in (*columns[:5], *columns.context) if name]):
+            if table.num_rows:
+                yield self._piece(table, first)
+                first += table.num_rows
+
+    def rows(self) -> Iterator[ChoiceRows]:
+        """ChoiceRows for `estimate`, where the table itself tells the target policy's probability of what was shown."""
+        reward, propensity, target = self.columns[1:4]
+        if not target:
+            raise InvalidInput(f"{self.name} has no column with the target policy's probabilities: name it target=")
+        first = 1
+        for table in self._tables([reward, propensity, target]):
+            numbers = (self._numbers(table, name, first) for name in (reward, propensity, target))
+            yield rows_of(*numbers, first_row=first, where=self.name)
+            first += table.num_rows
+
+    def _piece(self, table: Any, first: int) -> LogPiece:
+        columns = self.columns
+        return LogPiece(
+            first,
+            _texts(table[columns.action]),
+            self._numbers(table, columns.reward, first),
+            self._numbers(table, columns.propensity, first),
+            self._numbers(table, columns.target, first) if columns.target else None,
+            _texts(table[columns.position]) if columns.position else None,
+            {name: _context(table[name]) for name in columns.context},
+        )
+
+    def _numbers(self, table: Any, name: str, first: int) -> Floats:
+        try:
+            return np.array(table[name].to_numpy(zero_copy_only=False), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            fault = first_fault([table], [name], first)
+            said = self._message(fault) if fault else f"{self.name}, from row {first}: {name}: {error}"
+            raise InvalidInput(said) from None
+
+    def _message(self, fault: Fault) -> str:
+        right = CLICK if fault.column == self.columns.reward else "a number"
+        return f"{self.name}, row {fault.row}: {fault.column} is {fault.value!r}; it must be {right}"
+
+    def _tables(self, wanted: list[str]) -> Iterator[Any]:
+        texts = [name for name in (self.columns.action, self.columns.position) if name]
+        numbers = [name for name in self.columns[1:4] if name and name in wanted]
+        try:
+            yield from self.source.batches(wanted, numbers, texts)
+        except InvalidInput:
+            fault = self.source.text_in(numbers)
+            if fault is None:
+                raise
+            raise InvalidInput(self._message(fault)) from None
+
+
+def _texts(column: Any) -> Any:
+    import pyarrow as pa
+
+    return np.asarray(column.cast(pa.string()).to_numpy(zero_copy_only=False), dtype=object)
+
+
+def _context(column: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+        return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    return _texts(column)

@@ -1,0 +1,446 @@
+"""A log of shown lists: one row per shown item, and the views of it that training, click models and evaluation take."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop.adapter import Id
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry.specs import nearest
+from rankloop.core.types import Arrival, Clicks, Decision, Feedback, Floats, Ints, Query, Relevances, Reward
+from rankloop.features.encoder import Encoder
+from rankloop.features.kinds import moment_of
+from rankloop.features.schema import Schema
+from rankloop.logs.columns import FLAGS, ListColumns
+
+PURCHASES, MONEY, WEIGHTED_CLICKS = "purchases", "money", "weighted clicks"
+MAX_POSITIONS = 10_000
+NO_CONTEXT = np.empty(0)
+OF_CONTEXT = "a context field is the same for all items of a list"
+OF_LISTS = "a propensity is that of the whole list"
+NO_ITEM = (
+    "{} has no column that tells which item is which (item, product_id, sku …): without it nothing is known to attract "
+    "more than anything else; add --column item=NAME"
+)
+
+
+class AskedValues(NamedTuple):
+    """A query in values by name."""
+
+    query_id: str
+    ids: Sequence[Id]
+    rows: Sequence[Mapping[str, Any]]
+    context: Mapping[str, Any]
+    at: float  # when, in seconds since 1970: dates become ages
+
+    def query(self, encoder: Encoder) -> Query:
+        """Encode the query by the schema of the encoder; fields that it does not have are left aside."""
+        rows = [_only(row, encoder.schema.features) for row in self.rows]
+        context = _only(self.context, encoder.schema.context)
+        return Query(self.query_id, encoder.rows(self.ids, rows, context, self.at), NO_CONTEXT)
+
+
+def _only(values: Mapping[str, Any], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    if values.keys() <= fields.keys():
+        return values
+    return {name: value for name, value in values.items() if name in fields}
+
+
+class ShownList(NamedTuple):
+    """One page: items in the order shown, each with its values by name, and what came of them."""
+
+    query_id: str
+    ids: list[Id]
+    rows: list[Mapping[str, Any]]
+    context: Mapping[str, Any]
+    at: float  # when, in seconds since 1970: dates become ages
+    position: Ints  # where each item stood, from 0
+    clicked: Floats  # what its click weighs; 0: none came
+    log_propensity: float = math.nan  # of the whole list; nan where unknown
+    feedback: str = "clicks"  # its kind
+
+    def query(self, encoder: Encoder) -> Query:
+        """Encode what was asked by the schema of the encoder."""
+        return AskedValues(self.query_id, self.ids, self.rows, self.context, self.at).query(encoder)
+
+    def arrival(self, encoder: Encoder) -> Arrival:
+        """Return the page as a decision and its feedback, items being numbered in the order shown."""
+        decision = Decision(np.arange(len(self.ids)), self.log_propensity, ())
+        return Arrival(self.query(encoder), decision, feedback_of(self.feedback, self.clicked))
+
+
+def feedback_of(kind: str, weight: Floats) -> Feedback:
+    """Return the feedback of one page, of which `weight` holds the click weight, grade or reward of each item."""
+    if kind == "reward":
+        return Reward(float(weight.sum()))
+    if kind == "relevances":
+        return Relevances(np.arange(len(weight)), weight)
+    items = np.flatnonzero(weight)
+    return Clicks(items, weight[items])
+
+
+class ClickArrays(NamedTuple):
+    """What click models are fitted to: rows are sorted by position inside each page.
+
+    Page p owns the rows from offsets[p] to offsets[p + 1]. A pair is an item shown for a query.
+    """
+
+    offsets: Ints
+    pair: Ints  # by row: the number of its (query, item) pair
+    position: Ints  # by row, from 0
+    clicked: Floats  # by row: 1 or 0
+    session: Ints  # by page: the number of its session
+    query_ids: tuple[str, ...]  # by pair
+    items: tuple[str, ...]  # by pair
+    n_repeated: int = 0  # rows that repeated another one and were left out
+
+    @property
+    def n_pages(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.items)
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.position.max()) + 1
+
+    def pages(self, chosen: Ints) -> "ClickArrays":
+        """Return some of the pages; pairs keep their numbers."""
+        rows = np.concatenate([np.arange(self.offsets[page], self.offsets[page + 1]) for page in chosen.tolist()])
+        sizes = np.diff(self.offsets)[chosen]
+        return self._replace(
+            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            pair=self.pair[rows],
+            position=self.position[rows],
+            clicked=self.clicked[rows],
+            session=self.session[chosen],
+            n_repeated=0,
+        )
+
+    def by_item(self) -> "ClickArrays":
+        """Return the same pages with an item being one pair whatever the query: where queries seldom repeat."""
+        numbers: dict[str, int] = {}
+        of_pair = np.array([numbers.setdefault(item, len(numbers)) for item in self.items], dtype=np.int64)
+        return self._replace(pair=of_pair[self.pair], items=tuple(numbers), query_ids=("",) * len(numbers))
+
+    def moved_share(self) -> float:
+        """Return the share of rows whose pair also stands elsewhere, which tells positions from items."""
+        low, high = np.full(self.n_pairs, np.iinfo(np.int64).max), np.full(self.n_pairs, -1)
+        np.minimum.at(low, self.pair, self.position)
+        np.maximum.at(high, self.pair, self.position)
+        return float((low < high)[self.pair].mean())
+
+
+def click_arrays(
+    offsets: Ints,
+    position: Ints,
+    clicked: Floats,
+    queries: Sequence[str],
+    items: Sequence[str],
+    sessions: Sequence[Any] | None = None,
+    n_repeated: int = 0,
+) -> ClickArrays:
+    """Number pairs and sessions, and sort the rows of each page by position.
+
+    Args:
+      offsets: Where pages begin, and the number of rows at the end.
+      position: By row, from 0.
+      clicked: By row, above 0 where it was clicked.
+      queries: By row.
+      items: By row.
+      sessions: By page; every page is a session of its own unless given.
+      n_repeated: How many rows were left out because they repeated another one.
+
+    Returns:
+      The arrays that click models are fitted to.
+    """
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((position, owner))
+    pairs = numbers_of([(queries[row], items[row]) for row in order.tolist()])
+    names = dict.fromkeys((queries[row], items[row]) for row in order.tolist())
+    return ClickArrays(
+        offsets=np.asarray(offsets, dtype=np.int64),
+        pair=pairs,
+        position=position[order].astype(np.int64),
+        clicked=(clicked[order] > 0).astype(np.float64),
+        session=numbers_of(range(len(offsets) - 1) if sessions is None else sessions),
+        query_ids=tuple(query for query, _ in names),
+        items=tuple(item for _, item in names),
+        n_repeated=n_repeated,
+    )
+
+
+def numbers_of(names: Sequence[Any]) -> Ints:
+    """Number different names from 0 in the order in which they first come."""
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
+
+
+def weighted_outcomes(weight: Floats) -> dict[str, Floats]:
+    """Return what clicks of other weights than 1 tell: those above it are purchases."""
+    return {PURCHASES: (weight > 1).astype(np.float64), WEIGHTED_CLICKS: weight}
+
+
+class Exported(NamedTuple):
+    """What only the export of a service tells."""
+
+    log_propensity: Floats  # by page, nan where unknown
+    at: Floats  # by page, in seconds since 1970
+    feedback: Sequence[str]  # by page: its kind; empty: none came
+    contexts: Sequence[Floats]  # by page: plain numbers of whoever asked
+    schemas: tuple[Schema, ...]  # all versions, the newest last; none where features are plain numbers
+    features: Floats | None  # (n_rows, n_features), plain numbers; None with a schema
+    feature_names: tuple[str, ...]  # of plain numbers, where the export tells them
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListLog:
+    """A log of shown lists, one row per shown item in the order of the log.
+
+    Page p owns the rows from offsets[p] to offsets[p + 1].
+
+    Attributes:
+      name: The file, for messages.
+      columns: Which column of a table is what; empty names for an export.
+      offsets: Where pages begin, and the number of rows at the end.
+      position: By row, from 0.
+      clicked: By row, 1 or 0.
+      weight: By row, what its click weighs (in an export also its grade or reward), 0 where none came.
+      query: By row, empty where unknown.
+      item: By row; None where the log does not say which item is which.
+      session: By page, None where unknown.
+      user: By page, None where unknown.
+      values: Raw values by column and row, None where missing.
+      table: The Arrow table that the values come from; None for an export.
+      export: What only the export of a service tells; None for a table.
+      rankings: Replays a service's log as rankings with the states that drew them; None for other logs.
+      n_repeated: How many rows were left out because they repeated another one.
+      reread: Reads the table again with the types of a schema; None where cells have types already.
+    """
+
+    name: str
+    columns: ListColumns
+    offsets: Ints
+    position: Ints
+    clicked: Floats
+    weight: Floats
+    query: Sequence[str]
+    item: Sequence[Id] | None
+    session: Sequence[str | None]
+    user: Sequence[str | None]
+    values: Mapping[str, Sequence[Any]]
+    table: Any = None
+    export: Exported | None = None
+    rankings: Callable[[], Iterator[Any]] | None = None
+    n_repeated: int = 0
+    reread: "Callable[[Schema | None], ListLog] | None" = None
+
+    @property
+    def n_pages(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_positions(self) -> int:
+        return int(self.position.max()) + 1
+
+    @property
+    def schemas(self) -> tuple[Schema, ...]:
+        """The schemas that the log itself tells, the newest last."""
+        return () if self.export is None else self.export.schemas
+
+    def typed_by(self, schema: Schema | None) -> "ListLog":
+        """Return the log with its columns read as the kinds of a schema: in a CSV file 007 is a category or 7."""
+        return self if self.reread is None else self.reread(schema)
+
+    @cached_property
+    def order(self) -> Ints:
+        """The rows, sorted by position inside each page."""
+        return np.lexsort((self.position, np.repeat(np.arange(self.n_pages), np.diff(self.offsets))))
+
+    @cached_property
+    def log_propensity(self) -> Floats:
+        """By page: the logarithm of the probability with which the whole list was shown; nan where unknown."""
+        if self.export is not None:
+            return self.export.log_propensity
+        name = self.columns.propensity
+        if not name:
+            return np.full(self.n_pages, math.nan)
+        logs = []
+        for start, end in pairwise(self.offsets.tolist()):
+            value = self._of_list(name, start, end, OF_LISTS)
+            if value is not None and not (isinstance(value, int | float) and 0 < value <= 1):
+                raise InvalidInput(f"{self.name}, row {start + 1}: {name} is {value!r:.60}; it must be a probability")
+            logs.append(math.nan if value is None else math.log(value))
+        return np.array(logs)
+
+    def clicks(self) -> ClickArrays:
+        """Return the arrays that click models are fitted to.
+
+        Raises:
+          InvalidInput: If the log does not say which item is which.
+        """
+        if self.item is None:
+            raise InvalidInput(NO_ITEM.format(self.name))
+        sessions = None
+        if any(name is not None for name in self.session):
+            sessions = [f"page {page}" if name is None else (name,) for page, name in enumerate(self.session)]
+        items = list(map(str, self.item))
+        return click_arrays(self.offsets, self.position, self.clicked, self.query, items, sessions, self.n_repeated)
+
+    def lists(self, schema: Schema) -> list[ShownList]:
+        """Return every page in the fields of a schema, its items in the order shown.
+
+        An id that is no column is that of the item.
+
+        Raises:
+          InvalidInput: If the log lacks a field, or a context field differs inside a list.
+        """
+        self._check_fields(schema)
+        features = {name: self.values[name] for name in schema.features if name in self.values}
+        context = [name for name in schema.context if name in self.values]
+        at, log_propensity, order = self._times(schema), self.log_propensity.tolist(), self.order
+        kinds = (
+            ["clicks"] * self.n_pages if self.export is None else [kind or "clicks" for kind in self.export.feedback]
+        )
+        lists = []
+        for page, (start, end) in enumerate(pairwise(self.offsets.tolist())):
+            own = order[start:end]
+            rows = own.tolist()
+            asked = ((name, self._of_list(name, start, end, OF_CONTEXT)) for name in context)
+            lists.append(
+                ShownList(
+                    query_id=self.query[start],
+                    ids=[f"row {row + 1}" for row in rows] if self.item is None else [self.item[row] for row in rows],
+                    rows=[
+                        {name: values[row] for name, values in features.items() if values[row] is not None}
+                        for row in rows
+                    ],
+                    context={name: value for name, value in asked if value is not None},
+                    at=at[page],
+                    position=self.position[own],
+                    clicked=self.weight[own],
+                    log_propensity=log_propensity[page],
+                    feedback=kinds[page],
+                )
+            )
+        return lists
+
+    def pair_numbers(self) -> Ints:
+        """Return by row the number of its (query, item) pair; where items are unknown every row is its own."""
+        return np.arange(self.n_rows) if self.item is None else numbers_of(list(zip(self.query, map(str, self.item))))
+
+    def query_numbers(self) -> tuple[Ints, tuple[str, ...]]:
+        """Return by row the number of its query, and the names of the queries by number.
+
+        Without a query every list is one of its own.
+        """
+        if self.export is not None:
+            pages = np.repeat(np.arange(self.n_pages), np.diff(self.offsets)).tolist()
+            names = [query or f"impression {page + 1}" for query, page in zip(self.query, pages)]
+            return numbers_of(names), tuple(dict.fromkeys(names))
+        names = list(self.query) if self.columns.query else list(map(str, self.values[self.columns.list]))
+        different, numbers = np.unique(np.array(names), return_inverse=True)
+        return numbers, tuple(different.tolist())
+
+    def same_in_lists(self, name: str) -> bool:
+        """Return true where a column tells of whoever asks: all rows of a list have one value."""
+        values, borders = self.values[name], pairwise(self.offsets.tolist())
+        return all(values[row] == values[start] for start, end in borders for row in range(start + 1, end))
+
+    def outcomes(self) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        """Return by outcome beside clicks what each row brought, and what a sale of each row is worth.
+
+        In an export, clicks that weigh more than 1 are purchases.
+
+        Raises:
+          InvalidInput: If a cell of such a column is no number.
+        """
+        if self.export is not None:
+            return ({} if (self.weight == self.clicked).all() else weighted_outcomes(self.weight)), {}
+        sold, paid, price = self.columns.purchase, self.columns.revenue, self.columns.price
+        brought, worth = dict[str, Floats](), dict[str, Floats]()
+        if sold:
+            brought[PURCHASES] = self._amounts(sold, FLAGS)
+        if price and (paid or sold):
+            worth[MONEY] = self._amounts(price)
+        if paid:
+            brought[MONEY] = self._amounts(paid)
+        elif price and sold:
+            brought[MONEY] = worth[MONEY] * brought[PURCHASES]
+        return brought, worth
+
+    def numbers(self, name: str) -> Floats:
+        """Return a column of numbers.
+
+        Raises:
+          InvalidInput: If a cell is empty or no number, with its row.
+        """
+        missing = next((row for row, value in enumerate(self.values[name]) if value is None), None)
+        if missing is not None:
+            raise InvalidInput(f"{self.name}, row {missing + 1}: {name} is missing")
+        return self._amounts(name)
+
+    def _amounts(self, name: str, words: Mapping[str, float] = {}) -> Floats:
+        """Return a column of numbers, 0 where a cell is empty; `words` are numbers too."""
+        numbers = np.zeros(self.n_rows)
+        for row, value in enumerate(self.values[name]):
+            if value is None:
+                continue
+            word = value.strip().lower() if isinstance(value, str) else value
+            try:
+                numbers[row] = words[word] if word in words else float(value)
+            except (TypeError, ValueError):
+                right = "0 or 1" if words else "a number"
+                raise InvalidInput(f"{self.name}, row {row + 1}: {name} is {value!r}; it must be {right}") from None
+        return numbers
+
+    def _check_fields(self, schema: Schema) -> None:
+        """Refuse a field that is no column, but an id that may be the item's own."""
+        for name, kind in [*schema.features.items(), *schema.context.items()]:
+            if name not in self.values and not (kind.memory and name in schema.features and self.item is not None):
+                raise InvalidInput(
+                    f"{self.name} has no column {name!r}, which is a field of the schema{nearest(name, self.values)}"
+                )
+
+    def _of_list(self, name: str, start: int, end: int, why: str) -> Any:
+        """Return the value that all rows of a list have."""
+        values = self.values[name]
+        other = next((row for row in range(start + 1, end) if values[row] != values[start]), None)
+        if other is not None:
+            raise InvalidInput(
+                f"{self.name}, row {other + 1}: {name} is {values[other]!r:.60}, and {values[start]!r:.60} before in "
+                f"the same list: {why}"
+            )
+        return values[start]
+
+    def _times(self, schema: Schema) -> list[float]:
+        """Return by page when it was shown; 0 where nothing depends on it."""
+        if self.export is not None:
+            return list(self.export.at.tolist())
+        name = self.columns.time
+        dates = [field for field, kind in [*schema.features.items(), *schema.context.items()] if kind.stamped]
+        if not dates:
+            return [0.0] * self.n_pages
+        if not name or name in dates:
+            raise InvalidInput(
+                f"{self.name}: the age of the date {dates[0]!r} depends on when a list was shown: name the column that "
+                'tells it, --column time=NAME (in Python columns={"time": "NAME"})'
+            )
+        moments = []
+        for row, value in enumerate(self.values[name]):
+            try:
+                moments.append(moment_of(value))
+            except InvalidInput as error:
+                raise InvalidInput(f"{self.name}, row {row + 1}: {name} {error}") from None
+        return [moments[start] for start in self.offsets[:-1].tolist()]

@@ -1,0 +1,313 @@
+"""Tables as logs of lists: which rows are one page, and every cell in the type that it should have."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import spec_of
+from rankloop.core.types import Floats, Ints
+from rankloop.features.schema import Schema
+from rankloop.logs.columns import (
+    CLICK,
+    QUERIES,
+    SESSIONS,
+    ListColumns,
+    click_number,
+    list_columns_of,
+    plain_name,
+    refuse_twice,
+)
+from rankloop.logs.list_log import MAX_POSITIONS, ListLog
+from rankloop.logs.table_source import Given, TableSource
+
+LISTED = ("category", "id", "vector")  # kinds of which a value may be a list
+AS_TEXT = ("category", "id", "words")  # kinds whose cells in a CSV file stay as they are written: 007 is not 7
+Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
+
+class RawColumns(Mapping[str, Sequence[Any]]):
+    """The columns of an Arrow table as lists of plain values, None where a cell is empty; converted when asked for."""
+
+    def __init__(self, table: Any, kinds: Mapping[str, str]) -> None:
+        self.table, self.kinds = table, kinds
+        self._lists: dict[str, list[Any]] = {}
+
+    def __getitem__(self, name: str) -> list[Any]:
+        if name not in self._lists:
+            if name not in self.table.column_names:
+                raise KeyError(name)
+            self._lists[name] = _plain_values(self.table[name].to_pylist(), self.kinds.get(name))
+        return self._lists[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.table.column_names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.table.column_names)
+
+    def __len__(self) -> int:
+        return len(self.table.column_names)
+
+
+def read_raw_columns(given: Given, kinds: Mapping[str, str] | None = None) -> RawColumns:
+    """Read a table as lists of plain values by column.
+
+    Args:
+      given: A file or a frame.
+      kinds: As what the cells of a CSV file are read: columns of a kind that is a text as texts, `number` as numbers,
+        all others as they look. An empty cell is missing, among numbers also NA and NaN.
+
+    Returns:
+      The columns.
+
+    Raises:
+      InvalidInput: If the table has no rows, a name twice, or a text where a number should be.
+    """
+    kinds, source = kinds or {}, TableSource(given)
+    numbers = [name for name, kind in kinds.items() if kind == "number"]
+    try:
+        table = source.whole(numbers, [name for name, kind in kinds.items() if kind in AS_TEXT])
+    except InvalidInput:
+        fault = source.text_in(numbers)
+        if fault is None:
+            raise
+        said = f"{fault.column} is {fault.value!r}; it must be a number"
+        raise InvalidInput(f"{source.name}, row {fault.row}: {said}") from None
+    refuse_twice(table.column_names, source.name)
+    if table.num_rows == 0:
+        raise InvalidInput(f"{source.name} has no rows")
+    return RawColumns(table, kinds)
+
+
+def read_list_table(
+    given: Given,
+    *,
+    schema: Schema | None = None,
+    columns: Mapping[str, str] | None = None,
+    without: Sequence[str] = (),
+) -> ListLog:
+    """Read a table of shown items as a log of lists.
+
+    Args:
+      given: A file (CSV, JSON Lines, Parquet, Arrow) or a frame (pandas, polars, pyarrow).
+      schema: As what its fields are read.
+      columns: Which column is what, where the names do not tell.
+      without: Columns that are left alone.
+
+    Returns:
+      The log, its rows in the order of the table.
+
+    Raises:
+      InvalidInput: If a needed column is missing or a cell is not what it should be, with its row.
+    """
+    source, named = TableSource(given), columns or {}
+    names = source.names
+    if len(names) < 2:
+        raise InvalidInput(f"{source.name} has only the column {names[0]!r}; a log has a list, an item, a position …")
+    roles = list_columns_of(names, without, named, source.name)
+    session = roles.session if roles.session not in (roles.click, roles.position) else ""
+    kinds = dict.fromkeys(filter(None, (session, roles.list, roles.query, roles.item)), "category")
+    if schema is not None:
+        fields = dict(schema.features) | dict(schema.context)
+        kinds |= {name: spec_of(kind)["kind"] for name, kind in fields.items()}
+    values = read_raw_columns(source, kinds)
+    stands = numbers_in(values[roles.position], roles.position, source.name, "a whole number")
+    for name in filter(None, (roles.list if roles.list != roles.query else "", roles.item)):
+        refuse_missing(values[name], name, source.name)
+    queries, items = (values[name] if name else None for name in (roles.query, roles.item))
+    pages = pages_of(values[roles.list], roles.list, stands, queries, items, source.name)
+    if pages.n_repeated:
+        values, stands = RawColumns(values.table.filter(pages.kept), kinds), stands[pages.kept]
+    reread = partial(_read_again, source, named, without) if source.format == "csv" and schema is None else None
+    log = _list_log(source.name, roles, pages.offsets, values, stands, pages.n_repeated, reread)
+    if roles.time and roles.time not in named.values() and not log.same_in_lists(roles.time):
+        of_item = roles._replace(time="", others=(*roles.others, roles.time))
+        return _list_log(source.name, of_item, pages.offsets, values, stands, pages.n_repeated, reread)
+    return log
+
+
+def _read_again(
+    source: TableSource, named: Mapping[str, str], without: Sequence[str], schema: Schema | None
+) -> ListLog:
+    return read_list_table(source, schema=schema, columns=named, without=without)
+
+
+def _list_log(
+    name: str, roles: ListColumns, offsets: Ints, values: RawColumns, stands: Floats, n_repeated: int, reread: Any
+) -> ListLog:
+    clicked = (numbers_in(values[roles.click], roles.click, name, CLICK) > 0).astype(np.float64)
+    weight = clicked
+    if roles.weight:
+        weights = numbers_in(values[roles.weight], roles.weight, name, "a number from 0")
+        refuse(weights < 0, values[roles.weight], roles.weight, name, "; it must be a number from 0")
+        weight = clicked * weights
+    starts, items = offsets[:-1].tolist(), values[roles.item] if roles.item else None
+    return ListLog(
+        name=name,
+        columns=roles,
+        offsets=offsets,
+        position=_positions(stands, values[roles.position], roles.position, name),
+        clicked=clicked,
+        weight=weight,
+        query=["" if value is None else str(value) for value in values[roles.query]]
+        if roles.query
+        else [""] * len(stands),
+        item=None if items is None else [item if isinstance(item, int) else str(item) for item in items],
+        session=_texts_at(values, roles.session, starts),
+        user=_texts_at(values, roles.user, starts),
+        values=values,
+        table=values.table,
+        n_repeated=n_repeated,
+        reread=reread,
+    )
+
+
+def _texts_at(values: RawColumns, name: str, rows: Sequence[int]) -> list[str | None]:
+    cells = [values[name][row] if name else None for row in rows]
+    return [None if cell is None or cell == "" else str(cell) for cell in cells]
+
+
+def _positions(stands: Floats, cells: Sequence[Any], name: str, where: str) -> Ints:
+    """Return positions from 0, the smallest number being the first position."""
+    refuse(stands != np.floor(stands), cells, name, where, "; it must be a whole number")
+    if stands.max() - stands.min() >= MAX_POSITIONS:
+        far = np.abs(stands)
+        refuse(far == far.max(), cells, name, where, f"; lists have at most {MAX_POSITIONS:,} places")
+    positions: Ints = (stands - stands.min()).astype(np.int64)
+    return positions
+
+
+class Pages(NamedTuple):
+    """Where lists begin among the rows that are kept; rows that say the same again are not."""
+
+    offsets: Ints
+    kept: Mask
+
+    @property
+    def n_repeated(self) -> int:
+        return int((~self.kept).sum())
+
+
+def pages_of(
+    lists: Sequence[Any],
+    column: str,
+    position: Floats,
+    queries: Sequence[Any] | None = None,
+    items: Sequence[Any] | None = None,
+    where: str = "",
+) -> Pages:
+    """Return the pages of a table in the order of its rows.
+
+    A `column` named like a visit or a query does not tell pages apart when it comes again: a page ends where the visit
+    or the query changes, or where a position comes a second time. The rows of a page stand together; a row that repeats
+    the item and the position of its list is left out, where the column names single lists.
+    """
+    session, of_query = plain_name(column) in SESSIONS, plain_name(column) in QUERIES
+    keys = list(zip(lists, queries)) if session and queries is not None else list(lists)
+    if not session and not of_query:
+        return _by_id(keys, column, position, queries, items, where)
+    starts, stood, last = list[int](), set[float](), object()
+    for row, (key, stands) in enumerate(zip(keys, position.tolist())):
+        if row == 0 or key != last or stands in stood:
+            starts.append(row)
+            stood, last = set(), key
+        stood.add(stands)
+    _refuse_scattered([keys[row] for row in starts], keys, position, column, where)
+    return Pages(np.array([*starts, len(keys)], dtype=np.int64), np.ones(len(keys), dtype=np.bool_))
+
+
+def _by_id(
+    keys: Sequence[Any],
+    column: str,
+    position: Floats,
+    queries: Sequence[Any] | None,
+    items: Sequence[Any] | None,
+    where: str,
+) -> Pages:
+    starts = [row for row in range(len(keys)) if row == 0 or keys[row] != keys[row - 1]]
+    if len({keys[row] for row in starts}) != len(starts):
+        raise InvalidInput(f"{where}: the rows of a list do not stand together; sort by {column!r}")
+    if queries is not None:  # a list ends where its query does
+        starts = sorted({*starts, *(row for row in range(1, len(keys)) if queries[row] != queries[row - 1])})
+    kept = np.ones(len(keys), dtype=np.bool_)
+    if items is not None:
+        cells = set[Any]()
+        for row, cell in enumerate(zip(keys, items, position.tolist())):
+            kept[row] = cell not in cells
+            cells.add(cell)
+    numbers = np.concatenate([[0], np.cumsum(kept)])
+    return Pages(numbers[[*starts, len(keys)]].astype(np.int64), kept)
+
+
+def _refuse_scattered(heads: Sequence[Any], keys: Sequence[Any], position: Floats, column: str, where: str) -> None:
+    """Refuse lists whose rows stand apart: they come again, though no position of theirs does."""
+    counts = dict[Any, int]()
+    for key in heads:
+        counts[key] = counts.get(key, 0) + 1
+    again = {key for key, count in counts.items() if count > 1}
+    if not again:
+        return
+    stands, rows = dict[Any, set[float]](), dict[Any, int]()
+    for key, at in zip(keys, position.tolist()):
+        if key in again:
+            stands.setdefault(key, set()).add(at)
+            rows[key] = rows.get(key, 0) + 1
+    if any(len(stands[key]) == rows[key] for key in again):
+        raise InvalidInput(f"{where}: the rows of a list do not stand together; sort by {column!r}")
+
+
+def numbers_in(cells: Sequence[Any], name: str, where: str, right: str, empty: str = "") -> Floats:
+    """Return a column of finite numbers, or refuse the first row that holds none."""
+    refuse_missing(cells, name, where, empty)
+    numbers = np.array([_number(click_number(cell) if right == CLICK else cell) for cell in cells])
+    refuse(~np.isfinite(numbers), cells, name, where, f"; it must be {right}")
+    return numbers
+
+
+def refuse_missing(cells: Sequence[Any], name: str, where: str, more: str = "") -> None:
+    """Refuse a column with an empty cell."""
+    missing = next((row for row, cell in enumerate(cells) if cell is None or cell == ""), None)
+    if missing is not None:
+        raise InvalidInput(f"{where}, row {missing + 1}: {name} is missing{more}")
+
+
+def refuse(bad: Mask, cells: Sequence[Any], name: str, where: str, said: str) -> None:
+    """Refuse the first bad cell."""
+    for row in np.flatnonzero(bad)[:1].tolist():
+        raise InvalidInput(f"{where}, row {row + 1}: {name} is {cells[row]!r}{said}")
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _plain_values(cells: list[Any], kind: str | None) -> list[Any]:
+    """Return None for empty cells; lists that a file has as text become lists again, where the kind has any."""
+    values = [None if _is_empty(cell) else cell for cell in cells]
+    if kind in LISTED:
+        return [as_list(value) for value in values]
+    if kind is None and all(isinstance(as_list(value), list) for value in values if value is not None):
+        return [as_list(value) for value in values]
+    return values
+
+
+def _is_empty(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell) or (isinstance(cell, float) and math.isnan(cell))
+
+
+def as_list(value: Any) -> Any:
+    """Return the list that a text such as ["red", "blue"] writes down; anything else as it is."""
+    if not isinstance(value, str) or not value.startswith("[") or not value.endswith("]"):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value

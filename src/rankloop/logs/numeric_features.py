@@ -1,0 +1,111 @@
+"""The columns of a log of lists that are features in plain numbers, for learners without a schema."""
+
+from collections.abc import Mapping, Sequence
+from shlex import quote
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry.specs import nearest
+from rankloop.core.types import Floats
+from rankloop.logs.columns import NO_FEATURES, learned_from
+from rankloop.logs.context import NumberColumn, are_times
+from rankloop.logs.list_log import ListLog
+from rankloop.logs.list_table import refuse, refuse_missing
+from rankloop.logs.outcomes import outcomes_of, outcomes_said
+
+EMPTY = ", and features are numbers: fill it in, leave the column out (--without), or use a schema, which knows gaps"
+
+
+class NumericFeatures(NamedTuple):
+    """A number for each row and feature, and which columns are not features."""
+
+    values: Floats  # (n_rows, n_features)
+    names: tuple[str, ...]  # empty where an export does not tell
+    ids: tuple[str, ...] = ()  # columns that look like ids
+    set_aside: tuple[str, ...] = ()  # columns named like a time, or like the click, the item … that another one is
+    outcomes: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # columns that are known only after the click, and what gave them away
+
+    @property
+    def described(self) -> str:
+        """One line: which columns are features, and which are not."""
+        unused = f"; left out as ids: {', '.join(self.ids)}" if self.ids else ""
+        if self.set_aside:
+            unused += f"; not features, by their names: {', '.join(self.set_aside)}"
+        if self.outcomes:
+            unused += f"; outcomes, so not features: {outcomes_said(self.outcomes)}"
+        return f"features: {', '.join(self.names) or self.values.shape[1]}{unused}"
+
+
+def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatures:
+    """Choose the columns of a log that are features, and return them as numbers.
+
+    Every column without a role is a feature, except times, whole numbers that look like ids, outcomes such as a
+    purchase, and other usual names of the click, the item, the propensity …
+
+    Args:
+      log: The log; columns to be left alone are named when it is read.
+      features: Columns that are features whatever they look like.
+
+    Returns:
+      The features of each row, in the order of the log.
+
+    Raises:
+      InvalidInput: If a feature holds something else than numbers, with the ways out of it.
+    """
+    if log.export is not None:
+        if log.export.features is None:
+            raise InvalidInput(
+                f"{log.name} holds values by a schema, not numbers: a ranker with a schema can read them"
+            )
+        return NumericFeatures(log.export.features, log.export.feature_names)
+    columns, table = log.columns, log.table
+    unknown = next((name for name in features if name not in log.values), None)
+    if unknown is not None:
+        raise InvalidInput(f"{log.name} has no column {unknown!r}{nearest(unknown, log.values)}")
+    usable = {*columns.others, *columns.left_out, columns.time, columns.propensity}
+    names, left_out = learned_from([name for name in table.column_names if name in usable], (), NO_FEATURES)
+    outcomes = outcomes_of({name: table[name].to_pylist() for name in names if name not in features}, log.clicked)
+    chosen = [name for name in dict.fromkeys([*names, *features]) if name not in outcomes]
+    arrays = {name: table[name].to_numpy() for name in chosen}
+    _refuse_texts([name for name in chosen if arrays[name].dtype.kind not in "biuf"], arrays, log.name)
+    ids = tuple(name for name in chosen if _is_id(name, arrays[name]) and name not in features)
+    used = tuple(name for name in chosen if name not in ids)
+    if not used:
+        raise InvalidInput(f"{log.name} has no column of features; it has {', '.join(log.values)}")
+    values = [_finite(arrays[name], name, log.name) for name in used]
+    set_aside = tuple(name for name in left_out if name not in features)
+    return NumericFeatures(np.ascontiguousarray(np.column_stack(values)), used, ids, set_aside, outcomes)
+
+
+def _finite(column: Any, name: str, where: str) -> Floats:
+    values: Floats = column.astype(np.float64)
+    refuse_missing([None if missing else 0 for missing in np.isnan(values).tolist()], name, where, EMPTY)
+    refuse(~np.isfinite(values), column.tolist(), name, where, "; it must be a finite number")
+    return values
+
+
+def _refuse_texts(texts: Sequence[str], table: dict[str, Any], where: str) -> None:
+    """Name every column that holds no numbers, with the options that leave them out."""
+    if not texts:
+        return
+    are = "is not a column of numbers" if len(texts) == 1 else "are not columns of numbers"
+    times = [name for name in texts if table[name].dtype.kind == "M" or are_times(table[name].tolist())]
+    ages = f", of a time ({', '.join(times)}) an age or an hour" if times else ""
+    options = " ".join(f"--without {quote(name)}" for name in texts)
+    listed = ", ".join(f'"{name}"' for name in texts)
+    raise InvalidInput(
+        f"{where}: {', '.join(texts)} {are}, and features are: write a 0/1 column for each value of a text{ages}, or "
+        f"leave out what is no feature: {options} (in Python without=[{listed}]), or learn from texts as they are with "
+        "a schema, which --guess-schema FILE writes"
+    )
+
+
+def _is_id(name: str, column: Any) -> bool:
+    counted = NumberColumn(name)
+    counted.add(np.asarray(column, dtype=np.float64))
+    return counted.is_id

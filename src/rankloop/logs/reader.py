@@ -1,0 +1,85 @@
+"""One way into every log: a file, a frame, the export of a service or a service itself, as lists or as choices."""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from rankloop.core.errors import InvalidInput
+from rankloop.features.schema import Schema
+from rankloop.logs.choice_log import ChoiceLog
+from rankloop.logs.columns import holds_lists
+from rankloop.logs.list_log import ListLog
+from rankloop.logs.list_table import read_list_table
+from rankloop.logs.service_export import is_export, read_service_export
+from rankloop.logs.table_source import Given, TableSource
+
+LogKind = Literal["auto", "lists", "choices"]
+POSTGRES = ("postgres://", "postgresql://")
+# The layer above that reads the folder or the database of a service; imported only when one is read.
+SERVICE_READER = "rankloop.service.application.rankings"
+
+
+def read_log(
+    log: Given,
+    *,
+    kind: LogKind = "auto",
+    columns: Mapping[str, str] | None = None,
+    without: Sequence[str] = (),
+    schema: Schema | None = None,
+    ranker: str = "",
+) -> ListLog | ChoiceLog:
+    """Read a log of shown lists, or open a log of single choices.
+
+    Args:
+      log: A file (CSV, TSV, JSON Lines, Parquet, Arrow; packed or not), a frame (pandas, polars, pyarrow), the Parquet
+        export of a service, or the folder, the SQLite file or the PostgreSQL address of a service.
+      kind: "lists" for several items per page, "choices" for one action per row with its propensity; "auto" decides by
+        the columns: lists have a list (or session, or query), a position and a click.
+      columns: Which column is what where the names do not tell, such as {"item": "sku"}.
+      without: Columns that are left alone.
+      schema: As what the fields of a CSV file are read.
+      ranker: Which ranker of a service, where it has several.
+
+    Returns:
+      A `ListLog` or a `ChoiceLog`.
+
+    Raises:
+      InvalidInput: If a needed column is missing or a cell is not what it should be.
+    """
+    if isinstance(log, str | Path) and is_service_log(str(log)):
+        lists: ListLog = import_module(SERVICE_READER).read_service_log(str(log), ranker)
+        return lists
+    if ranker:
+        raise InvalidInput("--ranker is for the log of a service")
+    source, named = TableSource(log), columns or {}
+    if source.path is not None and is_export(source.path):
+        return read_service_export(source.path)
+    if kind == "choices" or (kind == "auto" and schema is None and not holds_lists(source.names, named)):
+        return ChoiceLog(source, **named)
+    return read_list_table(source, schema=schema, columns=named, without=without)
+
+
+def lists_in(log: Any, **how: Any) -> ListLog:
+    """Return a log of lists as it is, or read one with the arguments of `read_log`.
+
+    Raises:
+      InvalidInput: If it is a log of single choices.
+    """
+    lists = log if isinstance(log, ListLog | ChoiceLog) else read_log(log, kind="lists", **how)
+    if isinstance(lists, ChoiceLog):
+        raise InvalidInput(f"{lists.name} is a log of single choices; a log of lists is needed")
+    return lists
+
+
+def is_service_log(where: str) -> bool:
+    """Return true for the folder, the SQLite file or the PostgreSQL address of a service."""
+    if where.startswith(POSTGRES):
+        return True
+    path = Path(where)
+    if path.is_dir():
+        return True
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(6) == b"SQLite"

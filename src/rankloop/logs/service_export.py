@@ -1,0 +1,215 @@
+"""The Parquet export of a service's log, one row per impression: its typed columns, and the reader of them."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankloop.core.errors import InvalidInput
+from rankloop.core.registry import spec_of
+from rankloop.core.types import Floats, finite_floats
+from rankloop.features.kinds import moment_of
+from rankloop.features.schema import Schema
+from rankloop.logs.columns import ListColumns
+from rankloop.logs.list_log import Exported, ListLog
+from rankloop.logs.list_table import as_list
+from rankloop.logs.table_source import TableSource
+
+NOTES = b"rankloop"  # the key of the file's metadata under which names and schemas stand, as JSON
+OF_ITEM, OF_CONTEXT = "item.", "context."  # begin the names of columns that hold values by field
+LISTED = ("category", "id")  # a list of them stands in its cell as JSON
+COLUMNS = ("query_id", "ranking", "features", "context", "log_propensity", "feedback", "items", "values")
+PIECE_ROWS = 1024
+
+
+def kind_of(field: Any) -> str:
+    """Return what a field is called in a schema."""
+    return str(spec_of(field)["kind"])
+
+
+def fields_of(schemas: Iterable[Schema]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields that items and context have or had in any version: a name keeps its kind for ever."""
+    features: dict[str, Any] = {}
+    context: dict[str, Any] = {}
+    for schema in schemas:
+        features |= schema.features
+        context |= schema.context
+    return features, context
+
+
+def arrow_fields(schemas: Sequence[Schema]) -> list[tuple[str, Any]]:
+    """Return names and types: a list per item field, as long as the ranking, and a value per context field."""
+    import pyarrow as pa
+
+    types = {"number": pa.float64(), "flag": pa.bool_(), "date": pa.float64(), "vector": pa.list_(pa.float64())}
+    features, context = fields_of(schemas)
+    of_items = [(OF_ITEM + name, pa.list_(types.get(kind_of(kind), pa.string()))) for name, kind in features.items()]
+    return of_items + [(OF_CONTEXT + name, types.get(kind_of(kind), pa.string())) for name, kind in context.items()]
+
+
+def typed_row(
+    schemas: Sequence[Schema], rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the cells of one ranking; what is missing is null."""
+    features, asked = fields_of(schemas)
+    cells: dict[str, Any] = {
+        OF_ITEM + name: [typed_value(kind, row.get(name)) for row in rows] for name, kind in features.items()
+    }
+    return cells | {OF_CONTEXT + name: typed_value(kind, context.get(name)) for name, kind in asked.items()}
+
+
+def typed_value(field: Any, value: Any) -> Any:
+    """Return a value in the type of its column: dates in seconds since 1970, lists as JSON."""
+    kind = kind_of(field)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if kind == "vector":
+        return [float(number) for number in field.numbers(value)]
+    if kind == "date":
+        return moment_of(value)
+    if kind == "number":
+        return float(value)
+    if kind not in LISTED and kind != "flag":
+        return value
+    keys, _ = field.tokens(value, 0.0)
+    texts = list(keys)
+    if kind == "flag":
+        return texts == ["1"]
+    if isinstance(value, list | tuple | set | frozenset) and len(texts) > 1:
+        return json.dumps(texts, ensure_ascii=False)
+    return texts[0] if texts else None
+
+
+def notes_of(schemas: Sequence[Schema], feature_names: Sequence[str] = ()) -> dict[bytes, bytes]:
+    """Return the metadata of a file: its schemas, or what its plain numbers are called."""
+    notes: dict[str, Any] = {"feature_names": list(feature_names)} if feature_names else {}
+    if schemas:
+        notes["schemas"] = [schema.to_plain() for schema in schemas]
+    return {NOTES: json.dumps(notes).encode()}
+
+
+def is_export(path: Path) -> bool:
+    """Return true for a Parquet file with the columns of an export."""
+    source = TableSource(path)
+    return source.format == "parquet" and {"ranking", "log_propensity", "features"} <= set(source.names)
+
+
+def exported_schemas(path: Path) -> list[Schema]:
+    """Return the schemas of an export, the newest last; none where its features are plain numbers."""
+    import pyarrow.parquet as pq
+
+    schemas = map(Schema.from_plain, _notes(pq.ParquetFile(path), path.name).get("schemas") or ())
+    return sorted(schemas, key=lambda schema: schema.version)
+
+
+def read_service_export(path: Path) -> ListLog:
+    """Read an export; rankings that were mixed for a comparison of two rankers are left out.
+
+    Raises:
+      InvalidInput: If the file lacks a column of an export or has no impressions, or a row does not fit together.
+    """
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(path)
+    names, notes = file.schema_arrow.names, _notes(file, path.name)
+    schemas = exported_schemas(path)
+    features, context = fields_of(schemas)
+    needed = [name for name in COLUMNS if not schemas or name not in ("features", "context")]
+    needed += ["at"] if schemas else []
+    needed += [*(OF_ITEM + name for name in features), *(OF_CONTEXT + name for name in context)]
+    missing = next((name for name in (*COLUMNS, *needed) if name not in names), None)
+    if missing is not None:
+        raise InvalidInput(f"{path.name} lacks the column {missing!r} of an export of impressions")
+    pages, row = _Pages(features, context), 0
+    for batch in file.iter_batches(PIECE_ROWS, columns=[*needed, *(["evaluation"] if "evaluation" in names else [])]):
+        for cells in batch.to_pylist():
+            row += 1
+            if not cells.get("evaluation"):
+                pages.add(cells, f"{path.name}, row {row}")
+    if not pages.sizes:
+        raise InvalidInput(f"{path.name} has no impressions")
+    return pages.log(path.name, tuple(schemas), tuple(map(str, notes.get("feature_names") or ())))
+
+
+def _notes(file: Any, name: str) -> dict[str, Any]:
+    """Return what an export says of itself: `feature_names`, or `schemas` of all versions."""
+    metadata = file.schema_arrow.metadata or {}
+    try:
+        notes = json.loads(metadata.get(NOTES, b"{}"))
+    except ValueError:
+        notes = None
+    if not isinstance(notes, dict):
+        raise InvalidInput(f"{name}: its metadata are not those of an export")
+    return notes
+
+
+class _Pages:
+    """The impressions of an export, gathered into columns."""
+
+    def __init__(self, features: Mapping[str, Any], context: Mapping[str, Any]) -> None:
+        self.listed = {name: kind_of(kind) in LISTED for name, kind in (features | context).items()}  # type: ignore[operator]
+        self.of_items, self.of_context = list(features), list(context)
+        self.values: dict[str, list[Any]] = {name: [] for name in self.listed}
+        self.sizes, self.queries, self.items = list[int](), list[str](), list[str]()
+        self.weight, self.log_propensity, self.at = list[float](), list[float](), list[float]()
+        self.feedback, self.contexts, self.features = list[str](), list[Floats](), list[Floats]()
+
+    def add(self, cells: Mapping[str, Any], where: str) -> None:
+        ranking = tuple(cells["ranking"] or ())
+        if not ranking or len(set(ranking)) != len(ranking):
+            raise InvalidInput(f"{where}: the ranking is empty or names an item twice")
+        items, values = cells["items"] or [], cells["values"] or []
+        if len(items) != len(values) or not set(items) <= set(ranking):
+            raise InvalidInput(f"{where}: feedback names an item that was not shown, or lacks a number")
+        revealed, logged = dict(zip(items, values)), cells["log_propensity"]
+        self.sizes.append(len(ranking))
+        self.queries += [cells["query_id"] or ""] * len(ranking)
+        self.items += ranking
+        self.weight += [revealed.get(item, 0.0) for item in ranking]
+        self.log_propensity.append(math.nan if logged is None else float(logged))
+        self.at.append(float(cells.get("at") or 0.0))
+        self.feedback.append(cells["feedback"] or "")
+        for name in self.of_items:
+            column = cells[OF_ITEM + name] or [None] * len(ranking)
+            self.values[name] += map(as_list, column) if self.listed[name] else column
+        for name in self.of_context:
+            value = cells[OF_CONTEXT + name]
+            self.values[name] += [as_list(value) if self.listed[name] else value] * len(ranking)
+        if not self.listed:
+            rows = np.reshape(cells["features"], (len(ranking), -1))
+            self.features.append(finite_floats(rows, 2, f"{where}: features"))
+            self.contexts.append(finite_floats(cells["context"] or [], 1, f"{where}: context"))
+
+    def log(self, name: str, schemas: tuple[Schema, ...], feature_names: tuple[str, ...]) -> ListLog:
+        weight, sizes = np.array(self.weight), np.array(self.sizes)
+        features = None if schemas else np.concatenate(self.features)
+        values: dict[str, Sequence[Any]] = dict(self.values)
+        if features is not None:
+            n_features = features.shape[1]
+            called = feature_names if len(feature_names) == n_features else map("feature_{}".format, range(n_features))
+            values = {column: features[:, number].tolist() for number, column in enumerate(called)}
+        return ListLog(
+            name=name,
+            columns=ListColumns(),
+            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            position=np.concatenate([np.arange(size) for size in self.sizes]),
+            clicked=(weight > 0.0).astype(np.float64),
+            weight=weight,
+            query=self.queries,
+            item=self.items,
+            session=[None] * len(sizes),
+            user=[None] * len(sizes),
+            values=values,
+            export=Exported(
+                log_propensity=np.array(self.log_propensity),
+                at=np.array(self.at),
+                feedback=self.feedback,
+                contexts=self.contexts,
+                schemas=schemas,
+                features=features,
+                feature_names=feature_names,
+            ),
+        )

@@ -1,0 +1,272 @@
+"""Files as plain text with a title: text, Markdown, HTML, reStructuredText, e-mail. Nothing of a file is ever run."""
+
+import codecs
+import re
+from collections.abc import Iterator
+from email import policy
+from email.message import EmailMessage
+from email.parser import BytesParser
+from email.utils import parsedate_to_datetime
+from html import unescape
+from typing import BinaryIO, NamedTuple
+
+from rankloop.core.errors import InvalidInput
+
+MAX_CONTROL = 0.01  # share of control characters above which bytes are no text
+SAMPLE = 100_000  # bytes or characters by which that is judged
+MARKS = (  # the byte order marks, the longest first
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")  # and halves of characters
+DOCUMENTS = (b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # PDF, and the zip and OLE files of offices
+
+
+class FileText(NamedTuple):
+    """What was in a file."""
+
+    title: str
+    body: str
+    at: float = 0.0  # when it was written, in seconds since 1970, where it says so
+
+
+def decoded(data: bytes, named: str = "") -> str:
+    """Bytes as text by their mark, as UTF-8, by the encoding that they name, at last as Windows-1252."""
+    text = data.decode(encoding_of(data, named), errors="replace")
+    return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def encoding_of(data: bytes, named: str = "") -> str:
+    """The encoding in which bytes make sense; a few wrong or missing ones do not change it."""
+    for mark, encoding in MARKS:
+        if data.startswith(mark):
+            return encoding
+    if data.startswith(DOCUMENTS) or b"\0" in data[:SAMPLE]:
+        raise InvalidInput("it is not a text")
+    text = data.decode("utf-8", errors="replace")
+    n_wrong = text.count("\ufffd")
+    if not n_wrong or 10 * n_wrong < len(data) - len(text):  # UTF-8 has more bytes than characters
+        return "utf-8"
+    try:
+        data.decode(named, errors="replace")
+    except (LookupError, ValueError):
+        return "cp1252"
+    return named
+
+
+def clean(text: str) -> str:
+    """Without control characters; refused where there are so many that it is no text."""
+    start = text[:SAMPLE]
+    if len(CONTROL.findall(start)) > MAX_CONTROL * len(start):
+        raise InvalidInput("it is not a text")
+    return CONTROL.sub(" ", text)
+
+
+def read_plain(data: bytes) -> FileText:
+    """The first line is the title, if it is short."""
+    text = decoded(data).strip()
+    first, _, _ = text.partition("\n")
+    return FileText(first.strip() if len(first) <= 100 else "", text)
+
+
+RAW = {"script", "style", "textarea", "xmp"}  # no tags inside
+HIDDEN = {"script", "style", "template", "noscript", "head", "svg", "math", "iframe", "object"}
+OF_HEAD = {"head", "title", "meta", "link", "base", "script", "style", "template", "noscript"}
+INLINE = {"a", "abbr", "b", "bdi", "cite", "code", "em", "font", "i", "kbd", "mark", "q", "s", "samp", "small", "span"}
+INLINE |= {"strong", "sub", "sup", "time", "tt", "u", "var", "wbr"}
+WITHIN_LINES = INLINE | HIDDEN - {"head"}
+CHARSET = re.compile(rb"""<meta[^<>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})""", re.I)
+# What follows the name of a tag goes on to its end, over values in quotes, but otherwise never over the next "<".
+TAG = re.compile(r"""<(/?)([a-zA-Z][^\s<>/"']{0,40})(?>[^<>"']+|"[^"]{0,1000}"|'[^']{0,1000}'|["'])*+>|<!--|<[!?]""")
+
+
+class _Reader:
+    """Collects what is to be seen, with a new line for each block."""
+
+    def __init__(self) -> None:
+        self.title, self.heading, self.pieces = list[str](), list[str](), list[str]()
+        self._hidden = list[str]()
+        self._within = ""
+
+    def read(self, text: str) -> None:
+        at = 0
+        while match := TAG.search(text, at):
+            self._text(text[at : match.start()])
+            at = match.end()
+            if match[2] is None:
+                end = text.find("-->" if match[0] == "<!--" else ">", at)
+                at = len(text) if end < 0 else end + 1 + 2 * (match[0] == "<!--")
+                continue
+            tag = match[2].lower()
+            if match[1]:
+                self._close(tag)
+            else:
+                self._open(tag, match[0].endswith("/>"))
+                if tag in RAW:
+                    closed = re.compile(f"</{tag}", re.I).search(text, at)
+                    end = closed.start() if closed else len(text)
+                    self._text(text[at:end])
+                    at = end
+        self._text(text[at:])
+
+    def _open(self, tag: str, is_closed: bool) -> None:
+        if self._hidden[:1] == ["head"] and tag not in OF_HEAD:
+            self._hidden.clear()  # whatever else stands there begins the body
+        if tag in HIDDEN and (tag in RAW or not is_closed):
+            self._hidden.append(tag)
+        if (tag == "title" and not self.title and self._hidden in ([], ["head"])) or (tag == "h1" and not self.heading):
+            self._within = tag
+        if tag not in WITHIN_LINES:
+            self.pieces.append("\n")
+
+    def _close(self, tag: str) -> None:
+        if tag in self._hidden:
+            del self._hidden[self._hidden.index(tag) :]
+        if tag == self._within:
+            self._within = ""
+        if tag not in WITHIN_LINES:
+            self.pieces.append("\n")
+
+    def _text(self, text: str) -> None:
+        if self._within == "title" and self._hidden in ([], ["head"]):
+            self.title.append(text)
+        elif not self._hidden:
+            if self._within == "h1":
+                self.heading.append(text)
+            self.pieces.append(text)
+
+
+def read_html(data: bytes) -> FileText:
+    """Scripts, styles, comments and attributes are left out; entities are characters."""
+    found = CHARSET.search(data[:2_000])
+    return html_text(decoded(data, found[1].decode() if found else ""))
+
+
+def html_text(text: str) -> FileText:
+    reader = _Reader()
+    reader.read(text)
+    title = " ".join(unescape("".join(reader.title or reader.heading)).split())
+    lines = (" ".join(line.split()) for line in unescape("".join(reader.pieces)).splitlines())
+    return FileText(title, "\n".join(line for line in lines if line))
+
+
+def without_tags(text: str) -> str:
+    """HTML inside another format, as text."""
+    return html_text(text).body if re.search(r"<[a-zA-Z!/]", text) else text.strip()
+
+
+RULE = r"([=\-~^\"'#*+.:_`])\1{2,199}"
+FRONT_MATTER = re.compile(r"\A---\n(.{0,10000}?)\n---\n", re.S)
+NAMED = re.compile(r"^title:[ \t]*[\"']?([^\n]{1,300}?)[\"']?[ \t]*$", re.M)
+HEADING = re.compile(r"^#{1,6}[ \t]+([^\n]{1,300}?)[ \t#]*$", re.M)
+UNDERLINED = re.compile(r"^([^\s\n][^\n]{0,300})\n(?:={1,200}|-{2,200})[ \t]*$", re.M)
+ADORNED = re.compile(rf"^[ \t]?([^\s\n][^\n]{{0,300}})\n{RULE.replace('1', '2')}[ \t]*$", re.M)
+MARKED = r"(?=\S)([^\n]{1,300}?)(?<=\S)\1"  # between two equal marks
+
+
+def read_markdown(data: bytes) -> FileText:
+    text = decoded(data)
+    matter, title = FRONT_MATTER.match(text), ""
+    if matter:
+        text = text[matter.end() :]
+        named = NAMED.search(matter[1])
+        title = named[1] if named else ""
+    heading = HEADING.search(text) or UNDERLINED.search(text)
+    if heading and not title:
+        title = heading[1].strip()
+    text = re.sub(r"!?\[([^][\n]{0,300})\](?:\([^()\n]{0,2000}\)|\[[^][\n]{0,300}\])", r"\1", text)  # links, pictures
+    text = re.sub(r"^[ \t]{0,3}(?:#{1,6}|>|[-*+]|\d{1,9}[.)])[ \t]+", "", text, flags=re.M)
+    text = re.sub(r"^[ \t]{0,20}(?:`{3,9}|~{3,9})[^\n]*$|^[=\-*_ ]{3,200}$|^[|:\- ]{1,500}$", "", text, flags=re.M)
+    text = re.sub(rf"(\*\*|__|\*|`{{1,9}}|~~){MARKED}", r"\2", text)
+    return FileText(_unmarked(title), without_tags(text))
+
+
+def read_restructured(data: bytes) -> FileText:
+    text = decoded(data)
+    heading = ADORNED.search(text)
+    text = re.sub(rf"^{RULE}[ \t]*$", "", text, flags=re.M)
+    text = re.sub(r"^[ \t]{0,20}\.\. [\w:|-]{1,80}::[^\n]*$|^\.\. _[^\n]*$", "", text, flags=re.M)
+    text = re.sub(r"^[ \t]{0,20}:[\w -]{1,80}:(?: [^\n]*)?$", "", text, flags=re.M)
+    text = re.sub(r"``([^\n]{1,300}?)``", r"\1", text)
+    text = re.sub(r":[\w:+-]{1,80}:`([^`<\n]{0,300}?)[ \t]{0,9}(?:<[^<>\n]{0,300}>)?`", r"\1", text)
+    text = re.sub(r"`([^`<\n]{1,300}?)[ \t]{0,9}(?:<[^<>\n]{0,300}>)?`_{0,2}", r"\1", text)
+    text = re.sub(rf"(\*\*|\*){MARKED}", r"\2", text)
+    return FileText(_unmarked(heading[1].strip()) if heading else "", text.strip())
+
+
+def _unmarked(title: str) -> str:
+    return without_tags(re.sub(r"[*`_]{1,2}(?=\S)(.{1,300}?)(?<=\S)[*`_]{1,2}", r"\1", title))
+
+
+MAX_MESSAGE = 20 * 1024**2  # bytes of a message that are read
+MAX_LINE = 64 * 1024
+MAX_HEADERS = 64 * 1024
+MAILBOX = re.compile(rb"From [^\n]{1,200}\r?\n[!-9;-~]{1,80}:")
+MESSAGE_ID = re.compile(rb"^Message-ID:\s{0,9}<([!-;=?-~]{1,120})>", re.I | re.M)
+
+
+def read_email(data: bytes) -> FileText:
+    """The subject and the text; of a message in HTML only, the text of that. Attachments are left out."""
+    try:
+        return _message(data)
+    except InvalidInput:
+        raise
+    except Exception as error:  # the library fails on damaged messages in more ways than it names
+        raise InvalidInput(f"it is a damaged e-mail ({type(error).__name__})") from None
+
+
+def is_mailbox(start: bytes) -> bool:
+    """Whether a file that begins so is an mbox: a line "From …" before the headers of its first message."""
+    return MAILBOX.match(start) is not None
+
+
+def messages_of(mailbox: BinaryIO) -> Iterator[tuple[str, bytes]]:
+    """The messages of an mbox, each under its Message-ID, which stays when others are deleted; else under its number.
+
+    Of a message that is larger than 20 MB the rest is left out.
+    """
+    number, given = 0, set[str]()
+    for number, data in enumerate(_parts(mailbox), 1):
+        named = MESSAGE_ID.search(data[:MAX_HEADERS])
+        name = named[1].decode() if named else str(number)
+        name = name if name not in given else str(number)
+        given.add(name)
+        yield name, data
+
+
+def _parts(mailbox: BinaryIO) -> Iterator[bytes]:
+    """Messages begin at a line "From …" after an empty one; only the one at hand is in memory."""
+    lines, size, is_start = list[bytes](), 0, True
+    while line := mailbox.readline(MAX_LINE):
+        if is_start and line.startswith(b"From "):
+            if lines:
+                yield b"".join(lines)
+            lines, size = [], 0
+        elif size + len(line) <= MAX_MESSAGE:
+            lines.append(line.removeprefix(b">") if line.startswith(b">From ") else line)
+            size += len(line)
+        is_start = not line.strip()
+    if lines:
+        yield b"".join(lines)
+
+
+def _message(data: bytes) -> FileText:
+    message = BytesParser(_class=EmailMessage, policy=policy.default).parsebytes(data)
+    if not message.keys():
+        raise InvalidInput("it is not an e-mail")
+    part = message.get_body(("plain", "html"))
+    content = str(part.get_content()) if part is not None else ""
+    is_html = part is not None and part.get_content_subtype() == "html"
+    body = html_text(clean(content)).body if is_html else clean(content)
+    subject, sender = (" ".join(clean(str(message.get(name, ""))).split()) for name in ("subject", "from"))
+    return FileText(subject, f"{sender}\n{body}".strip(), _moment(str(message.get("date", ""))))
+
+
+def _moment(date: str) -> float:
+    try:
+        return max(parsedate_to_datetime(date).timestamp(), 0.0)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return 0.0

@@ -1,1 +1,0 @@
-"""Files as plain text with a title: text, Markdown, HTML, reStructuredText, e-mail. Nothing of a file is ever run."""

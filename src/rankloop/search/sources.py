@@ -1,0 +1,335 @@
+"""Where documents come from: the files of a folder, the rows of a table, or any other `DocumentSource`."""
+
+import csv
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol, TextIO
+
+import xxhash
+
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.search.engine import TextDocument
+from rankloop.search.file_formats import (
+    CONTROL,
+    SAMPLE,
+    FileText,
+    encoding_of,
+    is_mailbox,
+    messages_of,
+    read_email,
+    read_html,
+    read_markdown,
+    read_plain,
+    read_restructured,
+)
+
+MAX_BODY = 5_000_000  # characters of a text that are indexed
+MAX_TITLE = 300
+MAX_ID = 240
+MAX_NAMED = 1_000  # of what is skipped; more is counted only
+
+
+class SourceDocument(NamedTuple):
+    """A document of a source. Its stamp says how it looked; None stands for one that looks as it did before."""
+
+    id: str
+    stamp: str
+    document: TextDocument | None
+
+
+class Skipped(dict[str, str]):
+    """What could not be read, or not in full, and why; of very many the first, and how many there are."""
+
+    total = 0
+
+    def add(self, what: str, reason: str) -> None:
+        self.total += 1
+        if len(self) < MAX_NAMED:
+            self[what] = reason
+
+
+class DocumentSource(Protocol):
+    """Documents that may change between one reading and the next."""
+
+    name: str  # for messages
+    skipped: Skipped
+
+    def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
+        """All that is there. `known` has the stamps of what was read before, by id."""
+
+
+CHUNK = 1_024  # rows of a Parquet file that are read at once
+MAX_LINE = 2 * MAX_BODY  # characters
+MAX_VALUE = 200  # characters of a field
+Skip = Callable[[str, str], None]
+
+
+class TableSource:
+    """Documents from the columns `id`, `title` and `body` of a file, whose suffix says what it is.
+
+    `fields` names further columns, whose values a document keeps. A row without an id, or without any text, is skipped.
+    """
+
+    def __init__(
+        self, path: Path, *, id: str = "id", title: str = "title", body: str = "body", fields: Sequence[str] = ()
+    ) -> None:
+        if not path.is_file():
+            raise NotFound(f"there is no file {str(path)!r}")
+        if path.suffix.lower() not in ROWS:
+            raise InvalidInput(f"{path.name}: a folder, or a file that ends in {', '.join(ROWS)}, can be searched")
+        self.path, self.name = path, str(path)
+        self.id, self.title, self.body, self.fields = id, title, body, tuple(fields)
+        self.skipped = Skipped()
+
+    def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
+        self.skipped = Skipped()
+        for number, row in enumerate(ROWS[self.path.suffix.lower()](self.path, self.skipped.add), 1):
+            try:
+                document = self._document(row, number)
+            except InvalidInput as error:
+                self.skipped.add(f"row {number}", str(error))
+                continue
+            parts = document.title, document.body, *map("=".join, document.fields.items())
+            stamp = xxhash.xxh3_64_hexdigest("\x1f".join(parts).encode())
+            yield SourceDocument(document.id, stamp, None if known.get(document.id) == stamp else document)
+
+    def _document(self, row: Any, number: int) -> TextDocument:
+        if not isinstance(row, Mapping):
+            raise InvalidInput("it is no table of values by name")
+        id = _text(row.get(self.id))
+        if not id or len(id) > MAX_ID:
+            known = ", ".join(map(str, row))
+            raise InvalidInput(f"it has no {self.id!r} of 1 to {MAX_ID} characters; it has {known:.100}")
+        title, body = _text(row.get(self.title)), _text(row.get(self.body))
+        if not title and not body:
+            raise InvalidInput(f"neither {self.title!r} nor {self.body!r} has a text")
+        if len(body) > MAX_BODY:
+            self.skipped.add(f"row {number}", f"only the first {MAX_BODY:,} characters of it are indexed")
+        values = {name: _text(row.get(name))[:MAX_VALUE] for name in self.fields}
+        given = {name: value for name, value in values.items() if value}
+        return TextDocument(id, title[:MAX_TITLE], body[:MAX_BODY], fields=given)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return CONTROL.sub(" ", value.encode(errors="replace").decode()).strip()
+    if isinstance(value, bool | int | float | date):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return " ".join(filter(None, map(_text, value)))
+    raise InvalidInput(f"{value!r:.60} is no text")
+
+
+def _opened(path: Path) -> TextIO:
+    with path.open("rb") as file:
+        try:
+            encoding = encoding_of(file.read(SAMPLE))
+        except InvalidInput as error:
+            raise InvalidInput(f"{path.name}: {error}") from None
+    return path.open(encoding="utf-8-sig" if encoding == "utf-8" else encoding, errors="replace", newline="")
+
+
+def _json_lines(path: Path, skip: Skip) -> Iterator[Any]:
+    with _opened(path) as file:
+        number, is_rest = 1, False
+        while line := file.readline(MAX_LINE):
+            is_whole = line.endswith("\n") or len(line) < MAX_LINE
+            if not is_whole and not is_rest:
+                skip(f"line {number}", f"it is longer than {MAX_LINE:,} characters")
+            elif is_whole and not is_rest and line.strip():
+                try:
+                    yield json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    skip(f"line {number}", f"it is no JSON ({error})")
+            is_rest = not is_whole
+            number += is_whole
+
+
+def _csv(path: Path, skip: Skip) -> Iterator[Any]:
+    with _opened(path) as file:
+        rows = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        while True:
+            try:
+                row = _next(rows)
+            except csv.Error as error:
+                skip(f"line {rows.line_num + 1}", f"{error}; what follows is not read")
+                return
+            if row is None:
+                return
+            yield row
+
+
+def _next(rows: Iterator[Any]) -> Any:
+    """The next row, None after the last. The limit of a value is one for the whole process, so it is put back."""
+    limit = csv.field_size_limit(MAX_LINE)
+    try:
+        return next(rows, None)
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _parquet(path: Path, skip: Skip) -> Iterator[Any]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        for batch in parquet.ParquetFile(path).iter_batches(CHUNK):
+            yield from batch.to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InvalidInput(f"{path.name} is no Parquet file: {error}") from None
+
+
+ROWS: dict[str, Callable[[Path, Skip], Iterator[Any]]] = {
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".parquet": _parquet,
+}
+
+
+MAX_READ = 20 * 1024**2  # bytes of a file that are looked at
+MAX_MAILBOX = 4 * 1024**3
+LEFT_OUT = {"__pycache__", "node_modules"}  # besides everything whose name begins with a dot
+WITHIN = "//"  # between a file and a message in it; no path has it
+MAILDIR = {"cur", "new"}
+MESSAGE = re.compile(r"\d+\.\S")  # how files of a maildir begin
+ATTEMPTS = 3  # at a file that changes while it is read
+CHANGES = "it changes while it is read; what was read before stays"
+UNFOLLOWED = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+READERS: dict[str, Callable[[bytes], FileText]] = {
+    ".md": read_markdown,
+    ".markdown": read_markdown,
+    ".html": read_html,
+    ".htm": read_html,
+    ".xhtml": read_html,
+    ".rst": read_restructured,
+    ".rest": read_restructured,
+    ".eml": read_email,
+}
+
+
+class FolderSource:
+    """Every file below a folder that is a text; ids are paths within it, those of messages in a mailbox `path//name`.
+
+    Links are not followed, so nothing outside the folder is read; neither are hidden files and `without`, the folder in
+    which the index itself may be.
+    """
+
+    def __init__(self, folder: Path, without: Path | None = None) -> None:
+        if not folder.is_dir():
+            raise NotFound(f"there is no folder {str(folder)!r}")
+        self.folder = folder.resolve()
+        self.without = None if without is None else without.resolve()
+        self.name = str(folder)
+        self.skipped = Skipped()
+
+    def documents(self, known: Mapping[str, str]) -> Iterator[SourceDocument]:
+        self.skipped = Skipped()
+        messages = dict[str, list[str]]()
+        for id in known:
+            messages.setdefault(id.partition(WITHIN)[0], []).append(id)
+        for path in self._paths():
+            id = self._id(path)
+            before = {one: known[one] for one in messages.get(id, ())}
+            try:
+                yield from self._file(path, id, before)
+            except (InvalidInput, OSError) as error:
+                self.skipped.add(id, getattr(error, "strerror", None) or str(error))
+
+    def _id(self, path: Path) -> str:
+        """The path within the folder; half characters, as some file systems have them, are written out."""
+        return path.relative_to(self.folder).as_posix().encode(errors="backslashreplace").decode()
+
+    def _paths(self) -> Iterator[Path]:
+        def skip(error: OSError) -> None:
+            self.skipped.add(self._id(Path(error.filename)), error.strerror or str(error))
+
+        for here, folders, files in os.walk(self.folder, onerror=skip):
+            inside = sorted(name for name in folders if name[0] != "." and name not in LEFT_OUT)
+            links = [name for name in inside if os.path.islink(os.path.join(here, name))]  # never walked into
+            folders[:] = [name for name in inside if name not in links and Path(here, name) != self.without]
+            yield from (Path(here, name) for name in sorted([*files, *links]) if name[0] != ".")
+
+    def _file(self, path: Path, id: str, before: Mapping[str, str]) -> Iterator[SourceDocument]:
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            raise InvalidInput("it is a link, which is not followed")
+        if not stat.S_ISREG(status.st_mode):
+            raise InvalidInput("it is no plain file")
+        if len(id) > MAX_ID or not id.isprintable():
+            raise InvalidInput(f"its path is longer than {MAX_ID} characters, or has unprintable ones in it")
+        if before and set(before.values()) == {_stamp(status)}:
+            yield from (SourceDocument(known, stamp, None) for known, stamp in before.items())
+            return
+        with os.fdopen(os.open(path, UNFOLLOWED), "rb") as file:
+            if is_mailbox(file.peek(1_000)):
+                yield from self._messages(file, id, before)
+            else:
+                yield self._document(file, path, id, before.get(id))
+
+    def _document(self, file: BinaryIO, path: Path, id: str, known: str | None) -> SourceDocument:
+        for _ in range(ATTEMPTS):
+            file.seek(0)
+            status = os.fstat(file.fileno())
+            data = file.read(MAX_READ)
+            if _is_as(file, status):
+                break
+        else:
+            if known is None:
+                raise InvalidInput(CHANGES)
+            self.skipped.add(id, CHANGES)
+            return SourceDocument(id, known, None)
+        read = _reader(path)(data)
+        title = read.title or path.stem.replace("_", " ").replace("-", " ")
+        document = self._cut(TextDocument(id, title, read.body, read.at or status.st_mtime), status.st_size > MAX_READ)
+        return SourceDocument(id, _stamp(status), document)
+
+    def _messages(self, file: BinaryIO, id: str, before: Mapping[str, str]) -> Iterator[SourceDocument]:
+        status, there = os.fstat(file.fileno()), set[str]()
+        if status.st_size > MAX_MAILBOX:
+            raise InvalidInput(f"it is a mailbox larger than {MAX_MAILBOX // 1024**3} GB")
+        for name, data in messages_of(file):
+            one = f"{id}{WITHIN}{name}"[:MAX_ID]
+            if not _is_as(file, status):  # this message and those after it stay as they were
+                self.skipped.add(id, CHANGES)
+                yield from (SourceDocument(old, before[old], None) for old in before.keys() - there)
+                return
+            there.add(one)
+            try:
+                read = read_email(data)
+                title = read.title or one
+                yield SourceDocument(
+                    one, _stamp(status), self._cut(TextDocument(one, title, read.body, read.at or status.st_mtime))
+                )
+            except InvalidInput as error:
+                self.skipped.add(one, str(error))
+
+    def _cut(self, document: TextDocument, is_cut: bool = False) -> TextDocument:
+        if not document.body.strip():
+            raise InvalidInput("there is no text in it")
+        if is_cut or len(document.body) > MAX_BODY:
+            limit = f"{MAX_READ // 1024**2} MB" if is_cut else f"{MAX_BODY:,} characters"
+            self.skipped.add(document.id, f"only its first {limit} are indexed")
+        return document._replace(title=document.title[:MAX_TITLE], body=document.body[:MAX_BODY])
+
+
+def _reader(path: Path) -> Callable[[bytes], FileText]:
+    if path.parent.name in MAILDIR and MESSAGE.match(path.name):
+        return read_email
+    return READERS.get(path.suffix.lower(), read_plain)
+
+
+def _is_as(file: BinaryIO, status: os.stat_result) -> bool:
+    return _stamp(os.fstat(file.fileno())) == _stamp(status)
+
+
+def _stamp(status: os.stat_result) -> str:
+    return f"{status.st_mtime_ns} {status.st_size}"

@@ -1,0 +1,1 @@
+"""The application: what visitors and operators ask of one process on the log."""

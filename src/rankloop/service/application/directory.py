@@ -1,0 +1,293 @@
+"""Everything that has a name: rankers, comparisons, catalogues and aliases, with configurations and newest states."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from rankloop.core.errors import NotFound, Rejected
+from rankloop.core.saved_session import loads_with_notes
+from rankloop.features.schema import Schema
+from rankloop.service.application.ranking import ServedRanker
+from rankloop.service.domain.catalogue import ItemCatalogue
+from rankloop.service.domain.comparison import ServedComparison
+from rankloop.service.domain.configuration import config_of
+from rankloop.service.domain.projection import PublishedState
+from rankloop.service.errors import Unavailable
+from rankloop.service.records import (
+    AliasSet,
+    CatalogueChanged,
+    ComparisonCreated,
+    Created,
+    Deleted,
+    Evolved,
+    Record,
+    Snapshotted,
+    alias_entity,
+    catalogue_entity,
+    comparison_entity,
+    ranker_entity,
+)
+from rankloop.service.stores.base import MISSED, Publication, SharedStore, Store
+
+MAX_ALIAS_TARGETS = 8  # rankers that an alias led to, in which feedback is looked for
+LOOK_SECONDS = 2.0  # between two looks for states of which no news has come
+LOAD_ORDER: Mapping[str, int] = {"catalogue": 0, "ranker": 1}  # then comparisons of those, and aliases
+Runtime = ServedRanker | ServedComparison
+
+
+class EntityNews(NamedTuple):
+    """What the log and the published states say of an entity after what is known of it."""
+
+    entity: str
+    changes: list[Record]
+    published: PublishedState | None = None
+
+
+class Directory:
+    """All names of a process. `find` and `catalogue` may be called on any thread, all else on the event loop."""
+
+    def __init__(self, store: Store, learns: Callable[[str], bool]) -> None:
+        self.store = store
+        self.rankers: dict[str, ServedRanker] = {}
+        self.comparisons: dict[str, ServedComparison] = {}
+        self.catalogues: dict[str, ItemCatalogue] = {}
+        self.aliases: dict[str, tuple[str, ...]] = {}  # where they lead and led, the newest first
+        self.entities: dict[str, Runtime] = {}  # rankers and comparisons by entity
+        self.early: dict[str, PublishedState] = {}  # states that were learned here before the ranker was known
+        self._learns = learns
+        self._finding: dict[str, bool] = {}  # entities that are looked at now: whether there is news meanwhile
+
+    def load(self) -> None:
+        """Read all that is there; nothing else uses this object yet."""
+        for first in sorted(
+            self.store.beginnings(), key=lambda first: LOAD_ORDER.get(first.entity.partition("/")[0], 2)
+        ):
+            entity, has_schema = first.entity, isinstance(first.event, Created) and first.event.body.problem.schema
+            if isinstance(first.event, AliasSet):
+                self.take(self.find(entity))
+            elif isinstance(first.event, CatalogueChanged):
+                self._add_catalogue(entity.partition("/")[2])
+            else:
+                changes = self.store.changes(entity) if has_schema else [first]
+                self.take(EntityNews(entity, changes, self._state(entity) if self.store.shared else None))
+
+    def ranker(self, name: str) -> ServedRanker:
+        """Return the ranker of this name, or raise `NotFound`."""
+        if name not in self.rankers:
+            raise NotFound(f"there is no ranker {name!r}")
+        return self.rankers[name]
+
+    def comparison(self, name: str) -> ServedComparison:
+        """Return the comparison of this name, or raise `NotFound`."""
+        if name not in self.comparisons:
+            raise NotFound(f"there is no experiment {name!r}")
+        return self.comparisons[name]
+
+    async def find_ranker(self, name: str) -> ServedRanker:
+        """Return the ranker of this name, though another worker may have made it a moment ago."""
+        if self.store.shared and name not in self.rankers:
+            await self.refresh(ranker_entity(name))
+        return self.ranker(name)
+
+    async def find_comparison(self, name: str) -> ServedComparison:
+        """Return the comparison of this name, though another worker may have made it a moment ago."""
+        if self.store.shared and name not in self.comparisons:
+            await self.refresh(comparison_entity(name))
+        return self.comparison(name)
+
+    async def find_catalogue(self, name: str, field: str = "") -> ItemCatalogue:
+        """Return the catalogue of this name, or raise `NotFound`; `Rejected` where a field names it."""
+        if self.store.shared and name not in self.catalogues:
+            await self.refresh(catalogue_entity(name))
+        if name not in self.catalogues and field:
+            raise Rejected(field, f"there is no catalogue {name!r}; PUT /catalogues/{name} first")
+        if name not in self.catalogues:
+            raise NotFound(f"there is no catalogue {name!r}")
+        return self.catalogues[name]
+
+    async def find_targets(self, name: str) -> tuple[str, ...]:
+        """Return the rankers that a name means: itself, or where it leads and led as an alias."""
+        if self.store.shared and name not in self.rankers and name not in self.aliases:
+            await self.refresh(ranker_entity(name))
+            if name not in self.rankers:
+                await self.refresh(alias_entity(name))
+        return (name,) if name in self.rankers else self.aliases.get(name, (name,))
+
+    async def refresh(self, entity: str) -> None:
+        """Look into the store for what is new of an entity."""
+        findings = await asyncio.to_thread(self.find, entity)
+        for record in findings.changes:
+            if isinstance(record.event, ComparisonCreated):
+                for side in (record.event.body.a, record.event.body.b):
+                    if side.ranker is not None and side.ranker not in self.rankers:
+                        await self.refresh(ranker_entity(side.ranker))
+        self.take(findings)
+
+    def find(self, entity: str) -> EntityNews:
+        """Read what is new of an entity."""
+        runtime, (kind, _, name) = self.entities.get(entity), entity.partition("/")
+        if kind == "alias":
+            return EntityNews(entity, self.store.changes(entity))
+        if kind == "catalogue":
+            catalogue = self.catalogues.get(name)
+            if catalogue is not None:
+                catalogue.catch_up()
+                return EntityNews(entity, [])
+            return EntityNews(entity, self.store.changes(entity)[:1])
+        changes = self.store.changes(entity, runtime.changed_after if runtime is not None else 0)
+        for record in changes:
+            if isinstance(record.event, Created):
+                self.catalogue(record.event.body.problem.catalogue or "")
+        is_there = runtime is not None or bool(changes)
+        return EntityNews(entity, changes, self._state(entity) if is_there and self.store.shared else None)
+
+    def take(self, findings: EntityNews) -> None:
+        """Go by what was found."""
+        entity, published = findings.entity, findings.published
+        if entity.startswith("alias/"):
+            self._lead(findings)
+            return
+        for record in findings.changes:
+            self._change(record)
+        if published is not None and not self._learns(entity):
+            if entity in self.entities:
+                self.entities[entity].publish(published)
+            else:
+                self.early[entity] = published
+
+    def drop(self, entity: str) -> None:
+        """Forget an entity, which is gone."""
+        name = entity.partition("/")[2]
+        if isinstance(self.entities.pop(entity, None), ServedRanker):
+            del self.rankers[name]
+        elif entity.startswith("experiment/"):
+            self.comparisons.pop(name, None)
+        self.early.pop(entity, None)
+
+    def learn_here(self, entity: str) -> None:
+        """This process learns an entity, so its draws go on where those in the log ended."""
+        runtime = self.entities.get(entity)
+        if isinstance(runtime, ServedRanker):
+            runtime.draw_line()
+
+    def learn_elsewhere(self, entity: str) -> None:
+        """Another process learns an entity, so each ranking has draws of its own."""
+        runtime = self.entities.get(entity)
+        if isinstance(runtime, ServedRanker):
+            runtime.is_line = False
+
+    def catalogue(self, name: str) -> ItemCatalogue | None:
+        """Return the catalogue of this name; it is read where it is not known yet."""
+        if name and name not in self.catalogues and self.store.changes(catalogue_entity(name))[:1]:
+            return self._add_catalogue(name)
+        return self.catalogues.get(name)
+
+    def notice(self, entity: str, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        """Look for news of an entity, or of anything; of many at the same moment only the last counts."""
+        if entity in self._finding:
+            self._finding[entity] = True
+        else:
+            self._finding[entity] = False
+            spawn(self._find_news(entity))
+
+    async def look(self, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        """Look by the clock, where no news comes."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.notice(MISSED, spawn)
+
+    async def _find_news(self, entity: str) -> None:
+        try:
+            while True:
+                self._finding[entity] = False
+                with suppress(Unavailable, NotFound):
+                    await (self._refresh_all() if entity == MISSED else self.refresh(entity))
+                if not self._finding[entity]:
+                    return
+        finally:
+            del self._finding[entity]
+
+    async def _refresh_all(self) -> None:
+        """Find whatever has changed without being noticed."""
+        store: Any = self.store
+        published, entities = await asyncio.to_thread(lambda: (store.published(), store.entities()))
+        for entity in set(self.entities).difference(entities):
+            self.drop(entity)
+        for entity in entities:
+            runtime = self.entities.get(entity)
+            is_known = runtime is not None or entity.startswith("catalogue/")
+            is_behind = runtime is not None and published.get(entity, (0, 0))[1] > runtime.published.seq
+            if not is_known or (is_behind and not self._learns(entity)):
+                await self.refresh(entity)
+
+    def _lead(self, findings: EntityNews) -> None:
+        name = findings.entity.partition("/")[2]
+        targets = [record.event.ranker for record in findings.changes if isinstance(record.event, AliasSet)]
+        if targets and targets[-1]:
+            self.aliases[name] = tuple(dict.fromkeys(filter(None, reversed(targets))))[:MAX_ALIAS_TARGETS]
+        else:
+            self.aliases.pop(name, None)
+
+    def _change(self, record: Record) -> None:
+        entity, event = record.entity, record.event
+        name = entity.partition("/")[2]
+        if isinstance(event, Created) and name not in self.rankers:
+            config = config_of(event.body)
+            catalogue = self.catalogue(config.body.problem.catalogue or "")
+            self.rankers[name] = ServedRanker(entity, config, event.start, catalogue)
+            self._begin(self.rankers[name])
+        elif isinstance(event, ComparisonCreated) and name not in self.comparisons:
+            self.comparisons[name] = ServedComparison(entity, event.body, self.rankers)
+            self._begin(self.comparisons[name])
+        elif isinstance(event, CatalogueChanged):
+            self._add_catalogue(name)
+        elif isinstance(event, Deleted):
+            self.drop(entity)
+        elif isinstance(event, Evolved) and name in self.rankers:
+            ranker, schema = self.rankers[name], Schema.from_plain(event.schema)
+            if ranker.config.schema is not None and schema.version == ranker.config.schema.version + 1:
+                ranker.evolve(ranker.config.with_schemas([schema]))
+        runtime = self.entities.get(entity)
+        if runtime is not None and not isinstance(event, Snapshotted):
+            runtime.changed_after = max(runtime.changed_after, record.seq)
+
+    def _begin(self, runtime: Runtime) -> None:
+        self.entities[runtime.entity] = runtime
+        early = self.early.pop(runtime.entity, None)
+        if early is not None:
+            runtime.publish(early, is_newer=True)
+        if self._learns(runtime.entity):
+            self.learn_here(runtime.entity)
+
+    def _add_catalogue(self, name: str) -> ItemCatalogue:
+        if name not in self.catalogues:
+            catalogue = ItemCatalogue(lambda after: iter(self.store.changes(catalogue_entity(name), after)))
+            catalogue.catch_up()
+            self.catalogues.setdefault(name, catalogue)
+        return self.catalogues[name]
+
+    def _state(self, entity: str) -> PublishedState | None:
+        """The newest state that was published, or kept where none was."""
+        store = self.store
+        newest = store.publication(entity) if isinstance(store, SharedStore) else None
+        if newest is None:
+            snapshot = store.snapshot(entity)
+            if snapshot is None:
+                return None
+            newest = Publication(
+                entity, snapshot.number, snapshot.state_seq, snapshot.rejected, snapshot.session, snapshot.projection
+            )
+        if not newest.session:
+            return PublishedState(newest.number, None, 0, 0, 0, newest.seq, newest.projection)
+        session, notes = loads_with_notes(newest.session)
+        return PublishedState(
+            number=newest.number,
+            state=session.state,
+            learned=session.learned,
+            refused=session.refused,
+            rejected=newest.rejected,
+            seq=newest.seq,
+            projection=newest.projection,
+            schemas=tuple(Schema.from_plain(plain) for plain in notes.get("schemas", ())),
+        )

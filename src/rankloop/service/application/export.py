@@ -1,0 +1,231 @@
+"""The event log for other tools: JSON lines as it happened, Parquet with one row per impression, a bulk file of UBI."""
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rankloop.features.schema import Schema
+from rankloop.logs.service_export import arrow_fields, fields_of, notes_of, typed_row
+from rankloop.logs.ubi.bulk import Asked, event_lines, query_lines
+from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
+from rankloop.service.domain.configuration import RankerConfig, config_of
+from rankloop.service.domain.impression import TrackedImpression, closed_impressions
+from rankloop.service.domain.named_values import unpacked
+from rankloop.service.records import Closed, ComparisonCreated, Created, FeedbackReceived, Ranked, Record, Values
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS = 2000
+
+
+class _Sink(io.RawIOBase):
+    """A file that hands on what is written to it."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        self._size += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        return self._size
+
+    def drain(self) -> bytes:
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
+def json_lines(records: Iterator[Record]) -> Iterator[bytes]:
+    """One event per line, with ids instead of numbers where that is possible without looking back."""
+    for record in records:
+        yield msgspec.json.encode(plain(record)) + b"\n"
+
+
+def plain(record: Record) -> dict[str, Any]:
+    """A record as plain data."""
+    event = record.event
+    table: dict[str, Any] = {"seq": record.seq, "at": record.at, **msgspec.to_builtins(event)}
+    if isinstance(event, Ranked) and event.schema:
+        table |= unpacked(event.values, len(event.ids))._asdict()
+        table.pop("values")
+        table.pop("features")
+    elif isinstance(event, Ranked):
+        table["features"] = event.all_features.tolist()
+    elif isinstance(event, Created | ComparisonCreated):
+        table.pop("start", None)
+    return table
+
+
+def _columns(names_its_base: bool, who: bool) -> "list[tuple[str, pa.DataType]]":
+    """Those that every table has, and those that some have."""
+    import pyarrow as pa
+
+    text, number, texts, numbers = pa.string(), pa.float64(), pa.list_(pa.string()), pa.list_(pa.float64())
+    columns = [
+        ("seq", pa.int64()),
+        ("at", number),
+        ("impression", text),
+        ("query_id", text),
+        ("state", pa.int64()),
+        ("log_propensity", number),
+        ("evaluation", pa.bool_()),
+        ("ranking", texts),
+        ("pinned", texts),
+        ("features", pa.list_(numbers)),
+        ("context", numbers),
+        ("feedback", text),
+        ("items", texts),
+        ("values", numbers),
+    ]
+    if names_its_base:
+        columns.append(("base_model", text))
+    return [*columns, ("user", text), ("session", text), ("tags", pa.map_(text, text))] if who else columns
+
+
+def parquet(
+    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: ItemCatalogue | None = None, who: bool = False
+) -> Iterator[bytes]:
+    """Closed impressions, one row each: what the learner ranked, in the order shown, and the feedback that counted.
+
+    What it was not asked to rank stands in `pinned`, so that the propensity is that of the ranking. The names of the
+    features are in the file's metadata. Where a ranker's base names its model, `base_model` is the one that computed
+    the base score of the row. A ranker with `schemas`, of which these are all versions, has a typed column
+    for each field: a list in the order of `ranking` for a field of the items, a value for one of the context; what the
+    requests did not give is looked up in the `catalogue`. Such a ranker has `user`, `session` and `tags` too; the table
+    of a ranker without a schema has them where `who` asks for them.
+    """
+    import pyarrow as pa  # 30 MB, which a worker that serves does not need
+    import pyarrow.parquet as pq
+
+    first = next(records, None)
+    sink = _Sink()
+    arrow = pa.schema([*_columns(_names_its_base(first), bool(schemas) or who), *arrow_fields(schemas)])
+    arrow = arrow.with_metadata(notes_of(schemas, () if schemas else _feature_names(first)))
+    writer = pq.ParquetWriter(sink, arrow)
+    rows: list[dict[str, Any]] = []
+    for row in impression_rows(chain([] if first is None else [first], records), schemas, catalogue):
+        rows.append(row)
+        if len(rows) == ROWS:
+            writer.write_table(pa.Table.from_pylist(rows, arrow))
+            rows.clear()
+            yield sink.drain()
+    if rows:
+        writer.write_table(pa.Table.from_pylist(rows, arrow))
+    writer.close()
+    yield sink.drain()
+
+
+def _feature_names(first: Record | None) -> tuple[str, ...]:
+    """What the learner's features are called, the score of a base by its weights among them."""
+    event = None if first is None else first.event
+    return config_of(event.body).problem.feature_names if isinstance(event, Created) else ()
+
+
+def _names_its_base(first: Record | None) -> bool:
+    event = None if first is None else first.event
+    return isinstance(event, Created) and event.body.base is not None and event.body.base.model is not None
+
+
+def impression_rows(
+    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: ItemCatalogue | None = None
+) -> Iterator[dict[str, Any]]:
+    """A row for every impression that has closed, with the feedback that counted."""
+    first = next(records, None)
+    config = config_of(first.event.body) if first is not None and isinstance(first.event, Created) else None
+    for record, known in closed_impressions(chain([] if first is None else [first], records)):
+        row, ranking = _row(record, known)
+        if known.ranked.schema:
+            yield row | _values(known.ranked, ranking, schemas, catalogue)
+        else:
+            yield row | _numbers(known.ranked, ranking, config)
+
+
+def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any], list[int]]:
+    """What every ranker has, and the items that the learner ranked, in the order shown."""
+    ranked, feedback = impression.ranked, impression.feedback
+    candidates = set(range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates)
+    ranking = [i for i in ranked.order if i in candidates]
+    revealed = (
+        {} if feedback is None else dict(zip(ranking if feedback.kind == "reward" else feedback.items, feedback.values))
+    )
+    values = {i: value for i, value in revealed.items() if i in candidates}
+    row = {
+        "seq": record.seq,
+        "at": record.at,
+        "impression": ranked.impression,
+        "query_id": ranked.query_id,
+        "state": ranked.state_number,
+        "log_propensity": ranked.log_propensity,
+        "evaluation": ranked.mixed is not None,
+        "base_model": ranked.base_model or None,
+        "ranking": _names(ranked, ranking),
+        "pinned": _names(ranked, [i for i in ranked.order if i not in candidates]),
+        "feedback": None if feedback is None else feedback.kind,
+        "items": _names(ranked, values),
+        "values": list(values.values()),
+        "user": ranked.user or None,
+        "session": ranked.session or None,
+        "tags": list(ranked.tags.items()) or None,
+    }
+    return row, ranking
+
+
+def _numbers(ranked: Ranked, ranking: list[int], config: RankerConfig | None) -> dict[str, Any]:
+    features = ranked.all_features if config is None else config.with_base_score(ranked.all_features)
+    return {"features": features[ranking].tolist(), "context": ranked.context}
+
+
+def _values(
+    ranked: Ranked, ranking: list[int], schemas: Sequence[Schema], catalogue: ItemCatalogue | None
+) -> dict[str, Any]:
+    """Typed columns; `at` is when the ranking was asked for, which makes ages of dates."""
+    given = unpacked(ranked.values, len(ranked.ids))
+    rows: Sequence[Values] = given.rows
+    if ranked.catalogue and catalogue is not None:
+        names = fields_of(schemas)[0].keys()
+        rows = merged_rows(catalogue.rows(ranked.ids, ranked.catalogue), rows, names)
+    return typed_row(schemas, [rows[i] for i in ranking], given.context) | {"at": ranked.at}
+
+
+def _names(ranked: Ranked, items: Iterable[int]) -> list[str]:
+    return [str(ranked.ids[i]) for i in items]
+
+
+def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
+    """A query for each impression, and an event for each item that feedback named; `application` is the ranker."""
+    shown = dict[str, tuple[Ranked, Asked]]()
+    for record in records:
+        event = record.event
+        if isinstance(event, Ranked):
+            asked = Asked(
+                application, event.impression, event.query_id, event.user, event.session, _names(event, event.order)
+            )
+            shown.setdefault(event.impression, (event, asked))
+            attributes = {"state": event.state_number, "log_propensity": event.log_propensity}
+            yield query_lines(asked, event.at or record.at, attributes)
+        elif isinstance(event, FeedbackReceived) and event.impression in shown:
+            yield _ubi_events(event, *shown[event.impression], record.at)
+        if isinstance(event, Closed) or (isinstance(event, FeedbackReceived) and event.final):
+            shown.pop(event.impression, None)
+
+
+def _ubi_events(feedback: FeedbackReceived, ranked: Ranked, asked: Asked, at: float) -> bytes:
+    """A reward is that of the first item, and a click that weighs 0 is none."""
+    positions = {item: position for position, item in enumerate(ranked.order)}
+    items = ranked.order[:1] if feedback.kind == "reward" else feedback.items
+    named = zip(items, feedback.values or [1.0] * len(items))
+    counts = feedback.kind not in ("clicks", "reward")
+    return b"".join(
+        event_lines(asked, at, feedback.kind, positions[item], value) for item, value in named if counts or value != 0.0
+    )

@@ -1,0 +1,97 @@
+"""A node: one process on the log, with what visitors and operators ask of it as four objects."""
+
+import asyncio
+import secrets
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from rankloop.service.application.administration import Administration
+from rankloop.service.application.directory import Directory
+from rankloop.service.application.feedback import FeedbackIntake
+from rankloop.service.application.jobs.history import sample
+from rankloop.service.application.jobs.retention import move_old_events
+from rankloop.service.application.learning import Learning
+from rankloop.service.application.ranking import Ranking
+from rankloop.service.domain.impression import impression_of
+from rankloop.service.log.writer import LogWriter
+from rankloop.service.settings import Settings
+from rankloop.service.stores.base import MISSED, SharedStore, Store
+
+IMPRESSION_COPIES = 4  # of an impression in memory on its way to the log, nearly
+
+
+class Node:
+    """A process that serves; `open` it on a running event loop.
+
+    It knows configurations and the newest published states, and nothing else of what others log.
+    """
+
+    log: LogWriter
+    directory: Directory
+    learning: Learning
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store = store
+        self.settings = settings
+        self.slot = secrets.token_hex(4) if store.shared else "0"  # the name of this process in metrics
+        self.ready = False
+        self.loop_lag = 0.0  # seconds by which the event loop was late last
+        self.ranking = Ranking(self)
+        self.feedback = FeedbackIntake(self)
+        self.administration = Administration(self)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._spawned: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Read the log, and begin to serve and to learn."""
+        loop, store = asyncio.get_running_loop(), self.store
+        self.log = LogWriter(store, impression_of, self.settings.max_open_bytes // IMPRESSION_COPIES)
+        self.directory = Directory(store, lambda entity: self.learning.learns(entity))
+        self.learning = Learning(self)
+        await asyncio.to_thread(self.directory.load)
+        self.learning.worker.start()
+        if not store.shared and self.learning.worker.leases.wanted:
+            await self.learning.begun.wait()
+        jobs = [sample(self.directory.rankers), self.learning.sweep()]
+        if isinstance(store, SharedStore):
+
+            def hear(entity: str) -> None:
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(self.notice, entity)
+
+            store.listen(hear)
+            jobs.append(self.directory.look(self.spawn))
+        if self.settings.keep_days is not None:
+            jobs.append(move_old_events(self, self.settings.keep_days))
+        self._tasks = [asyncio.create_task(job) for job in jobs]
+        self.ready = True
+        self.spawn(self.administration.finish_deletions())
+
+    async def close(self) -> None:
+        """Finish what has begun, keep a snapshot of every ranker, and stop."""
+        self.ready = False
+        await _cancelled([*self._tasks, *self._spawned])
+        await asyncio.to_thread(self.learning.worker.stop)
+        await self.log.stop()
+        self.learning.release(2**63)
+        await asyncio.to_thread(self.store.close)
+        await _cancelled([*self._spawned])  # for news that came meanwhile
+
+    def notice(self, entity: str) -> None:
+        """Look for news of an entity, or of anything."""
+        if self.ready or entity != MISSED:
+            self.directory.notice(entity, self.spawn)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin work that nobody waits for; it is cancelled when the node closes."""
+        task = asyncio.create_task(work)
+        self._spawned.add(task)
+        task.add_done_callback(self._spawned.discard)
+
+
+async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

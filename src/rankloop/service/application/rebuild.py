@@ -1,0 +1,254 @@
+"""Rankers and comparisons rebuilt from their log: by a restart, by a replay, and after the past was changed."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from threading import Event as Flag
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rankloop import __version__
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.registry import entries
+from rankloop.core.saved_session import loads, loads_with_notes
+from rankloop.features.schema import Schema
+from rankloop.service.domain.catalogue import ItemCatalogue
+from rankloop.service.domain.configuration import RankerConfig, config_of
+from rankloop.service.domain.projection import Consumer, Projection
+from rankloop.service.domain.trainer import Trainer, digest
+from rankloop.service.records import (
+    AliasSet,
+    CatalogueChanged,
+    ComparisonCreated,
+    Created,
+    Deleted,
+    Rebased,
+    Record,
+    Snapshot,
+    Snapshotted,
+    ranker_entity,
+)
+from rankloop.service.stores.base import Store
+
+MAX_OPEN_BYTES = 12_000_000  # of impressions that a consumer keeps in memory
+MAX_RECORDS_AT_ONCE = 1_000  # that are applied at a time when an entity is read again
+MAX_RECENT_STATES = 10_000  # among which a snapshot that was written late is looked for
+FindCatalogue = Callable[[str], ItemCatalogue | None]
+
+
+class Rebuilt(NamedTuple):
+    """A ranker or a comparison after the event `seq`; `projection.apply` goes on from there and learns."""
+
+    projection: Projection
+    trainer: Trainer | None  # of a ranker
+    seq: int
+
+
+def rebuild(
+    first: Record, find_catalogue: FindCatalogue, snapshot: Snapshot | None = None, store: Store | None = None
+) -> Rebuilt:
+    """Build a ranker or a comparison from its first record, or from a snapshot of it.
+
+    Args:
+      first: How it was created.
+      find_catalogue: The catalogue of a name.
+      snapshot: From which to go on; its open impressions are to be read from the log.
+      store: Where the rankers of a comparison are looked up.
+
+    Raises:
+      InvalidInput: If the first record is no creation.
+    """
+    event, trainer = first.event, None
+    if isinstance(event, ComparisonCreated):
+        config = None if store is None else _config_of_sides(event, store)
+        projection = Projection(config, event.body.method)
+    elif isinstance(event, Created):
+        config = config_of(event.body)
+        session, notes = loads_with_notes(snapshot.session) if snapshot is not None else (None, {})
+        if notes.get("schemas"):
+            config = config.with_schemas([Schema.from_plain(plain) for plain in notes["schemas"]])
+        trainer = Trainer(config, event.start, find_catalogue(config.body.problem.catalogue or ""))
+        if snapshot is not None and session is not None:
+            trainer.restore(session, snapshot.number, snapshot.rejected)
+        projection = Projection(config, trainer=trainer)
+    else:
+        raise InvalidInput(f"the log of {first.entity} does not begin with its creation")
+    if snapshot is not None:
+        projection.restore(snapshot.projection)
+        projection.passed = snapshot.oldest_open - 1
+    projection.first_window = event.body.window
+    return Rebuilt(projection, trainer, first.seq if snapshot is None else snapshot.state_seq)
+
+
+def restored_consumer(
+    entity: str,
+    store: Store,
+    until: int,
+    find_catalogue: FindCatalogue,
+    first: Record | None = None,
+    stopping: Flag | None = None,
+) -> Consumer:
+    """Read a ranker or a comparison from its log, as it was after the event `until`."""
+    first = first_record(store, entity) if first is None else first
+    snapshot = store.snapshot(entity)
+    if snapshot is not None and not first.seq <= snapshot.state_seq <= until:
+        snapshot = None
+    rebuilt = rebuild(first, find_catalogue, snapshot, store)
+    consumer = Consumer(entity, store, rebuilt.projection, rebuilt.seq, stopping or Flag())
+    consumer.snapshot_bytes = 0 if snapshot is None else len(snapshot.session)
+    records: list[Record] = []
+    for record in store.read(entity, consumer.seq, until):
+        records.append(record)
+        if len(records) == MAX_RECORDS_AT_ONCE:
+            consumer.apply(records)  # what is due was written by the learner worker before
+            consumer.projection.make_room(MAX_OPEN_BYTES)
+            records = []
+    consumer.apply(records)
+    consumer.projection.make_room(MAX_OPEN_BYTES)
+    return consumer
+
+
+def _config_of_sides(event: ComparisonCreated, store: Store) -> RankerConfig | None:
+    """The configuration by which the lists of a comparison are counted: that of the first ranker in it."""
+    for side in (event.body.a, event.body.b):
+        if side.ranker is not None:
+            created = first_record(store, ranker_entity(side.ranker)).event
+            return config_of(created.body) if isinstance(created, Created) else None
+    return None
+
+
+def first_record(store: Store, entity: str) -> Record:
+    """Return how an entity began."""
+    for record in store.changes(entity):
+        if not isinstance(record.event, Deleted):
+            return record
+    raise NotFound(f"there is no {entity} in the log")
+
+
+def check_kinds(store: Store) -> None:
+    """Refuse to start where a ranker of the log needs a learner that is not imported."""
+    kinds = {entry.kind for entry in entries()}
+    with suppress(msgspec.MsgspecError):  # what cannot be read is told later
+        for first in store.beginnings():
+            spec = first.event.body.learner if isinstance(first.event, Created) else {}
+            missing = next((kind for kind in _kinds(spec) if kind not in kinds), None)
+            if missing is not None:
+                name = first.entity.partition("/")[2]
+                raise InvalidInput(f"ranker {name!r} needs the learner {missing!r}: start with --import its_module")
+
+
+def _kinds(spec: Any) -> Iterator[str]:
+    """The kinds that a spec in its normal form names, its own first."""
+    if isinstance(spec, list):
+        for part in spec:
+            yield from _kinds(part)
+    if isinstance(spec, dict):
+        if isinstance(spec.get("kind"), str):
+            yield spec["kind"]
+        yield from _kinds(list(spec.values()))
+
+
+class ReplayResult(NamedTuple):
+    """What a log amounts to, as `rankloop replay --json` prints it."""
+
+    stream: str  # "ranker/name"
+    events: int
+    learned: int
+    refused: int
+    state: int
+    digest: str
+    checked: int  # snapshots that agree bit for bit
+    differing: tuple[int, ...]  # state numbers of those that do not
+    versions: tuple[str, ...] = ()  # of rankloop, by which those were learned, where it is not this one
+
+    @property
+    def verdict(self) -> str:
+        """A sentence on the snapshots: another version may compute otherwise, the same one never does."""
+        if not self.differing:
+            return "the same bit for bit"
+        many = f"{len(self.differing)} snapshots DIFFER"
+        if not self.versions:
+            return f"{many}, though this version learned them: the log is damaged, or the CPU is of another kind"
+        learned, here = " and ".join(self.versions), f"this is {__version__}"
+        return (
+            f"{many}; they were learned by rankloop {learned}, {here}: replay them with the version that learned them"
+        )
+
+
+class Replay:
+    """A ranker, learned again from its first record and compared with every snapshot of it."""
+
+    def __init__(self, first: Record, catalogues: Mapping[str, ItemCatalogue] | None = None) -> None:
+        if not isinstance(first.event, Created):
+            raise InvalidInput(f"the log of {first.entity} does not begin with the creation of the ranker")
+        self.entity = first.entity
+        rebuilt = rebuild(first, (catalogues or {}).get)
+        self.projection = rebuilt.projection
+        self.trainer: Trainer = rebuilt.trainer  # type: ignore[assignment]  # a ranker has one
+        self.trainer.find_state = lambda number: self._kept.get(number, self.trainer.first)
+        self.events = 1
+        self.checked = 0
+        self.differing: list[int] = []
+        self.versions: set[str] = set()  # of rankloop, by which what differs was learned
+        self._recent: OrderedDict[int, Any] = OrderedDict({0: self.trainer.session.state})
+        self._kept: dict[int, Any] = {0: self.trainer.session.state}  # of snapshots, as the replay had them
+
+    def apply(self, record: Record) -> None:
+        """Go on to a record; one that says what the state is to be is compared."""
+        self.events += 1
+        if self.projection.apply(record).step is not None:
+            self._recent[self.trainer.number] = self.trainer.session.state
+            if len(self._recent) > MAX_RECENT_STATES:
+                self._recent.popitem(last=False)
+        if isinstance(record.event, Snapshotted):
+            self._check(record.event)
+        elif isinstance(record.event, Rebased) and not record.event.projection:
+            self._kept[record.event.number] = loads(record.event.session).state
+
+    def result(self) -> ReplayResult:
+        """Return what was learned and what agreed."""
+        session = self.trainer.session
+        return ReplayResult(
+            stream=self.entity,
+            events=self.events,
+            learned=session.learned,
+            refused=session.refused,
+            state=self.trainer.number,
+            digest=digest(session.state),
+            checked=self.checked,
+            differing=tuple(self.differing),
+            versions=() if __version__ in self.versions else tuple(sorted(self.versions)),
+        )
+
+    def _check(self, event: Snapshotted) -> None:
+        state = self._recent.get(event.number, self._kept.get(event.number))
+        if state is not None:
+            self._kept[event.number] = state
+        if state is None or digest(state) != event.digest:
+            self.differing.append(event.number)
+            self.versions.add(event.code)
+        else:
+            self.checked += 1
+
+
+def replay_records(records: Iterable[Record]) -> list[ReplayResult]:
+    """Learn every ranker of a log again from its first event."""
+    replays: dict[str, Replay] = {}
+    catalogues: dict[str, ItemCatalogue] = {}
+    for record in records:
+        if isinstance(record.event, CatalogueChanged):
+            catalogues.setdefault(record.entity.partition("/")[2], ItemCatalogue()).put(record.seq, record.event.rows)
+        elif isinstance(record.event, AliasSet) or record.entity.startswith("experiment/"):
+            continue
+        elif isinstance(record.event, Deleted):
+            replays.pop(record.entity, None)
+        elif record.entity not in replays and getattr(record.event, "impression", None) is not None:
+            continue  # shown by somebody who had not noticed yet that the ranker was deleted
+        elif record.entity not in replays:
+            replays[record.entity] = Replay(record, catalogues)
+        elif isinstance(record.event, Created):
+            continue  # somebody created it at the same moment; the first counts
+        else:
+            replays[record.entity].apply(record)
+    return [replay.result() for replay in replays.values()]

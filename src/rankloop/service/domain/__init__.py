@@ -1,0 +1,1 @@
+"""The domain: impressions, counts, training, comparisons and configuration; it knows records and no log."""

@@ -1,0 +1,400 @@
+"""What a ranker is: its learner, its problem and its names, checked when it is created and when its schema changes."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from rankloop.adapter import INVALID_ID, Adapter, Id, QueryRequest, is_valid_id
+from rankloop.core.errors import InvalidInput, Rejected
+from rankloop.core.kernels import scores_of
+from rankloop.core.learner import check_uses_context, from_layers
+from rankloop.core.plain import receipt_type
+from rankloop.core.protocols import AnyLearner
+from rankloop.core.registry import build, spec_of
+from rankloop.core.session import Session
+from rankloop.core.types import Bools, Clicks, Floats, Problem
+from rankloop.evaluation.ranking.saved_model import NORMALISED
+from rankloop.features.encoder import Encoder
+from rankloop.features.schema import InvalidSchema, Schema, sorted_cross
+from rankloop.learners.wrappers.base_score import BaseScore
+from rankloop.learners.wrappers.hashed_columns import with_hashed
+from rankloop.logs.context import Encoding
+from rankloop.measures.dcg import MAX_EXPONENT
+from rankloop.service.domain.base_score import (
+    BASE_SCORE,
+    base_column,
+    base_model,
+    base_slot,
+    base_weight,
+    check_model,
+    with_base_score,
+)
+from rankloop.service.errors import Unavailable
+from rankloop.service.records import Values
+from rankloop.service.requests import CreateBody, ProblemBody, SchemaBody
+
+if TYPE_CHECKING:
+    from rankloop.training.trees.booster_file import NamedBooster
+
+MAX_FEATURES = 10_000
+MAX_WINDOW = 30 * 86400.0
+
+
+class RankerConfig(NamedTuple):
+    """A checked `CreateBody`."""
+
+    body: CreateBody
+    learner: AnyLearner
+    problem: Problem
+    adapter: Adapter  # the names of what requests bring
+    base_column: int | None
+    base_weights: Floats | None
+    encoding: Encoding | None  # of a context by names
+    encoders: Mapping[int, Encoder] = {}  # where there is a schema, by its version: what is late uses that of its time
+    base_model: str = ""  # what computes the base score, unless a request names another
+    booster: "NamedBooster | None" = None  # that computes the base score here, before it is logged
+
+    @property
+    def schema(self) -> Schema | None:
+        """The newest version; None where features are plain numbers."""
+        return self.encoders[max(self.encoders)].schema if self.encoders else None
+
+    def with_schemas(self, schemas: Iterable[Schema]) -> "RankerConfig":
+        """The same with further versions of its schema, the last of which is the one for what comes now."""
+        encoders = dict(self.encoders) | {schema.version: Encoder(schema) for schema in schemas}
+        newest = encoders[max(encoders)]
+        names = tuple(newest.schema.features)
+        problem = self.problem._replace(n_features=newest.schema.n_hashed + newest.schema.n_dense)
+        adapter = self.adapter._replace(feature_names=names, n_features=len(names), encoder=newest)
+        return self._replace(problem=problem, adapter=adapter, encoders=encoders)
+
+    def with_base_score(self, features: Floats) -> Floats:
+        """The features as the learner sees them: where today's ranker is given by weights, its score is added."""
+        if self.base_weights is None:
+            return features
+        return np.ascontiguousarray(np.column_stack([features, scores_of(features, self.base_weights)]))
+
+    def with_booster_score(self, request: QueryRequest) -> QueryRequest:
+        """A request with the score of the ranker's booster as its last feature, which the log keeps with the others."""
+        if self.booster is None:
+            return request
+        scores = self.booster_scores(request.features, request.given, request.query.id)
+        features = np.ascontiguousarray(np.column_stack([request.features, scores]))
+        asked = features if request.candidates is None else np.ascontiguousarray(features[request.candidates])
+        return request._replace(features=features, query=request.query._replace(features=asked))
+
+    def booster_scores(self, features: Floats, given: Bools | None, query_id: str) -> Floats:
+        """Of rows of numbers, of which those that were not given are missing to the booster."""
+        rows = features if given is None else np.where(given, features, np.nan)
+        return self._scored(lambda booster: booster.scores(rows, query_id))
+
+    def with_booster_values(
+        self, rows: Sequence[Values], query_id: str, known: Sequence[Values] | None = None
+    ) -> list[Values]:
+        """Values by name with the score of the booster among them, of what is `known` of the items, or of these."""
+        if self.booster is None:
+            return list(rows)
+        scores = self._scored(lambda booster: booster.scores_of_values(rows if known is None else known, query_id))
+        return [{**row, BASE_SCORE: score} for row, score in zip(rows, scores.tolist())]
+
+    def _scored(self, score: Callable[[Any], Floats]) -> Floats:
+        try:
+            return score(self.booster)
+        except InvalidInput as error:  # the library is gone since
+            raise Unavailable(f"the booster of this ranker cannot be used here: {error}") from None
+
+    def notes(self) -> dict[str, Any]:
+        """The names that a saved file keeps beside its numbers."""
+        notes: dict[str, Any] = {"items": list(self.adapter.items)} if self.adapter.items else {}
+        if self.encoding is not None:
+            notes |= {"context": self.encoding.context_names, "encoding": self.encoding.to_plain()}
+        return notes | self.schema_notes()
+
+    def schema_notes(self) -> dict[str, Any]:
+        """Every version of the schema, as a saved file and a snapshot keep them."""
+        plain = [encoder.schema.to_plain() for encoder in self.encoders.values()]
+        return {"schemas": plain} if plain else {}
+
+    def body_now(self) -> CreateBody:
+        """What would create a ranker with the schema that this one has now."""
+        if self.schema is None:
+            return self.body
+        problem = msgspec.structs.replace(self.body.problem, schema=self.schema.to_plain())
+        return msgspec.structs.replace(self.body, problem=problem)
+
+
+def config_of(body: CreateBody) -> RankerConfig:
+    """What a request says, or `Rejected` with the field that is wrong; its `body` is the request in normal form."""
+    base, config = body.base, _config(body)
+    config = config._replace(base_model=base_model(base))
+    if base is None or base.booster is None:
+        return config
+    from rankloop.training.trees.booster_file import NamedBooster
+
+    names = config.adapter.feature_names if config.schema is None else tuple(config.schema.features)
+    booster = NamedBooster(base.booster, [name for name in names if name != BASE_SCORE])
+    model = base.model or booster.hash
+    normal = msgspec.structs.replace(config.body, base=msgspec.structs.replace(base, model=model))
+    return config._replace(body=normal, base_model=model, booster=booster)
+
+
+def _config(body: CreateBody) -> RankerConfig:
+    _check_numbers(body)
+    if body.problem.schema is not None:
+        return _config_with_schema(body, _schema(body.problem))
+    if body.problem.catalogue is not None:
+        raise Rejected("problem.catalogue", "needs a schema, which says of what kind the values in its rows are")
+    encoding = _encoding(body.problem)
+    problem, given = _problem(body.problem, encoding)
+    learner: AnyLearner = build(body.learner, "learner")
+    column, weights = base_column(body.base, problem, given)
+    if body.base is not None and column is not None:
+        learner = BaseScore(inner=learner, feature=column, weight=base_weight(body.base))
+    if column == given:
+        names = (*problem.feature_names, BASE_SCORE) if problem.feature_names else ()
+        problem = problem._replace(n_features=given + 1, feature_names=names)
+    _check_together(body, learner, column)
+    normal = msgspec.structs.replace(body, learner=spec_of(build(body.learner, "learner")))
+    items, names = tuple(body.problem.items or ()), tuple(body.problem.feature_names or ())
+    adapter = Adapter(
+        names, given, items, problem.n_context, encoding=encoding, fills=from_layers(learner, "fills_gaps", False)
+    )
+    return RankerConfig(normal, learner, problem, adapter, column, weights, encoding)
+
+
+def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
+    if body.base is not None and body.base.booster is not None:
+        schema = with_base_score(schema)
+    sizes = {name: getattr(body.problem, name) for name in ("shown", "depth", "max_grade")}
+    items = tuple(_items(body.problem) or ())
+    problem = schema.problem(n_items=len(items) or None, **sizes)
+    _check_sizes(body.problem, 0)
+    try:
+        learner = with_hashed(build(body.learner, "learner"))
+    except InvalidInput as error:
+        raise Rejected("learner", str(error)) from None
+    plain = msgspec.structs.replace(body.problem, schema=schema.to_plain())
+    normal = msgspec.structs.replace(body, learner=spec_of(learner), problem=plain)
+    slot = base_slot(body.base, schema)
+    if body.base is not None and slot is not None:
+        learner = BaseScore(inner=learner, feature=slot, weight=base_weight(body.base))
+    _check_together(body, learner, slot)
+    config = RankerConfig(normal, learner, problem, Adapter((), 0, items), slot, None, None)
+    return config.with_schemas([schema])
+
+
+def _schema(body: ProblemBody) -> Schema:
+    """The schema of a request, or `Rejected` with the part of it that is wrong."""
+    for name in ("n_features", "feature_names", "context"):
+        if getattr(body, name) is not None:
+            raise Rejected(f"problem.{name}", "the schema says this: leave it out, or leave the schema out")
+    if body.n_context:
+        raise Rejected("problem.n_context", "the schema says this: leave it out, or leave the schema out")
+    return checked_schema(lambda: Schema.from_plain(body.schema), "problem.schema")
+
+
+def checked_schema(make: Callable[[], Schema], field: str) -> Schema:
+    """The schema that is made, or `Rejected` with the part of it that is wrong."""
+    try:
+        return make()
+    except InvalidSchema as error:
+        raise Rejected(f"{field}.{error.part}" if field else error.part, str(error)) from None
+    except InvalidInput as error:
+        raise Rejected(field or "schema", str(error)) from None
+
+
+def config_of_session(session: Session, notes: Mapping[str, Any]) -> CreateBody:
+    """A saved session as a request would bring it: a file may hold what no request can, and what no log could hold."""
+    if notes.get(NORMALISED):
+        raise Rejected(
+            "state", "this model ranks features that were scaled inside each query, which a service does not"
+        )
+    known, items = session.problem._asdict(), notes.get("items")
+    n_items, names = known.pop("n_items"), list(known.pop("feature_names"))
+    if known.pop("n_hashed", 0):
+        known |= {"n_features": None, "schema": _newest_schema(notes, session.problem)}
+    encoding = Encoding.from_plain(notes["encoding"]).to_plain() if notes.get("encoding") is not None else None
+    known["items"] = None if n_items is None else items or list(range(n_items))
+    known["feature_names"] = names or None
+    known["context"] = encoding and {name: encoding[name] for name in ("columns", "values", "means")}
+    try:
+        problem = msgspec.convert(known, ProblemBody)
+    except msgspec.ValidationError as error:
+        raise Rejected("problem", f"the file says what no ranker can be: {error}") from None
+    if problem.items is not None and len(problem.items) != n_items:
+        raise Rejected("problem.items", f"the file names {len(problem.items)} items for a set of {n_items}")
+    return CreateBody(learner=spec_of(session.learner), problem=problem, seed=session.seed)
+
+
+def _newest_schema(notes: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
+    """The schema in the notes of a file, if it is the one by which its columns were made."""
+    try:
+        schemas = [Schema.from_plain(plain) for plain in notes.get("schemas", ())]
+        newest = max(schemas, key=lambda schema: schema.version)
+    except (InvalidInput, TypeError, ValueError) as error:
+        raise Rejected("state", f"this file has hashed columns, but no schema that makes them ({error})") from None
+    if (newest.n_hashed, newest.n_dense) != (problem.n_hashed, problem.n_dense):
+        raise Rejected("state", "the schema of this file is not the one that made its columns")
+    return newest.to_plain()
+
+
+def _encoding(body: ProblemBody) -> Encoding | None:
+    if body.context is None:
+        return None
+    try:
+        ads = map(str, body.items or ())
+        encoding = Encoding.from_plain(msgspec.to_builtins(body.context) | {"ads": ads})
+    except InvalidInput as error:
+        raise Rejected("problem.context", str(error)) from None
+    names = encoding.context_names
+    if len(set(names)) != len(names):
+        raise Rejected("problem.context", "a column or one of its values is given twice")
+    if body.n_context not in (0, len(names)):
+        raise Rejected("problem.n_context", f"{body.n_context}, but the context makes {len(names)} numbers")
+    return encoding
+
+
+def _problem(body: ProblemBody, encoding: Encoding | None) -> tuple[Problem, int]:
+    names = tuple(body.feature_names or ())
+    if len(set(names)) != len(names):
+        raise Rejected("problem.feature_names", "a name is given twice")
+    if body.n_features is None and not names and body.items is None:
+        raise Rejected("problem.n_features", "say how many features an item has, or name them in feature_names")
+    n_features = len(names) if body.n_features is None else body.n_features
+    if not 0 <= n_features <= MAX_FEATURES:
+        raise Rejected("problem.n_features", f"must be from 0 to {MAX_FEATURES}, got {n_features}")
+    if names and len(names) != n_features:
+        raise Rejected("problem.feature_names", f"{len(names)} names for {n_features} features")
+    items = _items(body)
+    n_context = body.n_context if encoding is None else encoding.n_context
+    _check_sizes(body, n_context)
+    n_items = None if items is None else len(items)
+    return (Problem(n_features, n_items, n_context, body.shown, body.depth, body.max_grade, names), n_features)
+
+
+def _items(body: ProblemBody) -> list[Id] | None:
+    """The fixed set."""
+    items = body.items
+    if items is not None and (not items or len({str(item) for item in items}) != len(items)):
+        raise Rejected("problem.items", "a fixed set has at least one item, and each item once")
+    return items
+
+
+def _check_sizes(body: ProblemBody, n_context: int) -> None:
+    smallest = {"n_context": 0, "shown": 1, "depth": 1, "max_grade": 0}
+    for name, least in smallest.items():
+        value = n_context if name == "n_context" else getattr(body, name)
+        if value is not None and not least <= value <= MAX_FEATURES:
+            raise Rejected(f"problem.{name}", f"must be from {least} to {MAX_FEATURES}, got {value}")
+
+
+def _check_numbers(body: CreateBody) -> None:
+    check_seed_and_window(body.seed, body.window)
+    if not 1 <= body.snapshot_every <= 10**9:
+        raise Rejected("snapshot_every", f"must be a number of updates from 1, got {body.snapshot_every}")
+    if not 0 <= body.evaluation_share <= 1:
+        raise Rejected("evaluation_share", f"must be a share from 0 to 1, got {body.evaluation_share}")
+
+
+def check_seed_and_window(seed: int, window: float) -> None:
+    """Of a ranker or a comparison."""
+    if not 0 <= seed < 2**63:
+        raise Rejected("seed", f"must be a whole number from 0 and of at most 63 bits, got {seed!r:.80}")
+    if not 0 < window <= MAX_WINDOW:
+        raise Rejected("window", f"must be seconds above 0 and at most {MAX_WINDOW:.0f}, got {window}")
+
+
+def _check_together(body: CreateBody, learner: AnyLearner, column: int | None) -> None:
+    if body.default_feedback == "not_clicked" and Clicks not in learner.accepts:
+        raise Rejected("default_feedback", "not_clicked is for learners that learn from clicks; this one does not")
+    for name, wanted in (("shadow", body.shadow), ("evaluation_share", body.evaluation_share), ("guard", body.guard)):
+        if wanted and column is None:
+            raise Rejected(name, "needs a base to show or to compare with")
+    if body.guard and not body.evaluation_share:
+        raise Rejected("guard", "needs an evaluation_share above 0: it judges by the comparison with the base")
+
+
+def named_model(model: str, config: RankerConfig) -> str:
+    """What a request names as the model behind its base score."""
+    if config.booster is not None:
+        raise Rejected("base_model", "the score of this ranker's booster is computed here: nobody else names it")
+    if not config.base_model:
+        raise Rejected("base_model", "this ranker was created without base.model, so its log has no model to name")
+    check_model(model, "base_model")
+    return model
+
+
+def next_schema(config: RankerConfig, body: SchemaBody) -> Schema | None:
+    """The next version; None where the schema is already as it is asked for."""
+    schema = config.schema
+    if schema is None:
+        raise Rejected("schema", "this ranker has no schema: its features are plain numbers")
+    base = config.body.base
+    score = None if base is None else base.feature if base.booster is None else BASE_SCORE
+    if score in body.remove:
+        raise Rejected("remove", f"{score!r} is the score of today's ranker, which is compared with")
+    features = {name: kind for name, kind in body.features.items() if not _is_there(name, kind, schema.features)}
+    context = {name: kind for name, kind in body.context.items() if not _is_there(name, kind, schema.context)}
+    known = {sorted_cross(cross) for cross in schema.crosses}
+    crosses = [cross for cross in body.crosses if sorted_cross(cross.replace(" ", "")) not in known]
+    remove = [name for name in body.remove if not _is_gone(name, schema)]
+    if not features and not context and not crosses and not remove:
+        return None
+    change = {"features": features, "context": context, "crosses": crosses, "remove": remove}
+    return checked_schema(lambda: schema.evolved(**change), "")  # type: ignore[arg-type]
+
+
+def _is_there(name: str, kind: object, fields: object) -> bool:
+    """Whether a field of this kind is there already; what is no kind is refused later, with its name."""
+    try:
+        return spec_of(build(kind, "field")) == spec_of(fields[name])  # type: ignore[index]
+    except (InvalidInput, KeyError):
+        return False
+
+
+def _is_gone(name: str, schema: Schema) -> bool:
+    """Whether a field or a cross was removed before, as far as can be told: of a cross, that its fields are known."""
+    parts = name.replace(" ", "").split("*")
+    if len(parts) == 1:
+        return name in schema.retired and name not in schema.features and name not in schema.context
+    fields = {*schema.features, *schema.context, *schema.retired}
+    return set(parts) <= fields and sorted_cross("*".join(parts)) not in {sorted_cross(c) for c in schema.crosses}
+
+
+def check_new(config: RankerConfig, is_copy: bool = False) -> None:
+    """Refuse a learner that cannot begin with this problem, and what only a new ranker is not allowed.
+
+    Here and not in `config_of`: rankers that are in a log begin again, whatever is refused today. A copy of another
+    ranker, or of a file, may have a context that it ignores, as it always did.
+    """
+    if config.problem.max_grade > MAX_EXPONENT:
+        raise Rejected("problem.max_grade", f"must be at most {MAX_EXPONENT:.0f}, got {config.problem.max_grade}")
+    if not all(map(is_valid_id, config.adapter.items)):
+        raise Rejected("problem.items", INVALID_ID)
+    try:
+        check_uses_context(config.learner, 0 if is_copy else config.problem.n_context)
+    except InvalidInput as error:
+        raise Rejected("problem.context" if config.encoding else "problem.n_context", str(error)) from None
+    if config.booster is not None:
+        _check_booster(config)
+    try:
+        receipt_type(config.learner)
+        config.learner.init(config.problem)
+    except InvalidInput as error:
+        raise Rejected("learner", str(error)) from None
+
+
+def _check_booster(config: RankerConfig) -> None:
+    """Refuse a booster whose features this ranker does not have, or not as numbers."""
+    booster: Any = config.booster
+    try:
+        wanted = booster.wanted
+    except InvalidInput as error:
+        raise Rejected("base.booster", str(error)) from None
+    fields = {} if config.schema is None else config.schema.features
+    for name in filter(fields.__contains__, wanted):
+        kind = spec_of(fields[name])["kind"]
+        if kind not in ("number", "flag"):
+            raise Rejected("base.booster", f"{name!r:.80} is a {kind} in the schema; a booster takes numbers and flags")

@@ -1,0 +1,440 @@
+"""The projection of a log: which impressions are open, what is counted, and what is learned, in which order.
+
+A service applies records as they become durable, a restart those after the last snapshot, a replay all of them: the
+same code, so the same state. No clock is read here.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from threading import Event as Flag
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import msgspec
+
+from rankloop import __version__
+from rankloop.core.saved_session import loads
+from rankloop.features.schema import Schema
+from rankloop.service.domain.configuration import RankerConfig
+from rankloop.service.domain.counters import LOST, SavedProjection, is_lost, saved_projection
+from rankloop.service.domain.impression import (
+    CLOSED,
+    IMPRESSION_BYTES,
+    ITEM_BYTES,
+    LATE,
+    TAKEN,
+    TrackedImpression,
+    impression_of,
+)
+from rankloop.service.errors import Unavailable
+from rankloop.service.records import (
+    AnyEvent,
+    Closed,
+    Created,
+    Evolved,
+    FeedbackReceived,
+    Frozen,
+    Ranked,
+    Rebased,
+    Record,
+    Resumed,
+    RolledBack,
+    Snapshot,
+    Snapshotted,
+    Windowed,
+)
+
+if TYPE_CHECKING:
+    from rankloop.service.domain.trainer import Trainer
+
+logger = logging.getLogger("rankloop.service")
+TEAM_DRAFT = "team_draft"
+RETRY_SECONDS = 0.2  # while the log cannot be read
+LOG_PER_SNAPSHOT = 4  # bytes of the log for every byte of a snapshot of a large state
+COMPARISON_SNAPSHOT_EVERY = 1_000  # closed lists of a comparison
+MAX_EVENTS_WITHOUT_SNAPSHOT = 20_000  # of any kind, after which there is a snapshot though nothing was learned
+ID_BYTES = 16  # of an item in the log beside its features, nearly
+FindImpression = Callable[[str, int], TrackedImpression | None]
+
+
+class SnapshotMark(NamedTuple):
+    """A snapshot is due after a step; with it goes what the projection held at this very event."""
+
+    projection: bytes
+    oldest_open: int
+
+
+class Update(NamedTuple):
+    """A closed impression with the feedback on it: a training example."""
+
+    seq: int
+    ranked: Ranked
+    feedback: FeedbackReceived
+    mark: SnapshotMark | None = None
+
+
+class Rollback(NamedTuple):
+    """The state becomes that of an earlier snapshot."""
+
+    seq: int
+    to: int
+    mark: SnapshotMark | None = None
+
+
+class Evolution(NamedTuple):
+    """The schema becomes its next version."""
+
+    seq: int
+    config: RankerConfig
+    mark: SnapshotMark | None = None
+
+
+class Rebase(NamedTuple):
+    """The state becomes one that was kept, whatever led to it."""
+
+    seq: int
+    event: Rebased
+    mark: SnapshotMark | None = None
+
+
+Step = Update | Rollback | Evolution | Rebase
+
+
+class AppliedRecord(NamedTuple):
+    """What a record did, and what was learned from it."""
+
+    verdict: str  # shown, done, or one of an impression
+    step: Step | None = None
+
+
+DONE, SHOWN = AppliedRecord("done"), AppliedRecord("shown")
+
+
+class PublishedState(NamedTuple):
+    """A state that rankings may be drawn from, and the event after which it stands."""
+
+    number: int
+    state: Any
+    learned: int
+    refused: int
+    rejected: int
+    seq: int
+    projection: bytes = b""  # counts and flags at that event
+    schemas: tuple[Schema, ...] = ()  # all versions up to the one that the state has columns for
+
+
+class LogReader(Protocol):
+    """What is read of the log while an entity is learned."""
+
+    def of_impression(self, entity: str, impression: str) -> list[Record]: ...
+    def of_impressions(self, entity: str, impressions: Sequence[str], until: int) -> list[Record]: ...
+    def snapshot(self, entity: str, number: int | None = None) -> Snapshot | None: ...
+
+
+class Due(NamedTuple):
+    """An event that is to be written, perhaps with a snapshot."""
+
+    event: AnyEvent
+    snapshot: Snapshot | None = None
+
+
+class Projection:
+    """Everything that follows from the log of a ranker or a comparison.
+
+    A replay keeps what is open in memory. A learner worker keeps only as much as it may, and is given `find`, which
+    reads an impression from the log as it was before an event.
+    """
+
+    def __init__(self, config: RankerConfig | None, method: Any = TEAM_DRAFT, trainer: "Trainer | None" = None) -> None:
+        self.config = config
+        self.method = method  # of interleaving
+        self.trainer = trainer  # of a ranker
+        self.find: FindImpression | None = None
+        self.first_window = 0.0  # seconds in which feedback may come, until it becomes another
+        self.now = SavedProjection()
+        self.open: dict[str, TrackedImpression] = {}
+        self.open_bytes = 0  # of memory, nearly
+        self.written = 0  # bytes that impressions took in the log since this was made, nearly
+        self.passed = 0  # of a learner worker: what was shown up to this event has closed
+
+    def apply(self, record: Record) -> AppliedRecord:
+        """Go on to a record, and learn what there is to learn from it."""
+        event = record.event
+        if isinstance(event, Ranked):
+            return self._show(event, record.seq)
+        if isinstance(event, FeedbackReceived | Closed):
+            outcome = self._receive(event, record.seq)
+        else:
+            outcome = self._change(record)
+        if outcome.step is not None and self.trainer is not None:
+            self.trainer.learn(outcome.step)
+        return outcome
+
+    def reopen(self, record: Record) -> None:
+        """Apply a record that is in the snapshot already: only the open impressions are built again."""
+        event = record.event
+        if isinstance(event, Ranked):
+            if event.impression not in self.open:
+                self._open(event, record.seq)
+        elif isinstance(event, FeedbackReceived | Closed):
+            impression = self.open.get(event.impression)
+            if impression is not None and impression.add(event) == CLOSED:
+                self._remove(event.impression)
+
+    def make_room(self, max_bytes: int) -> None:
+        """Keep only the newest of what is open; the others are read from the log when they close."""
+        while self.open_bytes > max_bytes:
+            self._remove(next(iter(self.open)))
+
+    def saved(self) -> bytes:
+        """Counts and flags, as snapshots keep them."""
+        return msgspec.msgpack.encode(self.now)
+
+    def restore(self, content: bytes) -> None:
+        """Go on from what `saved` gave."""
+        self.now = saved_projection(content)
+
+    def oldest_open(self, seq: int) -> int:
+        """Return where the oldest open impression began; open ones are kept in the order in which they began."""
+        if self.find is not None and self.now.n_open != len(self.open):
+            return min(self.passed, seq) + 1  # not all of them are in memory
+        first = next(iter(self.open.values()), None)
+        return first.began if first else seq + 1
+
+    def _open(self, ranked: Ranked, seq: int) -> None:
+        self.open[ranked.impression] = TrackedImpression(ranked, seq, seq)
+        self.open_bytes += _bytes_of(ranked)
+
+    def _remove(self, name: str) -> None:
+        impression = self.open.pop(name, None)
+        if impression is not None:
+            self.open_bytes -= _bytes_of(impression.ranked)
+
+    def _change(self, record: Record) -> AppliedRecord:
+        """Apply an event that belongs to no impression."""
+        event, now = record.event, self.now
+        if isinstance(event, Frozen | Resumed):
+            now.frozen = isinstance(event, Frozen)
+            now.reason = event.reason if isinstance(event, Frozen) else ""
+        elif isinstance(event, RolledBack):
+            now.counters.wins = now.counters.ties = now.counters.losses = 0
+            if event.freezes:
+                now.frozen, now.reason = True, event.reason
+            return AppliedRecord("done", Rollback(record.seq, event.to, self._mark(record.seq)))
+        elif isinstance(event, Windowed):
+            now.window = event.window
+        elif isinstance(event, Evolved):
+            return self._evolve(event, record.seq)
+        elif isinstance(event, Rebased) and event.projection:
+            self.restore(event.projection)
+            return AppliedRecord("done", Rebase(record.seq, event) if event.session else None)
+        elif isinstance(event, Snapshotted | Rebased) and now.counters.wins >= now.counters.losses:
+            now.good = event.number
+        return DONE
+
+    def _evolve(self, event: Evolved, seq: int) -> AppliedRecord:
+        """Of two versions that were made out of one the first counts."""
+        schema = Schema.from_plain(event.schema)
+        if self.config is None or self.config.schema is None or schema.version != self.config.schema.version + 1:
+            return AppliedRecord("refused")
+        self.config = self.config.with_schemas([schema])
+        return AppliedRecord("done", Evolution(seq, self.config))
+
+    def _show(self, ranked: Ranked, seq: int) -> AppliedRecord:
+        if ranked.generator:
+            self.now.generator = ranked.generator
+        if ranked.impression in self.open:
+            return AppliedRecord("repeated")
+        self._open(ranked, seq)
+        counters = self.now.counters
+        counters.impressions += 1
+        if ranked.mixed is not None:
+            counters.evaluated += 1
+        else:
+            counters.explored += ranked.explored
+            counters.explorable += 1
+        self.written += len(ranked.features) + len(ranked.values) + ID_BYTES * len(ranked.ids)
+        return SHOWN
+
+    def _receive(self, event: FeedbackReceived | Closed, seq: int) -> AppliedRecord:
+        impression = self.open.get(event.impression)
+        if impression is None and self.find is not None:
+            if isinstance(event, FeedbackReceived) and not event.final:
+                return AppliedRecord(TAKEN)  # it is read with the impression, when that closes
+            impression = self.find(event.impression, seq)
+        verdict = LATE if impression is None else impression.add(event)
+        return self._close(impression, seq) if impression is not None and verdict == CLOSED else AppliedRecord(verdict)
+
+    def _close(self, impression: TrackedImpression, seq: int) -> AppliedRecord:
+        ranked, feedback, config, counters = impression.ranked, impression.feedback, self.config, self.now.counters
+        self._remove(ranked.impression)
+        counters.close(ranked, feedback, None if config is None else config.problem.shown, self.method)
+        if ranked.mixed is not None:
+            return AppliedRecord(CLOSED)
+        if feedback is None and config is not None and config.body.default_feedback == "not_clicked":
+            feedback = FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
+            counters.defaulted += 1
+        if feedback is None:
+            return AppliedRecord(CLOSED)
+        if self.now.frozen or not ranked.trainable:
+            counters.unlearned += 1
+            return AppliedRecord(CLOSED)
+        self.now.updates += 1
+        due = config is not None and self.now.updates % config.body.snapshot_every == 0
+        return AppliedRecord(CLOSED, Update(seq, ranked, feedback, self._mark(seq) if due else None))
+
+    def _mark(self, seq: int) -> SnapshotMark:
+        return SnapshotMark(self.saved(), self.oldest_open(seq))
+
+
+def _bytes_of(ranked: Ranked) -> int:
+    """The memory that an open impression takes, nearly."""
+    return IMPRESSION_BYTES + ITEM_BYTES * len(ranked.ids) + len(ranked.features) + len(ranked.values)
+
+
+class Consumer:
+    """The log of one ranker or comparison, read in order; what it holds follows from the log up to `seq`."""
+
+    def __init__(self, entity: str, log: LogReader, projection: "Projection", seq: int, stopping: Flag) -> None:
+        self.entity = entity
+        self.log = log
+        self.projection = projection
+        self.trainer = projection.trainer
+        self.seq = seq
+        self.is_guarding = False  # whether the guard's rollback is on its way to the log
+        self.is_broken = False  # a step could not be taken, since it was told to stop
+        self.is_kept = True  # whether a snapshot has all of it
+        self.snapshot_bytes = 0  # of the last snapshot
+        self._written_before = 0  # bytes of the log that it made unnecessary
+        self._stopping = stopping  # then it waits no longer for a log that cannot be read
+        self._unkept = 0  # events since the last snapshot
+        self._published: PublishedState | None = None  # until the state changes
+        self._closing: dict[str, list[Record]] = {}  # records of impressions that close here
+        self.projection.find = self._find
+        if self.trainer is not None:
+            self.trainer.find_state = self._state_when_readable
+
+    def apply(self, records: Sequence[Record]) -> list[Due]:
+        """Go on to the last of these.
+
+        Returns:
+          Events to be written, where a snapshot or a rollback by the guard is due.
+
+        Raises:
+          Unavailable: If the log cannot be read, before anything has changed.
+        """
+        records = [record for record in records if record.seq > self.seq]
+        self._look_up(records)
+        due: list[Due] = []
+        for record in records:
+            try:
+                if not isinstance(record.event, Created):  # somebody created it at the same moment; the first counts
+                    outcome = self.projection.apply(record)
+                    self._published = self._published if outcome.step is None else None
+                    if outcome.step is not None or outcome.verdict == CLOSED:
+                        due += self._due(record.seq, outcome)
+            except Unavailable:
+                self.is_broken = True
+                raise
+            except Exception as error:  # the records after it still count; a replay meets it again
+                logger.error("apply", exc_info=error)
+            self.seq = record.seq
+            self.is_guarding = self.is_guarding and not isinstance(record.event, RolledBack)
+            is_snapshot = isinstance(record.event, Snapshotted)
+            self.is_kept = self.is_kept and is_snapshot
+            self._unkept = 0 if is_snapshot else self._unkept + 1
+        self._closing = {}
+        if self._unkept >= MAX_EVENTS_WITHOUT_SNAPSHOT and self._is_worth_it():
+            due.append(self.snapshot())
+            self._unkept = 0
+        return due
+
+    def published(self) -> PublishedState:
+        """Return what is known now."""
+        now, trainer = self.projection.now, self.trainer
+        projection = msgspec.msgpack.encode(now)
+        if trainer is None:
+            return PublishedState(now.counters.closed, None, 0, 0, 0, self.seq, projection)
+        if self._published is None:
+            self._published = trainer.published()
+        return self._published._replace(seq=self.seq, projection=projection)
+
+    def guard(self) -> list[Due]:
+        """Freeze and go back where the comparison with the base is lost; that is an event: a replay does not judge."""
+        config, now = self.projection.config, self.projection.now
+        if config is None or not config.body.guard or now.frozen or self.is_guarding:
+            return []
+        if not is_lost(now.counters.comparison):
+            return []
+        self.is_guarding = True
+        return [Due(RolledBack(now.good, LOST, freezes=True))]
+
+    def snapshot(self) -> Due:
+        """Keep all of it, as it stands."""
+        return self._snapshot(self.seq, self.projection.saved(), self.projection.oldest_open(self.seq))
+
+    def _due(self, seq: int, outcome: AppliedRecord) -> list[Due]:
+        due, step = [], outcome.step
+        if step is not None and step.mark is not None and (not isinstance(step, Update) or self._is_worth_it()):
+            due.append(self._snapshot(seq, step.mark.projection, step.mark.oldest_open))
+        if outcome.verdict != CLOSED:
+            return due
+        if self.trainer is None and self.projection.now.counters.closed % COMPARISON_SNAPSHOT_EVERY == 0:
+            due.append(self._snapshot(seq, self.projection.saved(), self.projection.oldest_open(seq)))
+        return due + self.guard()
+
+    def _is_worth_it(self) -> bool:
+        """A large state is written only when the log since the last time is larger by far: it is read again instead."""
+        config = self.projection.config
+        if config is None or not config.encoders:
+            return True
+        return self.projection.written - self._written_before >= LOG_PER_SNAPSHOT * self.snapshot_bytes
+
+    def _snapshot(self, seq: int, projection: bytes, oldest_open: int) -> Due:
+        trainer, self.is_kept = self.trainer, True
+        if trainer is None:
+            number, session, rejected, state_digest = self.projection.now.counters.closed, b"", 0, ""
+        else:
+            number, session, rejected = trainer.number, trainer.saved(), trainer.rejected
+            state_digest = trainer.digest()
+            self._written_before, self.snapshot_bytes = self.projection.written, len(session)
+        snapshot = Snapshot(
+            entity=self.entity,
+            number=number,
+            state_seq=seq,
+            session=session,
+            projection=projection,
+            rejected=rejected,
+            oldest_open=oldest_open,
+        )
+        return Due(Snapshotted(number, seq, state_digest, __version__), snapshot)
+
+    def _state_when_readable(self, number: int) -> Any:
+        """The state of a snapshot, asked for until the log can be read: a step that is in the log is not left out."""
+        while number:
+            try:
+                snapshot = self.log.snapshot(self.entity, number)
+            except Unavailable:
+                if self._stopping.wait(RETRY_SECONDS):
+                    raise
+            else:
+                if snapshot is not None:
+                    return loads(snapshot.session).state
+                break
+        return None if self.trainer is None else self.trainer.first
+
+    def _look_up(self, records: Sequence[Record]) -> None:
+        """Read, at once, all impressions that close here and are not in memory."""
+        shown = {record.event.impression for record in records if isinstance(record.event, Ranked)}
+        ends = [record.event for record in records if isinstance(record.event, FeedbackReceived | Closed)]
+        closing = dict.fromkeys(end.impression for end in ends if isinstance(end, Closed) or end.final)
+        names = [name for name in closing if name not in self.projection.open and name not in shown]
+        self._closing = {name: [] for name in names}
+        if names:
+            for record in self.log.of_impressions(self.entity, names, records[-1].seq):
+                self._closing[getattr(record.event, "impression", "")].append(record)
+
+    def _find(self, name: str, seq: int) -> TrackedImpression | None:
+        records = self._closing.get(name)
+        if records is None:
+            records = self.log.of_impression(self.entity, name)
+        return impression_of(record for record in records if record.seq < seq)

@@ -1,0 +1,203 @@
+"""Endpoints: each declares its role, size limit, metric name and bodies once, for the middleware and for OpenAPI."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+
+import msgspec
+from fastapi import FastAPI, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Match
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from rankloop.service.http.invalid_body import invalid_body
+from rankloop.service.http.middleware import JsonAnswer, check_media, receive_content
+from rankloop.service.http.openapi import JSON, MSGPACK, describe, operation
+from rankloop.service.settings import Settings
+
+if TYPE_CHECKING:
+    from rankloop.service.application.node import Node
+
+__all__ = ["Endpoint", "Endpoints", "JsonAnswer", "decode", "read_body", "read_content", "stream"]
+Role = Literal["anyone", "rank", "admin"]  # the least that a key has to allow; admin allows everything
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
+DirectHandler = Callable[[str, bytes, Mapping[bytes, bytes]], Awaitable[Any]]
+T = TypeVar("T")
+MAX_LOOP_BYTES = 500_000  # of a body that are decoded on the event loop
+BY_PATH = "{name}"
+
+
+class Endpoint(NamedTuple):
+    """What an endpoint declares.
+
+    Attributes:
+      name: Method and path; the label in metrics and traces.
+      role: Who may call it.
+      max_bytes: The limit of its body.
+      ranker: The ranker, experiment or catalogue that it is about: `{name}` for that of the path, empty for none,
+        None where the handler checks the name itself.
+      handler: Answers without FastAPI, as the calls of every page view do: it takes the name in the path, the content
+        and the headers, and returns what is sent as JSON. None for all others.
+      media: The types of content that such a handler takes.
+    """
+
+    name: str
+    role: Role
+    max_bytes: int
+    ranker: str | None = ""
+    handler: DirectHandler | None = None
+    media: tuple[str, ...] = (JSON,)
+
+
+class Endpoints:
+    """The endpoints of an application: FastAPI describes and answers them, the middleware reads what they declare."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        self.app, self.settings = app, settings
+        self.unknown = Endpoint("other", "admin", settings.max_body)
+        self._fixed: dict[tuple[str, str], Endpoint] = {}  # paths without parameters, by method and path
+        self._routes: list[tuple[BaseRoute, Endpoint]] = []  # the others
+        self.direct: dict[tuple[str, str, str], Endpoint] = {}  # by method, first and last part of the path
+        self._bodies: dict[str, type] = {}
+        describe(app, self._bodies.values())
+
+    @property
+    def node(self) -> "Node":
+        """The node that serves."""
+        return self.app.state.node  # type: ignore[no-any-return]
+
+    def add(
+        self,
+        call: str,
+        *,
+        tag: str = "",
+        role: Role = "admin",
+        body: type | None = None,
+        packed: type | None = None,
+        answer: type | None = None,
+        max_bytes: int | None = None,
+        ranker: str | None = BY_PATH,
+        is_direct: bool = False,
+    ) -> Callable[[Handler], Handler]:
+        """Declare the decorated handler as an endpoint.
+
+        Args:
+          call: Method and path, as in `POST /rankers/{name}/rank`.
+          tag: Its group in the OpenAPI document; without one it is left out there.
+          role: Who may call it.
+          body: The type of the body; `bytes` for a file.
+          packed: The type of a body in MessagePack, where one is accepted too.
+          answer: The type of the answer, where it has one.
+          max_bytes: The limit of the body, that of the settings unless given.
+          ranker: See `Endpoint`.
+          is_direct: The handler is a `DirectHandler`, for a path of the form `/…/{name}/…`.
+
+        Returns:
+          A decorator that returns the handler as it is.
+        """
+        method, _, path = call.partition(" ")
+        about = "" if ranker == BY_PATH and BY_PATH not in path else ranker
+        self._bodies |= {kind.__name__: kind for kind in (body, packed, answer) if kind not in (None, bytes)}
+        described = operation(role, body, packed, answer)
+
+        def declare(handler: Handler) -> Handler:
+            name, limit = call.replace(":path}", "}"), max_bytes or self.settings.max_body
+            endpoint, answering = Endpoint(name, role, limit, about), cast(Any, handler)
+            if is_direct:
+                media = (JSON, MSGPACK) if packed else (JSON,)
+                endpoint = endpoint._replace(handler=answering, media=media)
+                self.direct[method, path.split("/")[1], path.split("/")[3]] = endpoint
+                answering = _described(handler)
+            self.app.add_api_route(
+                path,
+                answering,
+                methods=[method],
+                tags=[tag] if tag else None,
+                include_in_schema=bool(tag),
+                openapi_extra=described,
+            )
+            if "{" in path:
+                self._routes.append((self.app.routes[-1], endpoint))
+            else:
+                self._fixed[method, path] = endpoint
+            return handler
+
+        return declare
+
+    def add_files(self, path: str, folder: Path) -> None:
+        """Serve the files of a folder to anyone."""
+        self.app.mount(path, StaticFiles(directory=folder), name=path)
+        self._routes.append((self.app.routes[-1], self.unknown._replace(role="anyone")))
+
+    def find(self, scope: Scope) -> tuple[Endpoint, str | None]:
+        """Return the endpoint of a request, and the name that the request is about as in `Endpoint.ranker`."""
+        if fixed := self._fixed.get((scope["method"], scope["path"])):
+            return fixed, fixed.ranker
+        for route, endpoint in self._routes:
+            match, child = route.matches(scope)
+            if match is Match.FULL:
+                is_named = endpoint.ranker == BY_PATH
+                return endpoint, child["path_params"]["name"] if is_named else endpoint.ranker
+        return self.unknown, ""
+
+
+def _described(handler: Callable[..., Any]) -> Callable[[str], Awaitable[Response]]:
+    """Return a function by which FastAPI describes a direct handler, and never calls it."""
+
+    async def described(name: str) -> Response:
+        raise NotImplementedError
+
+    described.__name__, described.__doc__ = handler.__name__, handler.__doc__
+    return described
+
+
+@lru_cache
+def _decoder(kind: Any, packed: bool) -> Callable[[bytes], Any]:
+    return msgspec.msgpack.Decoder(kind).decode if packed else msgspec.json.Decoder(kind).decode
+
+
+def decode(content: bytes | msgspec.Raw, kind: type[T], packed: bool = False) -> T:
+    """Decode a body of a type, from JSON or MessagePack.
+
+    Raises:
+      InvalidBody: With the path to what is wrong.
+      msgspec.DecodeError: If it is not JSON.
+    """
+    try:
+        return _decoder(kind, packed)(content)  # type: ignore[no-any-return, arg-type]
+    except msgspec.DecodeError as error:
+        raise invalid_body(error, bytes(content), kind, packed) from None
+
+
+async def read_body(request: Request, kind: type[T], *, is_optional: bool = False) -> T:
+    """Read and decode the JSON body of a request, large ones on a thread; an optional one may be left out."""
+    content = await read_content(request)
+    if not content and is_optional:
+        content = b"{}"
+    if len(content) > MAX_LOOP_BYTES:
+        return await asyncio.to_thread(decode, content, kind)
+    return decode(content, kind)
+
+
+async def read_content(request: Request, media: str = JSON) -> bytes:
+    """Read the body of a request; without a Content-Type it counts as what is expected.
+
+    Raises:
+      WrongMedia: If the Content-Type is another one.
+      TooLarge: As soon as there are more bytes than the endpoint allows.
+    """
+    check_media(request.headers.get("content-type", media), (media,))
+    return await receive_content(request.receive, request.scope["declared"].max_bytes)
+
+
+def stream(parts: Iterator[bytes], media: str) -> Response:
+    """Return an answer of many parts, made on a thread so that rankings are not held up."""
+
+    async def read() -> AsyncIterator[bytes]:
+        while (part := await asyncio.to_thread(next, parts, None)) is not None:
+            yield part
+
+    return StreamingResponse(read(), media_type=media)

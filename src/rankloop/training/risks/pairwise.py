@@ -1,0 +1,201 @@
+"""Losses over pairs of items: one should stand above the other by a margin."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+import rankloop.training.risks.base  # noqa: F401  (declares the category)
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import kernel
+from rankloop.core.registry import Spec, register
+from rankloop.core.types import Floats, Ints
+from rankloop.surrogates.base import levels_of
+
+Costs = tuple[tuple[float, ...], ...]
+
+
+@kernel
+def _ordinal(scores: Floats, levels: Ints, costs: Floats, grad: Floats) -> float:
+    """One list. A sweep over scores − ½ and scores + ½ in ascending order, which are two sorted halves to merge."""
+    n_items, n_levels = len(scores), len(costs)
+    behind = np.zeros(n_levels)  # h: items of a level whose scores − ½ was passed
+    ahead = np.zeros(n_levels)  # u: items of a level whose scores + ½ is still to come
+    for level in levels:
+        ahead[level] += 1.0
+    n_pairs = 0.5 * (n_items * n_items - np.sum(ahead * ahead))
+    grad[:] = 0.0
+    if n_pairs == 0.0:
+        return 0.0
+    order = np.argsort(scores, kind="mergesort")
+    value, low, high = 0.0, 0, 0
+    while high < n_items:
+        item = order[min(low, n_items - 1)]
+        if low < n_items and scores[item] - 0.5 <= scores[order[high]] + 0.5:
+            level, weight = levels[item], 0.0
+            for k in range(level):
+                weight += costs[k, level] * ahead[k]
+            value -= weight * (scores[item] - 0.5)
+            grad[item] -= weight
+            behind[level] += 1.0
+            low += 1
+        else:
+            item = order[high]
+            level, weight = levels[item], 0.0
+            for k in range(level + 1, n_levels):
+                weight += costs[level, k] * behind[k]
+            value += weight * (scores[item] + 0.5)
+            grad[item] += weight
+            ahead[level] -= 1.0
+            high += 1
+    grad /= n_pairs
+    return value / n_pairs
+
+
+@kernel
+def _ordinal_of_lists(scores: Floats, levels: Ints, offsets: Ints, costs: Floats) -> tuple[float, Floats]:
+    value, grad = 0.0, np.empty(len(scores))
+    for q in range(len(offsets) - 1):
+        own = slice(offsets[q], offsets[q + 1])
+        value += _ordinal(scores[own], levels[own], costs, grad[own])
+    return value, grad
+
+
+@register("ordinal", category="risk")
+class Ordinal:
+    """Ordinal regression: a hinge for every pair of items of different grade, in O(m log m).
+
+    (1/M) Σ over pairs with relevance[i] < relevance[j] of C(i, j) · max(0, 1 + scores[i] − scores[j]), M their number.
+    The cost C is 1 (`costs` = "equal"), the difference of the grades ("difference") or of their gains 2^grade − 1
+    ("gain"), or a matrix: `costs[a][b]` for putting an item of grade a above one of grade b > a.
+
+    The loss to begin with: it learns where the direct bounds on a measure give up.
+    References: Herbrich, Graepel and Obermayer (2000), Large Margin Rank Boundaries for Ordinal Regression; Joachims
+    (2006), Training Linear SVMs in Linear Time.
+    """
+
+    costs: Literal["equal", "difference", "gain"] | Costs = "equal"
+
+    examples: ClassVar[tuple[Spec, ...]] = (
+        {},
+        {"costs": "gain"},
+        {"costs": "difference"},
+        {"costs": ((0.0, 1.0, 3.0, 4.0, 5.0), *((0.0, 0.0, 0.5, 1.0, 2.0),) * 4)},
+    )
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.costs, str):
+            square = all(len(row) == len(self.costs) for row in self.costs)
+            if not square or not np.all(np.isfinite(self.costs)) or np.any(np.array(self.costs) < 0.0):
+                raise InvalidInput(f"costs must be a square of finite numbers from 0, got {self.costs}")
+
+    def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        levels, n_levels = levels_of(relevance)
+        return _ordinal_of_lists(scores, levels, offsets, self._matrix(relevance, levels, n_levels))
+
+    def _matrix(self, relevance: Floats, levels: Ints, n_levels: int) -> Floats:
+        """costs[a, b] for the levels a < b that occur."""
+        if self.costs == "equal":
+            return np.ones((n_levels, n_levels))
+        if not isinstance(self.costs, str):
+            return self._given(relevance, n_levels)
+        worth = np.zeros(n_levels)
+        worth[levels] = relevance if self.costs == "difference" else 2.0**relevance - 1.0
+        return np.abs(worth[None, :] - worth[:, None])
+
+    def _given(self, relevance: Floats, n_levels: int) -> Floats:
+        costs = np.array(self.costs)
+        whole = np.all((relevance == np.floor(relevance)) & (relevance >= 0.0) & (relevance < len(costs)))
+        if not whole:
+            raise InvalidInput(f"costs is for the grades 0 to {len(costs) - 1}; other grades occur")
+        return costs[:n_levels, :n_levels].copy()
+
+
+@kernel
+def hinge_of_pairs(scores: Floats, pairs: Ints, costs: Floats) -> tuple[float, Floats]:
+    """(1/|P|) Σ over rows (i, j) of `pairs` of costs · max(0, 1 + scores[i] − scores[j]): j should stand above i."""
+    value, grad = 0.0, np.zeros(len(scores))
+    for p in range(len(pairs)):
+        worse, better = pairs[p, 0], pairs[p, 1]
+        gap = 1.0 + scores[worse] - scores[better]
+        if gap > 0.0:
+            value += costs[p] * gap
+            grad[worse] += costs[p]
+            grad[better] -= costs[p]
+    n_pairs = max(len(pairs), 1)
+    return value / n_pairs, grad / n_pairs
+
+
+@kernel
+def pairs_of(relevance: Floats) -> Ints:
+    """Every (worse, better) of different grade in one list."""
+    n_items, n_pairs = len(relevance), 0
+    for i in range(n_items):
+        for j in range(n_items):
+            n_pairs += relevance[i] < relevance[j]
+    pairs, position = np.empty((n_pairs, 2), np.int64), 0
+    for i in range(n_items):
+        for j in range(n_items):
+            if relevance[i] < relevance[j]:
+                pairs[position, 0], pairs[position, 1] = i, j
+                position += 1
+    return pairs
+
+
+@kernel
+def _preferences(scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+    value, grad = 0.0, np.empty(len(scores))
+    for q in range(len(offsets) - 1):
+        own = slice(offsets[q], offsets[q + 1])
+        pairs = pairs_of(relevance[own])
+        part, grad[own] = hinge_of_pairs(scores[own], pairs, np.ones(len(pairs)))
+        value += part
+    return value, grad
+
+
+@register("preferences", category="risk")
+class Preferences:
+    """Preferences: a hinge for every listed pair of items, which need not agree with any grades.
+
+    (1/|P|) Σ over pairs (i, j) of cost · max(0, 1 + scores[i] − scores[j]): j should stand above i. Pairs come from
+    `RankBundle.fit_pairs`, with their costs, and may contradict each other; where there are grades, all pairs of
+    different grade are taken, which `ordinal` does faster.
+    Reference: Joachims (2002), Optimizing Search Engines Using Clickthrough Data.
+    """
+
+    def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        return _preferences(scores, relevance, offsets)
+
+
+@kernel
+def _clicked_pairs(scores: Floats, weights: Floats, offsets: Ints) -> tuple[float, Floats]:
+    value, grad = 0.0, np.zeros(len(scores))
+    for q in range(len(offsets) - 1):
+        for clicked in range(offsets[q], offsets[q + 1]):
+            if weights[clicked] <= 0.0:
+                continue
+            for other in range(offsets[q], offsets[q + 1]):
+                gap = 1.0 + scores[other] - scores[clicked]
+                if other != clicked and gap > 0.0:
+                    value += weights[clicked] * gap
+                    grad[other] += weights[clicked]
+                    grad[clicked] -= weights[clicked]
+    return value, grad
+
+
+@register("clicked_pairs", category="risk")
+class ClickedPairs:
+    """Clicked pairs: every clicked item should stand above every other of its list, by a margin.
+
+    Σ over clicked items i of weight_i · Σ over the others j of max(0, 1 + scores[j] − scores[i]), which bounds the
+    weighted ranks of what was clicked from above. With weights 1 / P(position examined) it is unbiased.
+    Reference: Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback.
+    """
+
+    def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
+        return _clicked_pairs(scores, relevance, offsets)
+
+    @staticmethod
+    def n_pairs(relevance: Floats, offsets: Ints) -> int:
+        """How many pairs the clicks of these lists make."""
+        before = np.concatenate([[0], np.cumsum(relevance > 0.0)])
+        return int(((before[offsets[1:]] - before[offsets[:-1]]) * (np.diff(offsets) - 1)).sum())

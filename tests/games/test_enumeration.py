@@ -1,0 +1,86 @@
+"""Terms of functions of the grades, and what feedback reveals of them."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from rankloop.core.errors import InvalidInput
+from rankloop.games.enumeration import coefficients, depth_to_see, item_sets, needed_sets, nonzero
+from rankloop.games.numbers import is_zero, level_numbers, whole_numbers
+
+
+def relevances(n_items: int, max_grade: int) -> np.ndarray:
+    return np.array(list(itertools.product(range(max_grade + 1), repeat=n_items)))
+
+
+def members(number: int, n_items: int) -> list[int]:
+    """The items of a set given as a binary number."""
+    return [item for item in range(n_items) if number >> item & 1]
+
+
+@given(st.integers(1, 4), st.integers(1, 2), st.integers(0, 2**32 - 1))
+def test_terms_add_up_to_the_function(n_items: int, max_grade: int, seed: int) -> None:
+    outcomes = relevances(n_items, max_grade)
+    values = np.random.default_rng(seed).integers(-9, 9, (2, len(outcomes)))
+    terms = coefficients(values, n_items, max_grade)
+    for row, relevance in enumerate(outcomes):
+        contained = [((term == 0) | (term == relevance)).all() for term in outcomes]
+        assert_array_equal(terms[:, contained].sum(axis=1), values[:, row])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 3), st.integers(1, 2), st.integers(0, 2**32 - 1))
+def test_inclusion_of_sets_decides_as_the_rank_does(n_items: int, max_grade: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    outcomes = relevances(n_items, max_grade)
+    tops = [tuple(np.flatnonzero(rng.random(n_items) < 0.6)) for _ in range(2)]
+    columns = [
+        (outcomes[:, top] == grades).all(axis=1)
+        for top in tops
+        for grades in itertools.product(range(max_grade + 1), repeat=len(top))
+    ]
+    space = np.array(columns, dtype=float).T
+    function = space @ rng.integers(-3, 4, space.shape[1])
+    if rng.random() < 0.6:
+        function += rng.integers(-3, 4) * (outcomes[:, rng.random(n_items) < 0.7] > 0).all(axis=1)
+    in_space = np.linalg.matrix_rank(np.column_stack((space, function))) == np.linalg.matrix_rank(space)
+    present = nonzero(coefficients(np.rint(function)[None].astype(int), n_items, max_grade))
+    needed = needed_sets(present, item_sets(outcomes), n_items)[0]
+    covered = all(any(set(members(number, n_items)) <= set(top) for top in tops) for number in np.flatnonzero(needed))
+    assert covered == in_space
+
+
+def test_depth_to_see_is_the_position_of_the_last_item() -> None:
+    ranks = np.array(list(itertools.permutations(range(3))))
+    depths = depth_to_see(ranks)
+    for row, positions in enumerate(ranks):
+        for number in range(1, 8):
+            assert depths[row, number] == 1 + max(positions[item] for item in members(number, 3))
+    assert (depths[:, 0] == 0).all()
+
+
+def test_fractions_are_found_and_irrational_numbers_are_not() -> None:
+    assert_array_equal(whole_numbers(np.array([0.0, 7 / 12, 5 / 6, -1 / 3])), [0, 7, 10, -4])
+    assert whole_numbers(np.array([1.0, 1 / np.log2(3)])) is None
+    assert whole_numbers(np.array([1 / 99_991, 1 / 99_989, 0.123456789])) is None
+
+
+def test_equal_values_get_equal_numbers() -> None:
+    assert_array_equal(level_numbers(np.array([0.1 + 0.2, 0.3, 0.0, 1.0])), [1, 1, 0, 2])
+
+
+def test_what_is_too_close_to_zero_is_not_decided() -> None:
+    assert_array_equal(is_zero(np.array([0.0, 1e-15, 1e-3])), [True, True, False])
+    with pytest.raises(InvalidInput, match="too close to 0"):
+        is_zero(np.array([1e-10]))
+
+
+def test_whole_numbers_keep_the_terms_exact() -> None:
+    third = whole_numbers(np.array([0.0, 1 / 3, 1 / 3, 2 / 3]))
+    assert third is not None
+    assert_array_equal(coefficients(third[None], 2, 1)[0], [0, 1, 1, 0])
+    assert_allclose(coefficients(np.array([[0.0, 1 / 3, 1 / 3, 2 / 3]]), 2, 1)[0, 3], 0.0, atol=1e-15)

@@ -1,0 +1,88 @@
+"""Cells as people wrote them: texts stay texts, an empty cell is missing, what is wrong is named by row and column."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rankloop.core.errors import InvalidInput
+from rankloop.logs.list_table import pages_of, read_raw_columns
+
+CSV = 'sku,brand,price,tags,day\n007,NA,1.5,"[""red"", ""new""]",2026-11-15\n08,,,,\n'
+KINDS = {"sku": "id", "brand": "category", "price": "number", "tags": "category", "day": "date"}
+
+
+def test_texts_of_a_csv_file_stay_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(CSV)
+    values = read_raw_columns(tmp_path / "log.csv", KINDS)
+    assert values["sku"] == ["007", "08"]
+    assert values["brand"] == ["NA", None]  # Namibia, and nothing
+    assert values["price"] == [1.5, None]
+    assert values["tags"] == [["red", "new"], None]
+    assert values["day"] == [datetime.date(2026, 11, 15), None]
+
+
+def test_without_kinds_cells_are_what_they_look_like(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(CSV)
+    values = read_raw_columns(tmp_path / "log.csv")
+    assert values["sku"] == [7, 8]
+    assert values["tags"] == [["red", "new"], None]
+
+
+def test_a_text_in_a_column_of_numbers_is_named(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("price,brand\n1,a\n2,b\ncheap,c\n")
+    with pytest.raises(InvalidInput, match=r"log\.csv, row 3: price is 'cheap'; it must be a number"):
+        read_raw_columns(tmp_path / "log.csv", {"price": "number"})
+
+
+def test_parquet_has_types_of_its_own(tmp_path: Path) -> None:
+    table = pa.table({"price": [1.0, float("nan")], "title": ["[1, 2]", ""], "tags": [["a"], None]})
+    pq.write_table(table, tmp_path / "log.parquet")
+    values = read_raw_columns(tmp_path / "log.parquet", {"title": "words"})
+    assert values == {"price": [1.0, None], "title": ["[1, 2]", None], "tags": [["a"], None]}
+
+
+def test_a_table_without_rows_or_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("a,b\n")
+    with pytest.raises(InvalidInput, match=r"log\.csv has no rows"):
+        read_raw_columns(tmp_path / "log.csv")
+    (tmp_path / "log.csv").write_text("a,a\n1,2\n")
+    with pytest.raises(InvalidInput, match="two columns 'a'"):
+        read_raw_columns(tmp_path / "log.csv")
+
+
+def cut(column, lists, position, queries=None, items=None):
+    pages = pages_of(lists, column, np.array(position, dtype=float), queries, items, "log")
+    return pages.offsets.tolist(), pages.n_repeated
+
+
+def test_a_visit_with_two_queries_has_two_pages():
+    assert cut("session", "ssss", [1, 2, 3, 4], queries="aabb") == ([0, 2, 4], 0)
+    assert cut("session", "ssss", [1, 2, 3, 4]) == ([0, 4], 0)
+
+
+def test_a_position_that_comes_again_begins_a_page():
+    assert cut("session_id", "ssss", [1, 2, 1, 2], queries="aaaa") == ([0, 2, 4], 0)
+    assert cut("query", "aabbaa", [2, 1, 1, 2, 1, 2]) == ([0, 2, 4, 6], 0)
+    assert cut("visit", "sss", [0, 0, 0]) == ([0, 1, 2, 3], 0)
+
+
+def test_an_order_within_a_page_does_not_matter():
+    assert cut("session", "ssstt", [3, 1, 2, 2, 1]) == ([0, 3, 5], 0)
+
+
+@pytest.mark.parametrize("column", ["impression", "session", "qid"])
+def test_scattered_rows_are_refused(column):
+    with pytest.raises(InvalidInput, match=f"do not stand together; sort by '{column}'"):
+        cut(column, "abab", [1, 1, 2, 2])
+
+
+def test_the_ids_of_lists_are_trusted():
+    assert cut("impression", "aabb", [1, 1, 1, 2]) == ([0, 2, 4], 0)
+    assert cut("impression", "aaabb", [1, 1, 2, 1, 2], items="xxyxy") == ([0, 2, 4], 1)
+    assert cut("mine", "aaaa", [1, 2, 1, 2], items="xyxy") == ([0, 2], 2)

@@ -1,0 +1,118 @@
+"""The learner: many rankers in a few threads, several partitions in several processes, everything learned once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rankloop.service.application import learning as learner
+from rankloop.service.application.rebuild import replay_records
+from rankloop.service.domain.projection import LOG_PER_SNAPSHOT
+from rankloop.service.records import Ranked, Snapshotted, partition_of, ranker_entity
+from tests.service.cases import SHOP, Location, feed, inside, items, learn, rank, report, running, until
+from tests.service.shop import NAMED, products, visit
+
+
+def test_partitions_are_learned_by_different_processes(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    location = Location(tmp_path, postgres())
+    names = ["a", "b", "c", "d", "e", "f"]
+    with (
+        running(location, follower=True, partitions=2, learn=(0,)) as even,
+        running(location, follower=True, learn=(1,)) as odd,
+        running(location, follower=True, learn=()) as none,
+    ):
+        until(lambda: inside(even).learning.worker.leases.held and inside(odd).learning.worker.leases.held)
+        for name in names:
+            none.put(f"/rankers/{name}", json=SHOP).raise_for_status()
+        for turn in range(3):
+            for name in names:
+                shown = rank(none, name, items=items(shift=turn))
+                feed(odd, shown["impression"], name, clicks=shown["ranking"][1:2], final=True).raise_for_status()
+        for client in (even, odd, none):
+            until(lambda client=client: all(report(client, name)["state"] == 3 for name in names))  # type: ignore[misc]
+        for client, part in ((even, 0), (odd, 1)):
+            expected = {ranker_entity(name) for name in names if partition_of(ranker_entity(name), 2) == part}
+            assert set(inside(client).learning.worker.consumers) == expected
+        assert inside(none).learning.worker.consumers == {}
+        weights = [[report(client, name)["weights"] for name in names] for client in (even, odd, none)]
+        assert weights[0] == weights[1] == weights[2]
+    assert [result.learned for result in replay_records(location.records())] == [3] * len(names)
+
+
+def test_the_same_at_two_workers_at_the_same_moment_counts_once(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    location = Location(tmp_path, postgres())
+    with running(location) as first, running(location, follower=True) as second, ThreadPoolExecutor(8) as pool:
+        first.put("/rankers/shop", json=SHOP).raise_for_status()
+
+        def ask(turn: int) -> list[Any]:
+            body, key = {"items": items(shift=turn)}, {"Idempotency-Key": f"key {turn}"}
+            calls = [pool.submit(each.post, "/rankers/shop/rank", json=body, headers=key) for each in (first, second)]
+            return [call.result().json() for call in calls]
+
+        for turn in range(20):
+            one, other = ask(turn)
+            assert one == other
+            said = {"impression": one["impression"], "clicks": one["ranking"][1:2], "final": True}
+            path = "/rankers/shop/feedback"
+            calls = [pool.submit(each.post, path, json=said) for each in (first, second, first, second)]
+            verdicts = sorted(call.result().json()["verdict"] for call in calls)
+            assert verdicts == ["closed", "repeated", "repeated", "repeated"]
+        until(lambda: report(first)["counts"]["learned"] == 20)
+        assert report(first)["counts"]["impressions"] == 20
+    (result,) = replay_records(location.records())
+    assert (result.learned, result.differing) == (20, ())
+
+
+def test_who_learns_is_told_of_what_others_have_written(
+    tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would look by itself only once in a minute."""
+    monkeypatch.setattr(learner, "IDLE_SECONDS", 60.0)
+    monkeypatch.setattr(learner, "ACTIVE_SECONDS", 0.2)
+    location = Location(tmp_path, postgres())
+    with running(location) as learning, running(location, follower=True, learn=()) as serving:
+        serving.put("/rankers/shop", json=SHOP).raise_for_status()
+        for turn in range(1, 4):
+            shown = rank(serving, items=items(shift=turn))
+            until(lambda: time.monotonic() - inside(learning).learning.worker._active_at > 0.5)
+            feed(serving, shown["impression"], clicks=shown["ranking"][1:2], final=True).raise_for_status()
+            until(lambda turn=turn: inside(serving).directory.rankers["shop"].published.number == turn)  # type: ignore[misc]
+        threads = [thread.name for thread in threading.enumerate()]
+        assert threads.count("tell") == 1  # who learns everything himself need not tell anybody
+        assert inside(learning).store.learned_here == frozenset(range(16))
+
+
+def test_a_large_state_is_written_now_and_then(tmp_path: Path) -> None:
+    location = Location(tmp_path)
+    with running(location) as client:
+        client.put("/rankers/shop", json=NAMED | {"snapshot_every": 1}).raise_for_status()
+        for turn in range(60):
+            visit(client, items=products(20, shift=turn))
+        assert inside(client).learning.worker.consumers["ranker/shop"].snapshot_bytes > 0
+    records = location.records()
+    seen = [record.event for record in records if isinstance(record.event, Snapshotted)]
+    assert 2 <= len(seen) < 30  # one at the first lesson, one at the end, few between
+    store = [record for record in records if isinstance(record.event, Ranked | Snapshotted)]
+    sizes, since = [], 0
+    for record in store:
+        if isinstance(record.event, Ranked):
+            since += len(record.event.values) + 16 * len(record.event.ids)
+        else:
+            sizes.append(since)
+            since = 0
+    assert all(size >= LOG_PER_SNAPSHOT * 1000 for size in sizes[1:-1])
+    assert [result.differing for result in replay_records(records)] == [()]
+    assert [result.checked for result in replay_records(records)] == [len(seen)]
+
+
+def test_a_small_state_as_often_as_it_is_asked_for(tmp_path: Path) -> None:
+    with running(Location(tmp_path)) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2}).raise_for_status()
+        learn(client, 6)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 3)

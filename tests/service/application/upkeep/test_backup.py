@@ -1,0 +1,142 @@
+"""A backup is made while the service runs, is read_records, and becomes the same service in either kind of store."""
+
+from __future__ import annotations
+
+import json
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from rankloop.core.errors import Conflict, InvalidInput, NotFound
+from rankloop.service.application.jobs.retention import compact
+from rankloop.service.application.upkeep.backup import CONTENTS, back_up, opened_backup
+from rankloop.service.application.upkeep.restoration import check, restore
+from rankloop.service.errors import DamagedArchive
+from rankloop.service.log.archive import read_records
+from rankloop.service.records import Ranked
+from rankloop.service.stores.open import log_at
+from tests.service.cases import SHOP, Location, feed, inside, learn, rank, report, running, until
+
+
+def address_of(location: Location) -> str:
+    return location.store or str(location.data)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def other(request: pytest.FixtureRequest, postgres: Callable[[], str], tmp_path: Path) -> Location:
+    """Where a backup is restored to."""
+    return Location(tmp_path / "restored", postgres() if request.param == "postgres" else "")
+
+
+def test_a_backup_under_load_goes_on_as_the_service_in_either_store(location: Location, other: Location) -> None:
+    file = location.data / "shop.rankloop-backup"
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 4})
+        learn(client, 9)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        assert compact(inside(client).store, "ranker/shop", location.data, time.time() + 1) > 4
+        waiting = rank(client, tags={"page": "home"})
+        before = list(read_records(inside(client).store, "ranker/shop", location.data))
+        visits = Thread(target=learn, args=(client, 20))
+        visits.start()
+        contents = back_up(address_of(location), file, location.data)
+        visits.join()
+        assert contents.n_files == 1
+    restore(file, address_of(other), other.data)
+    (result,) = check(address_of(other), other.data)
+    assert not result.differing
+    with log_at(address_of(other)) as log:
+        found = list(read_records(log, "ranker/shop", other.data))
+    assert found[: len(before)] == before  # everything that was answered before is in it
+    assert found[-1].seq == contents.last
+    with running(other) as client:
+        learned = report(client)["counts"]["learned"]
+        assert feed(client, waiting["impression"], clicks=waiting["ranking"][1:2], final=True).status_code == 200
+        learn(client, 2)
+        assert report(client)["counts"]["learned"] == learned + 3
+        assert len(client.get("/log/shop.jsonl").text.splitlines()) > len(found)
+    (result,) = check(address_of(other), other.data)
+    assert not result.differing
+
+
+def test_a_backup_takes_no_place_that_is_taken(location: Location, other: Location) -> None:
+    file = location.data / "backup"
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP)
+    back_up(address_of(location), file, location.data)
+    with pytest.raises(Conflict, match="is there already"):
+        back_up(address_of(location), file, location.data)
+    restore(file, address_of(other), other.data)
+    for place in (other, location):
+        before = place.records()
+        with pytest.raises(Conflict, match="empty place"):
+            restore(file, address_of(place), place.data)
+        assert place.records() == before
+    assert sorted(path.name for path in location.data.iterdir() if path.name.startswith((".", "backup"))) == ["backup"]
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Path:
+    """A small one, of SQLite, with a file of the archive."""
+    location, file = Location(tmp_path / "data"), tmp_path / "backup"
+    with running(location) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
+        learn(client, 5)
+        until(lambda: len(client.get("/rankers/shop/snapshots").json()["snapshots"]) == 2)
+        compact(inside(client).store, "ranker/shop", location.data, time.time() + 1)
+    back_up(str(location.data), file)
+    return file
+
+
+def test_what_is_no_whole_backup_is_refused_before_anything_is_written(backup: Path, tmp_path: Path) -> None:
+    content, to = backup.read_bytes(), tmp_path / "new"
+    begin = content.index(b"PAR1") + 40
+    wrongs = {
+        "damaged|not a whole": content[:begin] + bytes([content[begin] ^ 1]) + content[begin + 1 :],
+        "not a (whole )?backup": content[:-100],
+        "not a whole backup": b"nothing of the kind",
+        "formats up to": _with_contents(backup, version=2),
+        "not a backup": _with_contents(backup, format="another"),
+        "parts that it names": _with_contents(backup, parts={}),
+    }
+    for said, wrong in wrongs.items():
+        backup.write_bytes(wrong)
+        with pytest.raises(InvalidInput, match=said):
+            restore(backup, str(to))
+        assert not to.exists()
+    backup.unlink()
+    with pytest.raises(NotFound):
+        restore(backup, str(to))
+
+
+def _with_contents(file: Path, **changes: object) -> bytes:
+    changed = file.with_suffix(".changed")
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            part = old.read(name)
+            new.writestr(name, json.dumps(json.loads(part) | changes) if name == CONTENTS else part)
+    return changed.read_bytes()
+
+
+def test_a_backup_without_all_of_its_archive_is_not_made(backup: Path, tmp_path: Path) -> None:
+    (kept,) = (tmp_path / "data" / "archive").iterdir()
+    kept.unlink()
+    with pytest.raises(DamagedArchive, match=f"missing: {kept}"):
+        back_up(str(tmp_path / "data"), tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+    restore(backup, str(tmp_path / "new"))
+    with log_at(str(tmp_path / "new")) as log:
+        shown = [
+            record for record in read_records(log, "ranker/shop", tmp_path / "new") if isinstance(record.event, Ranked)
+        ]
+    assert len(shown) == 5
+
+
+def test_only_its_owner_can_read_a_backup(backup: Path) -> None:
+    assert backup.stat().st_mode & 0o077 == 0
+    with opened_backup(backup) as opened:
+        assert opened.contents.rows["events"] == sum(len(piece) for piece in opened.pieces("events"))

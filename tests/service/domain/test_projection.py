@@ -1,0 +1,264 @@
+"""Whatever a call can log is read back as it was and folds without an error: a service can always start again."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rankloop import Problem, Session, build
+from rankloop.core.errors import RankloopError
+from rankloop.core.saved_session import dumps
+from rankloop.service.application.ranking import ServedRanker, query_request
+from rankloop.service.application.rebuild import replay_records
+from rankloop.service.domain.comparison import ServedComparison
+from rankloop.service.domain.configuration import config_of
+from rankloop.service.domain.impression import TrackedImpression, fingerprint, impression_of, merged, received_feedback
+from rankloop.service.domain.projection import TEAM_DRAFT, AppliedRecord, Projection
+from rankloop.service.domain.trainer import Trainer
+from rankloop.service.log.writer import entry_of
+from rankloop.service.records import (
+    Closed,
+    ComparisonCreated,
+    Created,
+    FeedbackReceived,
+    Frozen,
+    Ranked,
+    Record,
+    Resumed,
+    RolledBack,
+    Snapshotted,
+    decode,
+)
+from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, Id, Item, RankBody, SideBody
+from rankloop.service.stores.sqlite import SqliteStore
+from tests.service.cases import NAMES, SHOP, Location, append, items, running
+from tests.service.processes import serving
+
+IDS: list[Id] = ["a", "b", 3, 2**64 - 1]
+FEATURES = np.eye(4, 3).tolist()
+LARGE = {"feature_names": NAMES, "max_grade": 2000}  # no new ranker may have this, but a log may
+RANKERS: dict[str, dict[str, Any]] = {
+    "clicks": SHOP,
+    "grades": {"learner": "online_gradient", "problem": LARGE},
+    "first grades": {"learner": "topk_gradient", "problem": LARGE | {"depth": 2, "shown": 2}},
+    "better orders": {"learner": "preference_perceptron", "problem": {"n_features": 3}},
+    "anything": {"learner": {"kind": "fixed_weights", "weights": [1, 0, 0]}, "problem": LARGE},
+    "rewards": {"learner": "auc_policy", "problem": {"items": IDS, "n_context": 2}},
+    "a fixed set": {"learner": "top_rank", "problem": {"items": IDS, "shown": 2}, "default_feedback": "not_clicked"},
+    "a shadow": SHOP | {"base": {"feature": "age"}, "shadow": True},
+    "comparisons": SHOP | {"base": {"weights": [1, 2, 3]}, "evaluation_share": 0.5, "snapshot_every": 1},
+}
+METHODS = ("team_draft", "balanced", "probabilistic", "optimised")
+number = st.floats(allow_nan=False)
+grade = st.sampled_from([0.0, 1.0, 0.5, 999.0, 1400.0, 2000.0])
+feedback = st.one_of(
+    st.fixed_dictionaries({"clicks": st.lists(st.sampled_from(IDS), max_size=4)}),
+    st.fixed_dictionaries({"clicks": st.dictionaries(st.sampled_from(list(map(str, IDS))), number)}),
+    st.fixed_dictionaries({"relevances": st.fixed_dictionaries({str(id): grade for id in IDS})}),
+    st.fixed_dictionaries({"relevances": st.dictionaries(st.sampled_from(list(map(str, IDS))), grade | number)}),
+    st.fixed_dictionaries({"preferred": st.permutations(IDS)}),
+    st.fixed_dictionaries({"reward": number}),
+)
+some_ids = st.lists(st.sampled_from(IDS), max_size=2, unique=True)
+call = st.one_of(
+    st.tuples(st.just("rank"), some_ids, some_ids),
+    st.tuples(st.just("feed"), feedback, st.booleans()),
+    st.tuples(
+        st.just("log"), st.sampled_from([Frozen("x"), Resumed(), RolledBack(0), RolledBack(0, "y", freezes=True)])
+    ),
+    st.tuples(st.just("log"), st.just(Snapshotted(1, 1, "", "0"))),
+    st.tuples(st.just("close")),
+)
+
+
+class World:
+    """A ranker or an experiment without a service: what its calls would log is written, read and folded."""
+
+    def __init__(self, runtime: ServedRanker | ServedComparison) -> None:
+        self.runtime = runtime
+        method = runtime.body.method if isinstance(runtime, ServedComparison) else TEAM_DRAFT
+        self.projection = Projection(runtime.config, method)
+        self.forgetful = Projection(runtime.config, method)  # a learner with no memory for what is open
+        self.forgetful.find = self.find
+        self.projection.trainer = Trainer(runtime.config) if isinstance(runtime, ServedRanker) else None
+        self.records: list[Record] = []
+        self.seq = 0
+
+    def find(self, name: str, seq: int) -> TrackedImpression | None:
+        return impression_of(
+            record for record in self.records if record.seq < seq and getattr(record.event, "impression", "") == name
+        )
+
+    def log(self, event: Any) -> None:
+        self.seq += 1
+        written = decode(entry_of(self.runtime.entity, event).body)
+        assert written == event
+        record = Record(self.seq, self.runtime.entity, 0.0, written)
+        self.records.append(record)
+        outcome, other = self.projection.apply(record), self.forgetful.apply(record)
+        self.forgetful.make_room(0)
+        assert self.forgetful.saved() == self.projection.saved()
+        assert _lesson(other) == _lesson(outcome)
+        again = Projection(self.runtime.config)
+        again.restore(self.projection.saved())
+
+    def event_of(self, kind: str, *given: Any) -> Any:
+        """What a call would log; a refusal is raised before that."""
+        first = next(iter(self.projection.open.values()), None)
+        if kind == "rank":
+            features = [Item(id, row) for id, row in zip(IDS, FEATURES)]
+            items = [] if self.runtime.config.adapter.items else features
+            context = [1.0] * self.runtime.config.problem.n_context
+            body = RankBody(items=items, context=context, pinned=given[0], excluded=given[1])
+            return self.runtime.rank(query_request(body, self.runtime.config, 100), f"n{self.seq}")
+        if kind == "log":
+            return given[0]
+        if first is None:
+            return None
+        if kind == "close":
+            return Closed(first.ranked.impression)
+        body = FeedbackBody(first.ranked.impression, **given[0], final=given[1])
+        feedback = received_feedback(body, first.ranked, self.runtime.config)
+        merged(first.feedback, feedback)
+        return feedback
+
+    def live_through(self, calls: list[Any]) -> None:
+        for each in calls:
+            try:
+                event = self.event_of(*each)
+            except RankloopError:
+                continue
+            if event is not None:
+                self.log(event)
+
+
+def _lesson(outcome: AppliedRecord) -> Any:
+    """What is learned; a mark names where the oldest open impression began, which only a memory knows."""
+    return outcome.step._replace(mark=None) if outcome.step is not None else None
+
+
+def body_of(table: dict[str, Any]) -> CreateBody:
+    return msgspec.convert(table, CreateBody)
+
+
+quickly = settings(
+    max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
+)
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("kind", RANKERS)
+def test_no_event_of_a_ranker_breaks_the_fold(kind: str) -> None:
+    event = Created(body_of(RANKERS[kind]))
+
+    @quickly
+    @given(calls=st.lists(call, min_size=1, max_size=25))
+    def check(calls: list[Any]) -> None:
+        written: Any = decode(entry_of("ranker/r", event).body)
+        runtime = ServedRanker("ranker/r", config_of(written.body), b"")
+        World(runtime).live_through([("rank", [], []), *calls])
+
+    check()
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("method", METHODS)
+def test_no_event_of_an_experiment_breaks_the_fold(method: str) -> None:
+    event = ComparisonCreated(ExperimentBody(SideBody(weights=[1, 2, 3]), SideBody(weights=[3.0, -2.0, 1.0]), method))
+
+    @quickly
+    @given(calls=st.lists(call, min_size=1, max_size=25))
+    def check(calls: list[Any]) -> None:
+        written: Any = decode(entry_of("experiment/e", event).body)
+        World(ServedComparison("experiment/e", written.body, {})).live_through([("rank", [], []), *calls])
+
+    check()
+
+
+def test_grades_too_large_for_the_gain_do_not_keep_a_service_from_starting(tmp_path: Path) -> None:
+    location = Location(tmp_path)
+    store = SqliteStore(tmp_path / "rankloop.db")
+    append(store, entry_of("ranker/g", Created(body_of(RANKERS["grades"]))))  # of an earlier version
+    store.close()
+    process, port = serving(location)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            assert client.put("/rankers/h", json=RANKERS["grades"]).status_code == 422
+            shown = client.post("/rankers/g/rank", json={"items": items(2)}).json()
+            given = {"impression": shown["impression"], "relevances": {"i1": 1500, "i0": 1400}, "final": True}
+            assert client.post("/rankers/g/feedback", json=given).json()["verdict"] == "closed"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with running(location) as client:
+        counts = client.get("/rankers/g").json()["counts"]
+        assert (counts["impressions"], counts["closed"], counts["open"]) == (1, 1, 0)
+    assert {result.differing for result in replay_records(location.records())} == {()}
+
+
+TWO = Problem(0, n_items=2)
+INVENTED: dict[str, tuple[str, Problem, Any]] = {
+    "names that are numbers": ("3pr", Problem(2, feature_names=(1, 2)), None),  # type: ignore[arg-type]
+    "a name twice": ("3pr", Problem(2, feature_names=("a", "a")), None),
+    "a number for the items": ("random_order", TWO, 5),
+    "lists for the items": ("random_order", TWO, [[1], [2]]),
+    "fractions for the items": ("random_order", TWO, [1.5, None]),
+    "too many items": ("top_rank", TWO, ["a", "b", "c", "d"]),
+    "too large an id": ("random_order", TWO, [1, 2**64]),
+    "too long an id": ("random_order", TWO, ["a" * 257, "b"]),
+    "a truth for a number": ("3pr", Problem(1, n_context=True), None),
+    "too high a grade": ("online_gradient", Problem(2, max_grade=1001), None),
+}
+
+
+def test_a_file_that_no_log_could_be_read_with_is_refused(location: Location) -> None:
+    with running(location) as client:
+        for why, (learner, problem, named) in INVENTED.items():
+            session = Session(build(learner, "learner"), Problem(problem.n_features, problem.n_items), 0)
+            session.problem = problem
+            content = dumps(session, {"items": named})
+            answer = client.put("/rankers/up/state", content=content)
+            assert answer.status_code == 422, (why, answer.text)
+        content = dumps(Session(build("top_rank", "learner"), TWO, 0), {"items": ["a", 2]})
+        assert client.put("/rankers/up/state", content=content).status_code == 201
+    with running(location) as client:
+        shown = client.post("/rankers/up/rank", json={}).json()
+        assert sorted(map(str, shown["ranking"])) == ["2", "a"]
+
+
+feedback_event = st.builds(
+    FeedbackReceived,
+    st.just("one"),
+    st.sampled_from(["clicks", "preferred"]),
+    st.lists(st.integers(0, 2), max_size=2),
+    st.lists(st.sampled_from([-0.0, 0, 0.0, 1, 1.0]), max_size=2),
+    st.booleans(),
+)
+
+
+@given(feedback_event, feedback_event)
+def test_fingerprints_are_equal_where_feedback_is(one: FeedbackReceived, other: FeedbackReceived) -> None:
+    assert (fingerprint(one) == fingerprint(other)) == (one == other)
+
+
+def test_much_feedback_on_one_impression_stays_cheap() -> None:
+    projection, took = Projection(None), []
+    projection.apply(Record(1, "ranker/shop", 0.0, Ranked("one", ["a"], b"", [0])))
+    for begin in range(0, 12_000, 1_000):
+        before = time.thread_time()
+        for number in range(begin, begin + 1_000):
+            said = FeedbackReceived("one", "clicks", [0], [1.0 + number])
+            assert projection.apply(Record(number + 2, "ranker/shop", 0.0, said)).verdict == "taken"
+        took.append(time.thread_time() - before)
+    assert took[-1] < 6 * took[0]  # it was about 20 when each was compared with all before it
+    again = FeedbackReceived("one", "clicks", [0], [1.0])
+    assert projection.apply(Record(20_000, "ranker/shop", 0.0, again)).verdict == "repeated"

@@ -1,0 +1,105 @@
+"""The write-ahead file of SQLite begins anew while the load lasts, and while somebody reads."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rankloop.service.errors import Unavailable
+from rankloop.service.log.writer import entry_of
+from rankloop.service.records import Ranked
+from rankloop.service.stores import sqlite
+from rankloop.service.stores.sqlite import SqliteStore
+from tests.service.cases import append
+
+PAGE = 4096
+SHOWN = Ranked("x" * 32, [str(i) for i in range(50)], bytes(8 * 50 * 20), list(range(50)))
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteStore:
+    monkeypatch.setattr(sqlite, "CHECKPOINT_EVERY", 0.02)
+    monkeypatch.setattr(sqlite, "MAX_WAL_PAGES", 200)
+    return SqliteStore(tmp_path / "rankloop.db")
+
+
+def _appended(store: SqliteStore, n: int) -> None:
+    for _ in range(n):
+        append(store, *[entry_of("ranker/a", SHOWN)] * 8)
+
+
+def test_the_file_stays_short_while_the_load_lasts(store: SqliteStore) -> None:
+    sizes = []
+    for _ in range(60):
+        _appended(store, 5)
+        sizes.append(store.path.with_name("rankloop.db-wal").stat().st_size)
+    n = store.last()
+    store.close()
+    written = store.path.stat().st_size
+    assert written > 4 * 200 * PAGE
+    assert max(sizes) < written / 2
+    assert any(later < before for before, later in pairwise(sizes))
+    again = SqliteStore(store.path)
+    assert (again.last(), sum(1 for _ in again.read())) == (n, n)
+    again.close()
+
+
+def test_somebody_who_reads_for_long_does_not_hold_up_the_writer(store: SqliteStore) -> None:
+    _appended(store, 20)
+    backup = sqlite3.connect(store.path, isolation_level=None)
+    backup.execute("BEGIN")
+    backup.execute("SELECT count(*) FROM events").fetchone()
+    slowest = 0.0
+    for _ in range(40):
+        begun = time.monotonic()
+        _appended(store, 1)
+        slowest = max(slowest, time.monotonic() - begun)
+    backup.close()
+    assert slowest < 3.0  # of the 10 seconds for which it would wait
+    store.close()
+
+
+def test_what_is_asked_of_a_few_impressions_does_not_walk_through_the_log(tmp_path: Path) -> None:
+    store, asked = SqliteStore(tmp_path / "rankloop.db"), list[tuple[str, tuple[object, ...]]]()
+    real = store.rows
+    store.rows = lambda query, values=(): asked.append((query, tuple(values))) or real(query, values)  # type: ignore[method-assign,func-returns-value]
+    store.of_impressions("ranker/a", ["x", "y"], 10)
+    store.closed("ranker/a", ["x", "y"])
+    store.of_impression("ranker/a", "x")
+    store.changes("ranker/a")
+    store.beginnings()
+    store.deletions()
+    plans = [line[3] for query, values in asked for line in real(f"EXPLAIN QUERY PLAN {query}", values)]
+    store.close()
+    assert sum("INDEX events_of_impression" in plan for plan in plans) == 3, plans
+    assert not [plan for plan in plans if plan == "SCAN events" or "events_of_stream" in plan], plans
+
+
+def test_what_is_learned_at_once_is_what_the_file_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "FRESH_BYTES", 5 * 9_000)
+    store, expected = SqliteStore(tmp_path / "rankloop.db"), []
+    for position in (0, 3, 4, 7):
+        append(store, *[entry_of("ranker/a", SHOWN)] * 4)
+        read = store.tail(position, [0])
+        assert read.records == list(store.read(after=position))
+        assert (read.until, read.more) == (store.last(), False)
+        expected.append(len(read.records))
+    assert expected == [4, 5, 8, 9]  # the third and the fourth are no longer in memory
+    monkeypatch.setattr(store, "_passing", _fail_after_commit)
+    with pytest.raises(Unavailable):
+        append(store, entry_of("ranker/a", SHOWN))
+    monkeypatch.setattr(store, "_passing", lambda point: None)
+    append(store, entry_of("ranker/a", SHOWN))
+    assert [record.seq for record in store.tail(15, [0]).records] == [16, 17, 18]
+    store.close()
+
+
+def _fail_after_commit(point: str) -> None:
+    if point == "committed":
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
