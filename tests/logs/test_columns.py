@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rankloop.cli import main
+from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load
 from tests.logs.numeric_log import read_numeric_log as read_click_log
 
@@ -77,3 +78,47 @@ def test_a_single_position_has_no_bias(tmp_path):
     path = tmp_path / "clicks.csv"
     path.write_text("impression,item,position,click,f\n0,x,1,1,2.5\n1,y,1,0,1.5\n")
     assert read_click_log(path).examined().tolist() == [1.0]
+
+
+def test_columns_are_named_as_one_likes(tmp_path, capsys):
+    own = ("seite", "suche", "ware", "platz", "geklickt", "fresh", "state")
+    path = written(tmp_path / "clicks.csv", names=own)
+    roles = dict(zip(("list", "query", "item", "position", "click"), own))
+    usual, told = read_click_log(written(tmp_path / "usual.csv")), read_click_log(path, columns=roles)
+    for one, other in zip(usual, told):
+        np.testing.assert_array_equal(one, other)
+    code, _, err = command([path, "--out", tmp_path / "out"], capsys)
+    assert code == 2
+    assert "no column for the list" in err
+    assert "add --column list=NAME" in err
+    options = [f"--column={role}={name}" for role, name in roles.items()]
+    code, out, _ = command([path, "--out", tmp_path / "out", "--regularisation", "0.01", "--json", *options], capsys)
+    assert not code
+    assert json.loads(out)["features"] == ["fresh", "state"]
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("place=platz", "write one of list, query, item, position, click, time,"),
+        ("item", "--column item: write one of"),
+        ("item=itme", "has no column 'itme'; did you mean 'item'?"),
+    ],
+)
+def test_columns_that_cannot_be_meant(tmp_path, capsys, option, said):
+    code, _, err = command([written(tmp_path / "clicks.csv"), "--column", option], capsys)
+    assert code == 2
+    assert said in err
+
+
+def test_an_unknown_role_is_refused_in_python_too(tmp_path):
+    with pytest.raises(InvalidInput, match=r"one of list, query, item, position, click, time, .* not 'place'"):
+        read_click_log(written(tmp_path / "clicks.csv"), columns={"place": "position"})
+
+
+def test_an_item_is_known_by_its_own_column_before_a_column_called_id(tmp_path):
+    path = tmp_path / "clicks.csv"
+    path.write_text("id,impression,item,position,click,f\n1,0,x,1,1,2.5\n2,0,y,2,0,1.5\n3,1,y,1,0,1.5\n4,1,x,2,1,2.5\n")
+    log = read_click_log(path)
+    assert log.pair.tolist() == [0, 1, 1, 0]
+    assert log.described == "features: f; not features, by their names: id"

@@ -42,7 +42,7 @@ def train_policy(
 
     Half of the rows train; the other half says what the policy would earn, beside the policy that made the log.
     """
-    from rankloop.cli.output import print_json
+    from rankloop.cli.output import print_trained
     from rankloop.cli.progress import progress_bar
     from rankloop.logs.choice_log import ChoiceLog
     from rankloop.logs.columns import GUESSES, named_columns
@@ -59,14 +59,6 @@ def train_policy(
             seed=seed,
             watch=lambda rows: progress(rows, rows),
         )
-    out.mkdir(parents=True, exist_ok=True)
-    model, plot = out / "model.rankloop", out / "estimates.png"
-    result.save(model)
-    result.plot(plot)
-    if as_json:
-        print_json(result.to_json() | {"model": str(model)})
-        return
-    typer.echo(f"{result}\nThe trained policy is in {model}, its ads and columns in {model}.json.")
-    if not epsilon:
+    print_trained(result, out, as_json, plot="estimates.png")
+    if not (epsilon or as_json):
         typer.echo("It does not explore; --epsilon 0.1 keeps tomorrow's log useful.")
-    typer.echo(f"The plot is in {plot}.")

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.click_models import pbm
 from rankloop.core.cells import Cells
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
@@ -29,6 +28,7 @@ from rankloop.training.clicks.weights import (
     NO_CLICK,
     UNKNOWN_BIAS,
     checked_examined,
+    estimate_examined,
     exponential_grades,
     held_out_lists,
     mean_gain,
@@ -291,7 +291,7 @@ class BatchTask:
     def _examined(self, rows: ClickRows, position_bias: ArrayLike | None) -> Floats | None:
         if position_bias is not None:
             return checked_examined(position_bias, self.n_positions)
-        examined = pbm.position_bias(rows.pair, rows.position, rows.clicked)
+        examined = estimate_examined(rows.pair, rows.position, rows.clicked)
         if examined is None and not self.by_item:
             raise InvalidInput(UNKNOWN_BIAS)
         return examined

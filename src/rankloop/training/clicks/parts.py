@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.click_models.pbm import position_bias
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.folder import given_path
@@ -29,6 +28,7 @@ from rankloop.training.clicks.weights import (
     HELD_OUT_SHARE,
     NO_CLICK,
     UNKNOWN_BIAS,
+    estimate_examined,
     weighted_clicks,
 )
 from rankloop.training.estimator import session_of
@@ -225,7 +225,7 @@ def _examined(parts: Sequence[PartClicks]) -> Floats:
         for name in ("pairs", "positions", "clicked")
     )
     numbers = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
-    examined = position_bias(numbers, positions, clicked)
+    examined = estimate_examined(numbers, positions, clicked)
     if examined is None:
         raise InvalidInput(UNKNOWN_BIAS)
     return examined

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, get_origin
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.click_models.pbm import position_bias
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.learner import from_layers, with_in_layers
 from rankloop.core.plain import receipt_type
@@ -23,6 +22,7 @@ from rankloop.training.clicks.weights import (
     NO_CLICK,
     UNKNOWN_BIAS,
     checked_examined,
+    estimate_examined,
     held_out_lists,
     mean_gain,
     weighted_clicks,
@@ -166,7 +166,7 @@ class _PassesTask:
 def _estimated(lists: Lists) -> Floats | None:
     pairs = numbers_of([(page.query_id, id) for page in lists for id in page.ids])
     position, clicked = (np.concatenate([getattr(page, name) for page in lists]) for name in ("position", "clicked"))
-    return position_bias(pairs, position, clicked)
+    return estimate_examined(pairs, position, clicked)
 
 
 def _receipt_of(learner: AnyLearner) -> Callable[[int], Any]:

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.click_models import pbm
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import finite_floats
 from rankloop.data.dataset import Dataset
 from rankloop.logs.numeric_features import numeric_features
 from rankloop.logs.reader import lists_in
-from rankloop.training.clicks.weights import NO_CLICK, UNKNOWN_BIAS, weighted_clicks
+from rankloop.training.clicks.weights import NO_CLICK, UNKNOWN_BIAS, estimate_examined, weighted_clicks
 from rankloop.training.trees import N_FOLDS, TreeRanker, TreeSettings, fit_trees
 
 DEFAULT_TREES = TreeSettings()
@@ -52,7 +51,7 @@ def train_click_trees(
     lists = lists_in(log)
     numbers = numeric_features(lists, features)
     if position_bias is None:
-        examined = pbm.position_bias(lists.pair_numbers(), lists.position, lists.clicked)
+        examined = estimate_examined(lists.pair_numbers(), lists.position, lists.clicked)
         if examined is None:
             raise InvalidInput(UNKNOWN_BIAS)
     else:

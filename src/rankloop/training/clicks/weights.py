@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankloop.click_models.pbm import position_bias
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices
 from rankloop.measures.base import mean_of, parse_measure
@@ -60,6 +61,11 @@ def weighted_clicks(clicked: Floats, position: Ints, examined: ArrayLike, clip: 
 def exponential_grades(weights: ArrayLike) -> Floats:
     """Return log₂(1 + weight): the grades whose gain 2^grade − 1, as nDCG counts, is the weight."""
     return np.log2(1.0 + finite_floats(weights, 1, "weights"))
+
+
+def estimate_examined(pair: Ints, position: Ints, clicked: Floats) -> Floats | None:
+    """Estimate the probability of each position to be examined; None where no (query, item) pair moved."""
+    return position_bias(pair, position, (clicked > 0.0).astype(np.float64))
 
 
 def checked_examined(given_bias: ArrayLike, n_positions: int) -> Floats:
