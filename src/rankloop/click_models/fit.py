@@ -20,7 +20,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.engine import Engine, Here
 from rankloop.logs.list_log import ClickArrays, ListLog
-from rankloop.logs.table_source import Given
+from rankloop.logs.table_reader import Given
 
 _FAMILY = (CascadeModel, PositionBasedModel, DependentClickModel, SimplifiedDbnModel, DbnModel, UserBrowsingModel)
 MODELS: dict[str, type[ClickModel]] = {model.name: model for model in _FAMILY}  # the simplest first
