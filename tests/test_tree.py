@@ -23,13 +23,13 @@ ALGORITHMS = {
 NOUNS = {
     "based": "position_based is the field's name of a click model",
     "interleaving": "the field's noun for mixing two rankings in one list",
+    "learning": "what a service does with feedback, as the field calls it",
     "monitoring": "the trade's noun for health, readiness and metrics",
     "ranking": "what the package makes",
     "shared": "learners/_shared: what is no algorithm of its own",
     "training": "the field's noun for fitting a ranker to data",
 }
 OF_THE_HOUSE = (
-    "test_glossary.py",
     "test_hosts.py",
     "test_public_names.py",
     "test_request_walk.py",

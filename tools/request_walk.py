@@ -37,6 +37,7 @@ PROBLEM = {"feature_names": ["title_match", "age_days"]}
 ITEMS = [{"id": f"item {i}", "features": {"title_match": i / 7, "age_days": i}} for i in range(8)]
 SETTLE_SECONDS = 0.2  # for threads to finish what an answer has caused
 NEVER_SECONDS = 3600.0
+N_TRIES = 4  # of which the shortest counts: a busy machine cuts a request into more pieces
 BY_THE_CLOCK = (
     (learning, "BUSY_SECONDS"),
     (learning, "IDLE_SECONDS"),
@@ -101,7 +102,7 @@ def running_server() -> Iterator[tuple[Server, int]]:
 
 
 def walks(kind: str = "fair_pairs") -> list[Walk]:
-    """Record the walks of a ranking and of the click that comes back for it."""
+    """Record the walks of a ranking and of the click that comes back for it, each the shortest of a few."""
     recorder, recorded = Recorder(), list[Walk]()
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(Server, "on_tick", uvicorn.Server.on_tick))
@@ -123,7 +124,7 @@ def walks(kind: str = "fair_pairs") -> list[Walk]:
             return content
 
         call("PUT", "/rankers/shop", {"learner": kind, "problem": PROBLEM})
-        for _ in range(2):  # once to compile
+        for _ in range(1 + N_TRIES):  # once to compile
             with recorder.walk("rank", recorded):
                 answer = call("POST", "/rankers/shop/rank", {"items": ITEMS})
                 server.app.state.node.learning.worker._wake.set()  # it looks by the clock otherwise
@@ -132,7 +133,8 @@ def walks(kind: str = "fair_pairs") -> list[Walk]:
                 verdict = call("POST", "/rankers/shop/feedback", click)
             if verdict["state"] <= answer["state"]:
                 raise RuntimeError(f"the state {verdict['state']} is not newer than {answer['state']}")
-    return recorded[-2:]
+    tries = recorded[2:]
+    return [min(tries[call::2], key=lambda walk: walk.changes) for call in range(2)]
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from rankloop.core.errors import Conflict, IncompatibleFeedback, InvalidInput, N
 from rankloop.core.registry import build, register, spec_of
 
 if TYPE_CHECKING:
-    from rankloop.click_models.users import fit_users
+    from rankloop.click_models.fit import fit_users
     from rankloop.core.saved_session import load, save
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from rankloop.measures.base import parse_measure
     from rankloop.ranker import Ranker
     from rankloop.simulate.play import Round, play
+    from rankloop.training.clicks.train import train_clicks
+    from rankloop.training.policy import train_policy
+    from rankloop.training.train import train
 
 # Imported when first used: numba alone takes longer to import than the rest of a short command.
 _HOMES = {
-    "rankloop.click_models.users": ("fit_users",),
+    "rankloop.click_models.fit": ("fit_users",),
     "rankloop.core.saved_session": ("load", "save"),
     "rankloop.core.session": ("Session",),
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),
@@ -40,6 +43,9 @@ _HOMES = {
     "rankloop.measures.base": ("parse_measure",),
     "rankloop.ranker": ("Ranker",),
     "rankloop.simulate.play": ("Round", "play"),
+    "rankloop.training.clicks.train": ("train_clicks",),
+    "rankloop.training.policy": ("train_policy",),
+    "rankloop.training.train": ("train",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -57,6 +63,7 @@ __all__ += [
     "save",
 ]
 __all__ += ["ChoiceLog", "Evaluation", "ListLog", "evaluate", "fit_users", "read_log", "rehearse", "spec_of"]
+__all__ += ["train", "train_clicks", "train_policy"]
 
 REGISTERING = "features measures surrogates simulate.users simulate.streams interleaving learners learners.wrappers"
 REGISTERING += " simulate games training training.risks bandits"

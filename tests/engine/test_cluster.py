@@ -25,11 +25,10 @@ from rankloop.engine.pieces import over_pieces  # noqa: E402
 from rankloop.evaluation import evaluate_on_lists  # noqa: E402
 from rankloop.experiments.run.runner import run_experiment  # noqa: E402
 from rankloop.experiments.spec.load import read_spec_text  # noqa: E402
-from rankloop.training.clicks.schema_train import train_with_schema  # noqa: E402
 from rankloop.training.risks.base import risk_of  # noqa: E402
 from rankloop.training.solution_path import SolverSettings, fit_path  # noqa: E402
 from tests.engine.tasks import scaled, squared, summed  # noqa: E402
-from tests.training.clicks.test_schema_train import SCHEMA, logged  # noqa: E402
+from tests.training.clicks.test_passes import SCHEMA, logged, train_with_schema  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 OUTSIDE = """

@@ -16,8 +16,7 @@ from rankloop.core.saved_session import save
 from rankloop.engine import Cluster, SummingEngine, kept
 from rankloop.training.bundle import Step
 from rankloop.training.estimator import session_of
-from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import SolverSettings
+from rankloop.training.solution_path import BatchSolver, SolverSettings
 from rankloop.training.stored_folds import stored_folds
 from rankloop.training.validation import cross_validate
 
@@ -37,9 +36,8 @@ def train(address: str, engine: SummingEngine, out: Path, stop: int = 0) -> None
 
     with kept(engine) as where:
         folds = stored_folds(address, FOLDS, where)
-        result = cross_validate(
-            folds, risk_of("ordinal"), DEFAULT_PATH, settings=SolverSettings(engine=where, callback=callback)
-        )
+        solver = BatchSolver(regularisation=DEFAULT_PATH, settings=SolverSettings(engine=where, callback=callback))
+        result = cross_validate(folds, solver, report=("nDCG@10",))
     numbers = [[*fold.fit.weights, *fold.curve, *fold.test.values()] for fold in result.folds]
     np.save(out / "numbers.npy", np.array([*numbers, [*result.model.weights, *[0.0] * (len(DEFAULT_PATH) + 1)]]))
     save(session_of(result.model.weights), out / "model.rankloop")

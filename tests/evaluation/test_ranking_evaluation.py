@@ -12,8 +12,7 @@ from rankloop.evaluation import evaluate_on_lists
 from rankloop.evaluation.off_policy.propensities import session_rows
 from rankloop.evaluation.ranking_evaluation import Judge
 from rankloop.features.encoder import Encoder
-from rankloop.training.clicks.schema_train import train_with_schema
-from tests.training.clicks.test_schema_train import SCHEMA, logged
+from tests.training.clicks.test_passes import SCHEMA, logged, train_with_schema
 
 
 def test_every_engine_gives_the_same_report(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.data.folder import absence_notice, data_folder
 from rankloop.evaluation import ChoiceLog, estimate
-from rankloop.logs import table_source as module
+from rankloop.logs import table_reader as module
 
 TEXT = "ad,click,propensity,target,age,city\na,1,0.5,0.25,31,x\nb,0,0.25,0.5,,y\na,1,0.1,0.2,44,\n"
 
@@ -143,6 +143,6 @@ def test_the_command_says_what_is_no_context(tmp_path, capsys):
     lines = [f"{'xyz'[n % 3]},{click},0.3333,{n % 7},{click},{click}" for n, click in enumerate(clicks.tolist())]
     path.write_text("ad,reward,propensity,age,click,is_click\n" + "\n".join(lines) + "\n")
     with pytest.raises(SystemExit) as leaving:
-        main(["train", "--log", str(path), "--out", str(tmp_path / "out")])
+        main(["train-policy", str(path), "--out", str(tmp_path / "out")])
     assert not leaving.value.code
     assert "context: age (number); not context, by their names: click, is_click" in capsys.readouterr().out

@@ -10,7 +10,7 @@ import pytest
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load
-from rankloop.training.clicks.reader import read_click_log
+from tests.logs.numeric_log import read_numeric_log as read_click_log
 
 SEEN = ["--position-bias", "1,0.5,0.33"]  # there is no column of items
 
@@ -44,10 +44,11 @@ def test_no_other_name_of_the_click_is_a_feature(tmp_path):
 def test_the_command_learns_from_the_features_alone(tmp_path, capsys):
     path, out = leaking(tmp_path), tmp_path / "out"
     with pytest.raises(SystemExit) as leaving:
-        main(["train", "--log", str(path), "--out", str(out), "--regularisation", "0.01", "--json", *SEEN])
+        main(["train-clicks", str(path), "--out", str(out), "--regularisation", "0.01", "--json", *SEEN])
     assert not leaving.value.code
     answer = json.loads(capsys.readouterr().out)
-    assert (answer["features"], answer["left_out"]) == (["f"], ["Click", "propensity"])
+    assert answer["features"] == ["f"]
+    assert "not features, by their names: Click, propensity" in answer["columns"]
     assert load(out / "model.rankloop").problem.feature_names == ("f",)
 
 
@@ -98,7 +99,7 @@ def test_headers_that_cannot_be_used(tmp_path, header, message):
 @pytest.mark.parametrize("clip", ["nan", "-3", "0"])
 def test_a_clip_that_is_no_weight(tmp_path, capsys, clip):
     with pytest.raises(SystemExit) as leaving:
-        main(["train", "--log", str(leaking(tmp_path)), "--out", str(tmp_path / "out"), "--clip", clip, *SEEN])
+        main(["train-clicks", str(leaking(tmp_path)), "--out", str(tmp_path / "out"), "--clip", clip, *SEEN])
     assert leaving.value.code == 2
     assert f"clip = {float(clip)} must be a weight above 0" in capsys.readouterr().err
 

@@ -18,7 +18,7 @@ from rankloop.search import SearchBox
 from rankloop.search.engine import MATCHES, Candidate, TextDocument, TextQuery
 from rankloop.search.ranked_search import DAY, SearchResults
 from rankloop.service.application.learning import LearnerWorker
-from rankloop.service.errors import Late
+from rankloop.service.errors import LateFeedback
 from rankloop.service.records import FeedbackReceived, Ranked, encode
 from tests.search.boxes import (
     ENGINE_ORDER,
@@ -216,7 +216,7 @@ def test_the_same_again_is_learned_once(box: SearchBox) -> None:
     for _ in range(3):
         box.learn(shown, clicks=["knots.md"])
     assert (digest(box), rows_in(data(box))) == (learned, events)
-    with pytest.raises(Late):
+    with pytest.raises(LateFeedback):
         box.learn(shown, clicks=["boats.md"])
     assert (digest(box), rows_in(data(box))) == (learned, events)
 
@@ -237,7 +237,7 @@ def test_the_same_from_many_threads_is_learned_once(box: SearchBox) -> None:
 def test_a_page_without_a_click_may_be_told(box: SearchBox) -> None:
     shown = box.search("boat")
     box.learn(shown, clicks=[])
-    with pytest.raises(Late):
+    with pytest.raises(LateFeedback):
         box.learn(shown, clicks=["knots.md"])
     assert_replays(box)
 
@@ -336,7 +336,7 @@ def test_an_impression_runs_out(box: SearchBox) -> None:
     course.projection.first_window = 0.0
     box._inside.call(service.learning.catch_up("search"))
     until(lambda: service.directory.rankers["search"].projection.counters.closed == 1)
-    with pytest.raises(Late):
+    with pytest.raises(LateFeedback):
         box.learn(shown, clicks=["knots.md"])
     assert box.predict("boat").state == 0
 

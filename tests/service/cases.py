@@ -15,7 +15,7 @@ from rankloop.service.domain.impression import impression_of
 from rankloop.service.http.server import make_server
 from rankloop.service.log import archive
 from rankloop.service.log.writer import Batch, RecentImpressions
-from rankloop.service.records import Entry, Record
+from rankloop.service.records import LogEntry, Record
 from rankloop.service.settings import Settings
 from rankloop.service.stores.open import log_at
 
@@ -59,7 +59,7 @@ def running(
         thread.join()
 
 
-def batch_of(*entries: Entry) -> Batch:
+def batch_of(*entries: LogEntry) -> Batch:
     """A transaction of these, which remembers nothing of those before."""
     return Batch(entries, RecentImpressions(impression_of))
 
@@ -69,7 +69,7 @@ def archived(data: Path, entity: str) -> list[Record]:
     return list(archive._read(archive.files_of(data, entity), 0, None))
 
 
-def append(store: Any, *entries: Entry) -> list[int]:
+def append(store: Any, *entries: LogEntry) -> list[int]:
     """Write to a store, and the numbers under which it was written."""
     batch = batch_of(*entries)
     store.append(batch)

@@ -20,7 +20,7 @@ from rankloop.engine import Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.folds import read_folds
 from rankloop.training.objective import borders_of
 from rankloop.training.risks.base import risk_of
-from rankloop.training.solution_path import SolverSettings, fit
+from rankloop.training.solution_path import BatchSolver, SolverSettings, fit
 from rankloop.training.stored_folds import catalogue_of, listing_of, stored_folds
 from rankloop.training.validation import cross_validate, mean_measures
 from tests.data.parts.cases import lines_of, write_parts
@@ -96,7 +96,7 @@ def test_published_folds_give_the_numbers_of_memory(tmp_path: Path) -> None:
     }
     (folder / "folds.json").write_text(json.dumps(table))
     memory, disk = read_folds(folder)[:2], stored_folds(str(folder), 5, Here())[:2]
-    found, expected = (cross_validate(folds, risk_of("ordinal"), [1e-1, 1e-3]) for folds in (disk, memory))
+    found, expected = (cross_validate(folds, BatchSolver(regularisation=[1e-1, 1e-3])) for folds in (disk, memory))
     assert found.best == expected.best
     assert np.array_equal(found.model.weights, expected.model.weights)
     for ours, theirs in zip(found.folds, expected.folds, strict=True):

@@ -30,12 +30,11 @@ EXTRAS = {  # by the module that is missed
     "tantivy": "search",
     "uvicorn": "serve",
 }
-SELDOM = 50_000, 20, 100  # what imports make and the open impressions of a service are many objects, and no garbage
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that the arguments name, then leave with its exit code."""
-    gc.set_threshold(*SELDOM)
+    gc.set_threshold(50_000, 20, 100)  # imports and open impressions are many objects, and no garbage
     import_commands()
     try:
         with warnings.catch_warnings():

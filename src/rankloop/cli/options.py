@@ -92,6 +92,50 @@ def numbers_of(option: str, text: str) -> list[float]:
         raise InvalidInput(f"{option} {text!r}: write numbers with commas between, as 1,0.5,0.3") from None
 
 
+FeatureColumns = Annotated[
+    list[str] | None,
+    log_option("--feature", "COLUMN", "Learn from this column even if it looks like an outcome; may be repeated."),
+]
+
+# Of `train` and `train-clicks`.
+Loss = Annotated[
+    str | None, typer.Option("--loss", metavar="NAME", help="ordinal, list_net, …, or a measure: nDCG@10, P@5, ERU.")
+]
+Tight = Annotated[bool, typer.Option("--tight", help="The tighter, non-convex bound on a measure.")]
+Regularisation = Annotated[
+    str,
+    typer.Option(
+        "--regularisation",
+        metavar="NUMBERS",
+        help="A number, several with commas between, or `path` for the usual.",
+    ),
+]
+Tolerance = Annotated[float, typer.Option("--tolerance", metavar="NUMBER", help="How near to the optimum.")]
+Trees = Annotated[
+    str | None,
+    typer.Option("--trees", metavar="BOOSTER", help="Cross-fitted trees as a base score: lightgbm or xgboost."),
+]
+TrainOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for model and picture.")]
+TrainEngine = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine",
+        metavar="here|local|cluster",
+        help="Compute in threads of this process (here), in processes (local), or on a Ray cluster.",
+    ),
+]
+
+
+def batch_solver(loss: str | None, tight: bool, regularisation: str, tolerance: float, engine: Any) -> Any:
+    """The solver of these options."""
+    from rankloop.training.risks.base import risk_of
+    from rankloop.training.solution_path import DEFAULT_PATH, BatchSolver, SolverSettings
+
+    risk_of(loss or "ordinal")  # a wrong name is said before the data are read
+    path = DEFAULT_PATH if regularisation == "path" else tuple(numbers_of("--regularisation", regularisation))
+    return BatchSolver(loss or "ordinal", tight, path, SolverSettings(tolerance=tolerance, engine=engine))
+
+
 def engine_of(name: EngineName, workers: int | None, threads: bool = False) -> Any:
     """The engine of this name; `here` may use the threads of this process."""
     from rankloop.engine import Cluster, Here, LocalProcesses, Threads

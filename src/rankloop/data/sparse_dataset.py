@@ -33,7 +33,7 @@ class SparseDataset(NamedTuple):
         rows = _spans(self.offsets, chosen)
         names = tuple(self.query_ids[q] for q in chosen)
         offsets = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[chosen])])
-        return SparseDataset(_taken(self.features, rows), self.relevance[rows], offsets, self.base[rows], names)
+        return SparseDataset(take_rows(self.features, rows), self.relevance[rows], offsets, self.base[rows], names)
 
 
 class Collection:
@@ -72,8 +72,7 @@ class Collection:
             raise InvalidInput("there is no query to make a data set of")
         starts = np.concatenate([[0], np.cumsum(_emptied(self._counts))])
         columns = np.concatenate(self._columns) if self._columns else np.empty(0, np.int64)
-        parts = _emptied(self._positions), _emptied(self._values)
-        rows = Rows(starts, *parts, columns, _emptied(self._dense))
+        rows = Rows(starts, _emptied(self._positions), _emptied(self._values), columns, _emptied(self._dense))
         offsets = np.concatenate([[0], np.cumsum(self._sizes)])
         if len(relevance) != rows.n_items:
             raise InvalidInput(f"{rows.n_items} items and {len(relevance)} grades must be equally many")
@@ -128,11 +127,15 @@ def _spans(borders: Ints, chosen: Ints) -> Ints:
     return np.concatenate([np.empty(0, np.int64), *spans])
 
 
-def _taken(features: Rows, rows: Ints) -> Rows:
+def take_rows(features: Rows, rows: Ints) -> Rows:
+    """Return some of the items, in this order; the columns stay the same."""
+    if not len(features.values):
+        return features._replace(starts=np.zeros(len(rows) + 1, np.int64), dense=features.dense[rows])
     if len(rows) and (np.diff(rows) == 1).all():  # they stand together: no copy
         first, end = int(rows[0]), int(rows[-1]) + 1
         entries = slice(int(features.starts[first]), int(features.starts[end]))
         starts = features.starts[first : end + 1] - features.starts[first]
-        parts = features.positions[entries], features.values[entries]
-        return Rows(starts, *parts, features.columns, features.dense[first:end])
+        return Rows(
+            starts, features.positions[entries], features.values[entries], features.columns, features.dense[first:end]
+        )
     return features.take(rows)

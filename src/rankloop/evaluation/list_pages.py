@@ -19,7 +19,7 @@ from rankloop.evaluation.off_policy.propensities import RankingPolicy, shown_par
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.logs.list_log import ListLog, weighted_outcomes
+from rankloop.logs.list_log import ListLog, numbers_of, weighted_outcomes
 
 DRAWS = 8  # of a ranker that explores
 PROJECTED = 64  # numbers that stand for hashed columns
@@ -163,19 +163,35 @@ def page_table(
     """
     builder = _Builder(session, positions, with_swaps, seed)
     shared = builder if isinstance(engine, Here) else (dumps(session), positions, with_swaps, seed)
-    together = PageRows()
-    for rows in over_pieces(engine, pages, built_piece, shared):
-        together.join(rows)
-    return together.table(with_swaps)
+    rows = [page for piece in over_pieces(engine, pages, built_piece, shared) for page in piece]
+    if not rows:
+        raise InvalidInput("the log has no pages; an estimate needs at least one")
+    return _joined(rows)
 
 
-def built_piece(piece: Piece) -> "PageRows":
-    """The rows of some pages, by the ranker that came with them."""
+class PageRows(NamedTuple):
+    """The rows of one page, which it counts from 0; those that were seen come first."""
+
+    session: Hashable
+    n_seen: int
+    position: Ints
+    before: Ints
+    clicked: Floats
+    features: Floats
+    columns: list[Ints]  # by row, where features are hashed
+    pairs: list[Hashable]
+    slots: Ints  # (draws, width)
+    best: Ints  # (width,)
+    logged: Floats | None
+    outcomes: dict[str, Floats]
+    worth: dict[str, Floats]
+
+
+def built_piece(piece: Piece) -> list[PageRows]:
+    """Return the rows of some pages, by the ranker that came with them."""
     builder = piece.shared if isinstance(piece.shared, _Builder) else _sent_builder(piece.shared)
-    rows = PageRows()
-    for number, page in enumerate(piece.entries, piece.first):
-        builder.add(rows, page, number)
-    return rows
+    rows = (builder.rows_of(page, number) for number, page in enumerate(piece.entries, piece.first))
+    return [page for page in rows if page is not None]
 
 
 @lru_cache(BUILDERS)
@@ -184,75 +200,58 @@ def _sent_builder(shared: tuple[bytes, int, bool, int]) -> "_Builder":
     return _Builder(loads(session), positions, with_swaps, seed)
 
 
-class PageRows:
-    """What a table is made of, page by page."""
+def _joined(pages: list[PageRows]) -> PageTable:
+    """Return the rows of all pages as one table."""
+    sizes = np.array([len(page.position) for page in pages])
+    starts = np.cumsum(sizes) - sizes
+    width = max(int(page.position[page.n_seen - 1]) + 1 for page in pages)
+    draws = max(len(page.slots) for page in pages)
+    slots = [page.slots if len(page.slots) == draws else np.repeat(page.slots[:1], draws, axis=0) for page in pages]
+    session = numbers_of([page.session for page in pages])
+    rows = [columns for page in pages for columns in page.columns]
+    shown = np.concatenate([np.empty(0, np.int64), *(row for page in pages for row in page.columns[: page.n_seen])])
+    logged = [page.logged for page in pages if page.logged is not None]
 
-    def __init__(self) -> None:
-        self.rows: dict[str, list[Any]] = {name: [] for name in ("page", "position", "before", "clicked")}
-        self.features: list[Floats] = []
-        self.logged: list[Floats] = []
-        self.slots: list[Ints] = []
-        self.best: list[Ints] = []
-        self.pairs: list[Any] = []
-        self.sessions: list[Hashable] = []
-        self.outcomes: dict[str, list[Floats]] = {}
-        self.worth: dict[str, list[Floats]] = {}
-        self.columns: list[list[Ints]] = []  # by row, where features are hashed
-        self.known_columns: set[int] = set()
-        self.seen = 0
-        self.n_rows = 0
+    def joined(name: str) -> Any:
+        return np.concatenate([getattr(page, name) for page in pages])
 
-    def join(self, later: "PageRows") -> None:
-        """The pages of another after these."""
-        n_pages, n_rows = len(self.sessions), self.n_rows
-        later.rows["page"] = [page + n_pages for page in later.rows["page"]]
-        for ours, theirs in ((self.rows, later.rows), (self.outcomes, later.outcomes), (self.worth, later.worth)):
-            for name, parts in theirs.items():
-                ours.setdefault(name, []).extend(parts)
-        self.slots += [np.where(own == NOWHERE, NOWHERE, own + n_rows) for own in later.slots]
-        self.best += [np.where(own == NOWHERE, NOWHERE, own + n_rows) for own in later.best]
-        self.features += later.features
-        self.logged += later.logged
-        self.pairs += later.pairs
-        self.sessions += later.sessions
-        self.columns += later.columns
-        self.known_columns |= later.known_columns
-        self.seen, self.n_rows = max(self.seen, later.seen), n_rows + later.n_rows
+    def numbered(own: Ints, first: int) -> Ints:
+        return np.where(own[..., :width] == NOWHERE, NOWHERE, own[..., :width] + first)
 
-    def table(self, with_swaps: bool) -> PageTable:
-        if not self.sessions:
-            raise InvalidInput("the log has no pages; an estimate needs at least one")
-        width = self.seen
-        numbers = {name: number for number, name in enumerate(dict.fromkeys(self.sessions))}
-        known = {name: number for number, name in enumerate(dict.fromkeys(self.pairs))}
-        draws = max(len(own) for own in self.slots)
-        slots = np.array([own if len(own) == draws else np.repeat(own[:1], draws, axis=0) for own in self.slots])
-        columns = {name: np.concatenate(parts) for name, parts in self.rows.items()}
-        return PageTable(
-            n_pages=len(self.sessions),
-            n_positions=width,
-            n_sessions=len(numbers),
-            session=np.array([numbers[name] for name in self.sessions], dtype=np.int64),
-            **columns,
-            features=np.concatenate(self.features),
-            pair=np.array([known[name] for name in self.pairs], dtype=np.int64),
-            unknown=self._unknown(),
-            slots=np.ascontiguousarray(slots.transpose(1, 0, 2)[:, :, :width]),
-            best=np.array(self.best)[:, :width],
-            logged=np.concatenate(self.logged)[:, :width] if with_swaps else None,
-            outcomes={name: np.concatenate(parts) for name, parts in self.outcomes.items()},
-            worth={name: np.concatenate(parts) for name, parts in self.worth.items()},
-        )
+    def outcomes(part: str) -> dict[str, Floats]:
+        names = dict.fromkeys(name for page in pages for name in getattr(page, part))
+        return {name: np.concatenate([getattr(page, part)[name] for page in pages]) for name in names}
 
-    def _unknown(self) -> Floats:
-        """Of all rows at once: to look each up by itself takes hours for a log of a million."""
-        rows = [columns for page in self.columns for columns in page]
-        sizes = np.array([len(columns) for columns in rows])
-        known = np.fromiter(self.known_columns, np.int64, len(self.known_columns))
-        strange = ~np.isin(np.concatenate([*rows, np.empty(0, np.int64)]), known)
-        n_known = sizes - np.bincount(np.repeat(np.arange(len(rows)), sizes), strange, len(rows))
-        share: Floats = np.where(sizes > 0, 1.0 - n_known / np.maximum(sizes, 1), 0.0)
-        return share
+    return PageTable(
+        n_pages=len(pages),
+        n_positions=width,
+        n_sessions=int(session.max()) + 1,
+        session=session,
+        page=np.repeat(np.arange(len(pages)), sizes),
+        position=joined("position"),
+        before=joined("before"),
+        clicked=joined("clicked"),
+        features=joined("features"),
+        pair=numbers_of([pair for page in pages for pair in page.pairs]),
+        unknown=unknown_shares(rows, np.unique(shown)),
+        slots=np.ascontiguousarray(np.stack([numbered(own, first) for own, first in zip(slots, starts)], axis=1)),
+        best=np.array([numbered(page.best, first) for page, first in zip(pages, starts)]),
+        logged=np.concatenate(logged)[:, :width] if logged else None,
+        outcomes=outcomes("outcomes"),
+        worth=outcomes("worth"),
+    )
+
+
+def unknown_shares(rows: list[Ints], shown: Ints) -> Floats:
+    """Return by row the share of its columns that no shown item had; 0 where it has none.
+
+    All rows are looked up at once: each by itself takes hours for a log of a million.
+    """
+    sizes = np.array([len(columns) for columns in rows])
+    strange = ~np.isin(np.concatenate([*rows, np.empty(0, np.int64)]), shown)
+    n_known = sizes - np.bincount(np.repeat(np.arange(len(rows)), sizes), strange, len(rows))
+    share: Floats = np.where(sizes > 0, 1.0 - n_known / np.maximum(sizes, 1), 0.0)
+    return share
 
 
 class _Builder:
@@ -262,25 +261,37 @@ class _Builder:
         self.target, self.seed = session, seed
         self.width, self.with_swaps = positions, with_swaps
 
-    def add(self, rows: PageRows, page: ShownPage, number: int) -> None:
-        """One page more; its number in the log says which draws are its own."""
+    def rows_of(self, page: ShownPage, number: int) -> PageRows | None:
+        """Return the rows of a page, None where nothing was seen; its number says which draws are its own."""
         stood = self._stood(page)
         seen = len(stood)
         if not seen:
-            return
-        rows.seen = max(rows.seen, int(stood[-1]) + 1)
+            return None
         orders = self._orders(page.query, number)
         drawn = [order[:seen] for order in orders]
         items = np.array(list(dict.fromkeys([*page.ranking[:seen].tolist(), *np.concatenate(drawn).tolist()])))
-        row_of = {item: rows.n_rows + row for row, item in enumerate(items.tolist())}
-        own = np.full((len(orders), self.width), NOWHERE, dtype=np.int64)
+        n, row_of = len(items), {item: row for row, item in enumerate(items.tolist())}
+        slots = np.full((len(orders), self.width), NOWHERE, dtype=np.int64)
         for draw, order in enumerate(drawn):
-            own[draw, stood] = [row_of[item] for item in order.tolist()]
-        rows.best.append(own[0])
-        rows.slots.append(own[1:] if len(own) > 1 else own)
-        self._add_rows(rows, page, items, stood, number, orders[0])
-        rows.sessions.append(f"page {number}" if page.session is None else page.session)
-        rows.n_rows += len(items)
+            slots[draw, stood] = [row_of[item] for item in order.tolist()]
+        rank = np.empty(page.query.n_items)
+        rank[orders[0]] = np.arange(len(orders[0]))
+        worth = {name: page.worth.get(name) for name in page.outcomes}
+        return PageRows(
+            session=f"page {number}" if page.session is None else page.session,
+            n_seen=seen,
+            position=_padded(stood, n, NOWHERE),
+            before=self._before(page, items, seen),
+            clicked=_padded((page.clicked[:seen] > 0).astype(np.float64), n, 0.0),
+            features=np.column_stack([dense_rows(page.query.features, items), np.log1p(rank[items])]),
+            columns=_columns(page.query.features, items),
+            pairs=[(number, item) if page.pairs is None else page.pairs[item] for item in items.tolist()],
+            slots=slots[1:] if len(slots) > 1 else slots,
+            best=slots[0],
+            logged=self._probabilities(page, items, seen) if self.with_swaps else None,
+            outcomes={name: _padded(values[:seen], n, 0.0) for name, values in page.outcomes.items()},
+            worth={name: np.ones(n) if values is None else values[items] for name, values in worth.items()},
+        )
 
     def _stood(self, page: ShownPage) -> Ints:
         """The positions that count, from the top."""
@@ -296,40 +307,6 @@ class _Builder:
             return [best]
         rng = np.random.default_rng([self.seed, number])
         return [best, *(learner.rank(state, query, rng).ranking for _ in range(DRAWS))]
-
-    def _add_rows(self, rows: PageRows, page: ShownPage, items: Ints, stood: Ints, number: int, best: Ints) -> None:
-        n, seen = len(items), len(stood)
-        clicked, position = np.zeros(n), np.full(n, NOWHERE)
-        position[:seen] = stood
-        clicked[:seen] = page.clicked[:seen] > 0
-        rows.rows["page"].append(np.full(n, len(rows.sessions)))
-        rows.rows["position"].append(position)
-        rows.rows["before"].append(self._before(page, items, seen))
-        rows.rows["clicked"].append(clicked)
-        rank = np.empty(page.query.n_items)
-        rank[best] = np.arange(len(best))
-        rows.features.append(np.column_stack([dense_rows(page.query.features, items), np.log1p(rank[items])]))
-        self._add_columns(rows, page.query.features, items, seen)
-        names = page.pairs
-        rows.pairs += [(number, item) if names is None else names[item] for item in items.tolist()]
-        for name, values in page.outcomes.items():
-            own = np.zeros(n)
-            own[:seen] = values[:seen]
-            rows.outcomes.setdefault(name, []).append(own)
-            worth = page.worth.get(name)
-            rows.worth.setdefault(name, []).append(np.ones(n) if worth is None else worth[items])
-        if self.with_swaps:
-            rows.logged.append(self._probabilities(page, items, seen))
-
-    def _add_columns(self, rows: PageRows, features: Features, items: Ints, seen: int) -> None:
-        if not isinstance(features, SparseRows):
-            rows.columns.append([np.empty(0, np.int64)] * len(items))
-            return
-        starts = features.starts
-        own = [features.columns[features.positions[starts[item] : starts[item + 1]]] for item in items.tolist()]
-        rows.columns.append(own)
-        for columns in own[:seen]:
-            rows.known_columns.update(columns.tolist())
 
     def _before(self, page: ShownPage, items: Ints, seen: int) -> Ints:
         if page.drawn_by is None:
@@ -347,6 +324,19 @@ class _Builder:
         for shown, probability in shown_parts(page.drawn_by, page.drawn_for or page.query, seen).items():
             found[list(shown), np.arange(seen)] += probability
         return found[items]
+
+
+def _padded(values: Any, n: int, fill: float) -> Any:
+    """Return the values of the seen rows, then `fill` for those that were not."""
+    return np.concatenate([values, np.full(n - len(values), fill, dtype=values.dtype)])
+
+
+def _columns(features: Features, items: Ints) -> list[Ints]:
+    """Return by item the hashed columns that it has."""
+    if not isinstance(features, SparseRows):
+        return [np.empty(0, np.int64)] * len(items)
+    starts = features.starts
+    return [features.columns[features.positions[starts[item] : starts[item + 1]]] for item in items.tolist()]
 
 
 def dense_rows(features: Features, items: Ints) -> Floats:

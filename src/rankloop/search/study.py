@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from rankloop.core.plain import from_plain
 from rankloop.core.types import Clicks
 from rankloop.interleaving import Comparison, Mixed, credit
-from rankloop.service.domain.impression import Impression, closed_impressions
+from rankloop.service.domain.impression import TrackedImpression, closed_impressions
 from rankloop.service.domain.projection import TEAM_DRAFT
 from rankloop.service.records import Record
 
@@ -80,7 +80,7 @@ def study_parquet(records: Iterator[Record]) -> bytes:
     return sink.getvalue()
 
 
-def _earned(impression: Impression) -> tuple[float, float]:
+def _earned(impression: TrackedImpression) -> tuple[float, float]:
     mixed, feedback = from_plain(impression.ranked.mixed, Mixed, "mixed"), impression.feedback
     items = np.array(feedback.items if feedback else [], dtype=np.int64)
     values = np.array(feedback.values if feedback else [], dtype=np.float64)

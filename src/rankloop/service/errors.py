@@ -3,7 +3,7 @@
 from rankloop.core.errors import RankloopError
 
 
-class Late(RankloopError):
+class LateFeedback(RankloopError):
     """The window of the impression has closed; nothing is learned from what comes now."""
 
 
@@ -27,7 +27,7 @@ class Forbidden(RankloopError):
     """A key whose role does not cover this call."""
 
 
-class Damaged(RankloopError):
+class DamagedArchive(RankloopError):
     """A file of the archive is missing or is not what was written."""
 
 
@@ -35,7 +35,7 @@ class Unavailable(RankloopError):
     """The log cannot be written now; nothing of the request was kept."""
 
 
-class Full(Unavailable):
+class StorageFull(Unavailable):
     """The disk of the log is full; nothing of the request was kept."""
 
 

@@ -212,7 +212,7 @@ class LogRow(NamedTuple):
 Settle = Callable[[Any], AnyEvent | str]
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """What is to be written: an event of an entity, and perhaps a snapshot with it."""
 
     entity: str

@@ -48,7 +48,7 @@ def read_folds(path: Path, n_folds: int = 5, seed: int = 0, normalise: bool = Fa
     """
     check_folds(n_folds)
     if path.is_file() and not is_archive(path):
-        return _cut(_read(path, normalise), n_folds, seed)
+        return cut_folds(_read(path, normalise), n_folds, seed)
     folds = published_folds(path)[:n_folds]
     parts = {source: _filled(Path(source.address), normalise) for source in dict.fromkeys(_all_files(folds))}
     width = max(part.n_features for part in parts.values())
@@ -70,7 +70,9 @@ def everything(folds: Sequence[Fold]) -> Dataset | StoredDataset:
     return concatenate(cast(Sequence[Dataset], parts))
 
 
-def _cut(dataset: Dataset, n_folds: int, seed: int) -> list[Fold]:
+def cut_folds(dataset: Dataset, n_folds: int, seed: int = 0) -> list[Fold]:
+    """Cut a data set into folds of queries at random; each part is the test part once, the next one validation."""
+    check_folds(n_folds)
     if dataset.n_queries < n_folds:
         raise InvalidInput(f"{dataset.n_queries} queries are too few for {n_folds} folds")
     parts = [dataset.subset(part) for part in np.array_split(default_rng(seed).permutation(dataset.n_queries), n_folds)]

@@ -93,7 +93,7 @@ class Objective:
     Q is the number of queries, or whatever else the sum is divided by.
     """
 
-    def __init__(self, total: Callable[[PartQuestion], Floats], n_queries: int, shift: Floats | None = None) -> None:
+    def __init__(self, total: Callable[[PartQuestion], Floats], n_queries: float, shift: Floats | None = None) -> None:
         self._total, self._n_queries, self._shift = total, n_queries, shift
 
     def __call__(self, weights: Floats) -> tuple[float, Floats]:
@@ -115,7 +115,7 @@ class Objective:
 
 
 @contextmanager
-def objective_on(dataset: Queries, risk: Risk, engine: SummingEngine, per: int | None = None) -> Iterator[Objective]:
+def objective_on(dataset: Queries, risk: Risk, engine: SummingEngine, per: float | None = None) -> Iterator[Objective]:
     """The objective, while the engine keeps the parts of the data with its workers; `per` stands for Q when given."""
     if dataset.n_queries == 0 or dataset.n_features == 0:
         raise InvalidInput(f"nothing to train on: {dataset.n_queries} queries, {dataset.n_features} features")

@@ -1,5 +1,6 @@
 """Training a policy on a log of single choices, and its estimate on the rows that were held out."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,12 @@ class PolicyTraining(NamedTuple):
     report: Report | None  # None: every row was for training
     name: str  # of the log
 
-    def save(self, path: str | Path) -> None:
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know beside the table: nothing."""
+        return ()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Save the policy, with which ad and which column each number stands for."""
         save_policy(self.trained, path)
 
@@ -40,11 +46,11 @@ class PolicyTraining(NamedTuple):
         plain = {"ads": encoding.ads, "columns": encoding.columns, "epsilon": self.trained.epsilon}
         return plain | (self.report.to_json() if self.report is not None else {})
 
-    def plot(self, path: Path) -> None:
+    def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the estimates of the policies, where there are any."""
         if self.report is None:
             raise InvalidInput("every row was for training, so there is no estimate to draw; train on a smaller share")
-        self.report.plot(path)
+        self.report.plot(Path(path))
 
 
 def train_policy(

@@ -14,9 +14,8 @@ from rankloop.training.risks.base import Risk, StructuredRisk
 from rankloop.training.risks.pairwise import Ordinal
 
 TIGHTENINGS = 20  # at most so many convex bounds, one after the other
-DEFAULT_PATH = tuple(
-    10.0**power for power in (1, 0, -1, -2, -3, -4, -5)
-)  # strong to weak: each starts from the one before
+# Regularisations from strong to weak: each fit starts from the one before.
+DEFAULT_PATH = tuple(10.0**power for power in (1, 0, -1, -2, -3, -4, -5))
 
 
 class SolverSettings(NamedTuple):
@@ -29,6 +28,31 @@ class SolverSettings(NamedTuple):
 
 
 DEFAULT_SOLVER = SolverSettings()
+
+
+class BatchSolver(NamedTuple):
+    """Minimises a loss over all queries or lists at once, for several regularisations of which one is chosen.
+
+    Losses are those of `RankBundle`. On logs of clicks, `ordinal` is the weighted ranking SVM; `clicked_items` is the
+    logistic loss of every position that was seen, with an offset for each unless the position bias is given; for other
+    losses (`list_net`, `nDCG@10`) all lists of a query are merged first.
+    """
+
+    loss: str = "ordinal"
+    tight: bool = False  # the tighter, non-convex bound on a measure
+    regularisation: Sequence[float] = DEFAULT_PATH
+    settings: SolverSettings = DEFAULT_SOLVER
+
+    def checked_path(self) -> list[float]:
+        """Return the regularisations from strong to weak.
+
+        Raises:
+          InvalidInput: If there is none, or one is not above 0.
+        """
+        path = sorted(set(self.regularisation), reverse=True)
+        if not path or path[-1] <= 0.0:
+            raise InvalidInput(f"the regularisation must be above 0, got {list(self.regularisation)}")
+        return path
 
 
 class Fit(NamedTuple):
@@ -54,7 +78,7 @@ def fit(
     tight: bool = False,
     start: Floats | None = None,
     settings: SolverSettings = DEFAULT_SOLVER,
-    per: int | None = None,
+    per: float | None = None,
 ) -> Fit:
     """The minimiser of regularisation/2 · ‖w‖² + (1/Q) Σ_q risk(features · w); Q is the number of queries, or `per`."""
     return next(fit_path(dataset, risk, [regularisation], tight=tight, start=start, settings=settings, per=per))
@@ -68,7 +92,7 @@ def fit_path(
     tight: bool = False,
     start: Floats | None = None,
     settings: SolverSettings = DEFAULT_SOLVER,
-    per: int | None = None,
+    per: float | None = None,
 ) -> Iterator[Fit]:
     """One fit after the other, each started from the one before; with `tight`, from the ordinal solution."""
     if not tight:

@@ -1,30 +1,34 @@
 """The regularisation chosen on held-out queries, fold by fold, and what it is worth on others."""
 
-import io
 import math
+import os
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
+from rankloop.core.saved_session import save
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
 from rankloop.engine import SummingEngine
 from rankloop.measures.base import mean_of, parse_measure
+from rankloop.training.estimator import NORMALISED, session_of
 from rankloop.training.folds import Fold, everything
 from rankloop.training.objective import InMemory, Part, Queries, parts_of
-from rankloop.training.risks.base import Risk
+from rankloop.training.report import draw_curves, text_table
+from rankloop.training.risks.base import risk_of
 from rankloop.training.risks.pairwise import Ordinal
-from rankloop.training.solution_path import DEFAULT_SOLVER, Fit, SolverSettings, fit, fit_path
+from rankloop.training.solution_path import BatchSolver, Fit, fit, fit_path
 
 Progress = Callable[[int, int], None]
-Asked = tuple[Floats, str]  # weights, and the measure of the rankings by them
+WeightsAndMeasure = tuple[Floats, str]
+REPORTED_MEASURES = ("nDCG@1", "nDCG@3", "nDCG@5", "nDCG@10", "AP")
+SHORT_NAMES = {"AP": "MAP"}
 
 
 class FoldResult(NamedTuple):
-    """What one fold gave."""
+    """The outcome of one fold."""
 
     fold: str
     regularisation: float
@@ -33,46 +37,118 @@ class FoldResult(NamedTuple):
     fit: Fit
 
 
-class Validated(NamedTuple):
-    """All folds, and the model trained on all queries with the regularisation that was best on average."""
+class DatasetTraining(NamedTuple):
+    """A linear ranker that was trained on a data set; it prints as the table of its folds.
+
+    The model is trained on all queries with the regularisation that was best on average.
+    """
 
     path: tuple[float, ...]
     measure: str
     folds: list[FoldResult]
     best: float
     model: Fit
+    solver: BatchSolver
+    is_normalised: bool = False  # features were scaled from 0 to 1 inside each query
 
     def mean(self, measure: str) -> float:
+        """Return the mean of a measure over the test queries of the folds."""
         return float(np.mean([fold.test[measure] for fold in self.folds]))
+
+    @property
+    def reported(self) -> list[str]:
+        """The measures that are known of every fold."""
+        return list(self.folds[0].test)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the result, a sentence each."""
+        notes, solution, solver = [], self.model.solution, self.solver
+        if not solution.converged:
+            notes.append(
+                f"stopped after {solution.iterations} iterations, at most {solution.gap:.2g} above the optimum: raise "
+                "the regularisation, or scale the features (--normalise)"
+            )
+        if self.model.no_better_than_zero(solver.settings.tolerance):
+            instead = "--loss ordinal" if solver.tight else "--loss ordinal or --tight"
+            notes.append(f"the optimum of {solver.loss} is no better than w = 0: nothing was learned; try {instead}")
+        return tuple(notes)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a file that `rankloop evaluate` and the service read."""
+        notes = {"loss": self.solver.loss, "tight": self.solver.tight, "regularisation": self.best}
+        save(session_of(self.model.weights), path, notes | {NORMALISED: self.is_normalised})
+
+    def __str__(self) -> str:
+        names = self.reported
+        header = ("fold", "regularisation", *(SHORT_NAMES.get(name, name) for name in names))
+        rows = [
+            (fold.fold, f"{fold.regularisation:g}", *(f"{fold.test[name]:.4f}" for name in names))
+            for fold in self.folds
+        ]
+        rows.append(("mean", f"{self.best:g}", *(f"{self.mean(name):.4f}" for name in names)))
+        return f"On the test queries of each fold\n{text_table(header, rows)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers and notes for programs."""
+        folds = [
+            {
+                "fold": fold.fold,
+                "regularisation": fold.regularisation,
+                "validation": dict(zip(map(str, self.path), fold.curve.tolist())),
+                "test": fold.test,
+                "gap": fold.fit.solution.gap,
+            }
+            for fold in self.folds
+        ]
+        mean = {name: self.mean(name) for name in self.reported}
+        return {"regularisation": self.best, "mean": mean, "folds": folds, "notes": list(self.notes)}
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the measure on the validation queries over the regularisation, into a PNG, SVG or PDF file."""
+        curves = self.path, [fold.curve.tolist() for fold in self.folds]
+        ylabel = f"{self.measure} on the validation queries"
+        draw_curves(path, curves, self.best, xlabel="regularisation", ylabel=ylabel)
 
 
 def cross_validate(
     folds: Sequence[Fold],
-    risk: Risk,
-    path: Sequence[float],
+    solver: BatchSolver,
     *,
     measure: str = "nDCG@10",
-    report: Sequence[str] = ("nDCG@10",),
-    tight: bool = False,
-    settings: SolverSettings = DEFAULT_SOLVER,
+    report: Sequence[str] = REPORTED_MEASURES,
+    is_normalised: bool = False,
     progress: Progress = lambda finished, of: None,
-) -> Validated:
-    """Train along the path on every fold, choose by `measure` on its validation part, judge on its test part."""
-    strong_to_weak = sorted(set(path), reverse=True)
-    if not strong_to_weak or strong_to_weak[-1] <= 0.0:
-        raise InvalidInput(f"the regularisation must be above 0, got {list(path)}")
-    total, finished, results = len(folds) * len(strong_to_weak) + 1, 0, []
+) -> DatasetTraining:
+    """Train along the path on every fold, choose on its validation part, and judge on its test part.
+
+    Args:
+      folds: The queries, in memory or on disks.
+      solver: What is minimised, for which regularisations, and how.
+      measure: What chooses the regularisation.
+      report: Measures on the test queries.
+      is_normalised: Whether features were scaled inside each query, which the saved model remembers.
+      progress: Called with the number of fits that are done, and of all.
+
+    Returns:
+      The folds, and the model on all queries.
+
+    Raises:
+      InvalidInput: If a regularisation is not above 0.
+    """
+    risk, path = risk_of(solver.loss), solver.checked_path()
+    total, finished, results = len(folds) * len(path) + 1, 0, []
     for fold in folds:
         fits = []
-        for found in fit_path(fold.train, risk, strong_to_weak, tight=tight, settings=settings):
-            fits.append(found)
+        for model in fit_path(fold.train, risk, path, tight=solver.tight, settings=solver.settings):
+            fits.append(model)
             finished += 1
             progress(finished, total)
-        results.append(_fold_result(fold, fits, measure, report, settings.engine))
-    best = strong_to_weak[_best(np.mean([result.curve for result in results], axis=0), measure)]
-    model = fit(everything(folds), risk, best, tight=tight, settings=settings)
+        results.append(_fold_result(fold, fits, measure, report, solver.settings.engine))
+    best = path[_best(np.mean([result.curve for result in results], axis=0), measure)]
+    model = fit(everything(folds), risk, best, tight=solver.tight, settings=solver.settings)
     progress(total, total)
-    return Validated(tuple(strong_to_weak), measure, results, best, model)
+    return DatasetTraining(tuple(path), measure, results, best, model, solver, is_normalised)
 
 
 def mean_measure(weights: Floats, dataset: Dataset, measure: str) -> float:
@@ -80,7 +156,7 @@ def mean_measure(weights: Floats, dataset: Dataset, measure: str) -> float:
     return mean_of(_values(weights, dataset, measure))
 
 
-def mean_measures(asked: Sequence[Asked], dataset: Queries, engine: SummingEngine) -> list[float]:
+def mean_measures(asked: Sequence[WeightsAndMeasure], dataset: Queries, engine: SummingEngine) -> list[float]:
     """The means of several, each with weights of its own; where the data stay on disks, computed by who reads them."""
     if isinstance(dataset, Dataset):
         return [mean_measure(weights, dataset, measure) for weights, measure in asked]
@@ -89,7 +165,7 @@ def mean_measures(asked: Sequence[Asked], dataset: Queries, engine: SummingEngin
     return [float(value / count) if count else math.nan for value, count in zip(sums, counts)]
 
 
-def judged(part: Part, asked: Sequence[Asked]) -> Floats:
+def judged(part: Part, asked: Sequence[WeightsAndMeasure]) -> Floats:
     """Of each measure the sum over the queries of the part, and over how many; skipped ones (nan) are left out."""
     values = [_values(weights, part.dataset, measure) for weights, measure in asked]
     return np.array([[np.nansum(each) for each in values], [np.count_nonzero(~np.isnan(each)) for each in values]])
@@ -106,31 +182,8 @@ def _best(curve: Floats, measure: str) -> int:
 
 
 def _fold_result(fold: Fold, fits: list[Fit], measure: str, report: Sequence[str], engine: SummingEngine) -> FoldResult:
-    curve = np.array(mean_measures([(found.weights, measure) for found in fits], fold.validation, engine))
+    curve = np.array(mean_measures([(model.weights, measure) for model in fits], fold.validation, engine))
     best = fits[_best(curve, measure)]
     names = list(dict.fromkeys([*report, measure]))
     test = mean_measures([(best.weights, name) for name in names], fold.test, engine)
     return FoldResult(fold.name, best.regularisation, curve, dict(zip(names, test)), best)
-
-
-def validation_curve(result: Validated) -> bytes:
-    """A PNG: the measure on the validation queries over the regularisation, each fold and their mean."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 3.9))
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    for fold in result.folds:
-        axes.plot(result.path, fold.curve, color="#8a8f98", linewidth=0.8)
-        best = fold.curve[result.path.index(fold.regularisation)]
-        axes.plot(fold.regularisation, best, "o", color="#8a8f98", markersize=4)
-    mean = np.mean([fold.curve for fold in result.folds], axis=0)
-    axes.plot(result.path, mean, color="#2f7ed8", linewidth=2.0, label="mean of the folds")
-    axes.axvline(result.best, color="#2f7ed8", linewidth=0.8, linestyle="dashed", label=f"chosen: {result.best:g}")
-    axes.set(xlabel="regularisation", ylabel=f"{result.measure} on the validation queries", xscale="log")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150, bbox_inches="tight", facecolor="white")
-    return buffer.getvalue()

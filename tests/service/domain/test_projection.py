@@ -21,8 +21,8 @@ from rankloop.service.application.ranking import ServedRanker, query_request
 from rankloop.service.application.rebuild import replay_records
 from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import config_of
-from rankloop.service.domain.impression import Impression, fingerprint, impression_of, merged, received_feedback
-from rankloop.service.domain.projection import TEAM_DRAFT, Outcome, Projection
+from rankloop.service.domain.impression import TrackedImpression, fingerprint, impression_of, merged, received_feedback
+from rankloop.service.domain.projection import TEAM_DRAFT, AppliedRecord, Projection
 from rankloop.service.domain.trainer import Trainer
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import (
@@ -93,7 +93,7 @@ class World:
         self.records: list[Record] = []
         self.seq = 0
 
-    def find(self, name: str, seq: int) -> Impression | None:
+    def find(self, name: str, seq: int) -> TrackedImpression | None:
         return impression_of(
             record for record in self.records if record.seq < seq and getattr(record.event, "impression", "") == name
         )
@@ -141,7 +141,7 @@ class World:
                 self.log(event)
 
 
-def _lesson(outcome: Outcome) -> Any:
+def _lesson(outcome: AppliedRecord) -> Any:
     """What is learned; a mark names where the oldest open impression began, which only a memory knows."""
     return outcome.step._replace(mark=None) if outcome.step is not None else None
 

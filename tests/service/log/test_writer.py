@@ -9,7 +9,7 @@ from typing import Any
 from rankloop.service.domain.impression import impression_of
 from rankloop.service.log import writer
 from rankloop.service.log.writer import Batch, LogWriter, entry_of
-from rankloop.service.records import Entry, Ranked
+from rankloop.service.records import LogEntry, Ranked
 
 
 class Memory:
@@ -27,11 +27,11 @@ class Memory:
         self.sizes.append(len(rows))
 
 
-def entries(n: int, size: int = 0) -> list[Entry]:
+def entries(n: int, size: int = 0) -> list[LogEntry]:
     return [entry_of("ranker/a", Ranked(str(i), ["x"], bytes(size), [0])) for i in range(n)]
 
 
-async def written(log: LogWriter, given: list[Entry]) -> list[int]:
+async def written(log: LogWriter, given: list[LogEntry]) -> list[int]:
     return [one.seq for one in await asyncio.gather(*map(log.append, given))]
 
 

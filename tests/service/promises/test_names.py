@@ -54,7 +54,7 @@ def test_numbers_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     log = numbers_log(tmp_path / "clicks.csv")
     with running(Location(tmp_path / "data")) as client:
         for turn in ("first", "second"):
-            model = ran(capsys, "train", "--log", log, "--out", tmp_path / turn, "--regularisation", "1")
+            model = ran(capsys, "train-clicks", log, "--out", tmp_path / turn, "--regularisation", "1")
             assert model["features"] == ["price", "stars"]
             assert Ranker.load(model["model"]).features == ["price", "stars"]
             upload(client, turn, model["model"])
@@ -90,7 +90,7 @@ def test_values_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     """The same with a schema: it comes back out of the service's log without being named again."""
     log, toml = values_log(tmp_path / "shop.csv"), tmp_path / "shop.toml"
     toml.write_text(SCHEMA.to_toml())
-    model = ran(capsys, "train", "--log", log, "--schema", toml, "--out", tmp_path / "one", "--passes", "1")["model"]
+    model = ran(capsys, "train-clicks", log, "--schema", toml, "--out", tmp_path / "one", "--passes", "1")["model"]
     with running(Location(tmp_path / "data")) as client:
         upload(client, "shop", model)
         first = first_item_by_segment(client)
@@ -105,7 +105,7 @@ def test_values_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     by_id = dict(zip(shown.ids, shown.rows))
     assert by_id["1b"] == {"brand": "b", "price": 5.0, "tags": ["t1", "all"]}
     assert by_id["0a"] == {"brand": "a", "tags": ["t0", "all"]}
-    again = ran(capsys, "train", "--log", export, "--out", tmp_path / "two", "--passes", "1")
+    again = ran(capsys, "train-clicks", export, "--out", tmp_path / "two", "--passes", "1")
     assert again["schema"] == SCHEMA.to_plain()
     ranker = Ranker.load(again["model"])
     items = {"0a": {"brand": "a"}, "1b": {"brand": "b"}}
@@ -138,7 +138,7 @@ def test_another_schema_is_judged_on_the_same_log(tmp_path: Path, capsys: pytest
     log, out = values_log(tmp_path / "shop.csv"), tmp_path / "out"
     for name, schema in (("shop", SCHEMA), ("plain", Schema({"brand": "category"}, bits=8))):
         (tmp_path / f"{name}.toml").write_text(schema.to_toml())
-        ran(capsys, "train", "--log", log, "--schema", tmp_path / f"{name}.toml", "--out", out / name, "--passes", "1")
+        ran(capsys, "train-clicks", log, "--schema", tmp_path / f"{name}.toml", "--out", out / name, "--passes", "1")
     with running(Location(tmp_path / "data")) as client:
         upload(client, "shop", out / "shop" / "model.rankloop")
         first_item_by_segment(client)

@@ -19,7 +19,8 @@ from rankloop.service.errors import Unavailable
 from rankloop.service.log.writer import entry_of
 from rankloop.service.records import Frozen, Ranked, Resumed
 from rankloop.service.settings import Settings
-from rankloop.service.stores import postgres_connections, postgres_tables, queries
+from rankloop.service.stores import base as queries
+from rankloop.service.stores import postgres_connections, postgres_tables
 from rankloop.service.stores.open import open_store
 from rankloop.service.stores.postgres import PostgresStore
 from rankloop.service.stores.sqlite import MIGRATIONS, SqliteStore

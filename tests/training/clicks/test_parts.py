@@ -14,12 +14,14 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load
 from rankloop.core.types import Floats
 from rankloop.data.parts.source import sources_in
-from rankloop.engine import Here, Threads
-from rankloop.training.clicks.ips_weights import clicked_pairs
-from rankloop.training.clicks.parts import AS_NAMED, ClickedPairs, seen_in, train_on_click_parts
-from rankloop.training.clicks.reader import read_click_log
-from rankloop.training.rank_bundle import RankBundle
-from rankloop.training.risks.pairwise import hinge_of_pairs
+from rankloop.engine import Here, SummingEngine, Threads
+from rankloop.training.clicks.parts import AS_NAMED, clicks_in, train_click_parts
+from rankloop.training.clicks.result import ClickTraining
+from rankloop.training.clicks.train import train_clicks
+from rankloop.training.risks.pairwise import ClickedPairs, hinge_of_pairs
+from rankloop.training.solution_path import BatchSolver, SolverSettings
+from tests.logs.numeric_log import read_numeric_log
+from tests.training.clicks.test_batch import clicked_pairs
 
 EXAMINED = np.array([1.0, 0.6, 0.4, 0.3, 0.25])
 HIDDEN = np.array([1.5, -1.0, 0.0])
@@ -66,48 +68,56 @@ def whole_log(path: Path, n_parts: int = 3) -> Path:
     return path
 
 
+def solver(path: list[float], engine: SummingEngine | None = None, loss: str = "ordinal") -> BatchSolver:
+    return BatchSolver(loss, False, path, SolverSettings(engine=engine or Here()))
+
+
+def weights_of(trained: ClickTraining) -> Floats:
+    return np.array(trained.session.learner.weights)
+
+
 def test_the_risk_is_the_hinge_over_all_clicked_pairs() -> None:
     rng = np.random.default_rng(0)
     scores, offsets = rng.normal(size=30), np.array([0, 10, 12, 30])
     weights = np.where(rng.random(30) < 0.3, 1.0 + rng.random(30), 0.0)
-    pairs = clicked_pairs(offsets, weights)
-    expected, slope = hinge_of_pairs(scores, pairs.pairs, pairs.costs)
-    value, grad = ClickedPairs(1.0 / len(pairs.pairs)).of_lists(scores, weights, offsets)
-    assert value == pytest.approx(expected, rel=1e-12)
-    assert grad == pytest.approx(slope, abs=1e-12)
+    pairs, costs = clicked_pairs(offsets, weights)
+    expected, slope = hinge_of_pairs(scores, pairs, costs)
+    value, grad = ClickedPairs().of_lists(scores, weights, offsets)
+    assert ClickedPairs.n_pairs(weights, offsets) == len(pairs)
+    assert value / len(pairs) == pytest.approx(expected, rel=1e-12)
+    assert grad / len(pairs) == pytest.approx(slope, abs=1e-12)
 
 
 def test_the_model_is_the_one_of_the_whole_log(tmp_path: Path) -> None:
     """Of one regularisation, so that it does not matter which lists are held out."""
-    folder, whole = write_log(tmp_path / "log"), read_click_log(whole_log(tmp_path / "whole.parquet"))
-    found = train_on_click_parts(str(folder), Here(), path=[1e-2], position_bias=EXAMINED.tolist())
-    pairs = clicked_pairs(whole.offsets, whole.relevance(EXAMINED))
-    expected = RankBundle("preferences", 1e-2, tolerance=1e-6).fit_pairs(whole.features, pairs.pairs, pairs.costs)
-    assert found.feature_names == ("f0", "f1", "f2")
-    assert found.weights == pytest.approx(expected.coef_, abs=0.05)
-    assert found.weights @ HIDDEN / np.linalg.norm(found.weights) / np.linalg.norm(HIDDEN) > 0.95
+    folder, whole = write_log(tmp_path / "log"), whole_log(tmp_path / "whole.parquet")
+    in_parts, in_memory = (train_clicks(log, solver=solver([1e-2]), position_bias=EXAMINED) for log in (folder, whole))
+    assert in_parts.feature_names == in_memory.feature_names == ("f0", "f1", "f2")
+    weights = weights_of(in_parts)
+    assert weights == pytest.approx(weights_of(in_memory), abs=0.05)
+    assert weights @ HIDDEN / np.linalg.norm(weights) / np.linalg.norm(HIDDEN) > 0.95
 
 
 def test_threads_and_one_process_agree_to_the_last_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rankloop.training.objective.ROWS_PER_PART", 200)
     folder = str(write_log(tmp_path / "log"))
-    here, threads = (train_on_click_parts(folder, engine, path=[1e-1, 1e-2]) for engine in (Here(), Threads(workers=2)))
-    assert np.array_equal(here.weights, threads.weights)
+    here, threads = (train_click_parts(folder, solver([1e-1, 1e-2], engine)) for engine in (Here(), Threads(workers=2)))
+    assert np.array_equal(weights_of(here), weights_of(threads))
     assert here.gains == threads.gains
     assert np.array_equal(here.examined, threads.examined)
 
 
 def test_the_position_bias_is_estimated_as_from_the_whole(tmp_path: Path) -> None:
-    found = train_on_click_parts(str(write_log(tmp_path / "log")), Here(), path=[1e-2])
-    whole = read_click_log(whole_log(tmp_path / "whole.parquet")).position_bias()
+    found = train_click_parts(str(write_log(tmp_path / "log")), solver([1e-2]))
+    whole = read_numeric_log(whole_log(tmp_path / "whole.parquet")).examined()
     assert found.examined == pytest.approx(whole, abs=1e-6)
     assert found.examined == pytest.approx(EXAMINED, abs=0.2)
 
 
 def test_of_a_large_log_all_impressions_of_some_pairs_are_used(tmp_path: Path) -> None:
     sources = sources_in(str(write_log(tmp_path / "log")))
-    everything = [seen_in((source, AS_NAMED, 10**9)) for source in sources]
-    some = [seen_in((source, AS_NAMED, 300)) for source in sources]
+    everything = [clicks_in((source, AS_NAMED, 10**9)) for source in sources]
+    some = [clicks_in((source, AS_NAMED, 300)) for source in sources]
     for all_of, few in zip(everything, some, strict=True):
         assert 100 < len(few.pairs) < 600 < len(all_of.pairs)
         chosen = all_of.pairs < few.end
@@ -125,25 +135,24 @@ def test_the_lists_of_a_query_are_held_out_together(tmp_path: Path) -> None:
 def test_what_is_no_log_in_parts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_log(tmp_path / "log")
     with pytest.raises(InvalidInput, match="trained with the loss ordinal"):
-        train_on_click_parts(str(folder), Here(), "nDCG@10", path=[1e-2])
+        train_click_parts(str(folder), solver([1e-2], loss="nDCG@10"))
     (folder / "log-2.csv").write_text((folder / "log-2.csv").read_text().replace('"f1"', '"g1"'))
     with pytest.raises(InvalidInput, match=r"log-2\.csv has no column 'f1'"):
-        train_on_click_parts(str(folder), Here(), path=[1e-2])
+        train_click_parts(str(folder), solver([1e-2]))
     (tmp_path / "letor").mkdir()
     (tmp_path / "letor" / "part.txt").write_text("1 qid:1 1:1\n")
     with pytest.raises(InvalidInput, match=r"part\.txt is none"):
-        train_on_click_parts(str(tmp_path / "letor"), Here(), path=[1e-2])
+        train_click_parts(str(tmp_path / "letor"), solver([1e-2]))
 
 
 @pytest.mark.parametrize(
     ("option", "message"),
     [
         (["--solver", "both"], "--solver 'both' must be online or batch"),
-        (["--solver", "online"], "--solver online is for a log in one file with a schema"),
-        (["--schema", "shop.toml"], "of which all lists are held in memory (here at most "),
+        (["--solver", "online"], "--solver online is for a log in one file"),
+        (["--schema", "shop.toml"], "--schema is for a log in one file"),
         (["--guess-schema", "shop.toml"], "--guess-schema is for a log in one file"),
-        (["--tight"], "--tight is for a log in one file"),
-        (["--context", "f0"], "--context is for a log in one file"),
+        (["--tight"], "a log in parts is trained with the loss ordinal"),
     ],
 )
 def test_what_only_one_file_can_have_is_refused(
@@ -151,7 +160,7 @@ def test_what_only_one_file_can_have_is_refused(
 ) -> None:
     folder = write_log(tmp_path / "log")
     with pytest.raises(SystemExit) as ended:
-        main(["train", "--log", str(folder), "--out", str(tmp_path / "out"), *option])
+        main(["train-clicks", str(folder), "--out", str(tmp_path / "out"), *option])
     assert ended.value.code == 2
     assert message in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "out").exists()
@@ -162,7 +171,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], scheme:
     folder = write_log(tmp_path / "log")
     given = ["--regularisation", "0.01", "--solver", "batch", "--out", str(tmp_path / "out")]
     with pytest.raises(SystemExit) as ended:
-        main(["train", "--log", f"{scheme}{folder}", *given])
+        main(["train-clicks", f"{scheme}{folder}", *given])
     assert not ended.value.code, capsys.readouterr().err
     assert "features: f0, f1, f2" in capsys.readouterr().out
     assert load(tmp_path / "out" / "model.rankloop").problem.n_features == 3

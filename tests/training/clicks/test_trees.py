@@ -1,11 +1,14 @@
 """Trees from clicks: a click counts by how unlikely its position was examined, lists of one query stay together."""
 
+import dataclasses
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from rankloop.core.errors import InvalidInput
-from rankloop.training.clicks.reader import ClickLog, read_click_log
-from rankloop.training.clicks.trees import trees_from_clicks
+from rankloop.logs.reader import lists_in
+from rankloop.training.clicks.trees import train_click_trees
 from rankloop.training.trees import TreeSettings, fold_of
 
 pytest.importorskip("lightgbm")
@@ -27,8 +30,8 @@ def written(folder, n_queries=12, n_lists=200, seed=0):
 
 
 def test_they_rank_by_what_is_clicked_for_its_own_sake(tmp_path):
-    log = read_click_log(written(tmp_path))
-    trees = trees_from_clicks(log, position_bias=[1, 1 / 2, 1 / 3, 1 / 4], n_folds=2, settings=SMALL)
+    log = lists_in(written(tmp_path))
+    trees = train_click_trees(log, position_bias=[1, 1 / 2, 1 / 3, 1 / 4], n_folds=2, settings=SMALL)
     scores = trees.scores([[0, 1], [1, 1], [0, 0], [1, 0]], "never asked")
     assert scores[:2].min() > scores[2:].max()
     assert trees.query_ids == {f"q{i}" for i in range(12)}
@@ -36,12 +39,12 @@ def test_they_rank_by_what_is_clicked_for_its_own_sake(tmp_path):
 
 def test_lists_of_a_query_are_in_one_fold(tmp_path):
     """Of a query's clicks nothing reaches the booster that scores it: with other clicks that one is as it was."""
-    log = read_click_log(written(tmp_path))
-    name = log.query_ids[0]
-    own = log.query == 0
-    other = log._replace(clicked=np.where(own, 1.0 - log.clicked, log.clicked))
+    log = lists_in(written(tmp_path))
+    query, names = log.query_numbers()
+    name = names[0]
+    other = dataclasses.replace(log, clicked=np.where(query == 0, 1.0 - log.clicked, log.clicked))
     bias = [1, 1 / 2, 1 / 3, 1 / 4]
-    one, two = (trees_from_clicks(each, position_bias=bias, n_folds=3, settings=SMALL) for each in (log, other))
+    one, two = (train_click_trees(each, position_bias=bias, n_folds=3, settings=SMALL) for each in (log, other))
     same = [a == b for a, b in zip(one.texts, two.texts)]
     assert same == [fold == fold_of(name, 3) for fold in range(3)]
 
@@ -53,33 +56,32 @@ def test_clicks_weigh_by_their_position(tmp_path):
     n_lists = 400
     for _ in range(n_lists):
         clicked += [float(rng.random() < 0.3), float(rng.random() < 0.5 * 0.4)]  # seen half the time
-    numbers = np.arange(n_lists)
-    log = ClickLog(
-        np.tile(rows, (n_lists, 1)),
-        2 * np.arange(n_lists + 1),
-        np.tile([0, 1], n_lists),
-        np.array(clicked),
-        np.repeat(numbers, 2),
-        np.repeat(numbers, 2),
-    )
-    alike = trees_from_clicks(log, position_bias=[1, 1], n_folds=2, settings=SMALL).scores(rows)
-    fair = trees_from_clicks(log, position_bias=[1, 0.5], n_folds=2, settings=SMALL).scores(rows)
+    lists = np.repeat(np.arange(n_lists), 2)
+    columns = {"position": np.tile([0, 1], n_lists), "click": clicked, "good": np.tile([0.0, 1.0], n_lists)}
+    log = lists_in(pa.table({"list": lists, **columns}))
+    alike = train_click_trees(log, position_bias=[1, 1], n_folds=2, settings=SMALL).scores(rows)
+    fair = train_click_trees(log, position_bias=[1, 0.5], n_folds=2, settings=SMALL).scores(rows)
     assert alike[0] > alike[1]
     assert fair[1] > fair[0]
 
 
 def test_a_log_without_clicks_is_refused(tmp_path):
-    log = read_click_log(written(tmp_path))
+    log = lists_in(written(tmp_path))
     with pytest.raises(InvalidInput, match="no click"):
-        trees_from_clicks(log._replace(clicked=0 * log.clicked), position_bias=[1, 1, 1, 1], settings=SMALL)
+        train_click_trees(dataclasses.replace(log, clicked=0 * log.clicked), position_bias=[1, 1, 1, 1], settings=SMALL)
 
 
 def test_a_feature_can_be_kept_from_the_trees(tmp_path):
-    log, bias = read_click_log(written(tmp_path)), [1, 1 / 2, 1 / 3, 1 / 4]
-    trees = trees_from_clicks(log, position_bias=bias, n_folds=2, settings=SMALL, without=["noise"])
+    log, bias = lists_in(written(tmp_path)), [1, 1 / 2, 1 / 3, 1 / 4]
+    trees = train_click_trees(log, position_bias=bias, n_folds=2, settings=SMALL, without=["noise"])
     scores = trees.scores([[0.0], [1.0]])
     assert scores[1] > scores[0]
-    other = log._replace(features=log.features * [-3.0, 1.0])
-    assert trees_from_clicks(other, position_bias=bias, n_folds=2, settings=SMALL, without=["noise"]).hash == trees.hash
+    path = tmp_path / "log.csv"
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    path.write_text("\n".join(",".join([*line[:5], f"{line[5]}{row}", line[6]]) for row, line in enumerate(lines)))
+    path.write_text(path.read_text().replace("noise0", "noise"))
+    given = {"position_bias": bias, "n_folds": 2, "settings": SMALL}
+    other = train_click_trees(path, without=["noise"], features=["noise"], **given)
+    assert other.hash == trees.hash
     with pytest.raises(InvalidInput, match="no feature 'nose'; did you mean 'noise'"):
-        trees_from_clicks(log, without=["nose"], position_bias=bias)
+        train_click_trees(log, without=["nose"], position_bias=bias)

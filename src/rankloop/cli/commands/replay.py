@@ -33,7 +33,7 @@ def replay(
     """
     from rankloop.cli.output import print_json
     from rankloop.service.application.rebuild import replay_records
-    from rankloop.service.errors import Damaged
+    from rankloop.service.errors import DamagedArchive
     from rankloop.service.log.archive import read_records
     from rankloop.service.stores.open import log_at
 
@@ -43,7 +43,7 @@ def replay(
         for stream in opened.entities():
             try:
                 found.append(read_records(opened, stream, folder))
-            except Damaged as error:
+            except DamagedArchive as error:
                 lost.append({"stream": stream, "missing": str(error)})
         results = replay_records(chain.from_iterable(found))
     if as_json:

@@ -44,7 +44,7 @@ def serve(
             "--limit",
             metavar="NAME=N",
             envvar="RANKLOOP_LIMITS",
-            help="Allow more or less: body, items, batch, rankers, open, open_bytes, state, rate, connections.",
+            help="Allow more or less: body, items, batch, rankers, open_bytes, state, rate, connections.",
         ),
     ] = None,
     keys: Annotated[

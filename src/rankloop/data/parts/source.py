@@ -87,7 +87,7 @@ def sources_in(address: str) -> list[PartSource]:
     files, folders = entries_in(address)
     if not files and len(folders) == 1:
         return sources_in(f"{address.rstrip('/')}/{folders[0]}")
-    found = [source for name, source in files.items() if _is_part(name)] if is_folder(address) else list(files.values())
+    found = [source for name, source in files.items() if is_part(name)] if is_folder(address) else list(files.values())
     if not found:
         raise NotFound(
             f"{address!r} holds no parts: LETOR files ({', '.join(LETOR)}, also packed), CSV or Parquet tables"
@@ -140,7 +140,8 @@ def scratch_folder() -> Path:
     return folder
 
 
-def _is_part(name: str) -> bool:
+def is_part(name: str) -> bool:
+    """Return true if a file is a part, by its name."""
     hidden = name.startswith((".", "_"))
     return not hidden and not name.endswith(SIDE_SUFFIXES) and _plain_suffix(name) in (*LETOR, *TABLES)
 

@@ -18,7 +18,7 @@ from rankloop.service.application.upkeep.amendment import (
     retracted,
 )
 from rankloop.service.domain.base_score import check_booster_file
-from rankloop.service.domain.catalogue import Catalogue
+from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import (
     RankerConfig,
@@ -170,7 +170,7 @@ class Administration:
                 for runtime in self.node.directory.rankers.values()
                 if runtime.body.problem.catalogue == name
             ]
-            known = self.node.directory.catalogues.get(name, Catalogue())
+            known = self.node.directory.catalogues.get(name, ItemCatalogue())
             changes = await asyncio.to_thread(catalogue_changes, body.rows, known, named)
             if not changes and name in self.node.directory.catalogues:
                 return 0

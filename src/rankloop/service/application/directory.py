@@ -9,7 +9,7 @@ from rankloop.core.errors import NotFound, Rejected
 from rankloop.core.saved_session import loads_with_notes
 from rankloop.features.schema import Schema
 from rankloop.service.application.ranking import ServedRanker
-from rankloop.service.domain.catalogue import Catalogue
+from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.domain.projection import PublishedState
@@ -36,7 +36,7 @@ LOAD_ORDER: Mapping[str, int] = {"catalogue": 0, "ranker": 1}  # then comparison
 Runtime = ServedRanker | ServedComparison
 
 
-class Findings(NamedTuple):
+class EntityNews(NamedTuple):
     """What the log and the published states say of an entity after what is known of it."""
 
     entity: str
@@ -51,7 +51,7 @@ class Directory:
         self.store = store
         self.rankers: dict[str, ServedRanker] = {}
         self.comparisons: dict[str, ServedComparison] = {}
-        self.catalogues: dict[str, Catalogue] = {}
+        self.catalogues: dict[str, ItemCatalogue] = {}
         self.aliases: dict[str, tuple[str, ...]] = {}  # where they lead and led, the newest first
         self.entities: dict[str, Runtime] = {}  # rankers and comparisons by entity
         self.early: dict[str, PublishedState] = {}  # states that were learned here before the ranker was known
@@ -70,7 +70,7 @@ class Directory:
                 self._add_catalogue(entity.partition("/")[2])
             else:
                 changes = self.store.changes(entity) if has_schema else [first]
-                self.take(Findings(entity, changes, self._state(entity) if self.store.shared else None))
+                self.take(EntityNews(entity, changes, self._state(entity) if self.store.shared else None))
 
     def ranker(self, name: str) -> ServedRanker:
         """Return the ranker of this name, or raise `NotFound`."""
@@ -96,7 +96,7 @@ class Directory:
             await self.refresh(comparison_entity(name))
         return self.comparison(name)
 
-    async def find_catalogue(self, name: str, field: str = "") -> Catalogue:
+    async def find_catalogue(self, name: str, field: str = "") -> ItemCatalogue:
         """Return the catalogue of this name, or raise `NotFound`; `Rejected` where a field names it."""
         if self.store.shared and name not in self.catalogues:
             await self.refresh(catalogue_entity(name))
@@ -124,25 +124,25 @@ class Directory:
                         await self.refresh(ranker_entity(side.ranker))
         self.take(findings)
 
-    def find(self, entity: str) -> Findings:
+    def find(self, entity: str) -> EntityNews:
         """Read what is new of an entity."""
         runtime, (kind, _, name) = self.entities.get(entity), entity.partition("/")
         if kind == "alias":
-            return Findings(entity, self.store.changes(entity))
+            return EntityNews(entity, self.store.changes(entity))
         if kind == "catalogue":
             catalogue = self.catalogues.get(name)
             if catalogue is not None:
                 catalogue.catch_up()
-                return Findings(entity, [])
-            return Findings(entity, self.store.changes(entity)[:1])
+                return EntityNews(entity, [])
+            return EntityNews(entity, self.store.changes(entity)[:1])
         changes = self.store.changes(entity, runtime.changed_after if runtime is not None else 0)
         for record in changes:
             if isinstance(record.event, Created):
                 self.catalogue(record.event.body.problem.catalogue or "")
         is_there = runtime is not None or bool(changes)
-        return Findings(entity, changes, self._state(entity) if is_there and self.store.shared else None)
+        return EntityNews(entity, changes, self._state(entity) if is_there and self.store.shared else None)
 
-    def take(self, findings: Findings) -> None:
+    def take(self, findings: EntityNews) -> None:
         """Go by what was found."""
         entity, published = findings.entity, findings.published
         if entity.startswith("alias/"):
@@ -177,7 +177,7 @@ class Directory:
         if isinstance(runtime, ServedRanker):
             runtime.is_line = False
 
-    def catalogue(self, name: str) -> Catalogue | None:
+    def catalogue(self, name: str) -> ItemCatalogue | None:
         """Return the catalogue of this name; it is read where it is not known yet."""
         if name and name not in self.catalogues and self.store.changes(catalogue_entity(name))[:1]:
             return self._add_catalogue(name)
@@ -221,7 +221,7 @@ class Directory:
             if not is_known or (is_behind and not self._learns(entity)):
                 await self.refresh(entity)
 
-    def _lead(self, findings: Findings) -> None:
+    def _lead(self, findings: EntityNews) -> None:
         name = findings.entity.partition("/")[2]
         targets = [record.event.ranker for record in findings.changes if isinstance(record.event, AliasSet)]
         if targets and targets[-1]:
@@ -260,9 +260,9 @@ class Directory:
         if self._learns(runtime.entity):
             self.learn_here(runtime.entity)
 
-    def _add_catalogue(self, name: str) -> Catalogue:
+    def _add_catalogue(self, name: str) -> ItemCatalogue:
         if name not in self.catalogues:
-            catalogue = Catalogue(lambda after: iter(self.store.changes(catalogue_entity(name), after)))
+            catalogue = ItemCatalogue(lambda after: iter(self.store.changes(catalogue_entity(name), after)))
             catalogue.catch_up()
             self.catalogues.setdefault(name, catalogue)
         return self.catalogues[name]
@@ -279,7 +279,7 @@ class Directory:
                 entity, snapshot.number, snapshot.state_seq, snapshot.rejected, snapshot.session, snapshot.projection
             )
         if not newest.session:
-            return PublishedState(newest.number, None, 0, 0, 0, newest.seq, newest.projection)
+            return PublishedState(number=newest.number, seq=newest.seq, projection=newest.projection)
         session, notes = loads_with_notes(newest.session)
         return PublishedState(
             number=newest.number,

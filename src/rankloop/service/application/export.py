@@ -10,9 +10,9 @@ import msgspec
 from rankloop.features.schema import Schema
 from rankloop.logs.service_export import arrow_fields, fields_of, notes_of, typed_row
 from rankloop.logs.ubi.bulk import Asked, event_lines, query_lines
-from rankloop.service.domain.catalogue import Catalogue, merged_rows
+from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
 from rankloop.service.domain.configuration import RankerConfig, config_of
-from rankloop.service.domain.impression import Impression, closed_impressions
+from rankloop.service.domain.impression import TrackedImpression, closed_impressions
 from rankloop.service.domain.named_values import unpacked
 from rankloop.service.records import Closed, ComparisonCreated, Created, FeedbackReceived, Ranked, Record, Values
 
@@ -94,7 +94,7 @@ def _columns(names_its_base: bool, who: bool) -> "list[tuple[str, pa.DataType]]"
 
 
 def parquet(
-    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: Catalogue | None = None, who: bool = False
+    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: ItemCatalogue | None = None, who: bool = False
 ) -> Iterator[bytes]:
     """Closed impressions, one row each: what the learner ranked, in the order shown, and the feedback that counted.
 
@@ -138,7 +138,7 @@ def _names_its_base(first: Record | None) -> bool:
 
 
 def impression_rows(
-    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: Catalogue | None = None
+    records: Iterator[Record], schemas: Sequence[Schema] = (), catalogue: ItemCatalogue | None = None
 ) -> Iterator[dict[str, Any]]:
     """A row for every impression that has closed, with the feedback that counted."""
     first = next(records, None)
@@ -151,7 +151,7 @@ def impression_rows(
             yield row | _numbers(known.ranked, ranking, config)
 
 
-def _row(record: Record, impression: Impression) -> tuple[dict[str, Any], list[int]]:
+def _row(record: Record, impression: TrackedImpression) -> tuple[dict[str, Any], list[int]]:
     """What every ranker has, and the items that the learner ranked, in the order shown."""
     ranked, feedback = impression.ranked, impression.feedback
     candidates = set(range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates)
@@ -187,7 +187,7 @@ def _numbers(ranked: Ranked, ranking: list[int], config: RankerConfig | None) ->
 
 
 def _values(
-    ranked: Ranked, ranking: list[int], schemas: Sequence[Schema], catalogue: Catalogue | None
+    ranked: Ranked, ranking: list[int], schemas: Sequence[Schema], catalogue: ItemCatalogue | None
 ) -> dict[str, Any]:
     """Typed columns; `at` is when the ranking was asked for, which makes ages of dates."""
     given = unpacked(ranked.values, len(ranked.ids))
@@ -215,7 +215,8 @@ def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
             attributes = {"state": event.state_number, "log_propensity": event.log_propensity}
             yield query_lines(asked, event.at or record.at, attributes)
         elif isinstance(event, FeedbackReceived) and event.impression in shown:
-            yield _ubi_events(event, *shown[event.impression], record.at)
+            ranked, asked = shown[event.impression]
+            yield _ubi_events(event, ranked, asked, record.at)
         if isinstance(event, Closed) or (isinstance(event, FeedbackReceived) and event.final):
             shown.pop(event.impression, None)
 

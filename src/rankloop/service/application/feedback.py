@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rankloop.core.errors import NotFound
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.impression import CLOSED, MAX_NAME_LENGTH, settle_feedback
-from rankloop.service.errors import Late
+from rankloop.service.errors import LateFeedback
 from rankloop.service.log.writer import settled_entry
 from rankloop.service.requests import FeedbackAnswer, FeedbackBody
 
@@ -55,7 +55,7 @@ class FeedbackIntake:
         settle = partial(settle_feedback, body, config)
         try:
             written = await self.node.log.append(settled_entry(entity, body.impression[:MAX_NAME_LENGTH], settle))
-        except Late:
+        except LateFeedback:
             self.late[entity] = self.late.get(entity, 0) + 1
             raise
         except NotFound:

@@ -24,7 +24,7 @@ from rankloop.service.records import (
     ComparisonCreated,
     Created,
     Deleted,
-    Entry,
+    LogEntry,
     Record,
     comparison_entity,
     partition_of,
@@ -289,7 +289,7 @@ class LearnerWorker:
     def _write_due(self, consumer: Consumer, due: Sequence[Due]) -> list[Future[Any]]:
         return self._write([entry_of(consumer.entity, each.event, each.snapshot) for each in due])
 
-    def _write(self, entries: Iterable[Entry]) -> list[Future[Any]]:
+    def _write(self, entries: Iterable[LogEntry]) -> list[Future[Any]]:
         """Write entries; each carries the number of the lease by which it is written."""
         futures = []
         for entry in entries:

@@ -18,7 +18,7 @@ from rankloop.core.plain import decision_to_plain, to_plain
 from rankloop.core.types import Floats, Ints, Rows
 from rankloop.interleaving import interleave
 from rankloop.service.application.jobs.history import Curve
-from rankloop.service.domain.catalogue import Catalogue
+from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.comparison import ServedComparison
 from rankloop.service.domain.configuration import RankerConfig, named_model
 from rankloop.service.domain.counters import SavedProjection, saved_projection
@@ -42,7 +42,7 @@ NUMBERS = {float, int}
 class ServedRanker:
     """One ranker in service. All of it runs on the event loop, so a ranking and its state number belong together."""
 
-    def __init__(self, entity: str, config: RankerConfig, start: bytes, catalogue: Catalogue | None = None) -> None:
+    def __init__(self, entity: str, config: RankerConfig, start: bytes, catalogue: ItemCatalogue | None = None) -> None:
         self.entity = entity
         self.config = config
         self.catalogue = catalogue
@@ -272,7 +272,7 @@ class Ranking:
 
 
 def query_request(
-    body: RankBody, config: RankerConfig, max_items: int, catalogue: Catalogue | None = None
+    body: RankBody, config: RankerConfig, max_items: int, catalogue: ItemCatalogue | None = None
 ) -> QueryRequest:
     """Make the query of a request, or raise `Rejected` with the field that is wrong."""
     n_items = len(body.items) + len(body.ids)

@@ -18,7 +18,7 @@ from rankloop.logs.list_log import AskedValues, ListLog
 from rankloop.logs.service_export import read_service_export
 from rankloop.service.application.export import parquet
 from rankloop.service.application.rebuild import MAX_RECENT_STATES, Replay
-from rankloop.service.domain.catalogue import Catalogue, catalogue_of
+from rankloop.service.domain.catalogue import ItemCatalogue, catalogue_of
 from rankloop.service.domain.impression import learner_feedback
 from rankloop.service.domain.named_values import logged_values
 from rankloop.service.domain.trainer import fitted, logged_decision
@@ -109,7 +109,7 @@ def _replay(first: Record, log: Log) -> Replay:
     return Replay(first, _catalogue(first, log))
 
 
-def _catalogue(first: Record, log: Log) -> dict[str, Catalogue]:
+def _catalogue(first: Record, log: Log) -> dict[str, ItemCatalogue]:
     """The catalogue of a ranker by its name; none where it has none."""
     name = first.event.body.problem.catalogue if isinstance(first.event, Created) else None
     return {name: catalogue_of(log.read(catalogue_entity(name)))} if name else {}

@@ -13,7 +13,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.registry import entries
 from rankloop.core.saved_session import loads, loads_with_notes
 from rankloop.features.schema import Schema
-from rankloop.service.domain.catalogue import Catalogue
+from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.projection import Consumer, Projection
 from rankloop.service.domain.trainer import Trainer, digest
@@ -34,7 +34,7 @@ from rankloop.service.stores.base import Store
 MAX_OPEN_BYTES = 12_000_000  # of impressions that a consumer keeps in memory
 MAX_RECORDS_AT_ONCE = 1_000  # that are applied at a time when an entity is read again
 MAX_RECENT_STATES = 10_000  # among which a snapshot that was written late is looked for
-FindCatalogue = Callable[[str], Catalogue | None]
+FindCatalogue = Callable[[str], ItemCatalogue | None]
 
 
 class Rebuilt(NamedTuple):
@@ -179,7 +179,7 @@ class ReplayResult(NamedTuple):
 class Replay:
     """A ranker, learned again from its first record and compared with every snapshot of it."""
 
-    def __init__(self, first: Record, catalogues: Mapping[str, Catalogue] | None = None) -> None:
+    def __init__(self, first: Record, catalogues: Mapping[str, ItemCatalogue] | None = None) -> None:
         if not isinstance(first.event, Created):
             raise InvalidInput(f"the log of {first.entity} does not begin with the creation of the ranker")
         self.entity = first.entity
@@ -235,10 +235,10 @@ class Replay:
 def replay_records(records: Iterable[Record]) -> list[ReplayResult]:
     """Learn every ranker of a log again from its first event."""
     replays: dict[str, Replay] = {}
-    catalogues: dict[str, Catalogue] = {}
+    catalogues: dict[str, ItemCatalogue] = {}
     for record in records:
         if isinstance(record.event, CatalogueChanged):
-            catalogues.setdefault(record.entity.partition("/")[2], Catalogue()).put(record.seq, record.event.rows)
+            catalogues.setdefault(record.entity.partition("/")[2], ItemCatalogue()).put(record.seq, record.event.rows)
         elif isinstance(record.event, AliasSet) or record.entity.startswith("experiment/"):
             continue
         elif isinstance(record.event, Deleted):

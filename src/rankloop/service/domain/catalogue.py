@@ -11,7 +11,7 @@ Read = Callable[[int], Iterator[Record]]  # the changes after an event
 MAX_REPLACED = 10_000  # rows that are kept as they were, where there are fewer than twice as many rows
 
 
-class Catalogue:
+class ItemCatalogue:
     """Rows by id, as they are and as they were: the version of a catalogue is the event that changed it last.
 
     Of rows that were replaced the newest are kept; older ones are read from the log, and so is what is newer here.
@@ -99,9 +99,9 @@ class Catalogue:
         return [found[str(id)] for id in ids]
 
 
-def catalogue_of(records: Iterable[Record], read: Read | None = None) -> Catalogue:
+def catalogue_of(records: Iterable[Record], read: Read | None = None) -> ItemCatalogue:
     """The catalogue that these events make."""
-    catalogue = Catalogue(read)
+    catalogue = ItemCatalogue(read)
     for record in records:
         if isinstance(record.event, CatalogueChanged):
             catalogue.put(record.seq, record.event.rows)

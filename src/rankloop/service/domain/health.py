@@ -10,7 +10,7 @@ from rankloop.core.learner import from_layers
 from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Contribution, Explanation, explained, named_weights
 from rankloop.learners.wrappers.trusted_memory import memory_trust
-from rankloop.service.domain.catalogue import Catalogue
+from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.counters import Counters
 from rankloop.service.domain.named_values import logged_values
@@ -78,7 +78,7 @@ def _reports(config: RankerConfig, state: Any) -> dict[str, Any]:
 
 
 def explanation_of(
-    config: RankerConfig, state: Any, catalogue: Catalogue | None, ranked: Ranked, id: str
+    config: RankerConfig, state: Any, catalogue: ItemCatalogue | None, ranked: Ranked, id: str
 ) -> dict[str, Any]:
     """What each value of an item adds to its score now, the largest first."""
     item = next((i for i, known in enumerate(ranked.ids) if str(known) == id), None)
@@ -95,7 +95,7 @@ def explanation_of(
 
 
 def recent_weights(
-    config: RankerConfig, state: Any, catalogue: Catalogue | None, recent: Sequence[Ranked], most: int = MAX_NAMES
+    config: RankerConfig, state: Any, catalogue: ItemCatalogue | None, recent: Sequence[Ranked], most: int = MAX_NAMES
 ) -> dict[str, Any]:
     """The largest weights by name; with a schema those of the names in recent impressions."""
     if config.schema is None:
@@ -113,14 +113,16 @@ def recent_weights(
     }
 
 
-def _seen(ranked: Ranked, config: RankerConfig, catalogue: Catalogue | None) -> tuple[list[Id], RawValues]:
+def _seen(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None) -> tuple[list[Id], RawValues]:
     """The items at the top of an impression, with their values."""
     values = logged_values(ranked, config, catalogue)
     seen = ranked.order[: config.problem.shown or MAX_ITEMS][:MAX_ITEMS]
     return [ranked.ids[i] for i in seen], values._replace(rows=[values.rows[i] for i in seen])
 
 
-def _explained(config: RankerConfig, state: Any, catalogue: Catalogue | None, ranked: Ranked, item: int) -> Explanation:
+def _explained(
+    config: RankerConfig, state: Any, catalogue: ItemCatalogue | None, ranked: Ranked, item: int
+) -> Explanation:
     id = ranked.ids[item]
     if ranked.schema:
         values = logged_values(ranked, config, catalogue)

@@ -15,7 +15,7 @@ from rankloop.adapter import KINDS, feedback_of, named_values, one_kind
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, NotFound, Rejected
 from rankloop.core.types import Decision, Feedback, Problem
 from rankloop.service.domain.configuration import RankerConfig
-from rankloop.service.errors import Late
+from rankloop.service.errors import LateFeedback
 from rankloop.service.records import Closed, FeedbackReceived, Ranked, Record
 from rankloop.service.requests import FeedbackBody
 
@@ -25,7 +25,7 @@ IMPRESSION_BYTES, ITEM_BYTES = 2_000, 200  # of memory: of an impression, and of
 LAST_WORD = ("preferred", "reward")  # kinds of feedback that replace what came before them
 
 
-class Impression(msgspec.Struct):
+class TrackedImpression(msgspec.Struct):
     """What was shown, and what came back for it up to the event `seq`."""
 
     ranked: Ranked
@@ -64,14 +64,14 @@ class Impression(msgspec.Struct):
         return verdict
 
 
-def impression_of(records: Iterable[Record], before: Impression | None = None) -> Impression | None:
+def impression_of(records: Iterable[Record], before: TrackedImpression | None = None) -> TrackedImpression | None:
     """Build the impression that these records of it make, after what they made before."""
     impression = before
     for record in records:
         event = record.event
         if isinstance(event, Ranked):
             if impression is None or impression.closed:
-                impression = Impression(event, record.seq, record.seq)
+                impression = TrackedImpression(event, record.seq, record.seq)
         elif isinstance(event, FeedbackReceived | Closed) and impression is not None:
             impression.add(event)
         if impression is not None:
@@ -79,7 +79,9 @@ def impression_of(records: Iterable[Record], before: Impression | None = None) -
     return impression
 
 
-def settle_feedback(body: FeedbackBody, config: RankerConfig, impression: Impression | None) -> FeedbackReceived | str:
+def settle_feedback(
+    body: FeedbackBody, config: RankerConfig, impression: TrackedImpression | None
+) -> FeedbackReceived | str:
     """Decide on feedback at the moment at which it is written, by all that the log has of its impression.
 
     Returns:
@@ -87,7 +89,7 @@ def settle_feedback(body: FeedbackBody, config: RankerConfig, impression: Impres
 
     Raises:
       NotFound: If there is no such impression.
-      Late: If the impression has closed.
+      LateFeedback: If the impression has closed.
       Rejected: If a field of the feedback is wrong.
       IncompatibleFeedback: If the learner, or what has come before, takes another kind.
     """
@@ -99,12 +101,12 @@ def settle_feedback(body: FeedbackBody, config: RankerConfig, impression: Impres
     if verdict == REPEATED:
         return verdict
     if verdict == LATE:
-        raise Late(f"the window of the impression {name!r} has closed; nothing was learned from this")
+        raise LateFeedback(f"the window of the impression {name!r} has closed; nothing was learned from this")
     check_complete(merged(impression.feedback, feedback), impression.ranked, config.problem)
     return feedback
 
 
-def settle_end(impression: Impression | None) -> Closed | str:
+def settle_end(impression: TrackedImpression | None) -> Closed | str:
     """Decide on the end of a window at the moment at which it is written: feedback may have closed it meanwhile."""
     if impression is None:
         return LATE
@@ -189,13 +191,13 @@ def _check_values(kind: str, items: list[int], values: list[float], ranked: Rank
         raise Rejected(kind, f"a grade is outside 0 … {problem.max_grade}")
 
 
-def closed_impressions(records: Iterable[Record]) -> Iterator[tuple[Record, Impression]]:
+def closed_impressions(records: Iterable[Record]) -> Iterator[tuple[Record, TrackedImpression]]:
     """Yield every impression that has closed, with the record of its ranking and the feedback that counted."""
-    waiting: dict[str, tuple[Record, Impression]] = {}
+    waiting: dict[str, tuple[Record, TrackedImpression]] = {}
     for record in records:
         event = record.event
         if isinstance(event, Ranked):
-            waiting.setdefault(event.impression, (record, Impression(event, record.seq, record.seq)))
+            waiting.setdefault(event.impression, (record, TrackedImpression(event, record.seq, record.seq)))
         elif isinstance(event, FeedbackReceived | Closed) and event.impression in waiting:
             _, impression = waiting[event.impression]
             if impression.add(event) == CLOSED:

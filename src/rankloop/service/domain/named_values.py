@@ -11,7 +11,7 @@ from rankloop.adapter import INVALID_ID, MAX_ID_LENGTH, Id, QueryRequest, RawVal
 from rankloop.core.errors import InvalidInput, Rejected
 from rankloop.features.encoder import Encoder
 from rankloop.service.domain.base_score import BASE_SCORE
-from rankloop.service.domain.catalogue import Catalogue, RowChanges, merged_rows
+from rankloop.service.domain.catalogue import ItemCatalogue, RowChanges, merged_rows
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.records import Ranked, Values
 from rankloop.service.requests import RankBody
@@ -80,7 +80,7 @@ def add_values(ranked: Ranked, request: QueryRequest) -> None:
         ranked.at, ranked.schema, ranked.catalogue = values.at, values.schema, request.catalogue
 
 
-def logged_values(ranked: Ranked, config: RankerConfig, catalogue: Catalogue | None = None) -> RawValues:
+def logged_values(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None = None) -> RawValues:
     """What was asked in values by name, those that came from a catalogue among them."""
     if ranked.schema not in config.encoders:
         raise InvalidInput(f"this was ranked by version {ranked.schema} of a schema, which the ranker never had")
@@ -92,7 +92,7 @@ def logged_values(ranked: Ranked, config: RankerConfig, catalogue: Catalogue | N
     return RawValues(rows, given.context, ranked.at, ranked.schema)
 
 
-def named_request(body: RankBody, config: RankerConfig, catalogue: Catalogue | None) -> QueryRequest:
+def named_request(body: RankBody, config: RankerConfig, catalogue: ItemCatalogue | None) -> QueryRequest:
     """What a request asks of a ranker with a schema; its `values` are those that it gave, to be logged as such."""
     ids = [*(item.id for item in body.items), *body.ids]
     if not all(map(is_valid_id, ids)):
@@ -129,7 +129,7 @@ def same_values(before: Ranked, values: RawValues) -> bool:
     return known is not None and known.rows == values.rows and known.context == values.context
 
 
-def catalogue_changes(rows: RowChanges, catalogue: Catalogue, rankers: Iterable[RankerConfig]) -> dict[str, Any]:
+def catalogue_changes(rows: RowChanges, catalogue: ItemCatalogue, rankers: Iterable[RankerConfig]) -> dict[str, Any]:
     """What a request changes in a catalogue; refused as a whole where a ranker that uses it could not read a row."""
     for id, row in rows.items():
         if not id or len(id) > MAX_ID_LENGTH:

@@ -22,7 +22,7 @@ from rankloop.service.domain.impression import (
     ITEM_BYTES,
     LATE,
     TAKEN,
-    Impression,
+    TrackedImpression,
     impression_of,
 )
 from rankloop.service.errors import Unavailable
@@ -53,7 +53,7 @@ LOG_PER_SNAPSHOT = 4  # bytes of the log for every byte of a snapshot of a large
 COMPARISON_SNAPSHOT_EVERY = 1_000  # closed lists of a comparison
 MAX_EVENTS_WITHOUT_SNAPSHOT = 20_000  # of any kind, after which there is a snapshot though nothing was learned
 ID_BYTES = 16  # of an item in the log beside its features, nearly
-FindImpression = Callable[[str, int], Impression | None]
+FindImpression = Callable[[str, int], TrackedImpression | None]
 
 
 class SnapshotMark(NamedTuple):
@@ -99,25 +99,25 @@ class Rebase(NamedTuple):
 Step = Update | Rollback | Evolution | Rebase
 
 
-class Outcome(NamedTuple):
+class AppliedRecord(NamedTuple):
     """What a record did, and what was learned from it."""
 
     verdict: str  # shown, done, or one of an impression
     step: Step | None = None
 
 
-DONE, SHOWN = Outcome("done"), Outcome("shown")
+DONE, SHOWN = AppliedRecord("done"), AppliedRecord("shown")
 
 
 class PublishedState(NamedTuple):
     """A state that rankings may be drawn from, and the event after which it stands."""
 
-    number: int
-    state: Any
-    learned: int
-    refused: int
-    rejected: int
-    seq: int
+    number: int = 0
+    state: Any = None  # None where nothing is learned
+    learned: int = 0
+    refused: int = 0
+    rejected: int = 0
+    seq: int = 0
     projection: bytes = b""  # counts and flags at that event
     schemas: tuple[Schema, ...] = ()  # all versions up to the one that the state has columns for
 
@@ -151,12 +151,12 @@ class Projection:
         self.find: FindImpression | None = None
         self.first_window = 0.0  # seconds in which feedback may come, until it becomes another
         self.now = SavedProjection()
-        self.open: dict[str, Impression] = {}
+        self.open: dict[str, TrackedImpression] = {}
         self.open_bytes = 0  # of memory, nearly
         self.written = 0  # bytes that impressions took in the log since this was made, nearly
         self.passed = 0  # of a learner worker: what was shown up to this event has closed
 
-    def apply(self, record: Record) -> Outcome:
+    def apply(self, record: Record) -> AppliedRecord:
         """Go on to a record, and learn what there is to learn from it."""
         event = record.event
         if isinstance(event, Ranked):
@@ -201,7 +201,7 @@ class Projection:
         return first.began if first else seq + 1
 
     def _open(self, ranked: Ranked, seq: int) -> None:
-        self.open[ranked.impression] = Impression(ranked, seq, seq)
+        self.open[ranked.impression] = TrackedImpression(ranked, seq, seq)
         self.open_bytes += _bytes_of(ranked)
 
     def _remove(self, name: str) -> None:
@@ -209,7 +209,7 @@ class Projection:
         if impression is not None:
             self.open_bytes -= _bytes_of(impression.ranked)
 
-    def _change(self, record: Record) -> Outcome:
+    def _change(self, record: Record) -> AppliedRecord:
         """Apply an event that belongs to no impression."""
         event, now = record.event, self.now
         if isinstance(event, Frozen | Resumed):
@@ -219,31 +219,31 @@ class Projection:
             now.counters.wins = now.counters.ties = now.counters.losses = 0
             if event.freezes:
                 now.frozen, now.reason = True, event.reason
-            return Outcome("done", Rollback(record.seq, event.to, self._mark(record.seq)))
+            return AppliedRecord("done", Rollback(record.seq, event.to, self._mark(record.seq)))
         elif isinstance(event, Windowed):
             now.window = event.window
         elif isinstance(event, Evolved):
             return self._evolve(event, record.seq)
         elif isinstance(event, Rebased) and event.projection:
             self.restore(event.projection)
-            return Outcome("done", Rebase(record.seq, event) if event.session else None)
+            return AppliedRecord("done", Rebase(record.seq, event) if event.session else None)
         elif isinstance(event, Snapshotted | Rebased) and now.counters.wins >= now.counters.losses:
             now.good = event.number
         return DONE
 
-    def _evolve(self, event: Evolved, seq: int) -> Outcome:
+    def _evolve(self, event: Evolved, seq: int) -> AppliedRecord:
         """Of two versions that were made out of one the first counts."""
         schema = Schema.from_plain(event.schema)
         if self.config is None or self.config.schema is None or schema.version != self.config.schema.version + 1:
-            return Outcome("refused")
+            return AppliedRecord("refused")
         self.config = self.config.with_schemas([schema])
-        return Outcome("done", Evolution(seq, self.config))
+        return AppliedRecord("done", Evolution(seq, self.config))
 
-    def _show(self, ranked: Ranked, seq: int) -> Outcome:
+    def _show(self, ranked: Ranked, seq: int) -> AppliedRecord:
         if ranked.generator:
             self.now.generator = ranked.generator
         if ranked.impression in self.open:
-            return Outcome("repeated")
+            return AppliedRecord("repeated")
         self._open(ranked, seq)
         counters = self.now.counters
         counters.impressions += 1
@@ -255,32 +255,32 @@ class Projection:
         self.written += len(ranked.features) + len(ranked.values) + ID_BYTES * len(ranked.ids)
         return SHOWN
 
-    def _receive(self, event: FeedbackReceived | Closed, seq: int) -> Outcome:
+    def _receive(self, event: FeedbackReceived | Closed, seq: int) -> AppliedRecord:
         impression = self.open.get(event.impression)
         if impression is None and self.find is not None:
             if isinstance(event, FeedbackReceived) and not event.final:
-                return Outcome(TAKEN)  # it is read with the impression, when that closes
+                return AppliedRecord(TAKEN)  # it is read with the impression, when that closes
             impression = self.find(event.impression, seq)
         verdict = LATE if impression is None else impression.add(event)
-        return self._close(impression, seq) if impression is not None and verdict == CLOSED else Outcome(verdict)
+        return self._close(impression, seq) if impression is not None and verdict == CLOSED else AppliedRecord(verdict)
 
-    def _close(self, impression: Impression, seq: int) -> Outcome:
+    def _close(self, impression: TrackedImpression, seq: int) -> AppliedRecord:
         ranked, feedback, config, counters = impression.ranked, impression.feedback, self.config, self.now.counters
         self._remove(ranked.impression)
         counters.close(ranked, feedback, None if config is None else config.problem.shown, self.method)
         if ranked.mixed is not None:
-            return Outcome(CLOSED)
+            return AppliedRecord(CLOSED)
         if feedback is None and config is not None and config.body.default_feedback == "not_clicked":
             feedback = FeedbackReceived(ranked.impression, "clicks")  # shown, not clicked
             counters.defaulted += 1
         if feedback is None:
-            return Outcome(CLOSED)
+            return AppliedRecord(CLOSED)
         if self.now.frozen or not ranked.trainable:
             counters.unlearned += 1
-            return Outcome(CLOSED)
+            return AppliedRecord(CLOSED)
         self.now.updates += 1
         due = config is not None and self.now.updates % config.body.snapshot_every == 0
-        return Outcome(CLOSED, Update(seq, ranked, feedback, self._mark(seq) if due else None))
+        return AppliedRecord(CLOSED, Update(seq, ranked, feedback, self._mark(seq) if due else None))
 
     def _mark(self, seq: int) -> SnapshotMark:
         return SnapshotMark(self.saved(), self.oldest_open(seq))
@@ -353,7 +353,7 @@ class Consumer:
         now, trainer = self.projection.now, self.trainer
         projection = msgspec.msgpack.encode(now)
         if trainer is None:
-            return PublishedState(now.counters.closed, None, 0, 0, 0, self.seq, projection)
+            return PublishedState(number=now.counters.closed, seq=self.seq, projection=projection)
         if self._published is None:
             self._published = trainer.published()
         return self._published._replace(seq=self.seq, projection=projection)
@@ -372,7 +372,7 @@ class Consumer:
         """Keep all of it, as it stands."""
         return self._snapshot(self.seq, self.projection.saved(), self.projection.oldest_open(self.seq))
 
-    def _due(self, seq: int, outcome: Outcome) -> list[Due]:
+    def _due(self, seq: int, outcome: AppliedRecord) -> list[Due]:
         due, step = [], outcome.step
         if step is not None and step.mark is not None and (not isinstance(step, Update) or self._is_worth_it()):
             due.append(self._snapshot(seq, step.mark.projection, step.mark.oldest_open))
@@ -433,7 +433,7 @@ class Consumer:
             for record in self.log.of_impressions(self.entity, names, records[-1].seq):
                 self._closing[getattr(record.event, "impression", "")].append(record)
 
-    def _find(self, name: str, seq: int) -> Impression | None:
+    def _find(self, name: str, seq: int) -> TrackedImpression | None:
         records = self._closing.get(name)
         if records is None:
             records = self.log.of_impression(self.entity, name)

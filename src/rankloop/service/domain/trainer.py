@@ -15,7 +15,7 @@ from rankloop.core.plain import decision_from_plain, to_plain
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Query
-from rankloop.service.domain.catalogue import Catalogue
+from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig
 from rankloop.service.domain.impression import learner_feedback
 from rankloop.service.domain.named_values import logged_values
@@ -44,7 +44,7 @@ class Trainer:
       catalogue: Of the ranker.
     """
 
-    def __init__(self, config: RankerConfig, start: bytes = b"", catalogue: Catalogue | None = None) -> None:
+    def __init__(self, config: RankerConfig, start: bytes = b"", catalogue: ItemCatalogue | None = None) -> None:
         self.config = config
         self.catalogue = catalogue
         self.session = Session(config.learner, config.problem, config.body.seed)
@@ -58,7 +58,8 @@ class Trainer:
 
     def restore(self, session: Session, number: int, rejected: int) -> None:
         """Go on from a snapshot."""
-        self.session.restore(*session.snapshot())
+        state, generator, learned, refused = session.snapshot()
+        self.session.restore(state, generator, learned, refused)
         self.number, self.rejected = number, rejected
 
     def learn(self, step: Step) -> None:
@@ -128,7 +129,7 @@ def evolved_session(session: Session, config: RankerConfig) -> Session:
     return evolved
 
 
-def logged_decision(ranked: Ranked, config: RankerConfig, catalogue: Catalogue | None = None) -> LoggedDecision:
+def logged_decision(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None = None) -> LoggedDecision:
     """What the learner was asked and what it decided, from the log."""
     decision = decision_from_plain(ranked.decision or {}, config.learner)
     if ranked.schema:
@@ -141,7 +142,7 @@ def logged_decision(ranked: Ranked, config: RankerConfig, catalogue: Catalogue |
     return LoggedDecision(Query(ranked.query_id, features, np.array(ranked.context, dtype=np.float64)), decision)
 
 
-def _encoded_query(ranked: Ranked, config: RankerConfig, catalogue: Catalogue | None) -> Query:
+def _encoded_query(ranked: Ranked, config: RankerConfig, catalogue: ItemCatalogue | None) -> Query:
     values, chosen = logged_values(ranked, config, catalogue), ranked.candidates
     ids, rows = ranked.ids, values.rows
     if chosen is not None:

@@ -58,7 +58,8 @@ class Endpoints:
     def __init__(self, app: FastAPI, settings: Settings) -> None:
         self.app, self.settings = app, settings
         self.unknown = Endpoint("other", "admin", settings.max_body)
-        self._routes: list[tuple[BaseRoute, Endpoint]] = []
+        self._fixed: dict[tuple[str, str], Endpoint] = {}  # paths without parameters, by method and path
+        self._routes: list[tuple[BaseRoute, Endpoint]] = []  # the others
         self.direct: dict[tuple[str, str, str], Endpoint] = {}  # by method, first and last part of the path
         self._bodies: dict[str, type] = {}
         describe(app, self._bodies.values())
@@ -118,7 +119,10 @@ class Endpoints:
                 include_in_schema=bool(tag),
                 openapi_extra=described,
             )
-            self._routes.append((self.app.routes[-1], endpoint))
+            if "{" in path:
+                self._routes.append((self.app.routes[-1], endpoint))
+            else:
+                self._fixed[method, path] = endpoint
             return handler
 
         return declare
@@ -130,6 +134,8 @@ class Endpoints:
 
     def find(self, scope: Scope) -> tuple[Endpoint, str | None]:
         """Return the endpoint of a request, and the name that the request is about as in `Endpoint.ranker`."""
+        if fixed := self._fixed.get((scope["method"], scope["path"])):
+            return fixed, fixed.ranker
         for route, endpoint in self._routes:
             match, child = route.matches(scope)
             if match is Match.FULL:

@@ -17,10 +17,10 @@ from rankloop.core.errors import (
 )
 from rankloop.core.registry import UnknownKind
 from rankloop.service.errors import (
-    Damaged,
+    DamagedArchive,
     Forbidden,
-    Full,
-    Late,
+    LateFeedback,
+    StorageFull,
     TooLarge,
     TooMany,
     Unauthorised,
@@ -30,14 +30,14 @@ from rankloop.service.errors import (
 
 MEDIA = "application/problem+json"
 STATUS: tuple[tuple[type[RankloopError], int, str], ...] = (
-    (Late, 410, "late"),
+    (LateFeedback, 410, "late"),
     (TooLarge, 413, "too-large"),
     (WrongMedia, 415, "unsupported-media-type"),
     (TooMany, 429, "too-many-requests"),
     (Unauthorised, 401, "unauthorised"),
     (Forbidden, 403, "forbidden"),
-    (Full, 507, "storage-full"),
-    (Damaged, 500, "archive-damaged"),
+    (StorageFull, 507, "storage-full"),
+    (DamagedArchive, 500, "archive-damaged"),
     (Unavailable, 503, "unavailable"),
     (UnknownKind, 422, "invalid-input"),
     (Conflict, 409, "conflict"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rankloop.core.files import atomic_write
-from rankloop.service.errors import Damaged
+from rankloop.service.errors import DamagedArchive
 from rankloop.service.records import AnyEvent, ArchiveFile, Record, decode, encode
 from rankloop.service.stores.base import Store
 
@@ -39,7 +39,7 @@ def read_records(log: Readable, entity: str, data: Path, until: int | None = Non
       after: The event after which is read.
 
     Raises:
-      Damaged: If a file of the archive is missing or is not what was written, before anything is read.
+      DamagedArchive: If a file of the archive is missing or is not what was written, before anything is read.
     """
     checked = set[str]()
     _checked_files(log, entity, data, after, checked)
@@ -77,9 +77,9 @@ def check_file(data: Path, file: ArchiveFile, entity: str) -> None:
     path = data / FOLDER / file.name
     where = f"{path} ({file.events} events of {entity}, up to number {file.last})"
     if not path.is_file():
-        raise Damaged(f"missing: {where}; bring it back from a backup, or say where the archive is")
+        raise DamagedArchive(f"missing: {where}; bring it back from a backup, or say where the archive is")
     if _digest(path) != file.digest:
-        raise Damaged(f"damaged: {where} is not the file that was written; bring it back from a backup")
+        raise DamagedArchive(f"damaged: {where} is not the file that was written; bring it back from a backup")
 
 
 def tidy(store: Store, entity: str, data: Path) -> None:

@@ -18,8 +18,8 @@ from rankloop.service.errors import Superseded, Unavailable
 from rankloop.service.records import (
     AnyEvent,
     Closed,
-    Entry,
     FeedbackReceived,
+    LogEntry,
     LogRow,
     Ranked,
     Record,
@@ -57,23 +57,23 @@ class Subject(Protocol):
         """Apply an event and return the verdict on it."""
 
 
-class Fold(Protocol):
+class FoldRecords(Protocol):
     """Builds a subject from its records, after what those before made of it."""
 
     def __call__(self, records: Iterable[Record], before: Any = None) -> Any: ...
 
 
-def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None, once: bool = False) -> Entry:
+def entry_of(entity: str, event: AnyEvent, snapshot: Snapshot | None = None, once: bool = False) -> LogEntry:
     """Encode an event before it is queued: what cannot be written fails alone, and not with all of its batch."""
-    return Entry(entity, event, _encoded(event), getattr(event, "impression", None), snapshot, once)
+    return LogEntry(entity, event, _encoded(event), getattr(event, "impression", None), snapshot, once)
 
 
-def settled_entry(entity: str, impression: str, settle: Settle) -> Entry:
+def settled_entry(entity: str, impression: str, settle: Settle) -> LogEntry:
     """Make an entry of an impression that is decided when it is written."""
-    return Entry(entity, None, b"", impression, settle=settle)
+    return LogEntry(entity, None, b"", impression, settle=settle)
 
 
-def row_of(entry: Entry, event: AnyEvent, body: bytes = b"") -> LogRow:
+def row_of(entry: LogEntry, event: AnyEvent, body: bytes = b"") -> LogRow:
     """Return the row of the log that an event becomes."""
     is_last = isinstance(event, FeedbackReceived) and event.final
     kind = "final" if is_last else str(type(event).__struct_config__.tag)
@@ -94,7 +94,7 @@ def _encoded(event: AnyEvent) -> bytes:
 class RecentImpressions:
     """The impressions that were needed last: what is known of them is true up to an event, the rest is in the log."""
 
-    def __init__(self, fold: Fold, max_bytes: int = MAX_RECENT_BYTES) -> None:
+    def __init__(self, fold: FoldRecords, max_bytes: int = MAX_RECENT_BYTES) -> None:
         self.fold = fold
         self.max_bytes = max_bytes
         self.size = 0
@@ -129,7 +129,7 @@ class RecentImpressions:
 class Batch:
     """Entries of one transaction. The store asks what to look for and tells what it has found; then it is decided."""
 
-    def __init__(self, entries: Sequence[Entry], recent: RecentImpressions) -> None:
+    def __init__(self, entries: Sequence[LogEntry], recent: RecentImpressions) -> None:
         self.entries = entries
         self.results: list[Written | RankloopError] = []
         self.numbers: list[int] = []
@@ -200,7 +200,7 @@ class Batch:
         """None of it was written, as far as one knows."""
         self._recent.drop(list(self.keys))
 
-    def _settled(self, position: int, entry: Entry, changes: dict[str, int], fences: Mapping[int, int]) -> Written:
+    def _settled(self, position: int, entry: LogEntry, changes: dict[str, int], fences: Mapping[int, int]) -> Written:
         if entry.fence is not None and fences.get(entry.fence[0]) != entry.fence[1]:
             raise Superseded("another process learns this by now; nothing of this was kept")
         if entry.unless_after is not None and changes.get(entry.entity, 0) > entry.unless_after:
@@ -241,7 +241,7 @@ class Batch:
 class LogWriter:
     """Writes what is appended, many at a time; `append` returns what became of its entry, once that is durable."""
 
-    def __init__(self, store: Any, fold: Fold, max_waiting_bytes: int = 2**63) -> None:
+    def __init__(self, store: Any, fold: FoldRecords, max_waiting_bytes: int = 2**63) -> None:
         self.store = store
         self.max_waiting_bytes = max_waiting_bytes
         self.recent = RecentImpressions(fold)
@@ -250,7 +250,7 @@ class LogWriter:
         self.commit_seconds = 0.0
         self.slowest_commit = 0.0  # since somebody last asked
         self._loop = asyncio.get_running_loop()
-        self._pending: list[tuple[Entry | None, Any]] = []
+        self._pending: list[tuple[LogEntry | None, Any]] = []
         self._pending_bytes = 0
         self._wake = Condition()
         self._waiting = 0  # entries of the turns of the loop that go into the next transaction
@@ -263,7 +263,7 @@ class LogWriter:
         self._thread = Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
 
-    def append(self, entry: Entry | None) -> Awaitable[Written]:
+    def append(self, entry: LogEntry | None) -> Awaitable[Written]:
         """Write an entry; what is awaited is done when it is durable, or without an entry when the store has answered.
 
         An entry of an entity that is held waits until it is let go.
@@ -278,7 +278,7 @@ class LogWriter:
         self._waiting += 1
         return future
 
-    async def _append_later(self, entry: Entry) -> Written:
+    async def _append_later(self, entry: LogEntry) -> Written:
         while entry.entity in self._held:
             await self._held[entry.entity].wait()
         return await self.append(entry)
@@ -306,7 +306,7 @@ class LogWriter:
             if self._is_quick:  # two threads that run at once take turns at the interpreter, and lose more by that
                 self._unwritten.acquire(timeout=MAX_LOOP_BLOCK_SECONDS)
 
-    def submit(self, entry: Entry) -> Future[Written]:
+    def submit(self, entry: LogEntry) -> Future[Written]:
         """The same from another thread."""
         future: Future[Written] = Future()
         self._put(entry, future)
@@ -330,7 +330,7 @@ class LogWriter:
         await asyncio.to_thread(self._thread.join)
         await asyncio.sleep(0)  # the last batch is answered by a call that is already on the loop
 
-    def _put(self, entry: Entry | None, future: Any) -> None:
+    def _put(self, entry: LogEntry | None, future: Any) -> None:
         with self._wake:
             if self._stopped:
                 raise Unavailable("the service is stopping; nothing of this request was kept")
@@ -362,7 +362,7 @@ class LogWriter:
             with self._wake:
                 self._pending_bytes -= sum(len(entry.body) for entry, _ in waiting if entry is not None)
 
-    def _commit(self, waiting: list[tuple[Entry | None, Any]]) -> None:
+    def _commit(self, waiting: list[tuple[LogEntry | None, Any]]) -> None:
         futures = [future for _, future in waiting]
         batch = Batch([entry for entry, _ in waiting if entry is not None], self.recent)
         begun = time.monotonic()
@@ -409,7 +409,7 @@ def _set(future: Any, result: Any) -> None:
         future.set_result(result)
 
 
-def _fitting(entries: Sequence[Entry | None]) -> int:
+def _fitting(entries: Sequence[LogEntry | None]) -> int:
     """How many go into one transaction: so many, of so many bytes, and only so many of those that need a lock."""
     locks = size = 0
     for n, entry in enumerate(entries):

@@ -9,8 +9,7 @@ from typing import Any
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.service.errors import Unavailable
 from rankloop.service.settings import Settings
-from rankloop.service.stores.base import Store
-from rankloop.service.stores.queries import Queries
+from rankloop.service.stores.base import ReadableLog, Store
 from rankloop.service.stores.sqlite import FILE, SqliteStore
 
 
@@ -37,7 +36,7 @@ def sqlite_file(where: str) -> Path:
     return file
 
 
-class Log(Queries):
+class Log(ReadableLog):
     """A log, and the folder in which its archive is looked for."""
 
     folder = Path("rankloop-data")  # where `rankloop serve` keeps it

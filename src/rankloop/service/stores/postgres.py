@@ -12,12 +12,20 @@ from zlib import crc32
 import psycopg
 
 from rankloop.core.errors import Conflict
-from rankloop.service.errors import Full, Superseded, Unavailable
+from rankloop.service.errors import StorageFull, Superseded, Unavailable
 from rankloop.service.records import ArchiveFile, LogRow, Record, Snapshot, partition_of
-from rankloop.service.stores.base import Attendant, Lease, Publication, Tail, Transaction
+from rankloop.service.stores.base import (
+    Attendant,
+    Lease,
+    Publication,
+    SharedStore,
+    Tail,
+    Transaction,
+    is_full,
+    records_of,
+)
 from rankloop.service.stores.postgres_connections import NOTIFY, Connections
 from rankloop.service.stores.postgres_tables import PREFIX, STEP, XMIN, lock_key, migrate
-from rankloop.service.stores.queries import Queries, is_full, records_of
 
 NOTIFY_ALL = "SELECT pg_notify(%s, entity) FROM unnest(%s::text[]) AS entity"
 XID = "pg_current_xact_id()::text::bigint"
@@ -75,7 +83,7 @@ ATTENDANTS = f"""SELECT l.holder, l.wanted, array_remove(array_agg(h.part), NULL
 GONE = f"DELETE FROM {PREFIX}learners WHERE until < clock_timestamp() - interval '1 hour'"
 
 
-class PostgresStore(Queries):
+class PostgresStore(SharedStore):
     """One database, many processes. Tests are told, by `passing`, of every point of a write."""
 
     shared = True
@@ -114,7 +122,9 @@ class PostgresStore(Queries):
                 self._connections.tell(self.learning_channel)
         except psycopg.errors.DiskFull as error:
             self._undo()
-            raise Full("the disk of the log is full; free some space, nothing of this request was kept") from error
+            raise StorageFull(
+                "the disk of the log is full; free some space, nothing of this request was kept"
+            ) from error
         except psycopg.Error as error:
             self._connections.drop("write")
             raise Unavailable(f"the log cannot be written now ({error}); try again") from error
@@ -142,8 +152,8 @@ class PostgresStore(Queries):
         """
         self._passing("begin")
         needs_lock = bool(batch.locks or batch.partitions or batch.watched)
-        found = self._found_for(connection, batch) if needs_lock else ((), {}, {})
-        rows = batch.settle(*found)
+        records, changed, fences = self._found_for(connection, batch) if needs_lock else ([], {}, {})
+        rows = batch.settle(records, changed, fences)
         first, now = self._insert(connection, rows) if rows else (0, 0.0)
         if needs_lock:
             self._passing("commit")
@@ -267,7 +277,7 @@ class PostgresStore(Queries):
     def lease(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Lease]:
         values = [holder, seconds, sorted(wanted), holder]
         with self._writing("lease", "the leases cannot be renewed now") as connection:
-            return [Lease(*row) for row in connection.execute(LEASE, values).fetchall()]
+            return [Lease(part, fence) for part, fence in connection.execute(LEASE, values).fetchall()]
 
     def attend(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Attendant]:
         with self._writing("lease", "the leases cannot be renewed now") as connection:
@@ -306,7 +316,7 @@ class PostgresStore(Queries):
     def publication(self, entity: str) -> Publication | None:
         query = f"SELECT stream, number, seq, unfit, session, view FROM {PREFIX}published WHERE stream = %s"
         rows = self.rows(query, [entity])
-        return Publication(*rows[0]) if rows else None
+        return Publication._make(rows[0]) if rows else None
 
     def published(self) -> dict[str, tuple[int, int]]:
         rows = self.rows(f"SELECT stream, number, seq FROM {PREFIX}published")

@@ -14,10 +14,9 @@ from threading import Lock, Thread
 from typing import Any
 
 from rankloop.core.errors import Conflict
-from rankloop.service.errors import Full, Unavailable
+from rankloop.service.errors import StorageFull, Unavailable
 from rankloop.service.records import ArchiveFile, LogRow, Record, Snapshot, decode
-from rankloop.service.stores.base import Tail, Transaction
-from rankloop.service.stores.queries import PAGE, Queries, is_full, records_of
+from rankloop.service.stores.base import NO_SPACE, PAGE, Store, Tail, Transaction, is_full, records_of
 
 FILE = "rankloop.db"
 WAITING = 10  # seconds, for whoever else holds a lock of the file
@@ -89,7 +88,7 @@ UNLIST = "DELETE FROM archive WHERE stream = ? AND name = ?"
 KEEP = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-class SqliteStore(Queries):
+class SqliteStore(Store):
     """One file, one process: a lock file keeps others away. Tests are told, by `passing`, of every point of a write."""
 
     shared = False
@@ -291,5 +290,5 @@ def _told() -> Iterator[None]:
 
 def _unavailable(error: sqlite3.Error) -> Unavailable:
     if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
-        return Full("the disk of the log is full; free some space, nothing of this request was kept")
+        return StorageFull(NO_SPACE)
     return Unavailable(f"the log cannot be written now ({error}); nothing of this request was kept")

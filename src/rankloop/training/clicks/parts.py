@@ -6,22 +6,34 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from rankloop.click_models.pbm import position_bias as estimate_bias
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel
-from rankloop.core.types import Floats, Ints
-from rankloop.data.parts.catalogue import END
+from rankloop.core.types import Floats, Ints, finite_floats
+from rankloop.data.folder import given_path
+from rankloop.data.parts.catalogue import END, StoredDataset
 from rankloop.data.parts.columns import END_OF_NAME, Hashes, PartOptions, hash_of
 from rankloop.data.parts.rows import PartRows
-from rankloop.data.parts.source import PartSource
-from rankloop.engine import SummingEngine
+from rankloop.data.parts.source import SCHEME, PartSource
+from rankloop.engine import kept
 from rankloop.logs.columns import list_columns_of
-from rankloop.logs.list_table import read_raw_columns
-from rankloop.logs.table_source import TableSource
-from rankloop.training.clicks.reader import UNTOLD_BIAS, ClickLog, read_click_log
-from rankloop.training.clicks.train import GAIN, HELD_OUT, IN_PAIRS, ClickRanker
-from rankloop.training.solution_path import DEFAULT_SOLVER, SolverSettings, fit, fit_path
+from rankloop.logs.list_log import ListLog
+from rankloop.logs.numeric_features import NumericFeatures, numeric_features
+from rankloop.logs.reader import lists_in
+from rankloop.logs.table_reader import TableReader
+from rankloop.training.clicks.batch import PAIR_LOSSES
+from rankloop.training.clicks.result import ClickTraining
+from rankloop.training.clicks.weights import (
+    GAIN,
+    HELD_OUT_SHARE,
+    NO_CLICK,
+    UNKNOWN_BIAS,
+    estimate_examined,
+    weighted_clicks,
+)
+from rankloop.training.estimator import session_of
+from rankloop.training.risks.pairwise import ClickedPairs
+from rankloop.training.solution_path import BatchSolver, fit, fit_path
 from rankloop.training.stored_folds import catalogue_of, listed
 from rankloop.training.validation import mean_measures
 
@@ -33,10 +45,12 @@ class LogColumns(NamedTuple):
 
     without: tuple[str, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()  # role and name
-    features: tuple[str, ...] = ()  # asked for, or all that are learned from
+    features: tuple[str, ...] = ()  # features whatever they look like, or all that are learned from
 
-    def read(self, path: Path) -> ClickLog:
-        return read_click_log(path, self.without, dict(self.columns), self.features)
+    def read(self, path: Path) -> tuple[ListLog, NumericFeatures]:
+        """Read a part."""
+        log = lists_in(path, without=self.without, columns=dict(self.columns))
+        return log, numeric_features(log, self.features)
 
 
 AS_NAMED = LogColumns()
@@ -51,46 +65,23 @@ class ClickReader:
     clip: float
 
     def __call__(self, path: Path) -> Iterator[PartRows]:
-        features = self.columns.features
-        roles = {name for _, name in self.columns.columns}
-        unused = [name for name in TableSource(path).names if name not in features and name in self.columns.without]
-        log = self.columns._replace(without=tuple(name for name in unused if name not in roles)).read(path)
-        order = [log.feature_names.index(name) for name in features]
-        queries = [log.query_ids[number] for number in log.query[log.offsets[:-1]].tolist()]
-        names = [f"{query}{END_OF_NAME}{path.name}:{number}" for number, query in enumerate(queries)]
-        weights = log.relevance(np.array(self.examined), self.clip)
-        yield PartRows(np.ascontiguousarray(log.features[:, order]), weights, log.offsets[:-1], names, 0, len(order))
+        names, roles = TableReader(path).names, {name for _, name in self.columns.columns}
+        unused = tuple(name for name in self.columns.without if name in names and name not in roles)
+        log, features = self.columns._replace(without=unused).read(path)
+        order = [features.names.index(name) for name in self.columns.features]
+        numbers, query_ids = log.query_numbers()
+        queries = [query_ids[number] for number in numbers[log.offsets[:-1]].tolist()]
+        yield PartRows(
+            features=np.ascontiguousarray(features.values[:, order]),
+            grades=weighted_clicks(_clicked(log), log.position, self.examined, self.clip),
+            starts=log.offsets[:-1],
+            names=[f"{query}{END_OF_NAME}{path.name}:{number}" for number, query in enumerate(queries)],
+            lowest=0,
+            width=len(order),
+        )
 
 
-class ClickedPairs(NamedTuple):
-    """Counterfactual RankSVM as a risk: Σ over clicks i of weight_i · Σ_j max(0, 1 + score_j − score_i), times `scale`.
-
-    With scale = lists / pairs the mean over the lists is the mean over the pairs, as in `RankBundle.fit_pairs`.
-    """
-
-    scale: float
-
-    def of_lists(self, scores: Floats, relevance: Floats, offsets: Ints) -> tuple[float, Floats]:
-        return clicked_pairs_loss(scores, relevance, offsets, self.scale)
-
-
-@kernel
-def clicked_pairs_loss(scores: Floats, weights: Floats, offsets: Ints, scale: float) -> tuple[float, Floats]:
-    """The loss over all lists, and its slope in the scores."""
-    value, grad = 0.0, np.zeros(len(scores))
-    for q in range(len(offsets) - 1):
-        for i in range(offsets[q], offsets[q + 1]):
-            if weights[i] > 0.0:
-                for j in range(offsets[q], offsets[q + 1]):
-                    gap = 1.0 + scores[j] - scores[i]
-                    if j != i and gap > 0.0:
-                        value += weights[i] * gap
-                        grad[j] += weights[i]
-                        grad[i] -= weights[i]
-    return value * scale, grad * scale
-
-
-class Seen(NamedTuple):
+class PartClicks(NamedTuple):
     """Of one part: the impressions of some pairs of query and item, and how the columns were understood."""
 
     pairs: Hashes  # of query and item, all of them below `end`
@@ -103,84 +94,121 @@ class Seen(NamedTuple):
     unused: tuple[str, ...]
 
 
-def seen_in(task: tuple[PartSource, LogColumns, int]) -> Seen:
+def clicks_in(task: tuple[PartSource, LogColumns, int]) -> PartClicks:
     """A task for a worker: read a part of the log, and say what the driver has to know of it."""
     source, columns, limit = task
     with source.local() as path:
-        log, names = columns.read(path), TableSource(path).names
-        pairs = _pair_hashes(path, log, columns)
-    sizes = np.diff(log.offsets)
-    clicks = np.add.reduceat(log.clicked > 0, log.offsets[:-1])
+        (log, features), names = columns.read(path), TableReader(path).names
+        pairs = _pair_hashes(path, log)
     end = END if len(pairs) <= limit else END * limit // len(pairs)
     some = pairs <= np.uint64(end - 1)
-    unused = tuple(name for name in names if name not in log.feature_names)
-    n_pairs = int(np.sum(clicks * (sizes - 1)))
-    shown = pairs[some], log.position[some], log.clicked[some]
-    return Seen(*shown, end, len(sizes), n_pairs, log.feature_names, unused)
+    return PartClicks(
+        pairs=pairs[some],
+        positions=log.position[some],
+        clicked=log.clicked[some],
+        end=end,
+        n_lists=log.n_pages,
+        n_pairs=ClickedPairs.n_pairs(log.clicked, log.offsets),
+        feature_names=features.names,
+        unused=tuple(name for name in names if name not in features.names),
+    )
 
 
-def _pair_hashes(path: Path, log: ClickLog, columns: LogColumns) -> Hashes:
-    """Of each row the hash of its query and item, by which the pair is known in other parts."""
-    roles = list_columns_of(TableSource(path).names, columns.without, dict(columns.columns), path.name)
-    if not roles.item:
-        return np.array([hash_of(f"{path.name} {number}") for number in log.pair.tolist()], np.uint64)
-    items = [str(item) for item in read_raw_columns(path)[roles.item]]
-    queries = [log.query_ids[number] for number in log.query.tolist()] if roles.query else [""] * len(items)
-    return np.array([hash_of(f"{len(query)} {query} {item}") for query, item in zip(queries, items)], np.uint64)
-
-
-def train_on_click_parts(
+def train_click_parts(
     address: str,
-    engine: SummingEngine,
-    loss: str = "ordinal",
-    *,
+    solver: BatchSolver,
     columns: LogColumns = AS_NAMED,
-    path: Sequence[float],
-    position_bias: Sequence[float] | None = None,
+    *,
+    position_bias: ArrayLike | None = None,
     clip: float = 10.0,
-    tolerance: float = DEFAULT_SOLVER.tolerance,
     progress: Callable[[int, int], None] = lambda done, of: None,
-) -> ClickRanker:
-    """What `train_on_clicks` does, where the log is a folder or an address of parts that the workers read.
+) -> ClickTraining:
+    """Train on the clicks of a log whose parts the workers of an engine read.
 
     The first part says which columns are features. A fifth of the queries, by their hash, chooses the regularisation.
     The position bias is estimated from the impressions of some pairs of query and item, by their hash, unless it is
     given: of all pairs where the log has fewer than MAX_IMPRESSIONS rows.
+
+    Args:
+      address: A folder or an address of CSV or Parquet tables.
+      solver: The regularisations, and the engine whose workers read the parts; the loss is `ordinal`.
+      columns: Which columns are what.
+      position_bias: The probability of each position to be examined.
+      clip: No click weighs more than this.
+      progress: Called with the number of fits that are done, and of all.
+
+    Returns:
+      The ranker: it prints as a table, and `save` writes it.
+
+    Raises:
+      InvalidInput: If the loss needs a log in one file, or there is no click.
     """
-    if loss not in IN_PAIRS:
-        raise InvalidInput(f"a log in parts is trained with the loss {IN_PAIRS[0]}; {loss} needs one file")
-    sources = listed(address, engine).sources
-    if not sources[0].is_table:
-        raise InvalidInput(
-            f"{address!r} should hold parts of a log, as CSV or Parquet tables; {sources[0].name} is none"
-        )
-    limit = max(1, MAX_IMPRESSIONS // len(sources))
-    first = engine.map([(sources[0], columns, limit)], seen_in)[0]
-    understood = columns._replace(
-        without=tuple(dict.fromkeys([*columns.without, *_not_roles(first, columns)])), features=first.feature_names
+    if solver.loss not in PAIR_LOSSES or solver.tight:
+        raise InvalidInput(f"a log in parts is trained with the loss {PAIR_LOSSES[0]}; {solver.loss} needs one file")
+    where = address if SCHEME in address else str(given_path(address))
+    with kept(solver.settings.engine) as engine:
+        settings = solver.settings._replace(engine=engine)
+        sources = listed(where, engine).sources
+        if not sources[0].is_table:
+            raise InvalidInput(
+                f"{address!r} should hold parts of a log, as CSV or Parquet tables; {sources[0].name} is none"
+            )
+        limit = max(1, MAX_IMPRESSIONS // len(sources))
+        first = engine.map([(sources[0], columns, limit)], clicks_in)[0]
+        without = tuple(dict.fromkeys([*columns.without, *_not_roles(first, columns)]))
+        understood = columns._replace(without=without, features=first.feature_names)
+        parts = [first, *engine.map([(source, understood, limit) for source in sources[1:]], clicks_in)]
+        n_lists, n_pairs = sum(part.n_lists for part in parts), sum(part.n_pairs for part in parts)
+        if n_pairs == 0:
+            raise InvalidInput(NO_CLICK)
+        examined = _examined(parts) if position_bias is None else finite_floats(position_bias, 1, "position_bias")
+        reader = ClickReader(understood, tuple(examined.tolist()), clip)
+        catalogue = catalogue_of(sources, PartOptions(reader), engine)
+        cut, path = END // HELD_OUT_SHARE, solver.checked_path()
+        training, held_out = catalogue.within([(cut, END)]), catalogue.within([(0, cut)])
+        if 0 in (training.n_queries, held_out.n_queries):
+            raise InvalidInput(f"the log has {n_lists} list(s); there must be more to choose the regularisation")
+
+        def per(dataset: StoredDataset) -> float:
+            return n_pairs * dataset.n_queries / n_lists
+
+        models = []
+        for model in fit_path(training, ClickedPairs(), path, settings=settings, per=per(training)):
+            models.append(model.weights)
+            progress(len(models), len(path))
+        gains = dict(zip(path, mean_measures([(weights, GAIN) for weights in models], held_out, engine)))
+        best = max(gains, key=lambda regularisation: gains[regularisation])
+        everything = catalogue.within([(0, END)])
+        final = fit(everything, ClickedPairs(), best, settings=settings, per=per(everything))
+    return ClickTraining(
+        session=session_of(final.weights, feature_names=first.feature_names),
+        choice="regularisation",
+        chosen=best,
+        gains=gains,
+        logged_gain=None,
+        examined=examined,
+        examined_is_known=True,
+        n_lists=n_lists,
+        loss=solver.loss,
+        solution=final.solution,
+        feature_names=first.feature_names,
+        columns=f"features: {', '.join(first.feature_names)}",
     )
-    seen = [first, *engine.map([(source, understood, limit) for source in sources[1:]], seen_in)]
-    examined = _bias(seen) if position_bias is None else tuple(position_bias)
-    n_lists, n_pairs = sum(each.n_lists for each in seen), sum(each.n_pairs for each in seen)
-    if n_pairs == 0:
-        raise InvalidInput("the log has no click, so there is nothing to learn from")
-    options = PartOptions(ClickReader(understood, examined, clip))
-    catalogue = catalogue_of(sources, options, engine)
-    settings, risk = SolverSettings(tolerance=tolerance, engine=engine), ClickedPairs(n_lists / n_pairs)
-    train, held_out = catalogue.within([(END // HELD_OUT, END)]), catalogue.within([(0, END // HELD_OUT)])
-    if 0 in (train.n_queries, held_out.n_queries):
-        raise InvalidInput(f"the log has {n_lists} list(s); there must be more to choose the regularisation")
-    found = []
-    for done, one in enumerate(fit_path(train, risk, path, settings=settings), start=1):
-        found.append(one.weights)
-        progress(done, len(path))
-    gains = dict(zip(path, mean_measures([(weights, GAIN) for weights in found], held_out, engine)))
-    best = max(gains, key=lambda regularisation: gains[regularisation])
-    weights = fit(catalogue.within([(0, END)]), risk, best, settings=settings).weights
-    return ClickRanker(weights, loss, False, best, gains, np.array(examined), first.feature_names, False)
 
 
-def _not_roles(first: Seen, columns: LogColumns) -> list[str]:
+def _clicked(log: ListLog) -> Floats:
+    return log.weight if log.columns.weight else log.clicked
+
+
+def _pair_hashes(path: Path, log: ListLog) -> Hashes:
+    """Of each row the hash of its query and item, by which the pair is known in other parts."""
+    if log.item is None:
+        return np.array([hash_of(f"{path.name} {row}") for row in range(log.n_rows)], np.uint64)
+    queries = log.query if log.columns.query else [""] * log.n_rows
+    return np.array([hash_of(f"{len(query)} {query} {item}") for query, item in zip(queries, log.item)], np.uint64)
+
+
+def _not_roles(first: PartClicks, columns: LogColumns) -> list[str]:
     """Columns of the first part that are neither features nor have a role there."""
     names = [*first.feature_names, *first.unused]
     roles = list_columns_of(names, columns.without, dict(columns.columns), "the log")
@@ -188,14 +216,16 @@ def _not_roles(first: Seen, columns: LogColumns) -> list[str]:
     return [name for name in first.unused if name not in used]
 
 
-def _bias(seen: Sequence[Seen]) -> tuple[float, ...]:
+def _examined(parts: Sequence[PartClicks]) -> Floats:
     """From the pairs that every part has told all about."""
-    end = np.uint64(min(each.end for each in seen) - 1)
-    some = [each.pairs <= end for each in seen]
-    _, pairs = np.unique(np.concatenate([each.pairs[told] for each, told in zip(seen, some)]), return_inverse=True)
-    positions = np.concatenate([each.positions[told] for each, told in zip(seen, some)])
-    clicked = np.concatenate([each.clicked[told] for each, told in zip(seen, some)])
-    examined = estimate_bias(pairs.astype(np.int64), positions, clicked)
+    end = np.uint64(min(part.end for part in parts) - 1)
+    some = [part.pairs <= end for part in parts]
+    pairs, positions, clicked = (
+        np.concatenate([getattr(part, name)[chosen] for part, chosen in zip(parts, some)])
+        for name in ("pairs", "positions", "clicked")
+    )
+    numbers = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+    examined = estimate_examined(numbers, positions, clicked)
     if examined is None:
-        raise InvalidInput(UNTOLD_BIAS)
-    return tuple(examined.tolist())
+        raise InvalidInput(UNKNOWN_BIAS)
+    return examined

@@ -1,106 +1,232 @@
-"""A linear ranker from yesterday's clicks, weighted by how unlikely their positions were examined."""
+"""Training on clicks: one call for a log of lists, with plain numbers or with a schema, in one file or in parts."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import scores_of
-from rankloop.core.saved_session import save
-from rankloop.core.types import Floats, finite_floats
-from rankloop.measures.base import mean_of, parse_measure
-from rankloop.training.clicks.ips_weights import clicked_pairs, exponential_grades
-from rankloop.training.clicks.reader import ClickLog, MergedLists, merged
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.protocols import AnyLearner
+from rankloop.core.registry import Spec
+from rankloop.core.registry.specs import nearest
+from rankloop.core.session import Session
+from rankloop.data.folder import given_path
+from rankloop.data.parts.source import SCHEME, check_memory, is_part
+from rankloop.features.schema import Schema
+from rankloop.logs.list_log import ListLog, ShownList
+from rankloop.logs.numeric_features import NumericFeatures, numeric_features
+from rankloop.logs.outcomes import outcomes_of, outcomes_said
+from rankloop.logs.reader import POSTGRES, lists_in
+from rankloop.logs.service_export import exported_schemas, is_export
+from rankloop.training.clicks.batch import BatchResult, numeric_rows, schema_rows, train_batch
+from rankloop.training.clicks.parts import LogColumns, train_click_parts
+from rankloop.training.clicks.passes import OnlinePasses, train_in_passes
+from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.estimator import session_of
-from rankloop.training.rank_bundle import RankBundle
-from rankloop.training.risks.base import risk_of
-from rankloop.training.risks.structured_loss import NDCGLoss
-from rankloop.training.solution_path import DEFAULT_PATH
+from rankloop.training.solution_path import BatchSolver
 
-HELD_OUT = 5  # one list in so many chooses the regularisation
-GAIN = "DCG(gain='linear')@10"
-IN_PAIRS = ("ordinal", "preferences")  # every click counts by itself, however often its query was asked
-Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+Progress = Callable[[int, int], None]
+DEFAULT_BATCH, DEFAULT_PASSES = BatchSolver(), OnlinePasses()
 
 
-class ClickRanker(NamedTuple):
-    """The weights of a ranker, and how they were found."""
-
-    weights: Floats
-    loss: str
-    tight: bool
-    regularisation: float
-    gains: dict[float, float]  # by regularisation: the weighted clicks gained on held-out lists
-    examined: Floats  # the probability of each position to be examined
-    feature_names: tuple[str, ...]
-    weights_cancel: bool  # a normalised loss where no query came twice
-
-    def save(self, path: Path) -> None:
-        """As a file that `rankloop evaluate` and the service read."""
-        how = {"loss": self.loss, "tight": self.tight, "regularisation": self.regularisation}
-        notes = {**how, "looked_at": self.examined.tolist()}
-        save(session_of(self.weights, feature_names=self.feature_names), path, notes)
-
-
-def train_on_clicks(
-    log: ClickLog,
-    loss: str = "ordinal",
+def train_clicks(
+    log: Any,
+    schema: Schema | None = None,
     *,
-    tight: bool = False,
-    path: Sequence[float] = DEFAULT_PATH,
+    solver: BatchSolver | OnlinePasses | None = None,
+    learner: str | Spec | AnyLearner | None = None,
+    features: Sequence[str] = (),
     position_bias: ArrayLike | None = None,
     clip: float = 10.0,
+    shown: int | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], None] = lambda done, of: None,
-) -> ClickRanker:
-    """Weigh the clicks, choose the regularisation of the `path` on held-out lists, and train on all of them.
+    progress: Progress = lambda done, of: None,
+) -> ClickTraining:
+    """Train a ranker on the clicks of a log of lists.
 
-    `position_bias` is how likely each position is examined, estimated from the log unless given. The default loss is
-    the weighted ranking SVM; for the loss of a measure all lists of a query are merged into one first (see `merged`).
+    Clicks take the place of grades: each counts by how unlikely its position was to be examined. Without a schema the
+    columns of numbers are features, and the result is a linear ranker. With a schema, values become columns as it says,
+    and the result goes on learning.
+
+    Args:
+      log: A `ListLog`, or what `read_log` reads.
+      schema: By which values become features; that of the log itself unless given. A log without one is learned from by
+        its columns of numbers.
+      solver: `BatchSolver` (a loss over all lists at once) or, with a schema, `OnlinePasses`, which is its default.
+      learner: With a schema, what goes on learning after `BatchSolver`: `click_regression` for the loss `clicked_items`
+        and `fair_pairs` for others unless given.
+      features: Columns that are features even if they look like outcomes, such as a purchase.
+      position_bias: The probability of each position to be examined; estimated from items that moved unless given.
+      clip: No click weighs more than this.
+      shown: How many positions users see, with a schema; those of the longest list unless given.
+      seed: Draws the held-out lists.
+      progress: Called with the number of fits or passes that are done, and of all.
+
+    Returns:
+      The ranker: it prints as a table, and `save` writes it.
+
+    Raises:
+      InvalidInput: If there is no click, or if the position bias cannot be estimated.
     """
-    bias = log.position_bias() if position_bias is None else position_bias
-    examined = finite_floats(bias, 1, "position_bias")
-    weights = log.relevance(examined, clip)
-    if not np.any(weights):
-        raise InvalidInput("the log has no click, so there is nothing to learn from")
-    in_pairs = loss in IN_PAIRS
-    lists = MergedLists(log.features, log.offsets, weights) if in_pairs else merged(log, weights)
-    held_out = np.random.default_rng(seed).permutation(len(lists.offsets) - 1) % HELD_OUT == 0
-    if held_out.all():
-        raise InvalidInput(
-            f"the log has {len(held_out)} list(s); there must be at least two to choose the regularisation"
+    if is_in_parts(log):
+        if schema is not None or isinstance(solver, OnlinePasses) or learner is not None or shown is not None:
+            raise InvalidInput(
+                f"{str(log)!r} holds parts, which are streamed as numbers: a schema, passes, a learner and shown are "
+                "for a log in one file"
+            )
+        columns = LogColumns(features=tuple(features))
+        return train_click_parts(
+            str(log), solver or DEFAULT_BATCH, columns, position_bias=position_bias, clip=clip, progress=progress
         )
-    gains: dict[float, float] = {}
-    for done, regularisation in enumerate(path, start=1):
-        model = _fit(_chosen(lists, ~held_out), loss, tight, regularisation)
-        gains[regularisation] = _gain(model, _chosen(lists, held_out))
-        progress(done, len(path))
-    best = max(gains, key=lambda regularisation: gains[regularisation])
-    cancel = not in_pairs and len(lists.offsets) == len(log.offsets)
-    fitted = _fit(lists, loss, tight, best)
-    return ClickRanker(fitted, loss, tight, best, gains, examined, log.feature_names, cancel)
+    check_log_size(log, schema, "batch" if isinstance(solver, BatchSolver) else "online")
+    lists = lists_in(log, schema=schema)
+    schema = schema or (lists.schemas[-1] if lists.schemas else None)
+    common: dict[str, Any] = {"position_bias": position_bias, "clip": clip, "seed": seed, "progress": progress}
+    if schema is None:
+        if isinstance(solver, OnlinePasses) or learner is not None or shown is not None:
+            raise InvalidInput(f"passes, a learner and shown are for training with a schema, and {lists.name} has none")
+        solver, numbers = solver or DEFAULT_BATCH, numeric_features(lists, features)
+        batch = train_batch(numeric_rows(lists, numbers), solver, **common)
+        weights = batch.fit.weights[len(batch.task.data.features.columns) :]
+        session = session_of(weights, feature_names=numbers.names)
+        return _of_batch(batch, solver, session, feature_names=numbers.names, columns=_columns_of(lists, numbers))
+    _check_feedback(lists)
+    trained = train_on_lists(lists.lists(schema), schema, solver, learner=learner, shown=shown, **common)
+    return replace(trained, notes=_outcome_notes(lists, schema, features) + trained.notes)
 
 
-def _chosen(lists: MergedLists, which: Mask) -> MergedLists:
-    """Some of the lists."""
-    sizes = np.diff(lists.offsets)
-    own = np.repeat(which, sizes)
-    return MergedLists(lists.features[own], np.concatenate([[0], np.cumsum(sizes[which])]), lists.weights[own])
+def train_on_lists(
+    pages: Sequence[ShownList],
+    schema: Schema,
+    solver: BatchSolver | OnlinePasses | None = None,
+    *,
+    learner: str | Spec | AnyLearner | None = None,
+    position_bias: ArrayLike | None = None,
+    clip: float = 10.0,
+    shown: int | None = None,
+    seed: int = 0,
+    progress: Progress = lambda done, of: None,
+) -> ClickTraining:
+    """Train a ranker with a schema on shown lists; the arguments are those of `train_clicks`."""
+    solver = solver or DEFAULT_PASSES
+    common: dict[str, Any] = {"position_bias": position_bias, "clip": clip, "seed": seed, "progress": progress}
+    problem = schema.problem(shown=max(len(page.ids) for page in pages) if shown is None else shown)
+    columns = f"features: {', '.join(schema.features)}; context: {', '.join(schema.context) or 'none'}"
+    if isinstance(solver, BatchSolver):
+        batch = train_batch(schema_rows(pages, schema, shown), solver, **common)
+        session = batch.task.new_session(batch.fit, schema, problem, learner, seed)
+        columns += f"; {batch.task.n_hashed_columns + schema.n_dense:,} columns"
+        return _of_batch(batch, solver, session, schema=schema, columns=columns)
+    passes = train_in_passes(pages, schema, solver._replace(learner=learner or solver.learner), problem, **common)
+    refused = passes.session.refused
+    return ClickTraining(
+        session=passes.session,
+        choice="passes",
+        chosen=passes.passes,
+        gains=passes.gains,
+        logged_gain=passes.logged_gain,
+        examined=passes.examined,
+        examined_is_known=passes.examined_is_known,
+        n_lists=len(pages),
+        schema=schema,
+        columns=columns,
+        notes=(f"{refused:,} updates that would have been unstable were left out",) if refused else (),
+    )
 
 
-def _fit(lists: MergedLists, loss: str, tight: bool, regularisation: float) -> Floats:
-    if loss in IN_PAIRS:
-        pairs = clicked_pairs(lists.offsets, lists.weights)
-        return RankBundle("preferences", regularisation).fit_pairs(lists.features, pairs.pairs, pairs.costs).coef_
-    qid = np.repeat(np.arange(len(lists.offsets) - 1), np.diff(lists.offsets))
-    exponential = isinstance(risk_of(loss), NDCGLoss)
-    grades = exponential_grades(lists.weights) if exponential else lists.weights
-    return RankBundle(loss, regularisation, tight=tight).fit(lists.features, grades, qid=qid).coef_
+def is_in_parts(log: Any) -> bool:
+    """Return true for a folder or an address (s3://…, file://…) that holds the parts of a log."""
+    if not isinstance(log, str | Path) or str(log).startswith(POSTGRES):
+        return False
+    if SCHEME in str(log):
+        return True
+    try:
+        path = given_path(str(log))
+    except NotFound:
+        return False
+    return path.is_dir() and any(is_part(entry.name) for entry in path.iterdir())
 
 
-def _gain(model: Floats, lists: MergedLists) -> float:
-    scores = scores_of(lists.features, model)
-    return mean_of(parse_measure(GAIN).of_scores(scores, lists.weights, lists.offsets))
+def schema_without(schema: Schema, names: Sequence[str]) -> Schema:
+    """Return a schema without some fields and their crosses.
+
+    Raises:
+      InvalidInput: If the schema has no such field.
+    """
+    fields = [*schema.features, *schema.context]
+    unknown = next((name for name in names if name not in fields), None)
+    if unknown is not None:
+        raise InvalidInput(f"--without {unknown}: the schema has no such field{nearest(unknown, fields)}")
+    if not names:
+        return schema
+    features = {name: kind for name, kind in schema.features.items() if name not in names}
+    context = {name: kind for name, kind in schema.context.items() if name not in names}
+    crosses = tuple(cross for cross in schema.crosses if not set(names).intersection(cross.split("*")))
+    return Schema(features, context, crosses, schema.bits)
+
+
+def _of_batch(batch: BatchResult, solver: BatchSolver, session: Session, **fields: Any) -> ClickTraining:
+    notes: tuple[str, ...] = ()
+    solution, task = batch.fit.solution, batch.task
+    if not solution.converged:
+        notes += (f"stopped at most {solution.gap:.2g} above the optimum: raise the regularisation",)
+    if task.weights_cancel:
+        notes += (f"no query came twice, so the weights of single clicks cancel in {solver.loss}",)
+    return ClickTraining(
+        session=session,
+        choice="regularisation",
+        chosen=batch.fit.regularisation,
+        gains=batch.gains,
+        logged_gain=batch.logged_gain,
+        examined=task.examined_by(batch.fit.weights),
+        examined_is_known=task.examined is not None,
+        n_lists=task.n_lists,
+        loss=solver.loss,
+        tight=solver.tight,
+        solution=solution,
+        notes=notes,
+        **fields,
+    )
+
+
+def _columns_of(lists: ListLog, numbers: NumericFeatures) -> str:
+    return numbers.described if lists.export is not None else f"{lists.columns}; {numbers.described}"
+
+
+def check_log_size(log: Any, schema: Schema | None, solver: str) -> None:
+    """Refuse a file that is too large to be learned from by a schema, before it is read.
+
+    Args:
+      log: A path, or anything else that is not checked.
+      schema: By which values become features; an export may have its own.
+      solver: "batch" or "online".
+
+    Raises:
+      InvalidInput: If there is not as much memory as it needs.
+    """
+    if isinstance(log, str | Path) and Path(log).is_file():
+        path = Path(log)
+        if schema is not None or (is_export(path) and exported_schemas(path)):
+            check_memory(path, solver)
+
+
+def _check_feedback(lists: ListLog) -> None:
+    kinds = [] if lists.export is None else lists.export.feedback
+    other = next((kind for kind in kinds if kind not in ("clicks", "relevances", "")), None)
+    if other is not None:
+        raise InvalidInput(f"{lists.name} holds feedback of the kind {other}; lists are learned from by their clicks")
+
+
+def _outcome_notes(lists: ListLog, schema: Schema, features: Sequence[str]) -> tuple[str, ...]:
+    """Name fields that are known only after the click."""
+    if lists.export is not None:
+        return ()
+    fields = [name for name in (*schema.features, *schema.context) if name in lists.values and name not in features]
+    outcomes = outcomes_of({name: lists.values[name] for name in fields}, lists.clicked)
+    outcomes.pop(lists.columns.item, None)
+    if not outcomes:
+        return ()
+    look = "looks like an outcome" if len(outcomes) == 1 else "look like outcomes"
+    return (f"{outcomes_said(outcomes)} {look}, which nobody knows when a list is made; the schema asks for it",)

@@ -1,6 +1,7 @@
-"""Trees from yesterday's clicks, as a base score for the learner that goes on."""
+"""Trees from the clicks of a log, as a base score for the learner that goes on."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,49 +10,76 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import finite_floats
 from rankloop.data.dataset import Dataset
-from rankloop.training.clicks.reader import ClickLog
+from rankloop.logs.numeric_features import numeric_features
+from rankloop.logs.reader import lists_in
+from rankloop.training.clicks.weights import NO_CLICK, UNKNOWN_BIAS, estimate_examined, weighted_clicks
 from rankloop.training.trees import N_FOLDS, TreeRanker, TreeSettings, fit_trees
 
-SETTINGS = TreeSettings()
+DEFAULT_TREES = TreeSettings()
 
 
-def trees_from_clicks(
-    log: ClickLog,
+def train_click_trees(
+    log: Any,
     *,
+    features: Sequence[str] = (),
     without: Sequence[str] = (),
     position_bias: ArrayLike | None = None,
     clip: float = 10.0,
     n_folds: int = N_FOLDS,
-    settings: TreeSettings = SETTINGS,
+    settings: TreeSettings = DEFAULT_TREES,
 ) -> TreeRanker:
     """Cross-fit trees to the clicks of a log, each click weighing as much as its position was unlikely to be examined.
 
-    Every click puts its item above all others of its list, at its weight, as `clicked_pairs` has it. `position_bias` is
-    how likely each position is examined, estimated from the log unless given; no click weighs more than `clip`. All
-    lists of a query are in one fold. `without` names features that the trees do not get: the base score that was shown
-    before above all, which knows the clicks of every fold.
+    Every click puts its item above all others of its list, at its weight. All lists of a query are in one fold.
+
+    Args:
+      log: A `ListLog`, or what `read_log` reads.
+      features: Columns that are features even if they look like outcomes.
+      without: Features that the trees do not get: the base score that was shown before above all, which knows the
+        clicks of every fold.
+      position_bias: The probability of each position to be examined; estimated from the log unless given.
+      clip: No click weighs more than this.
+      n_folds: How many boosters are grown, each without the queries of its fold.
+      settings: How they are grown.
+
+    Returns:
+      The boosters.
+
+    Raises:
+      InvalidInput: If there is no click, or if the position bias cannot be estimated.
     """
-    bias = log.position_bias() if position_bias is None else position_bias
-    weights = log.relevance(finite_floats(bias, 1, "position_bias"), clip)
+    lists = lists_in(log)
+    numbers = numeric_features(lists, features)
+    if position_bias is None:
+        examined = estimate_examined(lists.pair_numbers(), lists.position, lists.clicked)
+        if examined is None:
+            raise InvalidInput(UNKNOWN_BIAS)
+    else:
+        examined = finite_floats(position_bias, 1, "position_bias")
+    weights = weighted_clicks(lists.weight if lists.columns.weight else lists.clicked, lists.position, examined, clip)
     clicked = np.flatnonzero(weights)
     if not len(clicked):
-        raise InvalidInput("the log has no click, so there is nothing to learn from")
-    lists = np.searchsorted(log.offsets, clicked, "right") - 1
-    sizes = np.diff(log.offsets)[lists]
+        raise InvalidInput(NO_CLICK)
+    owner = np.searchsorted(lists.offsets, clicked, "right") - 1
+    sizes = np.diff(lists.offsets)[owner]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    rows = np.arange(offsets[-1]) + np.repeat(log.offsets[lists] - offsets[:-1], sizes)
-    names = log.query_ids or tuple(map(str, range(int(log.query.max()) + 1)))
-    ids = tuple(names[number] for number in log.query[clicked])
-    columns = _columns(log, without)
-    features, known = log.features[:, columns], [log.feature_names[column] for column in columns if log.feature_names]
-    copies = Dataset(features[rows], (rows == np.repeat(clicked, sizes)).astype(np.float64), offsets, ids)
-    weights = np.repeat(weights[clicked], sizes)
-    return fit_trees(copies, weights=weights, n_folds=n_folds, settings=settings, names=known)
-
-
-def _columns(log: ClickLog, without: Sequence[str]) -> list[int]:
-    unknown = next((name for name in without if name not in log.feature_names), None)
+    rows = np.arange(offsets[-1]) + np.repeat(lists.offsets[owner] - offsets[:-1], sizes)
+    query, query_ids = lists.query_numbers()
+    unknown = next((name for name in without if name not in numbers.names), None)
     if unknown is not None:
-        raise InvalidInput(f"the log has no feature {unknown!r}{nearest(unknown, log.feature_names)}")
-    names = log.feature_names or ("",) * log.features.shape[1]
-    return [column for column, name in enumerate(names) if name not in without]
+        raise InvalidInput(f"the log has no feature {unknown!r}{nearest(unknown, numbers.names)}")
+    names = numbers.names or ("",) * numbers.values.shape[1]
+    columns = [column for column, name in enumerate(names) if name not in without]
+    copies = Dataset(
+        features=numbers.values[:, columns][rows],
+        relevance=(rows == np.repeat(clicked, sizes)).astype(np.float64),
+        offsets=offsets,
+        query_ids=tuple(query_ids[number] for number in query[clicked].tolist()),
+    )
+    return fit_trees(
+        copies,
+        weights=np.repeat(weights[clicked], sizes),
+        n_folds=n_folds,
+        settings=settings,
+        names=[names[column] for column in columns if numbers.names],
+    )

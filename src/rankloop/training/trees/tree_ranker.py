@@ -7,6 +7,7 @@ query that took part is scored by the booster that has not seen it; one that did
 
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -22,9 +23,13 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.files import atomic_write
 from rankloop.core.types import Floats, Ints, finite_floats, real_numbers, whole_number
 from rankloop.data.dataset import Dataset
+from rankloop.data.folder import given_path
+from rankloop.data.letor.file import read_letor
+from rankloop.measures.base import mean_of, parse_measure
 
 MAX_GRADE = 31  # LightGBM's table of gains ends there
 N_FOLDS, FORMAT = 5, 1
+TREE_MEASURES = ("nDCG@5", "nDCG@10", "AP")
 NO_OPTIONS: Mapping[str, Any] = {}
 LIGHTGBM_MISSING = "trees need LightGBM, which is not installed: pip install 'rankloop[trees]'"
 XGBOOST_MISSING = "these trees need XGBoost, which is not installed: pip install xgboost-cpu"
@@ -199,6 +204,29 @@ def fit_trees(
         texts.append(grow(parameters, own, settings.n_trees))
     plain = TreeRanker(texts, dataset.query_ids, kind=settings.kind)
     return TreeRanker(texts, dataset.query_ids, _spread(plain.scores_of(dataset), dataset), settings.kind, names)
+
+
+def train_trees(path: str | os.PathLike[str], kind: str = LIGHTGBM) -> tuple[TreeRanker, dict[str, float]]:
+    """Cross-fit trees to a LETOR file, and judge each query by the booster that has not seen it.
+
+    Args:
+      path: The file, also in the data folder.
+      kind: What grows the trees: lightgbm or xgboost.
+
+    Returns:
+      The trees, and the mean of each measure over all queries.
+
+    Raises:
+      InvalidInput: If the path is a folder.
+    """
+    file = given_path(os.fspath(path))
+    if file.is_dir():
+        raise InvalidInput(f"{path} is a folder: trees take one LETOR file, which is cut into folds by itself")
+    dataset = read_letor(file)
+    trees = fit_trees(dataset, settings=TreeSettings(kind=kind))
+    scores = trees.scores_of(dataset)
+    values = {name: parse_measure(name).of_scores(scores, dataset.relevance, dataset.offsets) for name in TREE_MEASURES}
+    return trees, {name: mean_of(each) for name, each in values.items()}
 
 
 def _lightgbm_text(parameters: dict[str, Any], table_of: Training, n: int) -> str:

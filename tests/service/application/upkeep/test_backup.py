@@ -15,7 +15,7 @@ from rankloop.core.errors import Conflict, InvalidInput, NotFound
 from rankloop.service.application.jobs.retention import compact
 from rankloop.service.application.upkeep.backup import CONTENTS, back_up, opened_backup
 from rankloop.service.application.upkeep.restoration import check, restore
-from rankloop.service.errors import Damaged
+from rankloop.service.errors import DamagedArchive
 from rankloop.service.log.archive import read_records
 from rankloop.service.records import Ranked
 from rankloop.service.stores.open import log_at
@@ -125,7 +125,7 @@ def _with_contents(file: Path, **changes: object) -> bytes:
 def test_a_backup_without_all_of_its_archive_is_not_made(backup: Path, tmp_path: Path) -> None:
     (kept,) = (tmp_path / "data" / "archive").iterdir()
     kept.unlink()
-    with pytest.raises(Damaged, match=f"missing: {kept}"):
+    with pytest.raises(DamagedArchive, match=f"missing: {kept}"):
         back_up(str(tmp_path / "data"), tmp_path / "second")
     assert not (tmp_path / "second").exists()
     restore(backup, str(tmp_path / "new"))

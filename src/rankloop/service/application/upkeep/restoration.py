@@ -9,8 +9,7 @@ from typing import Any
 
 from rankloop.core.errors import Conflict
 from rankloop.service.application.rebuild import ReplayResult, replay_records
-from rankloop.service.application.upkeep.backup import Backup, Contents, opened_backup
-from rankloop.service.application.upkeep.tables import TABLES
+from rankloop.service.application.upkeep.backup import TABLES, Backup, Contents, opened_backup
 from rankloop.service.errors import Unavailable
 from rankloop.service.log.archive import FOLDER, read_records
 from rankloop.service.records import partition_of

@@ -16,7 +16,7 @@ from rankloop.features.schema import Schema
 from rankloop.service.application.export import json_lines, parquet, ubi_bulk
 from rankloop.service.application.node import Node
 from rankloop.service.application.reports import comparison_report, ranker_report
-from rankloop.service.domain.catalogue import Catalogue
+from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.errors import Unavailable
 from rankloop.service.http.endpoints import Endpoints, JsonAnswer, stream
 from rankloop.service.http.metrics import Metrics
@@ -97,7 +97,7 @@ def _entity(node: Node, name: str, of: str) -> str:
     raise NotFound(f"there is no {of if of in KINDS else ' and no '.join(KINDS)} {name!r}")
 
 
-def _schemas(node: Node, entity: str) -> tuple[list[Schema], Catalogue | None]:
+def _schemas(node: Node, entity: str) -> tuple[list[Schema], ItemCatalogue | None]:
     """All schemas by which an entity ranked, and the catalogue that it read: of a comparison those of both sides."""
     name = entity.partition("/")[2]
     if entity == ranker_entity(name):

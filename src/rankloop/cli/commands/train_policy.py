@@ -1,0 +1,64 @@
+"""`rankloop train-policy`: a policy from a log of single choices."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rankloop.cli.app import command
+from rankloop.cli.options import (
+    AsJson,
+    ColumnRoles,
+    ContextColumns,
+    FeatureColumns,
+    Imports,
+    Seed,
+    TrainOut,
+    WithoutColumns,
+)
+
+
+@command(
+    "Your data",
+    "rankloop train-policy ads.csv --out results/ads",
+    "rankloop train-policy ads.csv --epsilon 0.1 --column propensity=prob --out results/ads",
+    name="train-policy",
+)
+def train_policy(
+    log: Annotated[str, typer.Argument(metavar="LOG", help="A table of shown ads: context, ad, click, propensity.")],
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", min=0.0, max=1.0, metavar="SHARE", help="How often the policy explores.")
+    ] = 0.0,
+    context: ContextColumns = None,
+    column: ColumnRoles = None,
+    without: WithoutColumns = None,
+    feature: FeatureColumns = None,
+    out: TrainOut = Path("results/train"),
+    seed: Seed = 0,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a policy of AUC-optimised rankers, one for each ad, and save it for evaluate and serve.
+
+    Half of the rows train; the other half says what the policy would earn, beside the policy that made the log.
+    """
+    from rankloop.cli.output import print_trained
+    from rankloop.cli.progress import progress_bar
+    from rankloop.logs.choice_log import ChoiceLog
+    from rankloop.logs.columns import GUESSES, named_columns
+    from rankloop.training.policy import train_policy as train_on_choices
+
+    table = ChoiceLog(log, **named_columns(column or [], tuple(GUESSES)))
+    with progress_bar(f"training on {table.name}", "rows") as progress:
+        result = train_on_choices(
+            table,
+            epsilon=epsilon,
+            context=context or None,
+            without=without or (),
+            features=feature or (),
+            seed=seed,
+            watch=lambda rows: progress(rows, rows),
+        )
+    print_trained(result, out, as_json, plot="estimates.png")
+    if not (epsilon or as_json):
+        typer.echo("It does not explore; --epsilon 0.1 keeps tomorrow's log useful.")

@@ -1,1 +1,0 @@
-"""Commands on logs: what `train --log` and `evaluate --log` do with each kind of them."""

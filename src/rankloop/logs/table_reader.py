@@ -1,0 +1,355 @@
+"""One reader of tables: CSV, JSON Lines, Parquet and Arrow files, packed or not, and frames of pandas and polars."""
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from rankloop.core.errors import InvalidInput
+from rankloop.data.compression import opened
+from rankloop.data.folder import given_path
+
+BLOCK_BYTES = 8 << 20
+PIECE_ROWS = 1 << 16
+SEPARATORS = ",;\t|"
+DECIMAL = re.compile(r"\s*[+-]?\d+([.,])\d+\s*$")
+DECIMAL_LINES = 10_000  # of a file, in which decimals are looked at
+MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow"}
+WIDE = (b"\xff\xfe", b"\xfe\xff")  # how files in UTF-16 begin
+MARK = b"\xef\xbb\xbf"
+
+Format = Literal["csv", "json", "parquet", "arrow", "frame"]
+Given = str | Path | Any  # Any: a frame with the Arrow interface, as those of pandas, polars and pyarrow
+
+
+class Fault(NamedTuple):
+    """A cell that cannot be what it should be."""
+
+    row: int
+    column: str
+    value: str
+
+
+class TableReader:
+    """A table that can be read again and again; what is wrong with it is said with its name, the row and the column.
+
+    The first bytes of a file tell its format, whatever it is called. Columns of a CSV file are separated by commas, or
+    by semicolons, tabs or bars where its first line has no comma; then a comma may be the decimal mark.
+    """
+
+    def __init__(self, given: Given) -> None:
+        self.path: Path | None = None
+        self.format: Format = "frame"
+        self._frame: Any = None
+        if isinstance(given, str | Path):
+            self.path = given if isinstance(given, Path) and given.exists() else given_path(str(given))
+            self.format = format_of(self.path)
+            self.name = self.path.name
+        elif isinstance(given, TableReader):
+            self.path, self.format, self.name, self._frame = given.path, given.format, given.name, given._frame
+        else:
+            self.name, self._frame = "the table", given
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        if self.format == "csv":
+            with opened(self._file) as file:
+                return csv_header(file, self.name)
+        if self.format == "parquet":
+            import pyarrow.parquet
+
+            with self._said():
+                return list(pyarrow.parquet.ParquetFile(self._file).schema_arrow.names)
+        return list(self.whole().column_names)
+
+    def whole(self, numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> Any:
+        """All of it as an Arrow table; what is not named in `numbers` or `texts` is read as it looks.
+
+        An empty text is a text here, and NA too: only numbers can be missing in a CSV file.
+        """
+        import pyarrow.parquet
+
+        with self._said():
+            if self.format == "parquet":
+                return pyarrow.parquet.read_table(self._file)
+            return self._whole_csv(numbers, texts) if self.format == "csv" else self._in_memory(texts)
+
+    def batches(self, wanted: Sequence[str], numbers: Sequence[str] = (), texts: Sequence[str] = ()) -> Iterator[Any]:
+        """The wanted columns, a piece at a time."""
+        with self._said():
+            if self.format == "parquet":
+                import pyarrow.parquet
+
+                yield from pyarrow.parquet.ParquetFile(self._file).iter_batches(PIECE_ROWS, columns=list(wanted))
+            elif self.format == "csv":
+                yield from self._csv(wanted, numbers, texts)
+            else:
+                yield from self._in_memory(texts).select(list(wanted)).to_batches(PIECE_ROWS)
+
+    def text_in(self, numbers: Sequence[str]) -> Fault | None:
+        """The first text among columns that should hold numbers; only a CSV file does not know its types."""
+        known = [name for name in numbers if name in self.names]
+        if self.format != "csv" or not known:
+            return None
+        try:
+            return first_fault(self.batches(known, (), known), known, decimal=self._csv_marks()[1])
+        except InvalidInput:  # a line with too many columns, or the like
+            return None
+
+    @property
+    def _file(self) -> Path:
+        if self.path is None:
+            raise InvalidInput(f"{self.name} is not a file")
+        return self.path
+
+    def _whole_csv(self, numbers: Sequence[str], texts: Sequence[str]) -> Any:
+        """Types are those of the whole file, not of its beginning."""
+        from pyarrow import csv as arrow_csv
+
+        self._refuse_twice(self.names)
+        separator, decimal = self._csv_marks()
+        with opened(self._file) as file:
+            parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
+            convert = arrow_csv.ConvertOptions(column_types=_types(numbers, texts), decimal_point=decimal)
+            table = arrow_csv.read_csv(file, parse_options=parse, convert_options=convert)
+        self._refuse_bytes(table)
+        return table
+
+    def _csv_marks(self) -> tuple[str, str]:
+        """What separates columns, and what the decimals of a number."""
+        with opened(self._file) as file:
+            separator = separator_in(file)
+        with opened(self._file) as file:
+            return separator, decimal_in(file, separator)
+
+    def _refuse_twice(self, wanted: Sequence[str]) -> None:
+        names = self.names
+        twice = next((name for name in names if name and name in wanted and names.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidInput(f"{self.name} has two columns {twice!r}: give each its own name")
+
+    def _csv(self, wanted: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
+        self._refuse_twice(wanted)
+        from pyarrow import csv as arrow_csv
+
+        separator, decimal = self._csv_marks()
+        types = {name: kind for name, kind in _types(numbers, texts).items() if name in wanted}
+        convert = arrow_csv.ConvertOptions(
+            column_types=types, include_columns=wanted, strings_can_be_null=True, decimal_point=decimal
+        )
+        parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
+        with opened(self._file) as file:
+            for batch in arrow_csv.open_csv(file, arrow_csv.ReadOptions(block_size=BLOCK_BYTES), parse, convert):
+                self._refuse_bytes(batch)
+                yield batch
+
+    def _refuse_bytes(self, batch: Any) -> None:
+        """Refuse texts that are no UTF-8, which the reader hands on as bytes."""
+        import pyarrow as pa
+
+        if not any(pa.types.is_binary(field.type) for field in batch.schema):
+            return
+        fault = _not_utf8(self._file)
+        if fault is not None:
+            raise InvalidInput(
+                f"{self.name}, row {fault.row}: {fault.column} is {fault.value}, which is no UTF-8: "
+                "save the file as UTF-8"
+            )
+
+    def _in_memory(self, texts: Sequence[str] = ()) -> Any:
+        import pyarrow as pa
+        from pyarrow import feather
+
+        if self.format == "arrow":
+            table = feather.read_table(self._file)
+        elif self.format == "json":
+            table = json_table(self._file, texts)
+        elif hasattr(self._frame, "__arrow_c_stream__") or isinstance(self._frame, Mapping):
+            table = pa.table(self._frame)
+        else:
+            raise InvalidInput(
+                f"a table is a file or a frame of pandas, polars or pyarrow, not {type(self._frame).__name__}"
+            )
+        kept = [name for name in table.column_names if not name.startswith("__index_level_")]
+        return table.select(kept)
+
+    def _said(self) -> "_Said":
+        return _Said(self.name)
+
+
+class _Said:
+    """Errors of the reader of files as ours, in one line with the name of the table."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        import pyarrow as pa
+
+        if isinstance(error, pa.ArrowException | UnicodeDecodeError):
+            raise InvalidInput(f"{self.name}: {' '.join(str(error).split())}") from None
+
+
+def format_of(path: Path) -> Format:
+    """What a file is, by its first bytes."""
+    with opened(path) as file:
+        head = file.read(64)
+    for magic, format in MAGIC.items():
+        if head.startswith(magic):
+            return format  # type: ignore[return-value]
+    if head.startswith(WIDE):
+        raise InvalidInput(f"{path.name} is in UTF-16: save it as UTF-8")
+    return "json" if head.removeprefix(MARK).lstrip()[:1] in (b"{", b"[") else "csv"
+
+
+def separator_in(file: Any) -> str:
+    """What stands between the columns in the first line."""
+    return _separator(file.readline().decode("utf-8", "replace"))
+
+
+def _separator(line: str) -> str:
+    return "," if "," in line else max(SEPARATORS, key=line.count)
+
+
+def decimal_in(file: Any, separator: str) -> str:
+    """The decimal mark: a comma where it does not separate columns, and some numbers have one and none a point."""
+    if separator == ",":
+        return "."
+    lines = (line.decode("utf-8-sig", "replace") for line in islice(iter(file.readline, b""), DECIMAL_LINES))
+    try:
+        marks = {
+            found[1] for row in csv.reader(lines, delimiter=separator) for found in map(DECIMAL.match, row) if found
+        }
+    except csv.Error:  # its reader says what is wrong
+        return "."
+    return "," if marks == {","} else "."
+
+
+def csv_header(file: Any, where: str) -> list[str]:
+    """The names in the first line, as the reader of the tables takes them."""
+    lines = (line.decode("utf-8-sig", "replace") for line in iter(file.readline, b""))
+    first = next(lines, "")
+    try:
+        names = next(csv.reader(chain([first], lines), delimiter=_separator(first)), [])
+    except csv.Error as error:
+        raise InvalidInput(f"{where}: the first line should name the columns: {error}") from None
+    if not any(map(str.strip, names)):
+        raise InvalidInput(f"{where} is empty; its first line should name the columns")
+    return names
+
+
+def _types(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
+    import pyarrow as pa
+
+    return dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
+
+
+def first_fault(tables: Iterable[Any], numbers: Sequence[str], first_row: int = 1, decimal: str = ".") -> Fault | None:
+    """The first text among the columns of numbers, rows counted from `first_row`."""
+    for table in tables:
+        faults = [
+            Fault(first_row + row, name, value)
+            for name in numbers
+            for row, value in enumerate(table[name].to_pylist())
+            if not _is_number(value.replace(decimal, ".") if isinstance(value, str) else value)
+        ]
+        if faults:
+            return min(faults)
+        first_row += table.num_rows
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(0.0 if value is None else value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _not_utf8(path: Path) -> Fault | None:
+    """The first cell of a CSV file whose bytes are no UTF-8."""
+    with opened(path) as file:
+        separator = separator_in(file)
+    with opened(path) as file:
+        rows = csv.reader((line.decode("latin-1") for line in file), delimiter=separator)
+        names = next(rows, [])
+        for number, row in enumerate(rows, start=1):
+            for column, cell in zip(names, row):
+                try:
+                    cell.encode("latin-1").decode("utf-8")
+                except UnicodeDecodeError:
+                    return Fault(number, column, repr(cell.encode("latin-1"))[:60])
+    return None
+
+
+def json_values(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the values of a file, one per line or in one list, each with its line (or its number in the list)."""
+    with opened(path) as file:
+        first = file.readline().removeprefix(MARK).strip()
+    if not first:
+        raise InvalidInput(f"{path.name} is empty, or begins with an empty line")
+    try:
+        by_line = not first.startswith(b"[") and json.loads(first) is not None
+    except ValueError:  # one value over several lines, or none
+        by_line = False
+    with opened(path) as file:
+        if by_line:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, _parsed(line, path.name, number)
+        else:
+            values = _parsed(file.read(), path.name, 0)
+            yield from enumerate(values if isinstance(values, list) else [values], start=1)
+
+
+def _parsed(text: bytes, where: str, line: int) -> Any:
+    try:
+        return json.loads(text.removeprefix(MARK))
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{where}, line {line or 1}: this is no UTF-8: save the file as UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{where}, line {line or getattr(error, 'lineno', 1)}: this is no JSON: {error}") from None
+
+
+def json_table(path: Path, texts: Sequence[str] = ()) -> Any:
+    """Every object a row; a column whose values are of several types is one of texts."""
+    import pyarrow as pa
+
+    records = list[dict[str, Any]]()
+    for line, record in json_values(path):
+        if not isinstance(record, dict):
+            said = f"a row is an object of columns, got {json.dumps(record)[:60]}"
+            raise InvalidInput(f"{path.name}, line {line}: {said}")
+        records.append(record)
+    names = list(dict.fromkeys(name for record in records for name in record))
+    columns = {}
+    for name in names:
+        values = [record.get(name) for record in records]
+        wanted = name in texts or _mixed(values)
+        columns[name] = pa.array([_text(value) for value in values]) if wanted else pa.array(values)
+    return pa.table(columns)
+
+
+def _mixed(values: Iterable[Any]) -> bool:
+    kinds = {_kind(value) for value in values if value is not None}
+    return len(kinds) > 1 or kinds == {"huge"}
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "huge" if isinstance(value, int) and not -(2**63) <= value < 2**63 else "number"
+    return type(value).__name__
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)

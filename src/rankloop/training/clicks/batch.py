@@ -1,0 +1,333 @@
+"""A ranker from all lists of a log at once, by the bundle method: on plain numbers, or on the columns of a schema."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.core.cells import Cells
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import scores_of
+from rankloop.core.learner import from_layers, with_in_layers
+from rankloop.core.protocols import AnyLearner
+from rankloop.core.registry import Spec, build
+from rankloop.core.session import Session
+from rankloop.core.types import Floats, Ints, Problem, Rows
+from rankloop.data.sparse_dataset import Collection, SparseDataset, squared_slopes, take_rows, with_column
+from rankloop.features.encoder import Encoder
+from rankloop.features.kinds import DAY
+from rankloop.features.schema import Schema
+from rankloop.learners.click_regression import POSITIONS
+from rankloop.learners.wrappers.hashed_columns import with_hashed
+from rankloop.logs.list_log import ListLog, ShownList, numbers_of
+from rankloop.logs.numeric_features import NumericFeatures
+from rankloop.training.clicks.weights import (
+    NO_CLICK,
+    UNKNOWN_BIAS,
+    checked_examined,
+    estimate_examined,
+    exponential_grades,
+    held_out_lists,
+    mean_gain,
+    weighted_clicks,
+)
+from rankloop.training.risks.base import Risk, risk_of
+from rankloop.training.risks.pairwise import ClickedPairs
+from rankloop.training.risks.pointwise import ClickRegressionRisk
+from rankloop.training.risks.structured_loss import NDCGLoss
+from rankloop.training.solution_path import BatchSolver, Fit, fit_path
+
+PAIR_LOSSES = ("ordinal", "preferences")  # of clicks in pairs: the weighted ranking SVM
+OFFSET_VALUE = 10.0  # in the column of a position: the regularisation should not hold its offset much
+Progress = Callable[[int, int], None]
+
+
+class ClickRows(NamedTuple):
+    """The lists of a log as features, one row per shown item."""
+
+    features: Rows
+    offsets: Ints
+    position: Ints
+    clicked: Floats  # what a click weighs by itself, or the grade
+    pair: Ints  # the number of the (query, item) pair
+    query_ids: Sequence[str]  # by list
+    is_graded: bool
+    merge_keys: Callable[[], tuple[Sequence[Hashable], Sequence[Hashable]]]  # by list and by row: what is the same
+
+
+def numeric_rows(log: ListLog, features: NumericFeatures) -> ClickRows:
+    """Return the lists of a log with plain numbers as features."""
+    numbers, names = log.query_numbers()
+    pair, n_rows = log.pair_numbers(), log.n_rows
+    is_graded = log.export is not None and "relevances" in log.export.feedback
+    return ClickRows(
+        features=dense_rows(features.values),
+        offsets=log.offsets,
+        position=log.position,
+        clicked=log.weight if is_graded or log.columns.weight else log.clicked,
+        pair=pair,
+        query_ids=[names[number] for number in numbers[log.offsets[:-1]].tolist()],
+        is_graded=is_graded,
+        merge_keys=lambda: (
+            numbers[log.offsets[:-1]].tolist(),
+            [(int(pair[row]), features.values[row].tobytes()) for row in range(n_rows)],
+        ),
+    )
+
+
+def schema_rows(lists: Sequence[ShownList], schema: Schema, shown: int | None = None) -> ClickRows:
+    """Return shown lists as the columns of a schema, the first `shown` items of each."""
+    lists = [_cut(page, shown) for page in lists]
+    encoder, collection = Encoder(schema), Collection(schema.n_hashed)
+    for page in lists:
+        collection.add(page.query_id, page.query(encoder).features)
+    clicked = np.concatenate([page.clicked for page in lists])
+    data = collection.dataset(clicked)
+    return ClickRows(
+        features=data.features,
+        offsets=data.offsets,
+        position=np.concatenate([page.position for page in lists]),
+        clicked=clicked,
+        pair=numbers_of([(page.query_id, id) for page in lists for id in page.ids]),
+        query_ids=data.query_ids,
+        is_graded=any(page.feedback == "relevances" for page in lists),
+        merge_keys=partial(_merge_keys, lists, schema),
+    )
+
+
+def dense_rows(features: Floats) -> Rows:
+    """Return a table of numbers as rows without hashed columns."""
+    nothing = np.empty(0, np.int64)
+    return Rows(np.zeros(len(features) + 1, np.int64), nothing, np.empty(0), nothing, features)
+
+
+def _cut(page: ShownList, shown: int | None) -> ShownList:
+    if shown is None or len(page.ids) <= shown:
+        return page
+    return page._replace(
+        ids=page.ids[:shown], rows=page.rows[:shown], position=page.position[:shown], clicked=page.clicked[:shown]
+    )
+
+
+def _merge_keys(lists: Sequence[ShownList], schema: Schema) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+    """All lists of one query and context are the same; lists without a query are not; nor is an item that changed."""
+    stamped = any(kind.stamped for kind in (*schema.features.values(), *schema.context.values()))
+    list_keys: list[Hashable] = [
+        (page.query_id, _text(page.context), page.at // DAY * stamped) if page.query_id else number
+        for number, page in enumerate(lists)
+    ]
+    return list_keys, [f"{id!r} {_text(row)}" for page in lists for id, row in zip(page.ids, page.rows)]
+
+
+def _text(values: Mapping[str, Any]) -> str:
+    return repr(sorted(values.items(), key=lambda pair: pair[0]))
+
+
+def merged(rows: ClickRows, weights: Floats) -> ClickRows:
+    """Merge all lists of a query into one, in which an item has its mean weight: an estimate of its relevance.
+
+    A measure that is normalised inside a list needs this. A list with one click has the same nDCG loss whatever that
+    click weighs, so over single impressions the weights would cancel. An item whose features change is another item.
+    """
+    list_keys, item_keys = rows.merge_keys()
+    groups: dict[Hashable, dict[Hashable, list[int]]] = {}
+    first_lists: dict[Hashable, int] = {}
+    for number, (start, end) in enumerate(pairwise(rows.offsets.tolist())):
+        first_lists.setdefault(list_keys[number], number)
+        items = groups.setdefault(list_keys[number], {})
+        for row in range(start, end):
+            items.setdefault(item_keys[row], []).append(row)
+    members = [same for items in groups.values() for same in items.values()]
+    chosen = np.array([same[0] for same in members])
+    return rows._replace(
+        features=take_rows(rows.features, chosen),
+        offsets=np.concatenate([[0], np.cumsum([len(items) for items in groups.values()])]),
+        position=rows.position[chosen],
+        clicked=np.array([np.mean(weights[same]) for same in members]),
+        pair=rows.pair[chosen],
+        query_ids=[rows.query_ids[number] for number in first_lists.values()],
+    )
+
+
+class BatchResult(NamedTuple):
+    """The fit with the regularisation that was best on held-out lists."""
+
+    task: "BatchTask"
+    fit: Fit
+    gains: dict[float, float]  # by regularisation
+    logged_gain: float
+
+
+def train_batch(
+    rows: ClickRows,
+    solver: BatchSolver,
+    *,
+    position_bias: ArrayLike | None = None,
+    clip: float = 10.0,
+    seed: int = 0,
+    progress: Progress = lambda done, of: None,
+) -> BatchResult:
+    """Choose the regularisation on held-out lists, and train on all of them.
+
+    Args:
+      rows: The lists.
+      solver: What is minimised, and how.
+      position_bias: The probability of each position to be examined, estimated from items that moved unless given.
+      clip: No click weighs more than this.
+      seed: Draws the held-out lists.
+      progress: Called with the number of fits that are done, and of all.
+
+    Returns:
+      The fit, and how it was chosen.
+
+    Raises:
+      InvalidInput: If there is no click, or if the position bias is needed and cannot be estimated.
+    """
+    if not rows.clicked.any():
+        raise InvalidInput(NO_CLICK)
+    path, task = solver.checked_path(), BatchTask(rows, solver.loss, position_bias, clip)
+    data, fits = task.data, partial(fit_path, tight=solver.tight, settings=solver.settings)
+    held_out = held_out_lists(data.n_queries, seed)
+    training, models = data.subset(np.flatnonzero(~held_out)), []
+    for model in fits(training, task.risk, path, per=task.per(training)):
+        models.append(model.weights)
+        progress(len(models), len(path) + 1)
+    judges = data._replace(relevance=task.worth(models[-1])).subset(np.flatnonzero(held_out))
+    logged = -task.position[np.repeat(held_out, np.diff(data.offsets))].astype(np.float64)
+    gains = {}
+    for regularisation, weights in zip(path, models):
+        scores = scores_of(judges.features, task.of_items(weights))
+        gains[regularisation] = mean_gain(scores, judges.relevance, judges.offsets)
+    best = max(path, key=lambda regularisation: gains[regularisation])
+    fit = next(fits(data, task.risk, [best], per=task.per(data), start=models[path.index(best)]))
+    progress(len(path) + 1, len(path) + 1)
+    return BatchResult(task, fit, gains, mean_gain(logged, judges.relevance, judges.offsets))
+
+
+class BatchTask:
+    """What is minimised over the lists of a log, and what its weights mean."""
+
+    def __init__(self, rows: ClickRows, loss: str, position_bias: ArrayLike | None, clip: float) -> None:
+        self.risk = _risk(loss, rows.is_graded)
+        self.clip, self.n_lists = clip, len(rows.offsets) - 1
+        self.n_positions = int(rows.position.max()) + 1
+        self.by_item = isinstance(self.risk, ClickRegressionRisk)
+        self.examined = np.ones(self.n_positions) if rows.is_graded else self._examined(rows, position_bias)
+        self.has_fixed_offsets = self.by_item and position_bias is not None
+        if not (rows.is_graded or self.by_item):
+            weights = self._weighted(rows.clicked, rows.position, self.examined)
+            in_pairs = isinstance(self.risk, ClickedPairs)
+            rows = rows._replace(clicked=weights) if in_pairs else merged(rows, weights)
+        self.position, self.clicked = rows.position, rows.clicked
+        is_exponential = isinstance(self.risk, NDCGLoss) and not rows.is_graded
+        grades = exponential_grades(self.clicked) if is_exponential else self.clicked
+        self.first_offsets = self._first_offsets()
+        self.data = self._with_offsets(
+            SparseDataset(rows.features, grades, rows.offsets, np.zeros(len(grades)), tuple(rows.query_ids))
+        )
+        needs_repeats = not (rows.is_graded or self.by_item or isinstance(self.risk, ClickedPairs))
+        self.weights_cancel = needs_repeats and self.data.n_queries == self.n_lists
+
+    @property
+    def n_hashed_columns(self) -> int:
+        """How many hashed columns occur, those of positions left out."""
+        return int((self.data.features.columns >= 0).sum())
+
+    def per(self, data: SparseDataset) -> int | None:
+        """Return what the sum is divided by; None: the number of lists."""
+        if isinstance(self.risk, ClickedPairs):
+            return max(1, ClickedPairs.n_pairs(data.relevance, data.offsets))
+        return len(data.relevance) if self.by_item else None
+
+    def worth(self, weights: Floats) -> Floats:
+        """Return what the clicks weigh where lists are judged; these weights know how much positions matter."""
+        return self._weighted(self.clicked, self.position, self.examined_by(weights)) if self.by_item else self.clicked
+
+    def of_items(self, weights: Floats) -> Floats:
+        """Return the weights without the offsets of positions."""
+        of_items = weights.copy()
+        of_items[: len(self.data.features.columns)][self.data.features.columns < 0] = 0.0
+        return of_items
+
+    def examined_by(self, weights: Floats) -> Floats:
+        """Return the probability of each position to be examined: as known, or by the offsets."""
+        if self.examined is not None:
+            return self.examined
+        offsets = self._offsets(weights, weights)[0][np.minimum(np.arange(self.n_positions), POSITIONS - 1)]
+        examined: Floats = np.minimum(1.0, np.exp(offsets - offsets[0]))
+        return examined
+
+    def new_session(
+        self, fit: Fit, schema: Schema, problem: Problem, learner: str | Spec | AnyLearner | None, seed: int
+    ) -> Session:
+        """Return a learner on hashed columns with these weights, which may go on learning from there.
+
+        The second number of a column is Σ over lists of its squared slope, as if the learner had always stood here.
+        """
+        recipe = build(learner or ("click_regression" if self.by_item else "fair_pairs"), "learner")
+        if self.has_fixed_offsets and self.examined is not None and from_layers(recipe, "examination") is not None:
+            recipe = with_in_layers(recipe, "examination", tuple(self.examined[:POSITIONS].tolist()))
+        data, weights = self.data, fit.weights
+        _, grad = self.risk.of_lists(scores_of(data.features, weights) + data.base, data.relevance, data.offsets)
+        squares = squared_slopes(data.features, grad, data.offsets)
+        columns = np.concatenate([data.features.columns, schema.n_hashed + np.arange(schema.n_dense)])
+        session = Session(with_hashed(recipe), problem, seed)
+        state, generator, _, _ = session.snapshot()
+        has_evidence = from_layers(state, "evidence") is not None  # of its own kind, which begins at 0
+        cells = np.column_stack([weights, np.zeros(len(weights)) if has_evidence else squares])[columns >= 0]
+        state = with_in_layers(state, "cells", Cells.of(problem.n_features, columns[columns >= 0], cells))
+        if self.by_item and from_layers(state, "offsets") is not None:
+            offsets, evidence = self._offsets(weights, squares)
+            state = with_in_layers(with_in_layers(state, "offsets", offsets), "squares", evidence)
+        session.restore(state, generator, self.n_lists, 0)
+        return session
+
+    def _weighted(self, clicked: Floats, position: Ints, examined: Floats | None) -> Floats:
+        return clicked if examined is None else weighted_clicks(clicked, position, examined, self.clip)
+
+    def _examined(self, rows: ClickRows, position_bias: ArrayLike | None) -> Floats | None:
+        if position_bias is not None:
+            return checked_examined(position_bias, self.n_positions)
+        examined = estimate_examined(rows.pair, rows.position, rows.clicked)
+        if examined is None and not self.by_item:
+            raise InvalidInput(UNKNOWN_BIAS)
+        return examined
+
+    def _with_offsets(self, data: SparseDataset) -> SparseDataset:
+        """For click regression: a column for the offset of each position, or the offsets that are known."""
+        if not self.by_item:
+            return data
+        position = np.minimum(self.position, POSITIONS - 1)
+        data = data._replace(base=self.first_offsets[position])
+        if self.has_fixed_offsets:
+            return data
+        return with_column(data, range(-1, -1 - len(self.first_offsets), -1), position, OFFSET_VALUE)
+
+    def _first_offsets(self) -> Floats:
+        """Of the positions that occur: as known, or the log odds of a click there, which are learned from there on."""
+        if self.has_fixed_offsets and self.examined is not None:
+            return np.log(self.examined[: min(self.n_positions, POSITIONS)])
+        position = np.minimum(self.position, POSITIONS - 1)
+        shown = np.bincount(position, minlength=min(self.n_positions, POSITIONS)) + 1.0
+        clicks = np.bincount(position, self.clicked > 0.0, minlength=len(shown)) + 0.5
+        odds: Floats = np.log(clicks / (shown - clicks))
+        return odds
+
+    def _offsets(self, weights: Floats, squares: Floats) -> tuple[Floats, Floats]:
+        """Of all positions, with their evidence; those that never occurred have the last one's."""
+        offsets, evidence = self.first_offsets, np.zeros(len(self.first_offsets))
+        if not self.has_fixed_offsets:
+            at = np.flatnonzero(self.data.features.columns < 0)
+            offsets, evidence = offsets + OFFSET_VALUE * weights[at], squares[at] / OFFSET_VALUE**2
+        n_missing = POSITIONS - len(offsets)
+        return np.append(offsets, np.full(n_missing, offsets[-1])), np.append(evidence, np.zeros(n_missing))
+
+
+def _risk(loss: str, is_graded: bool) -> Risk:
+    """What is minimised: of clicks in pairs the weighted ranking SVM."""
+    if is_graded and loss == "clicked_items":
+        raise InvalidInput("clicked_items is a loss of clicks, and this log holds grades: take --loss ordinal")
+    return ClickedPairs() if loss in PAIR_LOSSES and not is_graded else risk_of(loss)

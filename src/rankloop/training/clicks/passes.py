@@ -1,0 +1,194 @@
+"""A ranker with a schema from passes over a log: a learner goes over the logged lists as if it had shown them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, get_origin
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.core.errors import InvalidInput, UnstableUpdate
+from rankloop.core.learner import from_layers, with_in_layers
+from rankloop.core.plain import receipt_type
+from rankloop.core.protocols import AnyLearner
+from rankloop.core.registry import Spec, build, entry_of, spec_of
+from rankloop.core.session import Session
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Problem, Relevances
+from rankloop.features.encoder import Encoder
+from rankloop.features.schema import Schema
+from rankloop.learners.click_regression import POSITIONS
+from rankloop.learners.wrappers.hashed_columns import with_hashed
+from rankloop.logs.list_log import ShownList, numbers_of
+from rankloop.training.clicks.weights import (
+    NO_CLICK,
+    UNKNOWN_BIAS,
+    checked_examined,
+    estimate_examined,
+    held_out_lists,
+    mean_gain,
+    weighted_clicks,
+)
+
+Lists = Sequence[ShownList]
+
+
+class OnlinePasses(NamedTuple):
+    """Passes of an online learner over the log; held-out lists choose how many.
+
+    `click_regression` learns how much positions matter while it learns the rest, unless the position bias is given; for
+    other learners clicks are weighed by it. Learners that need what they decided themselves cannot learn from the log
+    of another ranker: refused.
+    """
+
+    learner: str | Spec | AnyLearner = "click_regression"
+    max_passes: int = 5
+
+
+class PassesResult(NamedTuple):
+    """A learner that went over the log as often as was best on held-out lists."""
+
+    session: Session
+    passes: int
+    gains: dict[float, float]  # by passes
+    logged_gain: float
+    examined: Floats
+    examined_is_known: bool
+
+
+def train_in_passes(
+    lists: Lists,
+    schema: Schema,
+    solver: OnlinePasses,
+    problem: Problem,
+    *,
+    position_bias: ArrayLike | None = None,
+    clip: float = 10.0,
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> PassesResult:
+    """Choose on held-out lists how often to go over the log, and train on all of it.
+
+    Args:
+      lists: What was shown.
+      schema: By which values become features.
+      solver: The learner, and how many passes are tried.
+      problem: What the ranker knows beforehand.
+      position_bias: The probability of each position to be examined.
+      clip: No click weighs more than this.
+      seed: Draws the held-out lists.
+      progress: Called with the number of passes that are done, and of all.
+
+    Returns:
+      The ranker, and how it was chosen.
+
+    Raises:
+      InvalidInput: If there is no click, or the learner cannot learn from the log of another ranker.
+    """
+    if not any(page.clicked.any() for page in lists):
+        raise InvalidInput(NO_CLICK)
+    passes = solver.max_passes
+    if passes < 1:
+        raise InvalidInput(f"passes = {passes} must be at least 1")
+    held_out = held_out_lists(len(lists), seed)
+    training, judges = ([page for page, out in zip(lists, held_out) if out == part] for part in (False, True))
+    task = _PassesTask(lists, Encoder(schema), solver.learner, position_bias, clip)
+    session, orders = Session(task.learner, problem, seed), []
+    for done in range(1, passes + 1):
+        task.go_over(session, training)
+        orders.append([session.predict(page.query(task.encoder)) for page in judges])
+        progress(done, 2 * passes)
+    examined = task.examined_by(session)
+    weights = [weighted_clicks(page.clicked, page.position, examined, clip) for page in judges]
+    logged_gain = _gain([np.arange(len(page.ids)) for page in judges], weights)
+    gains = {float(done): _gain(order, weights) for done, order in enumerate(orders, start=1)}
+    best = max(range(1, passes + 1), key=lambda done: gains[done])
+    session = Session(task.learner, problem, seed)
+    for done in range(best):
+        task.go_over(session, lists)
+        progress(passes + done + 1, passes + best)
+    return PassesResult(session, best, gains, logged_gain, task.examined_by(session), task.examined is not None)
+
+
+class _PassesTask:
+    """How lists are learned from, the same in every pass."""
+
+    def __init__(
+        self,
+        lists: Lists,
+        encoder: Encoder,
+        learner: str | Spec | AnyLearner,
+        position_bias: ArrayLike | None,
+        clip: float,
+    ) -> None:
+        self.encoder, self.clip = encoder, clip
+        self.n_positions = max(int(page.position.max()) for page in lists) + 1
+        recipe = build(learner, "learner")
+        self.learns_bias = from_layers(recipe, "examination") is not None
+        if position_bias is None:
+            self.examined = _estimated(lists)
+            if self.examined is None and not self.learns_bias:
+                raise InvalidInput(UNKNOWN_BIAS)
+        else:
+            self.examined = checked_examined(position_bias, self.n_positions)
+            if self.learns_bias:
+                recipe = with_in_layers(recipe, "examination", tuple(self.examined[:POSITIONS].tolist()))
+        self.learner = with_hashed(recipe)
+        self.receipt = _receipt_of(self.learner)
+
+    def go_over(self, session: Session, lists: Lists) -> None:
+        """One pass, in the order of the log; an update that would be unstable is left out and counted."""
+        for page in lists:
+            query, n_items = page.query(self.encoder), len(page.ids)
+            decision = Decision(np.arange(n_items), page.log_propensity, self.receipt(n_items))
+            try:
+                session.learn(query, decision, self._feedback(page, session.problem.shown))
+            except UnstableUpdate:
+                continue
+
+    def examined_by(self, session: Session) -> Floats:
+        """The probability of each position to be examined: as known, or as the learner found out."""
+        if self.examined is not None:
+            return self.examined
+        offsets: Floats = from_layers(session.state, "offsets")
+        by_position = offsets[np.minimum(np.arange(self.n_positions), len(offsets) - 1)]
+        examined: Floats = np.minimum(1.0, np.exp(by_position - by_position[0]))
+        return examined
+
+    def _feedback(self, page: ShownList, shown: int | None) -> Feedback:
+        weights = page.clicked
+        if self.examined is not None and not self.learns_bias:
+            weights = weighted_clicks(page.clicked, page.position, self.examined, self.clip)
+        if Clicks not in self.learner.accepts:
+            return Relevances(np.arange(len(page.ids)), weights)
+        items = np.flatnonzero(weights[:shown])
+        return Clicks(items, weights[items])
+
+
+def _estimated(lists: Lists) -> Floats | None:
+    pairs = numbers_of([(page.query_id, id) for page in lists for id in page.ids])
+    position, clicked = (np.concatenate([getattr(page, name) for page in lists]) for name in ("position", "clicked"))
+    return estimate_examined(pairs, position, clicked)
+
+
+def _receipt_of(learner: AnyLearner) -> Callable[[int], Any]:
+    """The receipt of a list that somebody else ordered, by the number of its items."""
+    annotation = receipt_type(learner)
+    cls = get_origin(annotation) or annotation
+    if Clicks in learner.accepts or Relevances in learner.accepts:
+        if annotation == tuple[()]:
+            return lambda n_items: ()
+        if getattr(cls, "_fields", ()) == ("n_items",):
+            return lambda n_items: cls(n_items)
+    inner = spec_of(learner).get("inner")
+    kind = str(inner["kind"]) if isinstance(inner, dict) else entry_of(learner).kind
+    raise InvalidInput(
+        f"{kind} learns from what it tried out itself, which the log of another ranker does not hold: train "
+        "click_regression on the log"
+    )
+
+
+def _gain(orders: Sequence[Any], weights: Sequence[Floats]) -> float:
+    scores = [np.empty(len(order)) for order in orders]
+    for score, order in zip(scores, orders):
+        score[order] = -np.arange(len(order))
+    offsets = np.concatenate([[0], np.cumsum([len(order) for order in orders])])
+    return mean_gain(np.concatenate(scores), np.concatenate(weights), offsets)

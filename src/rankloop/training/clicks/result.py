@@ -1,0 +1,87 @@
+"""The result of training on clicks: a ranker, how it was chosen, and what a person should know of it."""
+
+import os
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rankloop.core.saved_session import save
+from rankloop.core.session import Session
+from rankloop.core.types import Floats
+from rankloop.features.schema import Schema
+from rankloop.training.bundle import Solution
+from rankloop.training.clicks.weights import GAIN
+from rankloop.training.report import draw_curves, text_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClickTraining:
+    """A ranker that was trained on clicks; it prints as the table by which it was chosen.
+
+    Attributes:
+      session: The ranker in use.
+      choice: What the held-out lists chose: the regularisation, or the number of passes over the log.
+      chosen: Its value.
+      gains: By value, the weighted clicks gained on held-out lists.
+      logged_gain: The same for the order that was logged; None where the lists stay on disks.
+      examined: The probability of each position to be examined.
+      examined_is_known: Whether that was given or estimated from items that moved; else the loss learned it.
+      n_lists: How many lists the log has.
+      loss: What was minimised; empty for passes of an online learner.
+      tight: Whether the tighter, non-convex bound was taken.
+      solution: That of the batch solver; None for passes of an online learner.
+      schema: By which values became features; None for plain numbers.
+      feature_names: Of plain numbers, where the log tells them.
+      columns: One line: which columns are what.
+      notes: What a person should know, a sentence each.
+    """
+
+    session: Session
+    choice: Literal["regularisation", "passes"]
+    chosen: float
+    gains: dict[float, float]
+    logged_gain: float | None
+    examined: Floats
+    examined_is_known: bool
+    n_lists: int
+    loss: str = ""
+    tight: bool = False
+    solution: Solution | None = None
+    schema: Schema | None = None
+    feature_names: tuple[str, ...] = ()
+    columns: str = ""
+    notes: tuple[str, ...] = ()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the ranker as a file that `Ranker.load`, `rankloop evaluate` and the service read."""
+        notes: dict[str, Any] = {self.choice: self.chosen, "examined": self.examined.tolist()}
+        if self.loss:
+            notes |= {"loss": self.loss, "tight": self.tight}
+        if self.schema is not None:
+            notes["schemas"] = [self.schema.to_plain()]
+        save(self.session, path, notes)
+
+    def __str__(self) -> str:
+        rows = [] if self.logged_gain is None else [("as logged", f"{self.logged_gain:.4f}")]
+        rows += [(f"{value:g}", f"{gain:.4f}") for value, gain in self.gains.items()]
+        source = "" if self.examined_is_known else " (learned: no item stands at two positions)"
+        examined = ", ".join(f"{probability:.2f}" for probability in self.examined[:10])
+        lines = [f"{self.n_lists:,} lists; {self.columns}", "", "Weighted clicks gained on held-out lists"]
+        lines += [text_table((self.choice, GAIN), rows), ""]
+        lines += [f"examination probability, first positions: {examined}{source}", f"chosen: {self.chosen:g}"]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers and notes for programs."""
+        answer: dict[str, Any] = {"lists": self.n_lists, self.choice: self.chosen, "logged": self.logged_gain}
+        answer |= {"held_out": {f"{value:g}": gain for value, gain in self.gains.items()}}
+        answer |= {"examined": self.examined.tolist(), "columns": self.columns, "notes": list(self.notes)}
+        if self.solution is not None:
+            answer |= {"loss": self.loss, "gap": self.solution.gap}
+        if self.schema is None:
+            return answer | {"features": list(self.feature_names)}
+        return answer | {"schema": self.schema.to_plain()}
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the gain on held-out lists over what was chosen, into a PNG, SVG or PDF file."""
+        curve = (list(self.gains), [list(self.gains.values())])
+        draw_curves(path, curve, self.chosen, xlabel=self.choice, ylabel=f"{GAIN} on held-out lists")

@@ -1,0 +1,99 @@
+"""Clicks weighed by how unlikely their positions were examined."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankloop.click_models.pbm import position_bias
+from rankloop.core.errors import InvalidInput
+from rankloop.core.types import Floats, Ints, finite_floats, item_indices
+from rankloop.measures.base import mean_of, parse_measure
+
+HELD_OUT_SHARE = 5  # one list in so many chooses the regularisation or the number of passes
+GAIN = "DCG(gain='linear')@10"  # of the weighted clicks on held-out lists
+UNKNOWN_BIAS = (
+    "no item stands at two places (for the same query, where there are queries), so the position bias cannot be told: "
+    "give --position-bias 1,0.5,… (1,1,…: all places alike), or name the column that tells which item is which, "
+    "--column item=NAME"
+)
+NO_CLICK = "the log has no click, so there is nothing to learn from"
+
+
+def click_weights(position: ArrayLike, examined: ArrayLike, clip: float = np.inf) -> Floats:
+    """Return min(clip, 1 / examined[position]) for each click.
+
+    Args:
+      position: Where each click came, from 0.
+      examined: The probability of each position to be examined.
+      clip: The largest weight: it trades a little bias for much less noise.
+
+    Returns:
+      A weight per click.
+
+    Raises:
+      InvalidInput: If a position is unknown or never examined, or the clip is not above 0.
+
+    References:
+      Joachims, Swaminathan and Schnabel (2017), Unbiased Learning-to-Rank with Biased Feedback.
+    """
+    positions, probabilities = item_indices(position, "position"), finite_floats(examined, 1, "examined")
+    if not clip > 0.0:
+        raise InvalidInput(f"clip = {clip} must be a weight above 0")
+    if len(positions) and (positions.min() < 0 or positions.max() >= len(probabilities)):
+        raise InvalidInput(f"a position is outside 0 … {len(probabilities) - 1}, for which examined is known")
+    faults = np.flatnonzero(~(probabilities[positions] > 0.0))
+    if len(faults):
+        row = int(faults[0])
+        raise InvalidInput(
+            f"row {row}: position {positions[row]} is examined with probability {probabilities[positions[row]]}"
+        )
+    return np.minimum(clip, 1.0 / probabilities[positions])
+
+
+def weighted_clicks(clicked: Floats, position: Ints, examined: ArrayLike, clip: float) -> Floats:
+    """Return by row what its click weighs: its own weight times that of its position, 0 where none came."""
+    weights, rows = np.zeros(len(clicked)), np.flatnonzero(clicked > 0.0)
+    weights[rows] = click_weights(position[rows], examined, clip) * clicked[rows]
+    return weights
+
+
+def exponential_grades(weights: ArrayLike) -> Floats:
+    """Return log₂(1 + weight): the grades whose gain 2^grade − 1, as nDCG counts, is the weight."""
+    return np.log2(1.0 + finite_floats(weights, 1, "weights"))
+
+
+def estimate_examined(pair: Ints, position: Ints, clicked: Floats) -> Floats | None:
+    """Estimate the probability of each position to be examined; None where no (query, item) pair moved."""
+    return position_bias(pair, position, (clicked > 0.0).astype(np.float64))
+
+
+def checked_examined(given_bias: ArrayLike, n_positions: int) -> Floats:
+    """Return a position bias as an array.
+
+    Raises:
+      InvalidInput: If it is not a probability above 0 for each position of the log.
+    """
+    examined = finite_floats(given_bias, 1, "position_bias")
+    if len(examined) < n_positions or not ((examined > 0) & (examined <= 1)).all():
+        raise InvalidInput(f"position_bias needs {n_positions} probabilities above 0, got {examined.tolist()!r:.80}")
+    return examined
+
+
+def held_out_lists(n_lists: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Draw the lists on which a choice is made.
+
+    Raises:
+      InvalidInput: If there are fewer than two lists.
+    """
+    held_out: np.ndarray[tuple[int], np.dtype[np.bool_]] = (
+        np.random.default_rng(seed).permutation(n_lists) % HELD_OUT_SHARE == 0
+    )
+    if held_out.all():
+        raise InvalidInput(f"the log has {n_lists} list(s); there must be at least two to learn and to choose")
+    return held_out
+
+
+def mean_gain(scores: Floats, weights: Floats, offsets: Ints | Sequence[int]) -> float:
+    """Return the mean over lists of the weighted clicks that a ranking by these scores gains."""
+    return mean_of(parse_measure(GAIN).of_scores(scores, weights, np.asarray(offsets)))

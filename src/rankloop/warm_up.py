@@ -1,0 +1,109 @@
+"""Compile every kernel once, so that the first ranking is as fast as the others: `python -m rankloop.warm_up`."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from functools import cache, partial
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from rankloop.contracts.cases import Case, accepted_problem
+from rankloop.core.errors import InvalidInput, UnstableUpdate
+from rankloop.core.registry import Spec, build, entries
+from rankloop.core.session import Session
+from rankloop.core.types import Query
+from rankloop.features import Encoder, Schema
+from rankloop.learners.wrappers.hashed_columns import with_hashed
+
+N_ITEMS = 4
+MAX_PROCESSES = 4
+ONE_LIST = np.array([0, N_ITEMS])
+GRADES, SCORES = np.array([0.0, 2.0, 1.0, 0.0]), np.array([0.1, 0.4, 0.2, 0.3])
+FIELD_LEARNERS = ("click_regression", "fair_pairs", "diagonal_thompson")  # those that `advise` names for fields
+
+
+def warm() -> None:
+    """Use everything registered once, on all cores: what one process has compiled the others find on disk."""
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, MAX_PROCESSES), get_context("spawn")) as pool:
+        list(pool.map(_use_number, range(len(_uses()))))
+
+
+def _use_number(number: int) -> None:
+    with suppress(InvalidInput):
+        _uses()[number]()
+
+
+@cache
+def _uses() -> list[Callable[[], None]]:
+    """The dearest first, so that no core is left alone with one of them."""
+    in_turn = {
+        "learner": _use_learner,
+        "feedback": _use_users,
+        "risk": _use_risk,
+        "surrogate": _use_surrogate,
+        "measure": _use_measure,
+    }
+    return [
+        *(partial(_use_fields, kind) for kind in FIELD_LEARNERS),
+        *(
+            partial(_use_example, use, entry.cls, parameters)
+            for category, use in in_turn.items()
+            for entry in entries(category)
+            for parameters in _examples(entry.cls)
+        ),
+    ]
+
+
+def _examples(cls: type) -> tuple[Spec, ...]:
+    return getattr(cls, "examples", ({},))
+
+
+def _use_example(use: Callable[[Any], None], cls: type, parameters: Spec) -> None:
+    use(cls(**parameters))
+
+
+def _use_measure(measure: Any) -> None:
+    measure(np.arange(N_ITEMS), GRADES)
+    measure.of_scores(SCORES, GRADES, ONE_LIST)
+
+
+def _use_surrogate(surrogate: Any) -> None:
+    surrogate.value_and_grad(SCORES, GRADES)
+    surrogate.terms(SCORES, np.arange(N_ITEMS), GRADES)
+
+
+def _use_risk(risk: Any) -> None:
+    risk.of_lists(SCORES, GRADES, ONE_LIST)
+
+
+def _use_users(users: Any) -> None:
+    users.observe(np.arange(N_ITEMS), GRADES, np.random.default_rng(0))
+
+
+def _use_learner(learner: Any) -> None:
+    case = Case("", learner, getattr(learner, "example_problem", None) or accepted_problem(learner))
+    _use_rounds(case, case.query(N_ITEMS, np.random.default_rng(0)))
+
+
+def _use_fields(kind: str) -> None:
+    encoder = Encoder(Schema({"price": "number", "size": "number(scale='log')"}, {"age": "number"}, ("age*price",), 10))
+    rows = encoder.rows(range(N_ITEMS), [{"price": i, "size": i} for i in range(N_ITEMS)], {})
+    case = Case("", with_hashed(build(kind)), encoder.schema.problem(max_grade=2))
+    _use_rounds(case, Query("", rows, np.empty(0)))
+
+
+def _use_rounds(case: Case, query: Query) -> None:
+    session, rng = Session(case.learner, case.problem, 0), np.random.default_rng(0)
+    for _ in range(3):
+        decision = session.rank(query)
+        session.log_prob(query, session.predict(query))
+        for feedback in case.feedbacks(decision, rng):
+            with suppress(UnstableUpdate):
+                session.learn(query, decision, feedback)
+
+
+if __name__ == "__main__":
+    warm()

@@ -1,0 +1,51 @@
+"""A log of lists with its columns of numbers, in one value, as tests look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rankloop.click_models.pbm import position_bias
+from rankloop.core.types import Floats, Ints
+from rankloop.logs.numeric_features import numeric_features
+from rankloop.logs.reader import lists_in
+
+
+class NumericLog(NamedTuple):
+    features: Floats
+    offsets: Ints
+    position: Ints
+    clicked: Floats
+    pair: Ints
+    query: Ints
+    query_ids: tuple[str, ...]
+    feature_names: tuple[str, ...]
+    left_out: tuple[str, ...]
+    set_aside: tuple[str, ...]
+    outcomes: Mapping[str, str]
+    described: str
+
+    def examined(self) -> Floats | None:
+        """The position bias, None where nothing tells it."""
+        return position_bias(self.pair, self.position, self.clicked)
+
+
+def read_numeric_log(
+    given: Any, without: Sequence[str] = (), columns: Mapping[str, str] | None = None, asked_for: Sequence[str] = ()
+) -> NumericLog:
+    log = lists_in(given, columns=columns, without=without)
+    numbers, (query, query_ids) = numeric_features(log, asked_for), log.query_numbers()
+    return NumericLog(
+        features=numbers.values,
+        offsets=log.offsets,
+        position=log.position,
+        clicked=log.clicked,
+        pair=log.pair_numbers(),
+        query=query,
+        query_ids=query_ids,
+        feature_names=numbers.names,
+        left_out=numbers.ids,
+        set_aside=numbers.set_aside,
+        outcomes=numbers.outcomes,
+        described=numbers.described,
+    )
