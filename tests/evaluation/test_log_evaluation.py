@@ -156,4 +156,4 @@ def test_nothing_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     (tmp_path / "ads.csv").write_text("age,ad,click,propensity\n" + "1,a,1,0.5\n2,b,0,0.5\n" * 50)
     code, _, err = run(capsys, "evaluate", "--log", tmp_path / "ads.csv")
     assert code == 2
-    assert "run `rankloop train-policy --log ads.csv` first" in err
+    assert "run `rankloop train-policy ads.csv` first" in err
