@@ -7,7 +7,7 @@ import pytest
 
 from rankloop import Query, build, parse_measure, play
 from rankloop.evaluation.ranking.exploration import exploration_cost, utility_of
-from rankloop.simulate.streams.linear_gaussian import LinearGaussian
+from rankloop.simulate.streams.simulated_queries import LinearGaussian
 from rankloop.simulate.users.readers import NoisyReader
 
 STREAM = LinearGaussian(n_items=30, n_features=6, n_queries=40)
