@@ -224,7 +224,7 @@ def _on_choices(log: ChoiceLog, target: _Target, estimator: str, how: Evaluation
     if not log.columns.target:
         raise InvalidInput(
             f"{log.name} has no column of a target policy's probabilities and no policy is named: run `rankloop "
-            f"train-policy --log {log.name}` first, then `rankloop evaluate` its model on another log"
+            f"train-policy {log.name}` first, then `rankloop evaluate` its model on another log"
         )
     return evaluate_target(log, method, options)
 
