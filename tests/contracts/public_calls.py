@@ -137,7 +137,7 @@ CALLS = {
     "Ranker": Call(Ranker, {"learner": "3pr", "features": NAMES, "shown": 3, "depth": None, "max_grade": 1,
                             "seed": 0}),
     "Ranker of a schema": Call(Ranker, {"learner": "3pr", "features": KINDS, "context": ASKED,
-                                        "crosses": ["hour*brand"], "bits": 10}),
+                                        "crosses": ["hour*brand"]}),
     "Ranker.rank": Call(ranked, {"candidates": ROWS, "ids": list("abcdefgh"), "query": "q"}),
     "Ranker.rank by name": Call(ranked_by_name, {"candidates": {"a": {"price": 3, "brand": "x"}, "b": {}},
                                                  "context": {"hour": 1.0}, "at": 0.0}),
