@@ -120,7 +120,7 @@ def read_list_table(
         raise InvalidInput(f"{source.name} has only the column {names[0]!r}; a log has a list, an item, a position …")
     roles = list_columns_of(names, without, named, source.name)
     session = roles.session if roles.session not in (roles.click, roles.position) else ""
-    kinds = dict.fromkeys(filter(None, (session, roles.list, roles.query, roles.item)), "category")
+    kinds = dict.fromkeys(filter(None, (session, roles.list, roles.query, roles.item)), "words")  # texts as they are
     if schema is not None:
         fields = dict(schema.features) | dict(schema.context)
         kinds |= {name: spec_of(kind)["kind"] for name, kind in fields.items()}
