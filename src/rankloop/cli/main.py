@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            code = app(args=arguments, prog_name="rankloop", standalone_mode=False)
+            arguments = list(sys.argv[1:] if arguments is None else arguments)
+            code = app(args=arguments, obj=arguments, prog_name="rankloop", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130

@@ -75,5 +75,5 @@ def _cases(trial: Trial, entry: Entry) -> Iterator[Case]:
 if __name__ == "__main__":
     trial, kinds, modules, results = json.loads(sys.argv[1])
     np.seterr(all="ignore")
-    import_on_worker(Module(*module) for module in modules)
+    import_on_worker(Module(name, folder) for name, folder in modules)
     _try_here(trial, kinds, Path(results))

@@ -63,10 +63,10 @@ class LinearGaussian(SimulatedQueries):
 
     def dataset(self, rng: Generator) -> Dataset:
         weights = unit_vector(rng, self.n_features)
-        features = normals(rng, self.n_queries, self.n_items, self.n_features)
-        latent = scores_of(features.reshape(-1, self.n_features), weights)
+        features = normals(rng, self.n_queries * self.n_items, self.n_features)
+        latent = scores_of(features, weights)
         latent += self.noise * normals(rng, self.n_queries * self.n_items)
-        return dataset_of_equal(features, grades_by_share(latent, LINEAR_SHARES))
+        return dataset_of_equal(features, grades_by_share(latent, LINEAR_SHARES), self.n_items)
 
 
 @register("separable")
@@ -100,8 +100,7 @@ class Separable(SimulatedQueries):
         wanted = grades - (N_GRADES - 1) / 2 + self._wobble(rng.random(len(grades)))
         features += (wanted - scores_of(features, weights))[:, np.newaxis] * weights
         features /= np.sqrt(np.sum(features**2, axis=1).max())
-        shape = (self.n_queries, self.n_items)
-        return dataset_of_equal(features.reshape(*shape, self.n_features), grades.reshape(shape)), weights
+        return dataset_of_equal(features, grades, self.n_items), weights
 
     def _wobble(self, uniform: Floats) -> Floats:
         """Standard normal numbers given that they lie within ±(1 − margin)/2."""
@@ -137,10 +136,7 @@ class WebSearch(SimulatedQueries):
         products = centred * np.roll(centred, 1, axis=1)
         nonlinear = scores_of(products, normals(rng, self.n_features))
         latent = _standard(linear) + NONLINEAR * _standard(nonlinear) + self.noise * normals(rng, len(features))
-        shape = (self.n_queries, self.n_items)
-        return dataset_of_equal(
-            features.reshape(*shape, self.n_features), grades_by_share(latent, WEB_SHARES).reshape(shape)
-        )
+        return dataset_of_equal(features, grades_by_share(latent, WEB_SHARES), self.n_items)
 
 
 def _standard(values: Floats) -> Floats:
@@ -148,12 +144,10 @@ def _standard(values: Floats) -> Floats:
     return centred / max(float(centred.std()), np.finfo(np.float64).tiny)
 
 
-def dataset_of_equal(features: Floats, relevance: Floats) -> Dataset:
-    """A data set from (n_queries, n_items, n_features) and (n_queries, n_items)."""
-    n_queries, n_items, n_features = features.shape
-    table = np.ascontiguousarray(features.reshape(n_queries * n_items, n_features))
-    offsets = np.arange(n_queries + 1, dtype=np.int64) * n_items
-    return Dataset(table, relevance.reshape(-1), offsets, tuple(map(str, range(n_queries))))
+def dataset_of_equal(features: Floats, relevance: Floats, n_items: int) -> Dataset:
+    """A data set whose queries have `n_items` rows each."""
+    offsets = np.arange(0, len(features) + 1, n_items, dtype=np.int64)
+    return Dataset(np.ascontiguousarray(features), relevance, offsets, tuple(map(str, range(len(offsets) - 1))))
 
 
 def grades_by_share(latent: Floats, shares: tuple[float, ...]) -> Floats:
