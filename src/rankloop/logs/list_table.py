@@ -44,6 +44,15 @@ class RawColumns(Mapping[str, Sequence[Any]]):
             self._lists[name] = _plain_values(self.table[name].to_pylist(), self.kinds.get(name))
         return self._lists[name]
 
+    def numbers(self, name: str, where: str, right: str) -> Floats:
+        """Return a column of finite numbers, or refuse the first row that holds none; `right` says what it must be."""
+        column = self.table[name]
+        if column.null_count == 0 and str(column.type).startswith(("int", "uint", "float", "double", "bool")):
+            numbers: Floats = column.to_numpy().astype(np.float64)
+            if np.isfinite(numbers).all():
+                return numbers
+        return numbers_in(self[name], name, where, right)
+
     def __contains__(self, name: object) -> bool:
         return name in self.table.column_names
 
@@ -111,12 +120,12 @@ def read_list_table(
         raise InvalidInput(f"{source.name} has only the column {names[0]!r}; a log has a list, an item, a position …")
     roles = list_columns_of(names, without, named, source.name)
     session = roles.session if roles.session not in (roles.click, roles.position) else ""
-    kinds = dict.fromkeys(filter(None, (session, roles.list, roles.query, roles.item)), "category")
+    kinds = dict.fromkeys(filter(None, (session, roles.list, roles.query, roles.item)), "words")  # texts as they are
     if schema is not None:
         fields = dict(schema.features) | dict(schema.context)
         kinds |= {name: spec_of(kind)["kind"] for name, kind in fields.items()}
     values = read_raw_columns(source, kinds)
-    stands = numbers_in(values[roles.position], roles.position, source.name, "a whole number")
+    stands = values.numbers(roles.position, source.name, "a whole number")
     for name in filter(None, (roles.list if roles.list != roles.query else "", roles.item)):
         refuse_missing(values[name], name, source.name)
     queries, items = (values[name] if name else None for name in (roles.query, roles.item))
@@ -140,10 +149,10 @@ def _read_again(
 def _list_log(
     name: str, roles: ListColumns, offsets: Ints, values: RawColumns, stands: Floats, n_repeated: int, reread: Any
 ) -> ListLog:
-    clicked = (numbers_in(values[roles.click], roles.click, name, CLICK) > 0).astype(np.float64)
+    clicked = (values.numbers(roles.click, name, CLICK) > 0).astype(np.float64)
     weight = clicked
     if roles.weight:
-        weights = numbers_in(values[roles.weight], roles.weight, name, "a number from 0")
+        weights = values.numbers(roles.weight, name, "a number from 0")
         refuse(weights < 0, values[roles.weight], roles.weight, name, "; it must be a number from 0")
         weight = clicked * weights
     starts, items = offsets[:-1].tolist(), values[roles.item] if roles.item else None
@@ -151,7 +160,7 @@ def _list_log(
         name=name,
         columns=roles,
         offsets=offsets,
-        position=_positions(stands, values[roles.position], roles.position, name),
+        position=_positions(stands, values, roles.position, name),
         clicked=clicked,
         weight=weight,
         query=["" if value is None else str(value) for value in values[roles.query]]
@@ -172,12 +181,13 @@ def _texts_at(values: RawColumns, name: str, rows: Sequence[int]) -> list[str | 
     return [None if cell is None or cell == "" else str(cell) for cell in cells]
 
 
-def _positions(stands: Floats, cells: Sequence[Any], name: str, where: str) -> Ints:
+def _positions(stands: Floats, values: RawColumns, name: str, where: str) -> Ints:
     """Return positions from 0, the smallest number being the first position."""
-    refuse(stands != np.floor(stands), cells, name, where, "; it must be a whole number")
+    if (stands != np.floor(stands)).any():
+        refuse(stands != np.floor(stands), values[name], name, where, "; it must be a whole number")
     if stands.max() - stands.min() >= MAX_POSITIONS:
         far = np.abs(stands)
-        refuse(far == far.max(), cells, name, where, f"; lists have at most {MAX_POSITIONS:,} places")
+        refuse(far == far.max(), values[name], name, where, f"; lists have at most {MAX_POSITIONS:,} places")
     positions: Ints = (stands - stands.min()).astype(np.int64)
     return positions
 

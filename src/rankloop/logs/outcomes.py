@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rankloop.logs.columns import plain_name
+
 # Usual names of what people do after a click; a column that only looks back (sales_last_week) has another name.
 SALES = ("purchased", "purchase", "bought", "is_purchase", "converted", "conversion", "is_conversion", "revenue", "gmv")
 CARTS = ("add_to_cart", "added_to_cart", "addtocart", "add_to_basket", "added_to_basket", "order_value")
@@ -69,7 +71,7 @@ def outcomes_of(columns: Mapping[str, Sequence[Any]], clicked: Any) -> dict[str,
 
 def is_outcome_name(name: str) -> bool:
     """Whether a column is called like something that happens after a click."""
-    return name.strip().lower().replace(" ", "_").replace("-", "_") in OUTCOMES
+    return plain_name(name) in OUTCOMES
 
 
 def outcomes_said(outcomes: Mapping[str, str], names: Iterable[str] | None = None) -> str:

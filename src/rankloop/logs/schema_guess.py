@@ -9,7 +9,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.features.kinds import MAX_VECTOR
 from rankloop.features.schema import MAX_NAME, Schema
 from rankloop.features.words import words_of
-from rankloop.logs.columns import LIST_GUESSES
+from rankloop.logs.columns import LIST_GUESSES, plain_name
 from rankloop.logs.context import ID_NAME, are_times
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.outcomes import outcomes_of
@@ -198,5 +198,4 @@ def _crosses(features: Mapping[str, Any], context: Mapping[str, Any], query: str
 
 
 def _is_id_name(name: str) -> bool:
-    plain = name.strip().lower().replace(" ", "_").replace("-", "_")
-    return ID_NAME.search(name) is not None or ID_WORDS.search(plain) is not None
+    return ID_NAME.search(name) is not None or ID_WORDS.search(plain_name(name)) is not None

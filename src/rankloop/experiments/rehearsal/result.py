@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -15,6 +14,7 @@ from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.html import write_report
 from rankloop.experiments.report.model import Chart, Finding, Table
 from rankloop.features.schema import Schema
+from rankloop.training.report import text_table
 
 TODAY = "today's order"
 PER = 1000  # pages, in every number that people read
@@ -122,7 +122,8 @@ class Rehearsal(NamedTuple):
         return [*tables, Table("Click models, on held-out visits", header, users)]
 
     def __str__(self) -> str:
-        return "\n\n".join([*map(_text, self.tables), self.sentence])
+        tables = [f"{table.title}\n{text_table(table.header, table.rows)}" for table in self.tables]
+        return "\n\n".join([*tables, self.sentence])
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer for programs."""
@@ -175,18 +176,3 @@ class Rehearsal(NamedTuple):
         lines = [Line(arm.name, arm.curve[:, :, 0], number) for number, arm in enumerate(self.arms)]
         lines.append(Line(TODAY, np.full((1, BLOCKS), self.today["clicks"]), role="floor"))
         return chart("clicks", f"Clicks per {PER:,} pages", rounds, lines, x_label="pages", caption=HOW)
-
-
-def _text(table: Table) -> str:
-    """Return a table as lines of text, numbers to the right."""
-    rows = [table.header, *table.rows]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-
-    def line(cells: Iterable[str]) -> str:
-        padded = [
-            cell.rjust(width) if number else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(cells, widths))
-        ]
-        return "  ".join(padded).rstrip()
-
-    return "\n".join([table.title, *map(line, rows)])
