@@ -11,7 +11,7 @@ from pyarrow import csv, parquet
 
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
-from rankloop.core.saved_session import load_session
+from rankloop.core.saved_session import load
 from rankloop.core.types import Floats
 from rankloop.data.parts.source import sources_in
 from rankloop.engine import Here, SummingEngine, Threads
@@ -174,4 +174,4 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], scheme:
         main(["train-clicks", f"{scheme}{folder}", *given])
     assert not ended.value.code, capsys.readouterr().err
     assert "features: f0, f1, f2" in capsys.readouterr().out
-    assert load_session(tmp_path / "out" / "model.rankloop").problem.n_features == 3
+    assert load(tmp_path / "out" / "model.rankloop").problem.n_features == 3
