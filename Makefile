@@ -39,7 +39,7 @@ $(NUMBA_CACHE_DIR)/.warm: $(READY)
 	@echo 'set-up: compiling the kernels (once per version of the source)'
 	@rm -rf $(filter-out $(NUMBA_CACHE_DIR),$(wildcard $(CURDIR)/.cache/numba-*))
 	@mkdir -p $(NUMBA_CACHE_DIR)
-	@$(BIN)/python -m rankloop.simulate.warm_up
+	@$(BIN)/python -m rankloop.warm_up
 	@touch $@
 
 setup: $(NUMBA_CACHE_DIR)/.warm

@@ -9,8 +9,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from rankloop.service.log.events import Ranked
-from rankloop.service.ranker.trainer import digest
 
 from rankloop.cli.main import main
 from rankloop.client import Client

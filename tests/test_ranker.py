@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rankloop import Impression, IncompatibleFeedback, InvalidInput, Problem, Ranker, Session, build, save
+from tools.saved_files import FOLDER, numbers_of_ranker
 
 FEATURES = ["title_match", "age_days"]
 CANDIDATES = {"a": {"title_match": 0.9, "age_days": 3}, "b": {"title_match": 0.2, "age_days": 1}, "c": {"age_days": 2}}
@@ -267,3 +268,9 @@ def test_a_product_without_a_price_is_not_the_cheapest_for_a_standardised_learne
     np.testing.assert_array_equal(shown.features, whole.rank(filled).features)
     assert Ranker("ranking_perceptron", features=["price", "stars"]).rank(given).features[2, 0] == 0.0
     assert with_gap.rank({"a": {}, "b": {"stars": 2.0}}).features.tolist() == [[0.0, 2.0], [0.0, 2.0]]
+
+
+@pytest.mark.filterwarnings("ignore:.* CPU")
+def test_a_file_of_format_1_is_read_to_the_bit() -> None:
+    expected = json.loads((FOLDER / "expected.json").read_text())["ranker"]
+    assert json.loads(json.dumps(numbers_of_ranker(Ranker.load(FOLDER / "ranker.rankloop")))) == expected

@@ -17,7 +17,7 @@ SHARED_CLASS_NAMES = {"State", "Receipt"}  # every learner has one of each
 FRAMEWORK_FOLDERS = ("cli/commands/", "service/http/")  # there typer and FastAPI make options of parameters
 KERNEL_DECORATORS = {"kernel", "reassociated"}
 # How many there may be. A limit only ever falls: lower it when the number has fallen.
-MAX_LINES = 57_634
+MAX_LINES = 57_605
 MAX_FILES = 496
 MAX_SHARED_NAMES = 34
 MAX_SPLATTED_CALLS = 185

@@ -30,7 +30,6 @@ NOUNS = {
     "training": "the field's noun for fitting a ranker to data",
 }
 OF_THE_HOUSE = (
-    "test_glossary.py",
     "test_hosts.py",
     "test_public_names.py",
     "test_request_walk.py",

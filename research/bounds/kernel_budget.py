@@ -20,8 +20,8 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.learner import expect
 from rankloop.core.types import Feedback, Floats, Query, Relevances
-from rankloop.learners._shared.perceptron_step import cutoff_and_kind, slam_slope
 from rankloop.learners.kernel_perceptron import KernelPerceptron, State
+from rankloop.learners.ranking_perceptron import cutoff_and_kind, slam_slope
 
 
 class Forgotten(NamedTuple):

@@ -16,7 +16,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import scores_of
 from rankloop.core.types import Floats
 from rankloop.data.dataset import Dataset
-from rankloop.learners._shared.perceptron_step import cutoff_and_kind
+from rankloop.learners.ranking_perceptron import cutoff_and_kind
 from rankloop.measures.base import parse_measure
 from rankloop.surrogates.base import levels_of
 from rankloop.surrogates.slam import ndcg_weights

@@ -9,7 +9,7 @@ from rankloop.core.errors import Conflict, IncompatibleFeedback, InvalidInput, N
 from rankloop.core.registry import build, register, spec_of
 
 if TYPE_CHECKING:
-    from rankloop.click_models.users import fit_users
+    from rankloop.click_models.fit import fit_users
     from rankloop.core.saved_session import load, save
     from rankloop.core.session import Session
     from rankloop.core.types import Clicks, Decision, Preferred, Problem, Query, Relevances, Reward
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Imported when first used: numba alone takes longer to import than the rest of a short command.
 _HOMES = {
-    "rankloop.click_models.users": ("fit_users",),
+    "rankloop.click_models.fit": ("fit_users",),
     "rankloop.core.saved_session": ("load", "save"),
     "rankloop.core.session": ("Session",),
     "rankloop.core.types": ("Clicks", "Decision", "Preferred", "Problem", "Query", "Relevances", "Reward"),

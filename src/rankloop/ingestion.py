@@ -15,7 +15,7 @@ from rankloop.features.schema import Schema
 from rankloop.impression import plain_value
 from rankloop.logs.list_log import ShownList
 from rankloop.logs.reader import lists_in
-from rankloop.logs.table_source import Given
+from rankloop.logs.table_reader import Given
 
 COMPUTED = "base score"  # by a ranker that has a booster
 GONE, LATE = 404, 410

@@ -33,7 +33,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query
 from rankloop.features.encoder import Encoder
 from rankloop.features.explanation import Contribution, Explanation, explained, named_weights
-from rankloop.features.schema import BITS, Schema
+from rankloop.features.schema import Schema
 from rankloop.impression import Impression
 from rankloop.learners.wrappers.base_score import BaseScore
 from rankloop.learners.wrappers.hashed_columns import with_hashed
@@ -80,7 +80,6 @@ class Ranker:
         items: Sequence[Id] = (),
         context: Sequence[str] | Mapping[str, Any] = (),
         crosses: Sequence[str] = (),
-        bits: int = BITS,
         base: str | None = None,
         shown: int | None = None,
         depth: int | None = None,
@@ -89,7 +88,7 @@ class Ranker:
     ) -> None:
         items = _distinct(items, "items")
         known: dict[str, Any] = {"n_items": len(items) or None, "shown": shown, "depth": depth, "max_grade": max_grade}
-        schema, recipe = _schema(features, context, crosses, bits), build(learner, "learner")
+        schema, recipe = _schema(features, context, crosses), build(learner, "learner")
         if schema is not None:
             recipe = with_hashed(recipe if base is None else BaseScore(inner=recipe, feature=schema.slot(base)))
             self._open(Session(recipe, schema.problem(**known), seed), items, (), schemas=[schema])
@@ -137,10 +136,16 @@ class Ranker:
             raise InvalidInput("this file has hashed columns, but no schema that makes them")
         names = encoder.schema.features if encoder else problem.feature_names
         self.features = list(names) or [f"feature_{i}" for i in range(problem.n_features)]
-        columns, key = tuple(self.context), lambda id: id
-        shape = tuple(self.features), len(self.features), tuple(self.items), problem.n_context
         self.adapter = Adapter(
-            *shape, columns, encoding, key, encoder, from_layers(session.learner, "fills_gaps", False)
+            feature_names=tuple(self.features),
+            n_features=len(self.features),
+            items=tuple(self.items),
+            n_context=problem.n_context,
+            context_names=tuple(self.context),
+            encoding=encoding,
+            key=lambda id: id,
+            encoder=encoder,
+            fills=from_layers(session.learner, "fills_gaps", False),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -298,15 +303,15 @@ class Ranker:
         return dict(zip(self.features, map(float, weights)))
 
 
-def _schema(features: Any, context: Any, crosses: Any, bits: int) -> Schema | None:
+def _schema(features: Any, context: Any, crosses: Any) -> Schema | None:
     """The schema that features by kind make; None where they are a list of names."""
     no_context, no_crosses = _is_empty(context), _is_empty(crosses)
     if isinstance(features, Schema):
-        if not no_context or not no_crosses or bits != BITS:
-            raise InvalidInput("a Schema has its context, crosses and bits in it: give it alone")
+        if not no_context or not no_crosses:
+            raise InvalidInput("a Schema has its context and crosses in it: give it alone")
         return features
     if isinstance(features, Mapping):
-        return Schema(features, {} if no_context else context, () if no_crosses else crosses, bits)
+        return Schema(features, {} if no_context else context, () if no_crosses else crosses)
     if isinstance(context, Mapping) or not no_crosses:
         raise InvalidInput('crosses and kinds of a context need features by kind too, as in {"price": "number"}')
     return None

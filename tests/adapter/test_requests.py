@@ -9,12 +9,12 @@ import pytest
 
 from rankloop import Ranker
 from rankloop.adapter import candidates as adapter
-from rankloop.bandits.saved_policy import load_policy, save_policy
-from rankloop.bandits.train import train_policy
+from rankloop.bandits.saved_policy import load_policy
 from rankloop.client import Client, Refused
 from rankloop.core.errors import InvalidInput
 from rankloop.evaluation import ChoiceLog
 from rankloop.service.application.rebuild import replay_records
+from rankloop.training.policy import train_policy
 from tests.service.cases import Location, running
 
 WISH = {"student": "hats", "clerk": "coats"}
@@ -26,7 +26,7 @@ def saved(tmp_path: Path) -> Path:
     ads = WISH.values()
     rows = [f"{n % 9},{job},{ad},{WISH[job] == ad:d},0.5" for n in range(40) for job in WISH for ad in ads]
     (tmp_path / "log.csv").write_text("age,job,ad,click,propensity\n" + "\n".join(rows) + "\n")
-    save_policy(train_policy(ChoiceLog(tmp_path / "log.csv")), tmp_path / "ads.rankloop")
+    train_policy(ChoiceLog(tmp_path / "log.csv")).save(tmp_path / "ads.rankloop")
     return tmp_path / "ads.rankloop"
 
 

@@ -6,7 +6,7 @@ import pytest
 from rankloop.bandits.ad_log import ad_log
 from rankloop.bandits.campaign import IMPRESSIONS, Campaign
 from rankloop.bandits.policies import NEVER, EpsilonGreedy, LinearScorer, Softmax, Thompson, Uniform, choose
-from rankloop.bandits.policy_evaluation import fit_reward_model
+from rankloop.bandits.reward_model import fit_reward_model
 from rankloop.bandits.train import fit_rankers, fit_resampled
 from rankloop.core.errors import InvalidInput
 from research.datasets.labelled import LabelledSet

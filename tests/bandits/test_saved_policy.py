@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from rankloop import Ranker
-from rankloop.bandits import load_policy, train_policy
-from rankloop.bandits.saved_policy import save_policy
+from rankloop.bandits import load_policy
 from rankloop.cli import main
 from rankloop.evaluation import ChoiceLog
+from rankloop.training.policy import train_policy
 
 ROWS = [("young", 1, "hats"), ("old", 0, "hats"), ("young", 0, "coats"), ("old", 1, "coats")]
 
@@ -18,7 +18,7 @@ ROWS = [("young", 1, "hats"), ("old", 0, "hats"), ("young", 0, "coats"), ("old",
 def test_names_survive(tmp_path):
     rows = [f"{age},{hour},{ad},{click},0.5" for hour in (1, 2) for age, click, ad in ROWS * 20]
     (tmp_path / "log.csv").write_text("age,hour,ad,click,propensity\n" + "\n".join(rows))
-    save_policy(train_policy(ChoiceLog(tmp_path / "log.csv")), tmp_path / "ads.rankloop")
+    train_policy(ChoiceLog(tmp_path / "log.csv")).save(tmp_path / "ads.rankloop")
     ranker = Ranker.load(tmp_path / "ads.rankloop")
     assert ranker.items == ["coats", "hats"]
     assert ranker.context == ["hour", "age=old", "age=young", "(always 1)"]

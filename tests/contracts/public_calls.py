@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import rankloop
-from rankloop import Clicks, Problem, Query, Ranker, Relevances, Session, build
+from rankloop import Clicks, Problem, Query, Ranker, Relevances, Schema, Session, build
 from rankloop import data as datasets
 from rankloop.bandits import (
     AUCRanker,
@@ -88,7 +88,7 @@ def ranked(candidates: Any, ids: Any, query: Any) -> Any:
 
 def ranked_by_name(candidates: Any, context: Any, at: Any) -> Any:
     """The same with a schema."""
-    ranker = Ranker("3pr", features=KINDS, context=ASKED, crosses=["hour*brand"], bits=10)
+    ranker = Ranker("3pr", features=Schema(KINDS, ASKED, ["hour*brand"], 10))
     return ranker.rank(candidates, context=context, at=at)
 
 

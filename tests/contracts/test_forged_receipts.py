@@ -3,7 +3,7 @@
 import pytest
 
 from rankloop.contracts.forged_receipts import forgeries
-from rankloop.contracts.process import Findings, try_apart
+from rankloop.contracts.process import TrialFindings, try_apart
 from rankloop.core.registry import Entry, build, entries
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query
@@ -12,13 +12,13 @@ LEARNERS = entries("learner")
 
 
 @pytest.fixture(scope="module")
-def found() -> Findings:
+def found() -> TrialFindings:
     """What a process without compilation found, for each learner."""
     return try_apart("forged_receipts", [entry.kind for entry in LEARNERS])
 
 
 @pytest.mark.parametrize("entry", LEARNERS, ids=lambda entry: entry.kind)
-def test_forged_receipts_do_no_harm(entry: Entry, found: Findings):
+def test_forged_receipts_do_no_harm(entry: Entry, found: TrialFindings):
     assert found.fault_of(entry.kind) is None
 
 

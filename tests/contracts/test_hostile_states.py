@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankloop.contracts.hostile_states import tampered
-from rankloop.contracts.process import Findings, try_apart
+from rankloop.contracts.process import TrialFindings, try_apart
 from rankloop.core import saved_session as saving
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import Entry, build, entries
@@ -17,7 +17,7 @@ NAME = "test_tampered_states_do_no_harm"
 
 
 @pytest.fixture(scope="module", params=["compiled", "interpreted"])
-def found(request: pytest.FixtureRequest) -> Findings:
+def found(request: pytest.FixtureRequest) -> TrialFindings:
     """What a process found: with the kernels as they are used, and as Python, which checks every access."""
     return try_apart("hostile_states", _selected(request.session.items), interpreted=request.param == "interpreted")
 
@@ -29,7 +29,7 @@ def _selected(tests: list[pytest.Item]) -> list[str]:
 
 
 @pytest.mark.parametrize("entry", entries("learner"), ids=lambda entry: entry.kind)
-def test_tampered_states_do_no_harm(entry: Entry, found: Findings):
+def test_tampered_states_do_no_harm(entry: Entry, found: TrialFindings):
     assert found.fault_of(entry.kind) is None
 
 

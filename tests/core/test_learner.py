@@ -13,6 +13,7 @@ from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.kernels import seen_count
 from rankloop.core.learner import (
+    all_finite,
     best_ranking,
     expect,
     finite,
@@ -101,3 +102,15 @@ def test_layers_are_looked_through_and_replaced_from_the_outside_in():
     started = with_in_layers(learner, "start", (1.0, 2.0, 3.0, 4.0))
     assert from_layers(started.init(Problem(n_features=2)), "weights").tolist() == [1.0, 2.0, 3.0, 4.0]
     assert from_layers(learner, "start") == ()
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (0,), (2, 0)])
+def test_only_numbers_that_are_not_finite_are_refused(shape):
+    largest = np.full(shape, np.finfo(np.float64).max)
+    assert all_finite(largest)
+    assert all_finite(-largest)
+    for strange in (np.nan, np.inf, -np.inf):
+        if largest.size:
+            spoilt = largest.copy()
+            spoilt.flat[-1] = strange
+            assert not all_finite(spoilt)

@@ -10,6 +10,7 @@ from rankloop import InvalidInput, NotFound, Problem, Query, Relevances, Session
 from rankloop.core import registry
 from rankloop.core import saved_session as saving
 from rankloop.core.saved_session import MAX_COUNT, dumps, loads, restored_state
+from tools.saved_files import FOLDER, numbers_of_session
 
 PROBLEM = Problem(n_features=3, feature_names=("a", "b", "c"))
 
@@ -278,3 +279,9 @@ def test_who_loads_a_learner_of_their_own_is_told_to_import_it(monkeypatch):
     monkeypatch.delitem(registry._entries, ("learner", "random_order"))
     with pytest.raises(InvalidInput, match=r"no learner .random_order.*has to be imported before"):
         loads(content)
+
+
+@pytest.mark.filterwarnings("ignore:.* CPU")
+def test_a_file_of_format_1_is_read_to_the_bit():
+    expected = json.loads((FOLDER / "expected.json").read_text())["session"]
+    assert json.loads(json.dumps(numbers_of_session(load(FOLDER / "session.rankloop")))) == expected

@@ -11,8 +11,9 @@ from rankloop.bandits.ad_log import ad_log
 from rankloop.bandits.auc_policy import AUCPolicy
 from rankloop.bandits.campaign import Campaign
 from rankloop.bandits.policies import Uniform
+from rankloop.bandits.reward_model import fit_reward_model
 from rankloop.bandits.saved_policy import SessionPolicy, load_policy, save_policy, session_of
-from rankloop.bandits.train import TrainedPolicy, fit_rankers, train_policy
+from rankloop.bandits.train import TrainedPolicy, fit_rankers
 from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
@@ -24,6 +25,7 @@ from rankloop.evaluation.choice_evaluation import evaluate_policies
 from rankloop.evaluation.report import PER_PAGE, verdict
 from rankloop.logs.context import Encoding, encoding_of
 from rankloop.simulate.play import play
+from rankloop.training.policy import train_policy
 
 CAMPAIGN = Campaign(domain="hotel", n_context=4, informative=4, taste=1.5)
 
@@ -66,33 +68,34 @@ def test_contexts_become_numbers(log):
 
 def test_the_halves_are_apart_and_the_gain_is_real(log):
     table = ChoiceLog(log)
-    trained = train_policy(table, seed=3)
+    result = train_policy(table, seed=3)
+    trained = result.trained
     found = evaluate_policies(table, trained.encoding, {"new": trained.policy}, seed=3)
     assert found.n_training == len(trained.log.ads)
     assert found.n_training + found.estimates["new"].n == found.n_rows == 12_000
     assert found.estimates["new"].gain_lower > 0.02
     assert found.estimates["ads at random"].value == pytest.approx(found.estimates["current"].value)
-    assert trained.report.estimates["trained policy"] == found.estimates["new"]
+    assert result.report.estimates["trained policy"] == found.estimates["new"]
     assert (
-        str(trained).splitlines()[0]
-        == f"12,000 rows, {found.n_training:,} of them to learn from, 5 ads, {found.n_rewarded} rewarded"
+        str(result).splitlines()[0]
+        == f"ads.csv: 12,000 rows, {found.n_training:,} of them to learn from, 5 ads, {found.n_rewarded} rewarded"
     )
-    plain = json.loads(trained.to_json())
+    plain = json.loads(json.dumps(result.to_json()))
     assert plain["columns"] == ["age", "income", "visits", "city"]
     assert plain["estimates"]["trained policy"]["value"] == found.estimates["new"].value
     untested = train_policy(table, share=1.0)
     assert untested.report is None
     assert str(untested).startswith("12,000 rows to learn from, 5 ads\ncontext: age (number)")
-    assert json.loads(untested.to_json())["ads"] == ["ad0", "ad1", "ad2", "ad3", "ad4"]
+    assert list(untested.to_json()["ads"]) == ["ad0", "ad1", "ad2", "ad3", "ad4"]
     for method in ("ips", "doubly_robust"):
         other = evaluate_policies(
-            table, trained.encoding, {"new": trained.policy}, method=method, model=trained.model, seed=3
+            table, trained.encoding, {"new": trained.policy}, method=method, model=fit_reward_model(trained.log), seed=3
         )
         assert other.estimates["new"].value == pytest.approx(found.estimates["new"].value, rel=0.15)
 
 
 def test_a_saved_policy_shows_what_the_trained_one_shows(log, tmp_path):
-    trained = train_policy(ChoiceLog(log), epsilon=0.1)
+    trained = train_policy(ChoiceLog(log), epsilon=0.1).trained
     path = tmp_path / "ads.rankloop"
     save_policy(trained, path)
     policy, encoding = load_policy(path)
@@ -136,7 +139,7 @@ def test_a_session_without_closed_form_is_refused():
 
 def test_the_command(log, tmp_path, capsys):
     saved, plot = tmp_path / "ads.rankloop", tmp_path / "ads.png"
-    save_policy(train_policy(ChoiceLog(log)), 0.0, saved)
+    train_policy(ChoiceLog(log)).save(saved)
     fresh = str(write_log(tmp_path / "new.csv", 3000, 1))
     code, out, _ = run(capsys, str(saved), "--log", fresh, "--plot", str(plot))
     assert code == 0
@@ -156,7 +159,7 @@ def test_the_command(log, tmp_path, capsys):
 
 def test_the_command_says_when_the_log_is_too_small(log, tmp_path, capsys):
     saved = tmp_path / "ads.rankloop"
-    save_policy(train_policy(ChoiceLog(log)), 0.0, saved)
+    train_policy(ChoiceLog(log)).save(saved)
     code, out, _ = run(capsys, str(saved), "--log", str(write_log(tmp_path / "few.csv", 300)))
     assert code == 0
     assert "too small to tell" in out
@@ -166,7 +169,7 @@ def test_the_command_says_when_the_log_is_too_small(log, tmp_path, capsys):
 @pytest.mark.parametrize("method", ["direct_method", "doubly_robust", "switch_dr"])
 def test_a_saved_policy_is_judged_with_a_reward_model_of_half_the_rows(log, tmp_path, capsys, method):
     saved = tmp_path / "ads.rankloop"
-    save_policy(train_policy(ChoiceLog(log)), saved)
+    train_policy(ChoiceLog(log)).save(saved)
     fresh = write_log(tmp_path / "new.csv", 12_000, 7)
     _, out, _ = run(capsys, str(saved), "--log", str(fresh), "--estimator", "ips", "--json")
     plain = json.loads(out)

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rankloop.evaluation.off_policy.lists.click_model import logistic
-from rankloop.evaluation.off_policy.lists.estimates import ListModel, Values
-from rankloop.evaluation.off_policy.lists.pages import ShownPage, page_table
 
 from benchmarks.list_logs import PEOPLE, World
 from rankloop import Problem, Query, Session, build

@@ -89,6 +89,10 @@ def test_a_shop_is_answered_in_clicks_purchases_and_money(tmp_path: Path, capsys
     # four of the same eight qualities, best first: (0.8 + 0.6/2 + 0.4/3 + 0.2/4) instead of 0.5 · (1 + … + 1/4)
     assert found["per_1000_pages"]["clicks"]["lower"] < 1283 < found["per_1000_pages"]["clicks"]["upper"]
     assert found["gain_lower"] > 0
+    # The numbers of 0.2 on this log, however it is read.
+    assert found["value"] == pytest.approx(1.268839098924631, rel=1e-9)
+    assert found["gain_lower"] == pytest.approx(0.1974335236268568, rel=1e-9)
+    assert found["per_1000_pages"]["money"]["value"] == pytest.approx(5980.899332163251, rel=1e-9)
     assert found["method"] == "examination_dr"
     assert found["diagnostics"]["beyond"] == 0.0
     pq.write_table(pyarrow.csv.read_csv(log), tmp_path / "shop.parquet")
@@ -156,4 +160,4 @@ def test_nothing_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     (tmp_path / "ads.csv").write_text("age,ad,click,propensity\n" + "1,a,1,0.5\n2,b,0,0.5\n" * 50)
     code, _, err = run(capsys, "evaluate", "--log", tmp_path / "ads.csv")
     assert code == 2
-    assert "run `rankloop train-policy --log ads.csv` first" in err
+    assert "run `rankloop train-policy ads.csv` first" in err

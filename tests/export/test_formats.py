@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankloop import Problem, Ranker, Session, build
+from rankloop import Problem, Ranker, Schema, Session, build
 from rankloop.cli import main
 from rankloop.core.kernels import ranking_of
 from rankloop.core.saved_session import load, save
@@ -149,7 +149,7 @@ def test_a_schema_goes_into_json_whole_and_elsewhere_as_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng, lines = np.random.default_rng(0), ["impression,position,sku,click,price,brand"]
-    ranker = Ranker("click_regression", features={"price": "number", "brand": "category"}, bits=12)
+    ranker = Ranker("click_regression", features=Schema({"price": "number", "brand": "category"}, bits=12))
     for page in range(60):
         prices, brands = rng.integers(1, 100, 4), rng.choice(["acme", "bolt"], 4)
         items = {f"p{page}-{i}": {"price": int(prices[i]), "brand": str(brands[i])} for i in range(4)}

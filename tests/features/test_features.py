@@ -36,7 +36,7 @@ TOO_LONG = 10**5000
 
 
 def made(learner="click_regression", **changes):
-    return Ranker(learner, features=FEATURES, context=CONTEXT, crosses=CROSSES, bits=12, seed=3, **changes)
+    return Ranker(learner, features=Schema(FEATURES, CONTEXT, CROSSES, 12), seed=3, **changes)
 
 
 def trained(ranker, rounds=6):

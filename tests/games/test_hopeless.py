@@ -1,8 +1,6 @@
 """Two worlds that look the same: whoever learns, loses in one of them, round by round."""
 
 from itertools import islice
-from math import log2
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,9 +11,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import random_ranking
 from rankloop.core.registry import build, spec_of
 from rankloop.core.session import generators
-from rankloop.games import Game, theorem_32, twins
+from rankloop.games import Game, twins
 from rankloop.games.game import measure_for
-from rankloop.games.hopeless import Hopeless, gap_between, seen_probabilities
+from rankloop.games.hopeless import Hopeless, seen_probabilities
 from rankloop.simulate.play import play
 from tests.games.brute_force import best_under
 
@@ -86,21 +84,20 @@ def test_what_is_compared_is_all_that_feedback_reveals() -> None:
         assert np.linalg.matrix_rank(seen) == len(seen)
 
 
-@pytest.mark.parametrize("pair", ["widest", "theorem_32"])
-def test_regret_of_a_plain_learner_is_linear_on_one_of_the_two(pair: Literal["widest", "theorem_32"]) -> None:
+def test_regret_of_a_plain_learner_is_linear_on_one_of_the_two() -> None:
     """Regret per round, summed over both worlds, stays at the gap however long it learns."""
     game = Game(measure=measure_for("nDCG"), n_items=3)
     for n_rounds in (2_000, 8_000):
         total = []
         for seed in range(3):
             regret = 0.0
-            for stream in (Hopeless(which="first", pair=pair), Hopeless(which="second", pair=pair)):
+            for stream in (Hopeless(which="first"), Hopeless(which="second")):
                 relevances = grades(stream, n_rounds, seed)
                 shown = FollowTheMeans().frequencies(game, relevances, default_rng(9))
                 losses = expected_losses(game, stream, default_rng(seed))
                 regret += float(shown @ losses - losses.min())
             total.append(regret)
-        assert np.mean(total) > 0.8 * Hopeless(pair=pair).twins().gap
+        assert np.mean(total) > 0.8 * Hopeless().twins().gap
 
 
 @pytest.mark.parametrize("learner", ["random_order", "rtopk(measure='DCG', horizon=3000)"])
@@ -116,22 +113,6 @@ def test_regret_of_the_library_is_linear_on_one_of_the_two(learner: str) -> None
     gap = Hopeless().twins().gap
     assert regret.sum() > 0.8 * gap * len(regret)
     assert regret[1_500:].mean() > 0.8 * gap, "it does not get better with time"
-
-
-def test_the_pair_of_theorem_32() -> None:
-    """Table B.1 of the thesis, and the numbers that it gives for it."""
-    pair = theorem_32()
-    mean = pair.relevances.T @ np.column_stack((pair.first, pair.second))
-    assert_allclose(mean, np.array([[0.45, 0.45, 0.4]] * 2).T)
-    ideal = {0: np.inf, 1: 1.0, 2: 1 + 1 / log2(3), 3: 1 + 1 / log2(3) + 1 / 2}
-    gains = pair.relevances / np.array([ideal[int(total)] for total in pair.relevances.sum(axis=1)])[:, None]
-    assert_allclose(gains.T @ pair.first, [0.3533, 0.3920, 0.3226], atol=5e-5)
-    assert_allclose(gains.T @ pair.second, [0.3339, 0.3339, 0.4000], atol=5e-5)
-    game = Game(measure=measure_for("nDCG"), n_items=3)
-    assert [game.rankings[row].tolist() for row in best_under(game, pair.first)] == [[1, 0, 2]]
-    assert sorted(game.rankings[row].tolist() for row in best_under(game, pair.second)) == [[2, 0, 1], [2, 1, 0]]
-    assert pair.gap == pytest.approx(gap_between(game, pair.first, pair.second))
-    assert 0 < pair.gap < twins("nDCG", 3, 1).gap
 
 
 def test_the_stream_plays_its_distribution_under_random_names() -> None:
@@ -160,5 +141,3 @@ def test_specs_and_refusals() -> None:
     assert build(spec_of(stream)) == stream
     with pytest.raises(InvalidInput, match="two_thirds, not hopeless"):
         Hopeless(measure="DCG")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="theorem_32"):
-        Hopeless(pair="theorem_32", n_items=4)

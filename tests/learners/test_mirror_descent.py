@@ -13,8 +13,14 @@ from scipy.optimize import minimize
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Decision, Floats, Problem, Query, relevances
-from rankloop.learners._shared.permutahedron import drawn_order, exchanges, log_prob_of_order, nearest_mean
-from rankloop.learners.mirror_descent import MirrorDescent, State
+from rankloop.learners.mirror_descent import (
+    MirrorDescent,
+    State,
+    drawn_order,
+    exchanges,
+    log_prob_of_order,
+    nearest_mean,
+)
 
 NOBODY: Decision[tuple[()]] = Decision(np.arange(1), math.nan, ())
 values = st.lists(st.floats(-3, 3), min_size=2, max_size=5)

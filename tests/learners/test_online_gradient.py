@@ -104,7 +104,7 @@ def test_kernels_against_numpy(n_items: int, n_features: int, seed: int, adaptiv
     scores, relevance = _by_item(rows, weights, items, grades)
     np.testing.assert_allclose(scores, rows @ weights, atol=1e-12)
     assert relevance[items].tolist() == grades.tolist()
-    moved, squares = _descend(weights, rows, np.arange(n_items), grades, 0.3, adaptive, 2.0, math.inf)
+    moved, squares = _descend(weights, rows, grades, 0.3, adaptive, 2.0, math.inf)
     slope = rows.T @ grades
     rate = 0.3 / math.sqrt(2 + slope @ slope) if adaptive else 0.3
     np.testing.assert_allclose(moved, weights - rate * slope, atol=1e-12)

@@ -14,7 +14,7 @@ from rankloop.learners._shared.joint_features import pair_correction, pair_weigh
 from rankloop.learners._shared.perturbation import PERTURBATIONS
 from rankloop.learners.preference_perceptron import PreferencePerceptron
 from rankloop.learners.three_pr import Receipt, ThreePR
-from rankloop.simulate.streams.linear_gaussian import LinearGaussian
+from rankloop.simulate.streams.simulated_queries import LinearGaussian
 from rankloop.simulate.users.readers import NoisyReader
 
 STREAM = LinearGaussian(n_items=8, n_features=5, n_queries=50)

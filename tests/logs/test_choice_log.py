@@ -12,7 +12,7 @@ from rankloop.cli import main
 from rankloop.core.errors import InvalidInput
 from rankloop.data.folder import absence_notice, data_folder
 from rankloop.evaluation import ChoiceLog, estimate
-from rankloop.logs import table_source as module
+from rankloop.logs import table_reader as module
 
 TEXT = "ad,click,propensity,target,age,city\na,1,0.5,0.25,31,x\nb,0,0.25,0.5,,y\na,1,0.1,0.2,44,\n"
 

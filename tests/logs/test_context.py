@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from rankloop.bandits.policies import Uniform
-from rankloop.bandits.saved_policy import load_policy, save_policy
-from rankloop.bandits.train import train_policy
+from rankloop.bandits.saved_policy import load_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.evaluation import ChoiceLog
 from rankloop.evaluation.choice_evaluation import evaluate_policies
 from rankloop.logs.context import MAX_COUNTED, Encoding, NumberColumn, encoding_of
+from rankloop.training.policy import train_policy
 
 SMALL = Encoding(("hats", "coats"), ("age", "job"), ((), ("clerk", "student")), (40.0, 0.0))
 JOBS = ("clerk", "student", "7", None)
@@ -106,7 +106,7 @@ def test_ids_of_numbers_are_left_out(tmp_path):
     assert encoding.described.endswith("income (number); left out as ids: row, visitorId")
     assert encoding_of(table.pieces(), context=["age", "row"]).columns == ("age", "row")
     trained = train_policy(table, without=["user_id", "paid"])
-    assert trained.encoding.columns == ("age", "income")
+    assert trained.trained.encoding.columns == ("age", "income")
     for named in ({"context": ["agee"]}, {"without": ["agee"]}):
         with pytest.raises(InvalidInput, match=r"no context column 'agee'; did you mean 'age'\?"):
             encoding_of(table.pieces(), **named)
@@ -151,7 +151,7 @@ def saved(tmp_path):
     """Students click hats, clerks coats."""
     wish = {"student": "hats", "clerk": "coats"}
     rows = [f"{n % 9},{job},{ad},{wish[job] == ad:d},0.5" for n in range(40) for job in wish for ad in wish.values()]
-    save_policy(train_policy(table_of(tmp_path / "log.csv", rows), epsilon=0.1), tmp_path / "ads.rankloop")
+    train_policy(table_of(tmp_path / "log.csv", rows), epsilon=0.1).save(tmp_path / "ads.rankloop")
     return tmp_path / "ads.rankloop"
 
 
@@ -211,4 +211,4 @@ def test_outcomes_are_left_out_and_named(tmp_path):
     assert Encoding.from_plain(encoding.to_plain()) == encoding
     assert encoding_of(table.pieces(), asked_for=["amount"]).columns == ("age", "amount")
     assert encoding_of(table.pieces(), context=["purchased"]).columns == ("purchased",)
-    assert train_policy(table, features=["amount"]).encoding.columns == ("age", "amount")
+    assert train_policy(table, features=["amount"]).trained.encoding.columns == ("age", "amount")

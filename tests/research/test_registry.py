@@ -28,12 +28,10 @@ from rankloop.experiments.run.runner import LINES, read_runs, run_experiments
 from rankloop.experiments.run.tasks import VERSION, fingerprint
 from rankloop.experiments.spec.load import read_spec_text
 from research import papers, registry
-from research.papers.thesis import list_length
-from research.papers.top_k_feedback import regret_rate
 from research.record import FILE, finished_records, read_record, summary_json
 from research.registry import Reproduction, Setting, find, reproduce, reproduce_into, reproduction
 from research.task_cache import FILE as KEPT
-from research.task_cache import _name, cached_map
+from research.task_cache import cached_map
 from research.verdicts import refutable
 from tests.experiments.cases import small
 
@@ -131,13 +129,6 @@ def test_tasks_are_kept_and_not_repeated(tmp_path: Path) -> None:
     assert cached_map(setting, [3, 2, 1], doubled) == [6.0, 4.0, 2.0]
     assert Counting.seen == [1, 2, 3]
     assert shown == [(0, 2), (1, 2), (2, 2), (2, 3), (3, 3)]
-
-
-def test_results_of_earlier_versions_are_found_under_their_names() -> None:
-    """What tasks.jsonl calls a task is made of the function and the task; another name would compute it again."""
-    rate, length = regret_rate.Task(0, 1000, 2), list_length.Task(10, 1)
-    assert _name(rate, regret_rate.regret_of) == "regret_of Task(rate=0, horizon=1000, seed=2)"
-    assert _name(length, list_length.excess_risk) == "excess_risk Task(n_items=10, seed=1)"
 
 
 def test_several_experiments_are_handed_out_together(tmp_path: Path) -> None:

@@ -18,11 +18,14 @@ from rankloop.simulate.streams.drift import Drift
 from rankloop.simulate.streams.fixed_items import FlippedRelevance, NoisyRelevance
 from rankloop.simulate.streams.held_out import HeldOut
 from rankloop.simulate.streams.letor import Letor
-from rankloop.simulate.streams.linear_gaussian import LinearGaussian
 from rankloop.simulate.streams.lower_bound import LowerBound
-from rankloop.simulate.streams.pool import grades_by_share, shuffled_rounds
-from rankloop.simulate.streams.separable import Separable
-from rankloop.simulate.streams.web_search import WebSearch
+from rankloop.simulate.streams.simulated_queries import (
+    LinearGaussian,
+    Separable,
+    WebSearch,
+    grades_by_share,
+    shuffled_rounds,
+)
 
 FIXED = [FlippedRelevance(), NoisyRelevance(), FlippedRelevance(n_items=3, n_relevant=1, flip=0.3)]
 FEATURED = [Separable(n_queries=50), LinearGaussian(n_queries=50), WebSearch(n_queries=50)]

@@ -15,7 +15,7 @@ from rankloop.cli.main import import_commands
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.data.folder import absence_notice, data_folder
-from rankloop.evaluation.ranking.saved_model import load_unscaled
+from rankloop.evaluation.ranking.saved_model import load_with_schema
 from rankloop.training.estimator import NORMALISED
 from rankloop.training.folds import everything, read_folds
 from rankloop.training.solution_path import BatchSolver
@@ -132,9 +132,9 @@ def test_a_model_remembers_that_its_features_were_scaled(tmp_path: Path):
     session, notes = load_with_notes(model)
     assert notes[NORMALISED] is True
     with pytest.raises(InvalidInput, match="scaled from 0 to 1 inside each query"):
-        load_unscaled(Path(model))
+        load_with_schema(Path(model))
     save(session, tmp_path / "plain.rankloop")
-    assert load_unscaled(tmp_path / "plain.rankloop").learner == session.learner
+    assert load_with_schema(tmp_path / "plain.rankloop")[0].learner == session.learner
 
 
 def test_the_command_prints_a_table_and_saves_a_model(tmp_path: Path):

@@ -70,7 +70,7 @@ def save_policy(trained: TrainedPolicy, path: str | os.PathLike[str]) -> None:
     """Save a trained policy, with which ad and which column each number stands for.
 
     Args:
-      trained: What `train_policy` returned.
+      trained: What `fit_policy` returned.
       path: The file to write; the names of ads and columns also go to a file of the same name with `.json` behind it.
     """
     encoding = trained.encoding

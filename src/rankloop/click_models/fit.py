@@ -1,9 +1,12 @@
 """Fitting click models to a log, and choosing one by visits that it has not seen."""
 
-from collections.abc import Callable
+import json
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,17 +19,11 @@ from rankloop.click_models.ubm import UserBrowsingModel
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.engine import Engine, Here
-from rankloop.logs.list_log import ClickArrays
+from rankloop.logs.list_log import ClickArrays, ListLog
+from rankloop.logs.table_reader import Given
 
-_SIMPLEST_FIRST: tuple[type[ClickModel], ...] = (
-    CascadeModel,
-    PositionBasedModel,
-    DependentClickModel,
-    SimplifiedDbnModel,
-    DbnModel,
-    UserBrowsingModel,
-)
-MODELS: dict[str, type[ClickModel]] = {model.name: model for model in _SIMPLEST_FIRST}
+_FAMILY = (CascadeModel, PositionBasedModel, DependentClickModel, SimplifiedDbnModel, DbnModel, UserBrowsingModel)
+MODELS: dict[str, type[ClickModel]] = {model.name: model for model in _FAMILY}  # the simplest first
 BEST = "best"
 N_FOLDS = 5
 MIN_MOVED_SHARE = 0.01  # a smaller share of rows whose pairs stand elsewhere too tells nothing of positions
@@ -48,54 +45,131 @@ class HeldOutFit(NamedTuple):
 
 
 class UserFit(NamedTuple):
-    """The chosen model fitted to the whole log, and how well all that were tried foresee clicks."""
+    """The chosen model fitted to the whole log, and how well all that were tried foresee held-out visits."""
 
     fitted: ClickModel
     held_out: dict[str, HeldOutFit]
     notes: tuple[str, ...]
+    n_pages: int
+    n_pairs: int  # items of queries
+    n_clicks: int
+    columns: str = ""  # which column was taken for what; empty for a service's log
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The users as a spec that `build` and an experiment's `feedback` take."""
+        return self.fitted.spec()
+
+    def to_toml(self) -> str:
+        """Return the users as the value of `feedback` in an experiment."""
+        values = (f"{name} = {json.dumps(value)}" for name, value in self.spec.items())
+        return "feedback = { " + ", ".join(values) + " }\n"
+
+    def __str__(self) -> str:
+        lines = [self.columns] if self.columns else []
+        lines += [f"{self.n_pages:,} pages, {self.n_pairs:,} items of queries, {self.n_clicks:,} clicks", ""]
+        lines += ["On visits that were held out", f"{'model':<10}{'log-likelihood of a page':>26}{'perplexity':>12}"]
+        for name, judged in self.held_out.items():
+            chosen = name + " *" * (name == self.fitted.name)
+            lines.append(f"{chosen:<10}{judged.log_likelihood:>26.4f}{judged.perplexity:>12.4f}")
+        first = ", ".join(f"{share:.2f}" for share in examined_by_position(self.fitted)[:10])
+        return "\n".join([*lines, "", f"examined, first positions: {first}", "", self.to_toml()])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer for programs."""
+        held_out = {
+            name: {
+                "log_likelihood": judged.log_likelihood,
+                "perplexity": judged.perplexity,
+                "perplexity_by_position": judged.by_position.tolist(),
+            }
+            for name, judged in self.held_out.items()
+        }
+        return {
+            "pages": self.n_pages,
+            "pairs": self.n_pairs,
+            "clicks": self.n_clicks,
+            "model": self.fitted.name,
+            "held_out": held_out,
+            "examined": examined_by_position(self.fitted).tolist(),
+            "notes": self.notes,
+            "users": self.spec,
+            "columns": self.columns,
+        }
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw the examination of each position and the perplexity of each model into a PNG, SVG or PDF file."""
+        from rankloop.click_models.chart import plot_fit
+
+        plot_fit(self, Path(path))
 
 
 def fit_users(
-    log: ClickArrays,
+    log: Given | ListLog | ClickArrays,
     model: str = BEST,
     *,
+    by_item: bool = False,
     folds: int = N_FOLDS,
     seed: int = 0,
     engine: Engine | None = None,
     progress: Progress = lambda done, of: None,
+    **reading: Any,
 ) -> UserFit:
-    """Fit one model, or all of them and take the one that finds held-out pages most probable.
+    """Fit click models to a log: how positions are examined, what attracts, when users stop.
 
-    A simpler model is preferred where it is less than one standard error behind.
+    Where several models are tried, the one that finds held-out pages most probable is taken; a simpler one, where it is
+    less than one standard error behind.
 
     Args:
-      log: What was shown and clicked.
-      model: The name of a model, or `best`.
+      log: A log of lists, its arrays, or anything that `read_log` reads as one.
+      model: pbm, cascade, dcm, sdbn, dbn, ubm, or the best of them on held-out visits.
+      by_item: Let an item attract alike whatever the query was: where queries seldom repeat.
       folds: Parts of the visits, each held out once.
       seed: Decides which visits are in which part.
       engine: Where the folds are fitted, which does not change the answer; by default in this process.
       progress: Is called with the number of finished fits and that of all.
+      **reading: Arguments of `read_log`, such as columns.
 
     Returns:
-      The fitted model, what held-out visits say of all that were tried, and notes for the reader.
+      The fitted users, which print as a table.
 
     Raises:
-      InvalidInput: If there is no such model, or the log has no click or only one visit.
+      InvalidInput: If there is no such model, the log has no click or only one visit, or does not tell items apart.
     """
+    pages, columns = _pages_of(log, reading)
+    pages = pages.by_item() if by_item else pages
     names = list(MODELS) if model == BEST else [model]
     if model != BEST and model not in MODELS:
         raise InvalidInput(f"a model is one of {', '.join(MODELS)} or best, not {model!r}")
-    if not log.clicked.any():
+    if not pages.clicked.any():
         raise InvalidInput("the log has no click, so it tells nothing of who clicked it")
-    parts = _folds(log, folds, seed)
-    tasks = [FoldTask(log, name, out) for name in names for out in parts]
+    parts = _folds(pages, folds, seed)
+    tasks = [FoldTask(pages, name, out) for name in names for out in parts]
     steps, finished = len(tasks) + 1, count(1)
     judged = (engine or Here()).map(tasks, judge_fold, lambda index, result: progress(next(finished), steps))
     by_model = [judged[first : first + len(parts)] for first in range(0, len(tasks), len(parts))]
-    held_out = {name: _held_out(log, parts, folds_of_it) for name, folds_of_it in zip(names, by_model)}
-    fitted = MODELS[_simplest_of_the_best(held_out)].fit(log)
+    held_out = {name: _held_out(pages, parts, folds_of_it) for name, folds_of_it in zip(names, by_model)}
+    fitted = MODELS[_simplest_of_the_best(held_out)].fit(pages)
     progress(steps, steps)
-    return UserFit(fitted, held_out, tuple(_notes(log, fitted)))
+    return UserFit(
+        fitted=fitted,
+        held_out=held_out,
+        notes=tuple(_notes(pages, fitted)),
+        n_pages=pages.n_pages,
+        n_pairs=pages.n_pairs,
+        n_clicks=int(pages.clicked.sum()),
+        columns=columns,
+    )
+
+
+def _pages_of(log: Given | ListLog | ClickArrays, reading: Mapping[str, Any]) -> tuple[ClickArrays, str]:
+    """Return the arrays of a log, and which of its columns was taken for what."""
+    from rankloop.logs.reader import lists_in  # simulated users need no reader
+
+    if isinstance(log, ClickArrays):
+        return log, ""
+    lists = lists_in(log, **reading)
+    return lists.clicks(), "" if lists.export is not None else str(lists.columns)
 
 
 def examined_by_position(model: ClickModel) -> Floats:

@@ -110,6 +110,11 @@ def feedback_of(kind: type, problem: Problem, decision: Decision[Any], rng: Gene
     raise Broken(f"accepts names {kind}, which is no kind of feedback")
 
 
+def learn_from(learner: Any, state: Any, arrival: Arrival) -> Any:
+    """Return the state after this arrival."""
+    return learner.learn(state, arrival.query, arrival.decision, arrival.feedback)
+
+
 def play_past(case: Case, rounds: int = 12, seed: int = 0) -> Past:
     """Rank and learn for a few rounds, on lists of 2 to 5 items, with every kind of feedback in turn."""
     rng, draws = default_rng(seed), default_rng(seed + 1)
@@ -119,5 +124,5 @@ def play_past(case: Case, rounds: int = 12, seed: int = 0) -> Past:
         decision = case.learner.rank(states[-1], query, draws)
         for feedback in case.feedbacks(decision, rng):
             arrivals.append(Arrival(query, decision, feedback))
-            states.append(case.learner.learn(states[-1], *copy.deepcopy(arrivals[-1])))
+            states.append(learn_from(case.learner, states[-1], copy.deepcopy(arrivals[-1])))
     return Past(arrivals, states)

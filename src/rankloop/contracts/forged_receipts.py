@@ -41,7 +41,8 @@ def faults(case: Case) -> Iterator[str]:
         decision = session.rank(query)
         for feedback in case.feedbacks(decision, rng):
             for what, receipt in forgeries(decision.receipt):
-                other.restore(*session.snapshot())
+                state, generator, learned, refused = session.snapshot()
+                other.restore(state, generator, learned, refused)
                 try:
                     other.learn(query, decision._replace(receipt=receipt), feedback)
                     _check_sane(other, query)

@@ -47,7 +47,8 @@ def faults(case: Case) -> Iterator[str]:
 
 def _saved(case: Case, state: Any) -> bytes:
     session = Session(case.learner, case.problem)
-    session.restore(state, *session.snapshot()[1:])
+    _, generator, learned, refused = session.snapshot()
+    session.restore(state, generator, learned, refused)
     return dumps(session)
 
 

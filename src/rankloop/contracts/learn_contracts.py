@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.random import default_rng
 
-from rankloop.contracts.cases import Case, play_past
+from rankloop.contracts.cases import Case, learn_from, play_past
 from rankloop.contracts.contract import Broken, contract, require
 from rankloop.contracts.leaves import leaves, require_finite_state, require_same
 from rankloop.core.errors import IncompatibleFeedback, RankloopError
@@ -31,7 +31,7 @@ def check_purity(case: Case) -> None:
     rng = default_rng(3)
     for state, arrival in zip(past.states, past.arrivals, strict=False):
         case.learner.rank(state, arrival.query, rng)
-        case.learner.learn(state, *arrival)
+        learn_from(case.learner, state, arrival)
         case.learner.predict(state, arrival.query)
         case.learner.log_prob(state, arrival.query, arrival.decision.ranking)
     for part, then, now in zip(past._fields, before, past, strict=True):
@@ -45,7 +45,7 @@ def check_replay(case: Case) -> None:
     state = again.init(case.problem)
     for t, arrival in enumerate(past.arrivals):
         require_same(state, past.states[t], f"replay differs after {t} arrivals at")
-        state = again.learn(state, *copy.deepcopy(arrival))
+        state = learn_from(again, state, copy.deepcopy(arrival))
     require_same(state, past.states[-1], "replay differs at the end at")
 
 
@@ -56,7 +56,7 @@ def check_no_draws_elsewhere(case: Case) -> None:
     state, arrival = past.states[-2], past.arrivals[-1]
     answers = [
         (
-            case.learner.learn(state, *arrival),
+            learn_from(case.learner, state, arrival),
             case.learner.predict(state, arrival.query),
             case.learner.log_prob(state, arrival.query, arrival.decision.ranking),
         )

@@ -23,7 +23,7 @@ TOO_LONG = 60  # seconds for one case, after which it hangs
 WHOLE = 600  # seconds for all of them
 
 
-class Findings(NamedTuple):
+class TrialFindings(NamedTuple):
     """The faults of each learner that was tried to the end, and what the process said when it ended."""
 
     faults: dict[str, list[str]]
@@ -38,7 +38,9 @@ class Findings(NamedTuple):
         return f"{len(faults)} in all, first: {faults[0]}" if faults else None
 
 
-def try_apart(trial: Trial, kinds: Sequence[str], modules: Iterable[Module] = (), interpreted: bool = True) -> Findings:
+def try_apart(
+    trial: Trial, kinds: Sequence[str], modules: Iterable[Module] = (), interpreted: bool = True
+) -> TrialFindings:
     """Try learners with hostile states or forged receipts in another process.
 
     Interpreted, kernels run as Python, which checks every access; else compiled, as they are used.
@@ -51,7 +53,7 @@ def try_apart(trial: Trial, kinds: Sequence[str], modules: Iterable[Module] = ()
         command = [sys.executable, "-W", "ignore", "-m", "rankloop.contracts.process", order]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WHOLE)
         lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    return Findings(dict(json.loads(line) for line in lines), done.returncode, done.stderr)
+    return TrialFindings(dict(json.loads(line) for line in lines), done.returncode, done.stderr)
 
 
 def _try_here(trial: Trial, kinds: Sequence[str], results: Path) -> None:
@@ -73,5 +75,5 @@ def _cases(trial: Trial, entry: Entry) -> Iterator[Case]:
 if __name__ == "__main__":
     trial, kinds, modules, results = json.loads(sys.argv[1])
     np.seterr(all="ignore")
-    import_on_worker(Module(*module) for module in modules)
+    import_on_worker(Module(name, folder) for name, folder in modules)
     _try_here(trial, kinds, Path(results))

@@ -24,7 +24,7 @@ WRAPPED_CONTRACTS = (
 )
 
 
-class Outcome(NamedTuple):
+class ContractOutcome(NamedTuple):
     """What became of one contract; `fault` is None where it was kept."""
 
     name: str
@@ -123,7 +123,7 @@ def check_learner(cls: type) -> None:
             raise Broken(f"{outcome.name}: {outcome.fault}; to mend it, {outcome.mend}")
 
 
-def outcomes(entry: Entry, only: Collection[str] = ()) -> Iterator[Outcome]:
+def outcomes(entry: Entry, only: Collection[str] = ()) -> Iterator[ContractOutcome]:
     """Try every contract, or `only` those of some names; where it cannot be built, the first alone."""
     chosen = set(only or names())
     first = outcome_of(check_cases, entry)
@@ -142,7 +142,7 @@ def outcomes(entry: Entry, only: Collection[str] = ()) -> Iterator[Outcome]:
             yield _outcome_apart(apart, entry)
 
 
-def outcome_of(one: Contract, entry: Entry) -> Outcome:
+def outcome_of(one: Contract, entry: Entry) -> ContractOutcome:
     """Try a contract on every case of a learner, or on its recipes, until it is broken."""
     if one is check_cases:
         return _outcome(one, [("", entry)])
@@ -152,8 +152,8 @@ def outcome_of(one: Contract, entry: Entry) -> Outcome:
     return _outcome(one, [(f"{case.learner} on {case.problem}", case) for case in cases])
 
 
-def _outcome(one: Contract, subjects: Iterable[tuple[str, Any]], name: str | None = None) -> Outcome:
-    outcome = Outcome(name or one.name, one.promise, one.mend)
+def _outcome(one: Contract, subjects: Iterable[tuple[str, Any]], name: str | None = None) -> ContractOutcome:
+    outcome = ContractOutcome(name or one.name, one.promise, one.mend)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)  # NumPy's: an overflow that nobody meant
         for told, subject in subjects:
@@ -164,8 +164,8 @@ def _outcome(one: Contract, subjects: Iterable[tuple[str, Any]], name: str | Non
     return outcome
 
 
-def _outcome_apart(apart: _Apart, entry: Entry) -> Outcome:
-    outcome = Outcome(apart.name, apart.promise, apart.mend)
+def _outcome_apart(apart: _Apart, entry: Entry) -> ContractOutcome:
+    outcome = ContractOutcome(apart.name, apart.promise, apart.mend)
     try:
         modules = _modules_of(entry.cls)
     except InvalidInput as error:

@@ -128,7 +128,8 @@ class Cells:
             if len(behind) <= MAX_STEPS_BACK:
                 found = _gather(table.array, columns)
                 for older in reversed(behind):
-                    _overlay(found, columns, *older.ordered())
+                    known, values = older.ordered()
+                    _overlay(found, columns, known, values)
                 return found
             own = _rewound(table.array, behind)
             found = _gather(own, columns)
@@ -249,7 +250,7 @@ def with_columns(state: Any, n_columns: int) -> Any:
     if isinstance(state, Cells):
         return state.grown(n_columns)
     if hasattr(state, "_fields"):
-        return type(state)(*(with_columns(part, n_columns) for part in state))
+        return type(state)._make(with_columns(part, n_columns) for part in state)
     return state
 
 

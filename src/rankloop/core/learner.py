@@ -10,10 +10,11 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_finite
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import ALL, kernel, ranking_of, scores_of, seen_count
-from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.kernels import ALL, clicked_weights, kernel, ranking_of, scores_of, seen_count
+from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 
 K = TypeVar("K", bound=Feedback)
+MAX_FLOAT = float(np.finfo(np.float64).max)
 
 
 @kernel
@@ -108,6 +109,28 @@ def shown_or_all(problem: Problem) -> int:
     return ALL if problem.shown is None else problem.shown
 
 
+def seen_part(ranking: Ints, shown: int) -> Ints:
+    """Return the positions of a ranking that are seen; a negative `shown` means all."""
+    return ranking if shown < 0 else ranking[:shown]
+
+
+def clicks_by_item(feedback: Feedback, n_items: int) -> Floats:
+    """Return the weight of the click on each item, 0 where there was none.
+
+    Args:
+      feedback: The clicks.
+      n_items: The number of items of the query.
+
+    Returns:
+      One number per item.
+
+    Raises:
+      IncompatibleFeedback: If the feedback is of another kind.
+    """
+    items, weights = expect(feedback, Clicks)
+    return clicked_weights(n_items, items, weights)
+
+
 def start_weights(start: tuple[float, ...], n_features: int) -> Floats:
     """The first weights of a linear learner: zeros when `start` is empty."""
     if start and len(start) != n_features:
@@ -130,10 +153,11 @@ def check_receipt(fits: bool) -> None:
 
 @kernel
 def all_finite(values: Floats) -> bool:
-    for value in values.flat:
-        if not np.isfinite(value):
-            return False
-    return True
+    """Whether every number is finite: comparisons without a branch, many at a time."""
+    strange = False
+    for value in values.ravel():
+        strange |= not abs(value) <= MAX_FLOAT
+    return not strange
 
 
 def require_finite(values: Floats) -> Floats:

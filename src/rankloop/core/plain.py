@@ -150,7 +150,7 @@ def _named_tuple(annotation: Any) -> Callable[[Any, str], Any]:
     def read(plain: Any, where: str) -> Any:
         if not isinstance(plain, Mapping) or plain.keys() != hints.keys():
             raise InvalidInput(f"{where} must be a table with {', '.join(cls._fields)}")
-        return cls(*[read_part(plain[name], where + part) for name, part, read_part in parts])
+        return cls._make(read_part(plain[name], where + part) for name, part, read_part in parts)
 
     return read
 

@@ -206,7 +206,7 @@ def _named(outline: Any, example: Any, array: Callable[[Any], Any], where: str) 
     if set(outline) != set(example._fields):
         raise InvalidInput(f"{where} does not have the fields {', '.join(example._fields)}")
     parts = zip(example._fields, example)
-    state = type(example)(*(restored_state(outline[name], part, array, f"{where}.{name}") for name, part in parts))
+    state = type(example)._make(restored_state(outline[name], part, array, f"{where}.{name}") for name, part in parts)
     if isinstance(state, CheckedState) and not state.reachable(example):
         raise InvalidInput(f"{where} is one that no learning leads to: its parts do not fit each other")
     return state

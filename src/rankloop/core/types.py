@@ -198,6 +198,6 @@ def finite_floats(values: ArrayLike, ndim: int, name: str) -> Floats:
         raise InvalidInput(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
-        position = "row {}, column {}".format(*bad[0]) if ndim == 2 else f"entry {bad[0][0]}"
+        position = f"row {bad[0][0]}, column {bad[0][1]}" if ndim == 2 else f"entry {bad[0][0]}"
         raise InvalidInput(f"{name}: {array[tuple(bad[0])]} at {position} (every number must be finite)")
     return array

@@ -38,7 +38,8 @@ from rankloop.logs.choice_log import ChoiceLog, ChoiceRows, rows_of
 
 if TYPE_CHECKING:
     from rankloop.evaluation.choice_evaluation import evaluate_policies, evaluate_saved_policy, evaluate_target
-    from rankloop.evaluation.list_evaluation import ListEstimate, ListOptions, evaluate_pages
+    from rankloop.evaluation.list_estimate import ListEstimate
+    from rankloop.evaluation.list_evaluation import ListOptions, evaluate_pages
     from rankloop.evaluation.list_pages import ShownPage
     from rankloop.evaluation.log_evaluation import Evaluation, evaluate
     from rankloop.evaluation.ranking_evaluation import evaluate_on_lists, evaluate_on_rankings

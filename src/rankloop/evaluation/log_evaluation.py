@@ -17,7 +17,8 @@ from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Decision, Floats
 from rankloop.engine import Engine
 from rankloop.evaluation.choice_evaluation import evaluate_saved_policy, evaluate_target
-from rankloop.evaluation.list_evaluation import AUTO, ListEstimate, ListOptions, evaluate_pages
+from rankloop.evaluation.list_estimate import ListEstimate
+from rankloop.evaluation.list_evaluation import AUTO, ListOptions, evaluate_pages
 from rankloop.evaluation.list_model import ListMethod
 from rankloop.evaluation.list_pages import ShownPage, pages_in, queries_in, replayed_pages
 from rankloop.evaluation.off_policy.estimators import Method, Options
@@ -31,7 +32,7 @@ from rankloop.logs.choice_log import ChoiceLog
 from rankloop.logs.list_log import ListLog, ShownList, feedback_of
 from rankloop.logs.reader import read_log
 from rankloop.logs.service_export import fields_of
-from rankloop.logs.table_source import Given
+from rankloop.logs.table_reader import Given
 
 ESTIMATORS = (*get_args(Method), *BY_POSITION, *get_args(ListMethod))
 PICTURES = (".png", ".svg", ".pdf")
@@ -223,7 +224,7 @@ def _on_choices(log: ChoiceLog, target: _Target, estimator: str, how: Evaluation
     if not log.columns.target:
         raise InvalidInput(
             f"{log.name} has no column of a target policy's probabilities and no policy is named: run `rankloop "
-            f"train-policy --log {log.name}` first, then `rankloop evaluate` its model on another log"
+            f"train-policy {log.name}` first, then `rankloop evaluate` its model on another log"
         )
     return evaluate_target(log, method, options)
 

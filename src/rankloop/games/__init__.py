@@ -3,8 +3,8 @@
 from rankloop.games.analysis import Analysis, analyse, analyse_depths
 from rankloop.games.certificate_check import objection
 from rankloop.games.game import Game
-from rankloop.games.hopeless import Twins, theorem_32, twins
+from rankloop.games.hopeless import Twins, twins
 from rankloop.games.learnability import Advice, advise
 
-__all__ = ["Advice", "Analysis", "Game", "Twins", "advise", "analyse", "analyse_depths", "objection", "theorem_32"]
+__all__ = ["Advice", "Analysis", "Game", "Twins", "advise", "analyse", "analyse_depths", "objection"]
 __all__ += ["twins"]

@@ -68,29 +68,6 @@ def seen_probabilities(relevances: Ints, depth: int, max_grade: int) -> Floats:
     return np.array(rows)
 
 
-def theorem_32() -> Twins:
-    """The pair that proves Theorem 32 of Chaudhuri's thesis.
-
-    Three items, grades 0 and 1, nDCG, top-1: the mean grades are (0.45, 0.45, 0.4) both times, but ranking by expected
-    gain over ideal gain puts item 1 first under `first` and item 2 first under `second`. Hence also no surrogate that
-    is calibrated for nDCG can be learned from the grade of the first item. Chaudhuri (2016), "Learning to Rank: Online
-    Learning, Statistical Theory and Applications", table B.1.
-    """
-    printed: dict[tuple[int, ...], tuple[float, float]] = {
-        (0, 0, 0): (0.0, 0.0),
-        (1, 1, 0): (0.1, 0.3),
-        (1, 0, 1): (0.15, 0.0),
-        (0, 1, 1): (0.05, 0.0),
-        (1, 0, 0): (0.2, 0.15),
-        (0, 1, 0): (0.3, 0.15),
-        (0, 0, 1): (0.2, 0.4),
-        (1, 1, 1): (0.0, 0.0),
-    }
-    game = Game(measure=measure_for("nDCG"), n_items=3)
-    first, second = np.array([printed[tuple(map(int, row))] for row in game.relevances]).T
-    return Twins(game.relevances, first, second, gap_between(game, first, second))
-
-
 def gap_between(game: Game, first: Floats, second: Floats) -> float:
     """The least that a ranking loses under both distributions together, against the best of each."""
     losses = game.loss @ np.column_stack((first, second))
@@ -138,8 +115,8 @@ class Hopeless:
 
     There are two distributions of relevances with the same probabilities of all grades on every `depth` items, but no
     common best ranking by the measure; `which` of them is played. On at least one of the two, the regret of any learner
-    grows linearly, by half the `gap` of the pair per round. `pair` is the widest one that a linear program finds, or
-    that of Theorem 32 of Chaudhuri (2016). Items get random names in every run. Refuses what can be learned.
+    grows linearly, by half the `gap` of the pair per round. The pair is the widest one that a linear program finds.
+    Items get random names in every run. Refuses what can be learned.
     """
 
     measure: Measure = NDCG()
@@ -147,12 +124,8 @@ class Hopeless:
     depth: int = 1
     max_grade: int = 1
     which: Literal["first", "second"] = "first"
-    pair: Literal["widest", "theorem_32"] = "widest"
 
     def __post_init__(self) -> None:
-        printed = (self.measure, self.n_items, self.depth, self.max_grade) == (NDCG(), 3, 1, 1)
-        if self.pair == "theorem_32" and not printed:
-            raise InvalidInput("the pair theorem_32 is one of nDCG with 3 items, grades 0 and 1, at depth 1")
         self.twins()
 
     @property
@@ -161,8 +134,6 @@ class Hopeless:
 
     def twins(self) -> Twins:
         """Both distributions, and how much any ranking loses under them together."""
-        if self.pair == "theorem_32":
-            return theorem_32()
         return twins(self.measure, self.n_items, self.depth, self.max_grade)  # type: ignore[arg-type]  # hashable
 
     def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:

@@ -1,5 +1,6 @@
 """BubbleRank: for a fixed set of items, improves a given list by exchanging neighbours, and never strays from it."""
 
+import functools
 import math
 from typing import ClassVar, NamedTuple
 
@@ -135,28 +136,34 @@ class BubbleRank:
         return State(np.arange(n, dtype=np.float64), np.zeros((n, n)), np.zeros((n, n)), shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        draws, how = rng.random(len(state.positions) // 2), self._how(state)
-        best = ranking_of(-state.positions)
-        ranking, log_propensity = _exchanged(best, state.lead, state.decided, *how, draws)
-        return Decision(ranking, log_propensity, Receipt(how[1]))
+        draws, first = rng.random(len(state.positions) // 2), _first_pair(state)
+        best, seen = ranking_of(-state.positions), seen_count(state.shown, len(state.positions))
+        ranking, log_propensity = _exchanged(best, state.lead, state.decided, seen, first, self._log_confidence, draws)
+        return Decision(ranking, log_propensity, Receipt(first))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         items, weights = expect(feedback, Clicks)
         check_receipt(0 <= decision.receipt.first <= 1)
-        seen, _, log_confidence = self._how(state)
+        seen = seen_count(state.shown, len(state.positions))
         clicked = np.zeros(len(state.positions))
         clicked[items] = weights > 0
         lead, decided = _counted(state.lead, state.decided, decision.ranking, seen, decision.receipt.first, clicked)
-        positions = _bubbled(ranking_of(-state.positions), lead, decided, log_confidence)
+        positions = _bubbled(ranking_of(-state.positions), lead, decided, self._log_confidence)
         return State(positions, lead, decided, state.shown, state.rounds + 1)
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of(-state.positions)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return _log_prob(ranking_of(-state.positions), state.lead, state.decided, ranking, *self._how(state))
+        best, seen = ranking_of(-state.positions), seen_count(state.shown, len(state.positions))
+        return _log_prob(best, state.lead, state.decided, ranking, seen, _first_pair(state), self._log_confidence)
 
-    def _how(self, state: State) -> tuple[int, int, float]:
-        """Seen positions, where the pairs of this round begin, and log(1/δ)."""
-        first = (state.rounds + 1) % 2
-        return seen_count(state.shown, len(state.positions)), first, 4 * math.log(self.horizon)
+    @functools.cached_property
+    def _log_confidence(self) -> float:
+        """log(1/δ)."""
+        return 4 * math.log(self.horizon)
+
+
+def _first_pair(state: State) -> int:
+    """Return where the pairs of the next round begin."""
+    return (state.rounds + 1) % 2

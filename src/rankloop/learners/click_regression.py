@@ -7,13 +7,12 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import add_row, clicked_weights, kernel, scores_of, seen_count
-from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.kernels import add_row, kernel, scores_of
+from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.perturbation import PERTURBATIONS, log_prob_of, present
+from rankloop.learners._shared.perturbation import PairSwapper
 
-PAIRS = PERTURBATIONS["pairs"]
 POSITIONS = 64  # with an offset of their own; the ones below share the last
 OFFSET_RATE = 0.3
 
@@ -43,18 +42,16 @@ def _learned(
     weights: Floats,
     offsets: Floats,
     squares: Floats,
-    shown: int,
+    seen: Ints,
+    clicked: Floats,
     rate: float,
     fixed: bool,
-    ranking: Ints,
-    items: Ints,
-    click_weights: Floats,
 ) -> tuple[Floats, Floats, Floats]:
-    """One step of the logistic loss, summed over the positions that were seen."""
-    scores, clicked = scores_of(features, weights), clicked_weights(len(ranking), items, click_weights)
+    """One step of the logistic loss, summed over the items that were seen."""
+    scores = scores_of(features, weights)
     after, offsets, squares = weights.copy(), offsets.copy(), squares.copy()
-    for position in range(seen_count(shown, len(ranking))):
-        item, p = ranking[position], min(position, POSITIONS - 1)
+    for position in range(len(seen)):
+        item, p = seen[position], min(position, POSITIONS - 1)
         probability = 1.0 / (1.0 + np.exp(-scores[item] - offsets[p]))
         error = clicked[item] * (1.0 - probability) if clicked[item] > 0.0 else -probability
         add_row(after, features, item, rate * error)
@@ -65,7 +62,7 @@ def _learned(
 
 
 @register("click_regression")
-class ClickRegression(SparseLearner):
+class ClickRegression(PairSwapper):
     """P(click) = σ(w · x + b_position), learned from every position that was seen, clicked or not.
 
     The list is sorted by w · x, and neighbours are swapped at random as in `fair_pairs`: pairs begin at the first or
@@ -110,19 +107,21 @@ class ClickRegression(SparseLearner):
         return State(weights, offsets, np.zeros(POSITIONS), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        draws = rng.random(1 + query.n_items // 2)
-        ranking, log_propensity, _, _, _, _, _ = present(
-            query.features, state.weights, state.shown, PAIRS, True, self.swap, 0.0, draws
-        )
+        ranking, log_propensity, _, _ = self._swapped(state, query, rng)
         return Decision(ranking, log_propensity, Receipt(query.n_items))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        items, clicks = expect(feedback, Clicks)
         check_receipt(decision.receipt.n_items == len(decision.ranking))
-        before = query.features, state.weights, state.offsets, state.squares, state.shown
-        learned = _learned(*before, self.learning_rate, bool(self.examination), decision.ranking, items, clicks)
-        weights, offsets, squares = map(require_finite, learned)
+        clicked, seen = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
+        weights, offsets, squares = _learned(
+            query.features,
+            state.weights,
+            state.offsets,
+            state.squares,
+            seen,
+            clicked,
+            self.learning_rate,
+            bool(self.examination),
+        )
+        weights, offsets, squares = require_finite(weights), require_finite(offsets), require_finite(squares)
         return State(weights, offsets, squares, state.shown)
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return log_prob_of(query.features, state.weights, ranking, state.shown, PAIRS, True, self.swap, 0.0)

@@ -7,13 +7,12 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import add_row, clicked_weights, kernel, seen_count
-from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.kernels import add_row, kernel
+from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.perturbation import PERTURBATIONS, log_prob_of, present
+from rankloop.learners._shared.perturbation import PairSwapper
 
-PAIRS = PERTURBATIONS["pairs"]
 POSITIONS = 64  # with a rate of their own; the ones below share the last
 PRIOR = 10.0  # lessons that the first guess of a rate counts for
 MEMORY = 1000.0  # lessons after which a rate follows changes
@@ -44,22 +43,19 @@ def _learned(
     weights: Floats,
     rates: Floats,
     counts: Floats,
-    shown: int,
+    seen: Ints,
+    clicked: Floats,
     rate: float,
     below: int,
-    ranking: Ints,
-    items: Ints,
-    click_weights: Floats,
 ) -> tuple[Floats, Floats, Floats]:
     """One step from the positions that were read, which are those down to the last click and `below` more."""
-    clicked = clicked_weights(len(ranking), items, click_weights)
     after, rates, counts = weights.copy(), rates.copy(), counts.copy()
-    seen, end = seen_count(shown, len(ranking)), below
-    for position in range(seen):
-        if clicked[ranking[position]] > 0.0:
+    end = below
+    for position in range(len(seen)):
+        if clicked[seen[position]] > 0.0:
             end = position + 1 + below
-    for position in range(min(end, seen)):
-        item, p = ranking[position], min(position, POSITIONS - 1)
+    for position in range(min(end, len(seen))):
+        item, p = seen[position], min(position, POSITIONS - 1)
         residual = clicked[item] - rates[p]
         counts[p] += 1.0
         rates[p] += residual / min(counts[p] + PRIOR, MEMORY)
@@ -68,7 +64,7 @@ def _learned(
 
 
 @register("click_residuals")
-class ClickResiduals(SparseLearner):
+class ClickResiduals(PairSwapper):
     """Clicks beyond what the position explains add up, for every value of an item.
 
     The list is sorted by w · x, and neighbours are swapped at random as in `fair_pairs`: no item moves more than one
@@ -110,19 +106,14 @@ class ClickResiduals(SparseLearner):
         return State(weights, np.full(POSITIONS, self.rate), np.zeros(POSITIONS), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        draws = rng.random(1 + query.n_items // 2)
-        ranking, log_propensity, scores, _, _, _, _ = present(
-            query.features, state.weights, state.shown, PAIRS, True, self.swap, 0.0, draws
-        )
+        ranking, log_propensity, scores, _ = self._swapped(state, query, rng)
         return Decision(ranking, log_propensity, Receipt(scores))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        items, clicks = expect(feedback, Clicks)
         check_receipt(decision.receipt.scores.shape == (len(decision.ranking),))
-        before = query.features, state.weights, state.rates, state.counts, state.shown
-        learned = _learned(*before, self.learning_rate, self.below, decision.ranking, items, clicks)
-        weights, rates, counts = map(require_finite, learned)
+        clicked, seen = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
+        weights, rates, counts = _learned(
+            query.features, state.weights, state.rates, state.counts, seen, clicked, self.learning_rate, self.below
+        )
+        weights, rates, counts = require_finite(weights), require_finite(rates), require_finite(counts)
         return State(weights, rates, counts, state.shown)
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return log_prob_of(query.features, state.weights, ranking, state.shown, PAIRS, True, self.swap, 0.0)

@@ -1,11 +1,109 @@
-"""DBGD: compares itself with one random neighbour at a time."""
+"""DBGD and MGD: duels of the current ranker with random neighbours, one at a time or many at once."""
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
+import numpy as np
+from numpy.random import Generator
+
+from rankloop.core.checks import check_positive
+from rankloop.core.errors import InvalidInput
+from rankloop.core.kernels import is_permutation, kernel, normals, ranking_of, scores_of
+from rankloop.core.learner import (
+    LinearLearner,
+    LinearState,
+    check_receipt,
+    expect,
+    require_finite,
+    shown_or_all,
+    start_weights,
+)
 from rankloop.core.registry import Spec, register
-from rankloop.interleaving.base import Interleaving
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.interleaving.base import Interleaving, Mixed
 from rankloop.interleaving.team_draft import TeamDraft
-from rankloop.learners._shared.duel import DuellingLearner
+
+
+class Receipt(NamedTuple):
+    """The candidates' directions, the rankings that were mixed (the current one first), and who gave each position."""
+
+    directions: Floats
+    rankings: Ints
+    teams: Ints
+
+
+@kernel
+def _unit_rows(normals: Floats) -> Floats:
+    directions = normals.copy()
+    for row in directions:
+        length = np.sqrt(np.sum(row * row))
+        if length > 0.0:
+            row /= length
+    return directions
+
+
+@kernel
+def _rankings(features: Floats, weights: Floats, directions: Floats, spread: float) -> Ints:
+    """The ranking of the current weights, then those of the candidates weights + spread · direction."""
+    rankings = np.empty((len(directions) + 1, len(features)), np.int64)
+    rankings[0] = ranking_of(scores_of(features, weights))
+    for candidate in range(len(directions)):
+        moved = weights + spread * directions[candidate]
+        rankings[candidate + 1] = ranking_of(scores_of(features, moved))
+    return rankings
+
+
+@kernel
+def step_to_winners(weights: Floats, directions: Floats, credits: Floats, step: float) -> Floats:
+    """weights + step · the mean direction of the candidates that earned more than the current ranker."""
+    total, winners = np.zeros(len(weights)), 0
+    for candidate in range(len(directions)):
+        if credits[candidate + 1] > credits[0]:
+            winners += 1
+            total += directions[candidate]
+    if winners == 0:
+        return weights.copy()
+    return weights + step * total / winners
+
+
+class DuellingLearner(LinearLearner):
+    """Mixes the current ranking with those of random neighbours on the unit sphere, and moves towards the winners."""
+
+    learning_rate: float
+    spread: float
+    interleaving: Interleaving
+
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+
+    def __post_init__(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("spread", self.spread)
+        super().__post_init__()
+
+    def init(self, problem: Problem) -> LinearState:
+        return LinearState(start_weights(self.start, problem.n_features), shown_or_all(problem))
+
+    def rank(self, state: LinearState, query: Query, rng: Generator) -> Decision[Receipt]:
+        directions = _unit_rows(normals(rng, self._candidates, len(state.weights)))
+        mixed = self.interleaving.mix(_rankings(query.features, state.weights, directions, self.spread), rng)
+        return Decision(mixed.ranking, float("nan"), Receipt(directions, mixed.rankings, mixed.teams))
+
+    def learn(self, state: LinearState, query: Query, decision: Decision[Receipt], feedback: Feedback) -> LinearState:
+        directions, rankings, teams = decision.receipt
+        n_items = len(decision.ranking)
+        fits = directions.ndim == 2 and directions.shape[1:] == state.weights.shape
+        fits = fits and rankings.shape == (len(directions) + 1, n_items) and teams.shape == (n_items,)
+        check_receipt(fits and all(is_permutation(ranking, n_items) for ranking in rankings))
+        check_receipt(bool(np.all((teams >= -1) & (teams <= len(directions)))))
+        credits = self.interleaving.credit(Mixed(decision.ranking, rankings, teams), expect(feedback, Clicks))
+        weights = step_to_winners(state.weights, directions, credits, self.learning_rate * self.spread)
+        return LinearState(require_finite(weights), state.shown)
+
+    def log_prob(self, state: LinearState, query: Query, ranking: Ints) -> float:
+        return float("nan")
+
+    @property
+    def _candidates(self) -> int:
+        return 1
 
 
 @register("dbgd")
@@ -25,3 +123,33 @@ class Dbgd(DuellingLearner):
     start: tuple[float, ...] = ()
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic"}, {"interleaving": "balanced"})
+
+
+@register("mgd")
+class Mgd(DuellingLearner):
+    """Multileave gradient descent: like `dbgd`, but with many candidates in one list, and a step to their mean.
+
+    Of `candidates` directions u on the unit sphere, those whose ranker w + `spread` · u earned more clicks than w win,
+    and w ← w + `learning_rate` · `spread` · (mean of the winning u). All rankings are multileaved into one list.
+
+    Use it where `dbgd` is wanted and lists are long enough to compare many rankers.
+    Reference: Schuth, Oosterhuis, Whiteson and de Rijke (2016), Multileave Gradient Descent for Fast Online Learning
+    to Rank.
+    """
+
+    candidates: int = 9
+    learning_rate: float = 0.01
+    spread: float = 1.0
+    interleaving: Interleaving = TeamDraft()
+    start: tuple[float, ...] = ()
+
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic", "candidates": 3})
+
+    def __post_init__(self) -> None:
+        if self.candidates < 1:
+            raise InvalidInput(f"candidates = {self.candidates}: there must be at least 1")
+        super().__post_init__()
+
+    @property
+    def _candidates(self) -> int:
+        return self.candidates

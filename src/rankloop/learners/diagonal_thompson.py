@@ -6,8 +6,8 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import add_row, clicked_weights, kernel, normals, ranking_of, scores_of
-from rankloop.core.learner import SparseLearner, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.kernels import add_row, kernel, normals, ranking_of, scores_of
+from rankloop.core.learner import SparseLearner, clicks_by_item, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import examined_count
@@ -43,11 +43,9 @@ def _updated(
     certainty: float,
     ranking: Ints,
     shown: int,
-    items: Ints,
-    click_weights: Floats,
+    clicked: Floats,
 ) -> tuple[Floats, Floats]:
     """Item by item that was examined: a Kalman step of the means, then the diagonal of x xᵀ for the precisions."""
-    clicked = clicked_weights(len(ranking), items, click_weights)
     weights, evidence, row = weights.copy(), evidence.copy(), np.empty(len(weights))
     for position in range(examined_count(ranking, shown, clicked)):
         row[:] = 0.0
@@ -87,9 +85,16 @@ class DiagonalBelief(SparseLearner):
         return State(weights, np.zeros(len(weights)), shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        items, clicks = expect(feedback, Clicks)
-        belief = state.weights, state.evidence, self.prior**-2, self.noise**-2
-        weights, evidence = _updated(query.features, *belief, decision.ranking, state.shown, items, clicks)
+        weights, evidence = _updated(
+            query.features,
+            state.weights,
+            state.evidence,
+            self.prior**-2,
+            self.noise**-2,
+            decision.ranking,
+            state.shown,
+            clicks_by_item(feedback, query.n_items),
+        )
         return State(require_finite(weights), require_finite(evidence), state.shown)
 
 

@@ -1,6 +1,5 @@
 """Fair pairs: 3PR's safe swaps, with a logistic step and the known swap probabilities."""
 
-import functools
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -8,22 +7,13 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_positive, check_rounds
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import ALL, clicked_weights, kernel, scores_of, seen_count
-from rankloop.core.learner import (
-    SparseLearner,
-    check_receipt,
-    expect,
-    require_finite,
-    shown_or_all,
-    start_weights,
-)
+from rankloop.core.kernels import kernel, scores_of
+from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all, start_weights
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import AveragedState as State
 from rankloop.learners._shared.joint_features import corrected
-from rankloop.learners._shared.perturbation import PERTURBATIONS, log_prob_of, present
-
-PAIRS = PERTURBATIONS["pairs"]
+from rankloop.learners._shared.perturbation import PairSwapper
 
 
 class Receipt(NamedTuple):
@@ -35,21 +25,14 @@ class Receipt(NamedTuple):
 
 @kernel
 def pair_gradient(
-    newest_scores: Floats,
-    scores: Floats,
-    ranking: Ints,
-    first: int,
-    swap: float,
-    clicked: Floats,
-    shown: int = ALL,
-    either: bool = False,
+    newest_scores: Floats, scores: Floats, ranking: Ints, first: int, swap: float, clicked: Floats, either: bool = False
 ) -> Floats:
     """The step by item: each pair whose lower item was clicked more, as a logistic regression would take it.
 
-    With `either` a pair counts also when its upper item was clicked more, unless the lower one cannot be seen.
+    `ranking` is what is seen of it. With `either` a pair counts also when its upper item was clicked more.
     """
-    row_weights = np.zeros(len(ranking))
-    for j in range(first, seen_count(shown, len(ranking)) - 1, 2):
+    row_weights = np.zeros(len(scores))
+    for j in range(first, len(ranking) - 1, 2):
         upper, lower = ranking[j], ranking[j + 1]
         preference = clicked[lower] - clicked[upper]
         if preference > 0.0 or (either and preference < 0.0):
@@ -66,28 +49,21 @@ def pair_gradient(
 
 
 @kernel
-def _learned(
+def _gradient(
     features: Features,
-    weights: Floats,
     newest: Floats,
-    shown: int,
-    reach: int,
-    rate: float,
-    swap: float,
-    either: bool,
-    ranking: Ints,
     scores: Floats,
+    seen: Ints,
     first: int,
-    items: Ints,
-    click_weights: Floats,
-) -> tuple[Floats, Floats]:
-    clicked = clicked_weights(len(ranking), items, click_weights)
-    row_weights = pair_gradient(scores_of(features, newest), scores, ranking, first, swap, clicked, shown, either)
-    return corrected(features, weights, newest, reach, True, rate * row_weights)
+    swap: float,
+    clicked: Floats,
+    either: bool,
+) -> Floats:
+    return pair_gradient(scores_of(features, newest), scores, seen, first, swap, clicked, either)
 
 
 @register("fair_pairs")
-class FairPairs(SparseLearner):
+class FairPairs(PairSwapper):
     """Safe swaps of neighbours as in `3pr`, and an unbiased logistic step for each pair that clicks decide.
 
     Neighbouring positions are paired, beginning at the first or the second with probability ½, and each pair is swapped
@@ -108,7 +84,7 @@ class FairPairs(SparseLearner):
     swap: float = 0.3
     learning_rate: float = 0.1
     memory: int = 3000
-    either: bool | None = None  # not False: specs that were saved before it existed stay as they were
+    either: bool = False
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
@@ -128,25 +104,21 @@ class FairPairs(SparseLearner):
         return State(weights, weights, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        draws = rng.random(1 + query.n_items // 2)
-        ranking, log_propensity, scores, first, _, _, _ = present(
-            query.features, state.weights, state.shown, PAIRS, True, self.swap, 0.0, draws
-        )
+        ranking, log_propensity, scores, first = self._swapped(state, query, rng)
         return Decision(ranking, log_propensity, Receipt(scores, first))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        items, clicks = expect(feedback, Clicks)
         scores, first = decision.receipt
         check_receipt(scores.shape == (len(decision.ranking),) and 0 <= first <= 1)
-        reach = min(state.rounds, self.memory)
-        before = query.features, state.weights, state.newest, state.shown, reach
-        weights, newest = _learned(*before, *self._how, decision.ranking, *decision.receipt, items, clicks)
+        clicked, ranking = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
+        gradient = _gradient(query.features, state.newest, scores, ranking, first, self.swap, clicked, self.either)
+        weights, newest = corrected(
+            query.features,
+            state.weights,
+            state.newest,
+            min(state.rounds, self.memory),
+            True,
+            gradient,
+            self.learning_rate,
+        )
         return State(require_finite(weights), require_finite(newest), state.shown, state.rounds + 1)
-
-    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return log_prob_of(query.features, state.weights, ranking, state.shown, PAIRS, True, self.swap, 0.0)
-
-    @functools.cached_property
-    def _how(self) -> tuple[float, float, bool]:
-        """Learning rate, swap probability, and whether the click on either item counts."""
-        return self.learning_rate, self.swap, bool(self.either)

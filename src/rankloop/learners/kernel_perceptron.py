@@ -12,7 +12,7 @@ from rankloop.core.learner import expect, point_log_prob, require_finite, shown_
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners._shared.perceptron_step import cutoff_and_kind, is_mistake, slam_slope
+from rankloop.learners.ranking_perceptron import cutoff_and_kind, is_mistake, slam_slope
 from rankloop.measures.dcg import NDCG
 
 
@@ -134,8 +134,16 @@ class KernelPerceptron:
             return state
         new = np.zeros(query.n_items)
         new[items] = -self.learning_rate * slam_slope(scores, grades, cutoff, binary, self.margin)
-        arrays = _stored(*state[:4], query.features, require_finite(new), self.remove == "oldest")
-        return State(*arrays, state.mistakes + 1, state.shown)
+        rows, coefficients, born, stored = _stored(
+            state.rows,
+            state.coefficients,
+            state.born,
+            state.stored,
+            query.features,
+            require_finite(new),
+            self.remove == "oldest",
+        )
+        return State(rows, coefficients, born, stored, state.mistakes + 1, state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:
         return ranking_of(self.scores(state, query.features))

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import clicked_weights, kernel, normals, ranking_of, scores_of
-from rankloop.core.learner import LinearLearner, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.kernels import kernel, normals, ranking_of, scores_of
+from rankloop.core.learner import LinearLearner, clicks_by_item, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import examined_count
@@ -72,17 +72,9 @@ def _ranking(features: Floats, precision: Floats, moment: Floats, normals: Float
 
 @kernel
 def _updated(
-    features: Floats,
-    precision: Floats,
-    moment: Floats,
-    certainty: float,
-    ranking: Ints,
-    shown: int,
-    items: Ints,
-    weights: Floats,
+    features: Floats, precision: Floats, moment: Floats, certainty: float, ranking: Ints, shown: int, clicked: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Least squares of click or no click on the features, over the items that were examined."""
-    clicked = clicked_weights(len(ranking), items, weights)
     new_precision, new_moment = precision.copy(), moment.copy()
     for position in range(examined_count(ranking, shown, clicked)):
         row = features[ranking[position]]
@@ -128,9 +120,10 @@ class LinearThompson(LinearLearner):
         return Decision(_ranking(query.features, state.precision, state.moment, drawn), float("nan"), ())
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        items, weights = expect(feedback, Clicks)
-        shown = decision.ranking, state.shown, items, weights
-        weights, precision, moment = _updated(query.features, state.precision, state.moment, self.noise**-2, *shown)
+        clicked, certainty = clicks_by_item(feedback, query.n_items), self.noise**-2
+        weights, precision, moment = _updated(
+            query.features, state.precision, state.moment, certainty, decision.ranking, state.shown, clicked
+        )
         return State(require_finite(weights), require_finite(precision), require_finite(moment), state.shown)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:

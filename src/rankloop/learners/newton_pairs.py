@@ -10,7 +10,15 @@ from numpy.random import Generator
 from rankloop.core.checks import check_not_negative, check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import add_row, clicked_weights, kernel, ranking_of, row_difference, scores_of, seen_count
-from rankloop.core.learner import SparseLearner, check_receipt, expect, finite, shown_or_all, start_weights
+from rankloop.core.learner import (
+    SparseLearner,
+    check_receipt,
+    expect,
+    require_finite,
+    seen_part,
+    shown_or_all,
+    start_weights,
+)
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.precision import (
@@ -30,7 +38,6 @@ MEAN, ABOVE, BELOW, COUNT, N_NUMBERS = range(5)  # the entries of a watch
 SLACK = 0.1  # departures from the mean of less than this do not add up
 ROUNDING = 1e-9
 LOG_2 = math.log(2)
-MAX_FLOAT = float(np.finfo(np.float64).max)
 
 
 class State(NamedTuple):
@@ -69,10 +76,10 @@ def _diagonal_of(matrix: Floats) -> Floats:
 
 
 @kernel
-def first_click(ranking: Ints, seen: int, clicked: Floats) -> float:
+def first_click(seen: Ints, clicked: Floats) -> float:
     """1 / (1 + the position of the first click); 0 of no click."""
-    for position in range(seen):
-        if clicked[ranking[position]] > 0.0:
+    for position in range(len(seen)):
+        if clicked[seen[position]] > 0.0:
             return 1.0 / (1.0 + position)
     return 0.0
 
@@ -113,8 +120,9 @@ def swap_probability(
 
 
 @kernel
-def _fits(best: Ints, ranking: Ints, seen: int, first: int) -> bool:
-    """Whether swaps of the pairs from `first` on lead from `best` to what is seen of the ranking."""
+def _fits(best: Ints, ranking: Ints, first: int) -> bool:
+    """Whether swaps of the pairs from `first` on lead from `best` to this ranking, of which the end may be unseen."""
+    seen = len(ranking)
     if first == 1 and ranking[0] != best[0]:
         return False
     for j in range(first, seen, 2):
@@ -133,16 +141,15 @@ def _log_prob_of_pairs(
     covariance: Floats,
     best: Ints,
     ranking: Ints,
-    seen: int,
     first: int,
     alpha: float,
     floor: float,
 ) -> float:
-    """The log-probability of the ranking when pairs begin at `first`; what does not fit costs nothing to find out."""
-    if not _fits(best, ranking, seen, first):
+    """The log-probability of what is seen of a ranking when pairs begin at `first`; what does not fit costs nothing."""
+    if not _fits(best, ranking, first):
         return -np.inf
     total = 0.0
-    for j in range(first, min(seen, len(best) - 1), 2):
+    for j in range(first, min(len(ranking), len(best) - 1), 2):
         p = swap_probability(features, scores, covariance, best[j], best[j + 1], alpha, floor)
         total += np.log(p) if ranking[j] != best[j] else np.log(1.0 - p)
     return total
@@ -154,10 +161,10 @@ def log_prob_of(
 ) -> float:
     """log ½ (P(ranking | pairs from 0) + P(ranking | pairs from 1)), over the part that is seen."""
     scores = scores_of(features, weights)
-    best, seen = ranking_of(scores), seen_count(shown, len(scores))
+    best, seen = ranking_of(scores), ranking[: seen_count(shown, len(scores))]
     total = -np.inf
     for first in range(2):
-        of_pairs = _log_prob_of_pairs(features, scores, covariance, best, ranking, seen, first, alpha, floor)
+        of_pairs = _log_prob_of_pairs(features, scores, covariance, best, seen, first, alpha, floor)
         total = np.logaddexp(total, of_pairs)
     return total - LOG_2
 
@@ -183,7 +190,7 @@ def present(
             p = 1.0 - p
         order_probabilities[j // 2] = p
         log_propensity += np.log(p)
-    other = _log_prob_of_pairs(features, scores, covariance, best, ranking, seen, 1 - first, alpha, floor)
+    other = _log_prob_of_pairs(features, scores, covariance, best, ranking[:seen], 1 - first, alpha, floor)
     return ranking, np.logaddexp(log_propensity, other) - LOG_2, order_probabilities, first
 
 
@@ -194,14 +201,16 @@ def learn_pairs(
     precision: Floats,
     covariance: Floats,
     ranking: Ints,
-    seen: int,
     order_probabilities: Floats,
     first: int,
     clicked: Floats,
-) -> bool:
-    """A Newton step for each pair that was clicked unequally, in place; tells whether the inverse has lost digits."""
-    lost = False
-    for j in range(first, seen - 1, 2):
+) -> tuple[Floats, Floats, Floats, bool]:
+    """A Newton step for each pair of a seen ranking that was clicked unequally.
+
+    Gives new weights, precision and inverse, and tells whether the inverse has lost digits.
+    """
+    weights, precision, covariance, lost = weights.copy(), precision.copy(), covariance.copy(), False
+    for j in range(first, len(ranking) - 1, 2):
         preference = clicked[ranking[j]] - clicked[ranking[j + 1]]
         weight = abs(preference) * 2.0 * (1.0 - order_probabilities[j // 2])
         if weight > 0.0:
@@ -211,32 +220,16 @@ def learn_pairs(
             step, digits_lost = inform(precision, covariance, x, weight, surprise_of(weights, x))
             weights += step
             lost = lost or digits_lost
-    return lost
+    return weights, precision, covariance, lost
 
 
 @kernel
-def is_decided(ranking: Ints, seen: int, first: int, clicked: Floats) -> bool:
-    """Whether some pair was clicked unequally."""
-    for j in range(first, seen - 1, 2):
+def is_decided(ranking: Ints, first: int, clicked: Floats) -> bool:
+    """Whether some pair of a seen ranking was clicked unequally."""
+    for j in range(first, len(ranking) - 1, 2):
         if clicked[ranking[j]] != clicked[ranking[j + 1]]:
             return True
     return False
-
-
-@kernel
-def residue(weights: Floats, precision: Floats, covariance: Floats) -> float:
-    """0 of finite numbers, else nan: comparisons without a branch, many at a time. A sum could overflow by itself."""
-    strange = False
-    for value in weights:
-        strange |= not abs(value) <= MAX_FLOAT
-    if precision.ndim == 1:
-        for i in range(len(precision)):
-            strange |= (not abs(precision[i]) <= MAX_FLOAT) | (not abs(covariance[i]) <= MAX_FLOAT)
-    else:
-        for i in range(len(precision)):
-            for j in range(len(precision)):
-                strange |= (not abs(precision[i, j]) <= MAX_FLOAT) | (not abs(covariance[i, j]) <= MAX_FLOAT)
-    return np.nan if strange else 0.0
 
 
 @kernel
@@ -251,50 +244,13 @@ def in_sight(features: Features, n_items: int, n_columns: int) -> Floats:
 
 
 @kernel
-def _learned(
-    features: Features,
-    weights: Floats,
-    precision: Floats,
-    covariance: Floats,
-    origin: Floats,
-    watch: Floats,
-    alarms: int,
-    shown: int,
-    ridge: float,
-    kept: float,
-    alarm: float,
-    due: bool,
-    ranking: Ints,
-    order_probabilities: Floats,
-    first: int,
-    items: Ints,
-    click_weights: Floats,
-) -> tuple[Floats, Floats, Floats, Floats, int, float]:
-    """New weights, precision, inverse, watch and count of alarms, and the `residue` of the first three.
-
-    `due`: this round forgets, down to the share `kept`, and rebuilds the inverse. When people have changed, most of the
-    evidence is forgotten at once, and the watch begins again.
-    """
-    clicked, seen = clicked_weights(len(ranking), items, click_weights), seen_count(shown, len(ranking))
-    new_watch = watched(watch, first_click(ranking, seen, clicked))
-    changed = has_changed(new_watch, alarm)
-    if not due and not changed and not is_decided(ranking, seen, first, clicked):
-        return weights, precision, covariance, new_watch, alarms, 0.0
-    new_weights, new_precision, new_covariance = weights.copy(), precision.copy(), covariance.copy()
-    after = new_weights, new_precision, new_covariance
-    lost = learn_pairs(features, *after, ranking, seen, order_probabilities, first, clicked)
-    if due:
-        forget(new_precision, ridge, kept)
-    if changed:
-        forget(new_precision, ridge, KEPT)
-    if due or lost or changed:
-        new_covariance = inverse_of(new_precision)
-    if changed:
-        pulled = pulled_back(new_weights, origin, new_covariance, (1.0 - KEPT) * ridge)
-        new_weights = np.where(in_sight(features, len(ranking), len(weights)) > 0.0, pulled, new_weights)
-        new_watch = np.zeros(len(watch))
-    left = residue(new_weights, new_precision, new_covariance)
-    return new_weights, new_precision, new_covariance, new_watch, alarms + changed, left
+def _observed(
+    watch: Floats, alarm: float, ranking: Ints, shown: int, first: int, items: Ints, click_weights: Floats
+) -> tuple[Floats, Floats, bool, bool]:
+    """The weight of the click on each item, the watch after it, and whether people have changed or decided a pair."""
+    clicked, seen = clicked_weights(len(ranking), items, click_weights), ranking[: seen_count(shown, len(ranking))]
+    after = watched(watch, first_click(seen, clicked))
+    return clicked, after, has_changed(after, alarm), is_decided(seen, first, clicked)
 
 
 @kernel
@@ -372,8 +328,16 @@ class NewtonPairs(SparseLearner):
     def init(self, problem: Problem) -> State:
         weights, n = start_weights(self.start, problem.n_features), problem.n_features
         unit = np.ones(n) if self.diagonal else np.eye(n)
-        belief = self.ridge * unit, unit / self.ridge
-        return State(weights, *belief, weights, np.zeros(N_NUMBERS), 0, shown_or_all(problem), 0)
+        return State(
+            weights=weights,
+            precision=self.ridge * unit,
+            covariance=unit / self.ridge,
+            origin=weights,
+            watch=np.zeros(N_NUMBERS),
+            alarms=0,
+            shown=shown_or_all(problem),
+            rounds=0,
+        )
 
     def with_cells(self, state: State, cells: Floats) -> State:
         """The precisions are the ridge and the evidence of each column; an alarm leaves the weights where they are."""
@@ -392,17 +356,53 @@ class NewtonPairs(SparseLearner):
         return Decision(ranking, log_propensity, Receipt(order_probabilities, first))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        items, clicks = expect(feedback, Clicks)
         order_probabilities, first = decision.receipt
         check_receipt(order_probabilities.shape == (len(decision.ranking) // 2,) and 0 <= first <= 1)
         check_receipt(_are_probabilities(order_probabilities))
+        items, clicks = expect(feedback, Clicks)
+        clicked, watch, changed, decided = _observed(
+            state.watch, self.alarm, decision.ranking, state.shown, first, items, clicks
+        )
         rounds = state.rounds + 1
-        before = query.features, *state[:7], self.ridge, self._kept, self.alarm, rounds % self._batch == 0
-        after = _learned(*before, decision.ranking, *decision.receipt, items, clicks)
-        weights, precision, covariance, watch, alarms, left = after
-        finite(left)
-        return State(weights, precision, covariance, state.origin, watch, alarms, state.shown, rounds)
+        due = rounds % self._batch == 0  # this round forgets, and rebuilds the inverse
+        if not due and not changed and not decided:
+            return state._replace(watch=watch, rounds=rounds)
+        weights, precision, covariance, lost = learn_pairs(
+            query.features,
+            state.weights,
+            state.precision,
+            state.covariance,
+            seen_part(decision.ranking, state.shown),
+            order_probabilities,
+            first,
+            clicked,
+        )
+        if due:
+            forget(precision, self.ridge, self._kept)
+        if changed:
+            forget(precision, self.ridge, KEPT)
+        if due or lost or changed:
+            covariance = inverse_of(precision)
+        if changed:
+            weights = self._after_change(state, query, weights, covariance)
+            watch = np.zeros(N_NUMBERS)
+        return State(
+            weights=require_finite(weights),
+            precision=require_finite(precision),
+            covariance=require_finite(covariance),
+            origin=state.origin,
+            watch=watch,
+            alarms=state.alarms + changed,
+            shown=state.shown,
+            rounds=rounds,
+        )
+
+    def _after_change(self, state: State, query: Query, weights: Floats, covariance: Floats) -> Floats:
+        """Return the weights, of which those in sight have moved back as far as the evidence for them is forgotten."""
+        pulled = pulled_back(weights, state.origin, covariance, (1.0 - KEPT) * self.ridge)
+        return np.where(in_sight(query.features, query.n_items, len(weights)) > 0.0, pulled, weights)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        before = query.features, state.weights, state.covariance
-        return log_prob_of(*before, ranking, state.shown, self.alpha, self.floor)
+        return log_prob_of(
+            query.features, state.weights, state.covariance, ranking, state.shown, self.alpha, self.floor
+        )

@@ -44,20 +44,13 @@ def _by_item(features: Features, weights: Floats, items: Ints, grades: Floats) -
 
 @kernel
 def _descend(
-    weights: Floats,
-    features: Features,
-    rows: Ints,
-    grad: Floats,
-    rate: float,
-    adaptive: bool,
-    squares: float,
-    radius: float,
+    weights: Floats, features: Features, grad: Floats, rate: float, adaptive: bool, squares: float, radius: float
 ) -> tuple[Floats, float]:
     """One projected step; the adaptive rate is divided by the root of all squared gradient norms so far."""
     slope = np.zeros(len(weights))
-    for i in range(len(rows)):
+    for i in range(len(grad)):
         if grad[i] != 0.0:
-            add_row(slope, features, rows[i], grad[i])
+            add_row(slope, features, i, grad[i])
     if adaptive:
         squares += np.sum(slope * slope)
         if squares > 0.0:
@@ -125,6 +118,5 @@ class OnlineGradient(GreedyLearner, SparseLearner):
         rate = self.learning_rate / math.sqrt(steps) if self.schedule == "root" else self.learning_rate
         radius = math.inf if self.radius is None else self.radius
         adaptive = self.schedule == "adaptive"
-        every, squares = np.arange(len(grad)), state.grad_squares
-        weights, squares = _descend(state.weights, rows, every, grad, rate, adaptive, squares, radius)
+        weights, squares = _descend(state.weights, rows, grad, rate, adaptive, state.grad_squares, radius)
         return State(require_finite(weights), steps, finite(squares), state.shown)

@@ -7,18 +7,19 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_not_negative
 from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import clicked_weights, due_item, kernel, positions_of, ranking_of, scores_of, seen_count
-from rankloop.core.learner import LinearLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.kernels import due_item, kernel, positions_of, ranking_of, scores_of, seen_count
+from rankloop.core.learner import (
+    LinearLearner,
+    check_receipt,
+    clicks_by_item,
+    require_finite,
+    seen_part,
+    shown_or_all,
+    start_weights,
+)
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
-from rankloop.learners._shared.precision import (
-    MAX_RIDGE,
-    MIN_RIDGE,
-    dot,
-    sherman_morrison,
-    surprise_of,
-    times,
-)
+from rankloop.learners._shared.precision import MAX_RIDGE, MIN_RIDGE, dot, sherman_morrison, surprise_of, times
 
 FREE = Limit()
 
@@ -159,12 +160,13 @@ def _log_prob(
 
 
 @kernel
-def pairs_of(ranking: Ints, seen: int, clicked: Floats, priorities: Floats, disjoint: bool) -> Ints:
-    """Rows of clicked and unclicked items, among those down to the item after the last click.
+def pairs_of(ranking: Ints, clicked: Floats, priorities: Floats, disjoint: bool) -> Ints:
+    """Rows of clicked and unclicked items, among those of a seen ranking down to the item after the last click.
 
     All pairs, or when `disjoint` each item in one at most: those of the highest priority with each other, and so on.
     """
-    winners, losers, last = np.empty(seen, np.int64), np.empty(seen, np.int64), -2
+    seen, last = len(ranking), -2
+    winners, losers = np.empty(seen, np.int64), np.empty(seen, np.int64)
     for position in range(seen):
         if clicked[ranking[position]] > 0.0:
             last = position
@@ -191,17 +193,14 @@ def _learned(
     weights: Floats,
     covariance: Floats,
     gram_inverse: Floats,
-    shown: int,
-    disjoint: bool,
-    ranking: Ints,
+    seen: Ints,
+    clicked: Floats,
     priorities: Floats,
-    items: Ints,
-    click_weights: Floats,
+    disjoint: bool,
 ) -> tuple[Floats, Floats, Floats]:
     """A Newton step for each pair, one after another."""
-    clicked = clicked_weights(len(ranking), items, click_weights)
     new_weights, new_covariance, new_inverse = weights.copy(), covariance.copy(), gram_inverse.copy()
-    for pair in pairs_of(ranking, seen_count(shown, len(ranking)), clicked, priorities, disjoint):
+    for pair in pairs_of(seen, clicked, priorities, disjoint):
         weight, x = clicked[pair[0]], features[pair[0]] - features[pair[1]]
         surprise, product, of_gram = surprise_of(new_weights, x), times(new_covariance, x), times(new_inverse, x)
         information = weight * surprise * (1.0 - surprise)
@@ -249,18 +248,42 @@ class PairRank(LinearLearner):
 
     def rank(self, state: State, query: Query, rng: Generator, limit: Limit = FREE) -> Decision[Receipt]:
         n_items, draws = query.n_items, rng.random(2 * len(query.features))
-        before = query.features, state.weights, state.gram_inverse, state.shown, self.alpha
-        return Decision(*_present(*before, *limit, draws[:n_items]), Receipt(draws[n_items:]))
+        ranking, log_propensity = _present(
+            query.features,
+            state.weights,
+            state.gram_inverse,
+            state.shown,
+            self.alpha,
+            limit.positions,
+            limit.keep_first,
+            draws[:n_items],
+        )
+        return Decision(ranking, log_propensity, Receipt(draws[n_items:]))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
-        items, clicks = expect(feedback, Clicks)
-        ranking, _, (priorities,) = decision
-        check_receipt(priorities.shape == ranking.shape)
-        disjoint = self.pairs == "disjoint"
-        after = _learned(query.features, *state[:4], disjoint, ranking, priorities, items, clicks)
-        weights, covariance, gram_inverse = (require_finite(array) for array in after)
-        return State(weights, covariance, gram_inverse, state.shown, state.rounds + 1)
+        priorities = decision.receipt.priorities
+        check_receipt(priorities.shape == decision.ranking.shape)
+        weights, covariance, gram_inverse = _learned(
+            query.features,
+            state.weights,
+            state.covariance,
+            state.gram_inverse,
+            seen_part(decision.ranking, state.shown),
+            clicks_by_item(feedback, query.n_items),
+            priorities,
+            self.pairs == "disjoint",
+        )
+        weights, covariance = require_finite(weights), require_finite(covariance)
+        return State(weights, covariance, require_finite(gram_inverse), state.shown, state.rounds + 1)
 
     def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = FREE) -> float:
-        before = query.features, state.weights, state.gram_inverse, ranking, state.shown, self.alpha
-        return _log_prob(*before, *limit)
+        return _log_prob(
+            query.features,
+            state.weights,
+            state.gram_inverse,
+            ranking,
+            state.shown,
+            self.alpha,
+            limit.positions,
+            limit.keep_first,
+        )

@@ -83,20 +83,15 @@ def pair_weights(
 
 
 @kernel
-def _learned(
-    features: Features,
-    weights: Floats,
-    rate: float,
-    scores: Floats,
-    ranking: Ints,
-    shown: int,
-    positions: int,
-    keep_first: bool,
-    items: Ints,
-    click_weights: Floats,
+def _from_clicks(
+    scores: Floats, ranking: Ints, shown: int, positions: int, keep_first: bool, items: Ints, click_weights: Floats
 ) -> Floats:
     clicked = clicked_weights(len(ranking), items, click_weights)
-    row_weights = pair_weights(scores, ranking, shown, positions, keep_first, clicked)
+    return pair_weights(scores, ranking, shown, positions, keep_first, clicked)
+
+
+@kernel
+def _stepped(weights: Floats, features: Features, row_weights: Floats, rate: float) -> Floats:
     return weights + rate * weighted_rows(features, row_weights)
 
 
@@ -130,17 +125,19 @@ class Pdgd(SparseLearner):
 
     def rank(self, state: State, query: Query, rng: Generator, limit: Limit = FREE) -> Decision[Receipt]:
         draws = rng.random(query.n_items)
-        ranking, log_propensity, scores = _present(query.features, state.weights, state.shown, *limit, draws)
-        return Decision(ranking, log_propensity, Receipt(scores, *limit))
+        ranking, log_propensity, scores = _present(
+            query.features, state.weights, state.shown, limit.positions, limit.keep_first, draws
+        )
+        return Decision(ranking, log_propensity, Receipt(scores, limit.positions, limit.keep_first))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         items, clicks = expect(feedback, Clicks)
         scores, places, keep_first = decision.receipt
         check_receipt(scores.shape == (len(decision.ranking),))
         rate = self.learning_rate * self.decay**state.rounds
-        shown = scores, decision.ranking, state.shown, places, keep_first
-        weights = _learned(query.features, state.weights, rate, *shown, items, clicks)
+        row_weights = _from_clicks(scores, decision.ranking, state.shown, places, keep_first, items, clicks)
+        weights = _stepped(state.weights, query.features, row_weights, rate)
         return State(require_finite(weights), state.shown, state.rounds + 1)
 
     def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = FREE) -> float:
-        return _log_prob(query.features, state.weights, ranking, state.shown, *limit)
+        return _log_prob(query.features, state.weights, ranking, state.shown, limit.positions, limit.keep_first)

@@ -7,7 +7,7 @@ from rankloop.core.kernels import kernel, scores_of
 from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.registry import register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners._shared.perceptron_step import State
+from rankloop.learners.ranking_perceptron import State
 
 
 @kernel

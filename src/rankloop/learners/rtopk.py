@@ -31,7 +31,7 @@ from rankloop.learners._shared.blocks import (
     with_round,
 )
 from rankloop.learners._shared.fixed_set import graded_depth, size_of_fixed_set
-from rankloop.learners._shared.linear_measure import Gain, gain_for, grades_with
+from rankloop.learners._shared.linear_measure import GainForm, gain_for, grades_with
 from rankloop.learners.ftpl import FTPL
 from rankloop.measures.dcg import DCG
 
@@ -106,7 +106,17 @@ class RTopK:
         cells = math.ceil(n_items / depth)
         horizon = n_items * cells if self.horizon is None else self.horizon  # anything shorter would only explore
         first = open_block(0, cells, n_items)
-        state = State((), 0, 1, 0, first, 0, depth, shown_or_all(problem), problem.max_grade)
+        state = State(
+            inner=(),
+            horizon=0,
+            blocks=1,
+            closed=0,
+            open=first,
+            dropped=0,
+            depth=depth,
+            shown=shown_or_all(problem),
+            max_grade=problem.max_grade,
+        )
         return self._epoch(state, horizon, problem)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
@@ -148,7 +158,7 @@ class RTopK:
         return float(np.logaddexp(stay, math.log(probability) + explore))
 
     @functools.cached_property
-    def _gain(self) -> Gain:
+    def _gain(self) -> GainForm:
         return gain_for(self.measure)
 
     def _own_doubles(self, n_items: int) -> int:
@@ -170,7 +180,7 @@ class RTopK:
     def _next_block(self, state: State, query: Query) -> State:
         """Hand the block's mean gains to the inner learner as grades, and open the next one."""
         inner, (number, _, explored, sums, counts) = self._inner(state), state.open
-        revealed = Relevances(np.arange(len(sums)), grades_with(sums / counts, *self._gain))
+        revealed = Relevances(np.arange(len(sums)), grades_with(sums / counts, self._gain.form, self._gain.start))
         decision = Decision(inner.predict(state.inner, query), math.nan, ())
         learned = inner.learn(state.inner, query, decision, revealed)
         block = open_block(number + 1, len(explored), len(sums))

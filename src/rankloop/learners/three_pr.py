@@ -18,7 +18,7 @@ from rankloop.core.learner import (
 )
 from rankloop.core.registry import Spec, register
 from rankloop.core.registry.specs import nearest
-from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import corrected, correction, moved_to_top, pair_correction
 from rankloop.learners._shared.perturbation import DYNAMIC, PERTURBATIONS, log_prob_of, present
 
@@ -48,21 +48,10 @@ class Receipt(NamedTuple):
 
 
 @kernel
-def _learned(
-    features: Features,
-    weights: Floats,
-    newest: Floats,
-    rounds: int,
-    ranking: Ints,
-    scores: Floats,
-    first: int,
-    end: int,
-    flat: bool,
-    averaged: bool,
-    items: Ints,
-    click_weights: Floats,
-) -> tuple[Floats, Floats, float]:
-    """New weights, twice as in `corrected`, and by how much the feedback confirmed the scores."""
+def _row_weights(
+    ranking: Ints, items: Ints, click_weights: Floats, scores: Floats, first: int, end: int, flat: bool
+) -> tuple[Floats, float]:
+    """What the clicks add of each item's features, and by how much they confirm the scores."""
     clicked = clicked_weights(len(ranking), items, click_weights)
     if first == TO_TOP:
         row_weights = correction(ranking, moved_to_top(ranking, clicked))
@@ -71,8 +60,7 @@ def _learned(
     confirmed = 0.0
     for i in range(len(scores)):
         confirmed += row_weights[i] * scores[i]
-    new_weights, new_newest = corrected(features, weights, newest, rounds, averaged, row_weights)
-    return new_weights, new_newest, confirmed
+    return row_weights, confirmed
 
 
 @register("3pr")
@@ -120,33 +108,59 @@ class ThreePR(SparseLearner):
 
     def init(self, problem: Problem) -> State:
         weights = start_weights(self.start, problem.n_features)
-        return State(weights, weights, shown_or_all(problem), 0, 0.0, 0.0, 0.0)
+        return State(
+            weights=weights,
+            newest=weights,
+            shown=shown_or_all(problem),
+            rounds=0,
+            affirmativeness=0.0,
+            max_perturbation=0.0,
+            swap=0.0,
+        )
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
-        ranking, log_propensity, scores, first, end, cost, swap = present(
-            query.features, state.weights, *self._how(state), rng.random(1 + query.n_items // 2)
+        swap, allowance = self._swap(state)
+        ranking, log_propensity, scores, first, end, cost, p = present(
+            query.features,
+            state.weights,
+            state.shown,
+            PERTURBATIONS[self.perturb],
+            self.weighting == "flat",
+            swap,
+            allowance,
+            rng.random(1 + query.n_items // 2),
         )
         first = TO_TOP if state.rounds < self.warm else first
-        return Decision(ranking, log_propensity, Receipt(scores, first, end, cost, swap))
+        return Decision(ranking, log_propensity, Receipt(scores, first, end, cost, p))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         items, clicks = expect(feedback, Clicks)
         scores, first, end, cost, swap = decision.receipt
         n_items = len(decision.ranking)
         check_receipt(scores.shape == (n_items,) and -1 <= first <= n_items and 0 <= end <= n_items)
-        before = query.features, state.weights, state.newest, state.rounds, decision.ranking, scores, first, end
-        weights, newest, confirmed = _learned(*before, self.weighting == "flat", self.averaged, items, clicks)
-        affirmativeness = finite(state.affirmativeness + confirmed)
-        after = affirmativeness, finite(cost), finite(swap)
-        return State(require_finite(weights), newest, state.shown, state.rounds + 1, *after)
+        flat = self.weighting == "flat"
+        row_weights, confirmed = _row_weights(decision.ranking, items, clicks, scores, first, end, flat)
+        weights, newest = corrected(
+            query.features, state.weights, state.newest, state.rounds, self.averaged, row_weights
+        )
+        return State(
+            weights=require_finite(weights),
+            newest=newest,
+            shown=state.shown,
+            rounds=state.rounds + 1,
+            affirmativeness=finite(state.affirmativeness + confirmed),
+            max_perturbation=finite(cost),
+            swap=finite(swap),
+        )
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return log_prob_of(query.features, state.weights, ranking, *self._how(state))
+        swap, allowance = self._swap(state)
+        pairings, flat = PERTURBATIONS[self.perturb], self.weighting == "flat"
+        return log_prob_of(query.features, state.weights, ranking, state.shown, pairings, flat, swap, allowance)
 
-    def _how(self, state: State) -> tuple[int, Floats, bool, float, float]:
-        """What decides the perturbation in this state: seen positions, pairings, weighting, swap and its allowance."""
+    def _swap(self, state: State) -> tuple[float, float]:
+        """Return the swap probability of this state (`DYNAMIC`: by the allowance), and the allowance."""
         allowance = self.budget * (state.rounds + 1) - state.affirmativeness
-        swap = DYNAMIC if self.swap == "dynamic" else self.swap
         if state.rounds < self.warm:
-            swap = 0.0
-        return state.shown, PERTURBATIONS[self.perturb], self.weighting == "flat", swap, allowance
+            return 0.0, allowance
+        return DYNAMIC if self.swap == "dynamic" else self.swap, allowance

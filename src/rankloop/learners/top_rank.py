@@ -132,8 +132,8 @@ class TopRank:
         clicked = np.zeros(len(state.block))
         clicked[items] = weights > 0
         together = decision.receipt.block * len(clicked) + state.block  # then and now: late feedback proves nothing new
-        before = state.lead, state.decided, state.worse, together
-        lead, decided, worse = _proved(*before, clicked, math.log(self.horizon))
+        confidence = math.log(self.horizon)
+        lead, decided, worse = _proved(state.lead, state.decided, state.worse, together, clicked, confidence)
         return State(lead, decided, worse, blocks_of(worse), state.shown)
 
     def predict(self, state: State, query: Query) -> Ints:

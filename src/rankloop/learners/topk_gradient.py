@@ -21,9 +21,9 @@ from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, entry_of, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
 from rankloop.learners._shared.topk_estimate import (
-    Seen,
+    GradedItems,
     compiled_code,
-    compiled_learn,
+    compiled_step,
     draw_ranking,
     estimated_gradient,
     prefix_log_prob,
@@ -46,19 +46,6 @@ class Receipt(NamedTuple):
 
     familiar: Ints
     exploration: float
-
-
-class Schedule(NamedTuple):
-    """What decides exploration and steps over the rounds."""
-
-    exploration: float
-    exploration_decay: float
-    learning_rate: float
-    learning_rate_decay: float
-    floor: float
-    radius: float
-    smoothing: float
-    smoothing_decay: float
 
 
 @kernel
@@ -129,24 +116,23 @@ class TopKGradient(SparseLearner):
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
         gamma, draws = self._gamma(state), rng.random(query.n_items + 1)
-        chosen = _draw(query.features, state.weights, draws, gamma, state.depth, state.shown)
-        return Decision(chosen[0], chosen[2], Receipt(chosen[1], gamma))
+        ranking, familiar, log_propensity = _draw(query.features, state.weights, draws, gamma, state.depth, state.shown)
+        return Decision(ranking, log_propensity, Receipt(familiar, gamma))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         steps, code = state.steps + 1, compiled_code(self.surrogate)
         items, grades = expect(feedback, Relevances)
         familiar, exploration = decision.receipt
         check_receipt(familiar.shape == items.shape and 0.0 <= exploration <= 1.0)
-        seen = (items, grades, familiar, exploration, self.floor)
+        seen = GradedItems(items, grades, familiar, exploration, self.floor)
         sharpness = math.pow(steps, self.smoothing_decay)
         rate = self.learning_rate * sharpness * math.pow(steps, -self.learning_rate_decay)
         radius = math.inf if self.radius is None else self.radius
         if code >= 0:
-            how = code, self._smoothing, sharpness, rate, radius
-            weights = compiled_learn(state.weights, query.features, *seen, *how)
+            weights = compiled_step(state.weights, query.features, seen, code, self._smoothing, sharpness, rate, radius)
         else:
             scores = scores_of(query.features, state.weights) * sharpness
-            slope = estimated_gradient(self.surrogate, scores, Seen(*seen))
+            slope = estimated_gradient(self.surrogate, scores, seen)
             weights = step_on_all(state.weights, query.features, slope, rate, radius)
         return State(require_finite(weights), steps, state.depth, state.shown)
 

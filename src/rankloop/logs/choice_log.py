@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, real_numbers
 from rankloop.logs.columns import CLICK, choice_columns_of
-from rankloop.logs.table_source import Fault, Given, TableSource, first_fault
+from rankloop.logs.table_reader import Fault, Given, TableReader, first_fault
 
 ABOVE_ZERO = "what was shown had a probability above 0 and at most 1"
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
@@ -87,7 +87,7 @@ class LogPiece(NamedTuple):
 
 
 class ChoiceLog:
-    """A table that can be read again and again, a piece at a time: a file of any format (see `TableSource`) or a frame.
+    """A table that can be read again and again, a piece at a time: a file of any format (see `TableReader`) or a frame.
 
     Columns that are not named are recognised by usual names, among them those of the Open Bandit Dataset (item_id,
     click, propensity_score, position); every other column is context, except an unnamed one, time stamps, and those
@@ -95,7 +95,7 @@ class ChoiceLog:
     """
 
     def __init__(self, path: Given, **named: str) -> None:
-        self.source = TableSource(path)
+        self.source = TableReader(path)
         self.name, self.names = self.source.name, self.source.names
         self.columns = choice_columns_of(self.names, named, self.name)
 
@@ -116,14 +116,14 @@ class ChoiceLog:
                 first += table.num_rows
 
     def rows(self) -> Iterator[ChoiceRows]:
-        """ChoiceRows for `estimate`, where the table itself tells the target policy's probability of what was shown."""
+        """Rows for `estimate`, where the table itself tells the target policy's probability of what was shown."""
         reward, propensity, target = self.columns[1:4]
         if not target:
             raise InvalidInput(f"{self.name} has no column with the target policy's probabilities: name it target=")
         first = 1
         for table in self._tables([reward, propensity, target]):
-            numbers = (self._numbers(table, name, first) for name in (reward, propensity, target))
-            yield rows_of(*numbers, first_row=first, where=self.name)
+            numbers = {name: self._numbers(table, name, first) for name in (reward, propensity, target)}
+            yield rows_of(numbers[reward], numbers[propensity], numbers[target], first_row=first, where=self.name)
             first += table.num_rows
 
     def _piece(self, table: Any, first: int) -> LogPiece:

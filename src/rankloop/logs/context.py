@@ -123,9 +123,9 @@ class Encoding(NamedTuple):
         try:
             values = tuple(tuple(map(str, part)) for part in plain["values"])
             columns, means = tuple(map(str, plain["columns"])), tuple(map(float, plain["means"]))
-            unused = (tuple(map(str, plain.get(name, ()))) for name in ("left_out", "times", "outcomes"))
+            unused = {name: tuple(map(str, plain.get(name, ()))) for name in ("left_out", "times", "outcomes")}
             if len(columns) == len(values) == len(means) and all(map(math.isfinite, means)):
-                return cls(tuple(map(str, plain["ads"])), columns, values, means, *unused)
+                return cls(tuple(map(str, plain["ads"])), columns, values, means, **unused)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             pass
         raise InvalidInput("an encoding has ads and columns, and for each column its values and its mean")

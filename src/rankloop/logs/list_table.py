@@ -23,7 +23,7 @@ from rankloop.logs.columns import (
     refuse_twice,
 )
 from rankloop.logs.list_log import MAX_POSITIONS, ListLog
-from rankloop.logs.table_source import Given, TableSource
+from rankloop.logs.table_reader import Given, TableReader
 
 LISTED = ("category", "id", "vector")  # kinds of which a value may be a list
 AS_TEXT = ("category", "id", "words")  # kinds whose cells in a CSV file stay as they are written: 007 is not 7
@@ -68,7 +68,7 @@ def read_raw_columns(given: Given, kinds: Mapping[str, str] | None = None) -> Ra
     Raises:
       InvalidInput: If the table has no rows, a name twice, or a text where a number should be.
     """
-    kinds, source = kinds or {}, TableSource(given)
+    kinds, source = kinds or {}, TableReader(given)
     numbers = [name for name, kind in kinds.items() if kind == "number"]
     try:
         table = source.whole(numbers, [name for name, kind in kinds.items() if kind in AS_TEXT])
@@ -105,7 +105,7 @@ def read_list_table(
     Raises:
       InvalidInput: If a needed column is missing or a cell is not what it should be, with its row.
     """
-    source, named = TableSource(given), columns or {}
+    source, named = TableReader(given), columns or {}
     names = source.names
     if len(names) < 2:
         raise InvalidInput(f"{source.name} has only the column {names[0]!r}; a log has a list, an item, a position …")
@@ -132,7 +132,7 @@ def read_list_table(
 
 
 def _read_again(
-    source: TableSource, named: Mapping[str, str], without: Sequence[str], schema: Schema | None
+    source: TableReader, named: Mapping[str, str], without: Sequence[str], schema: Schema | None
 ) -> ListLog:
     return read_list_table(source, schema=schema, columns=named, without=without)
 

@@ -12,7 +12,7 @@ from rankloop.logs.columns import holds_lists
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.list_table import read_list_table
 from rankloop.logs.service_export import is_export, read_service_export
-from rankloop.logs.table_source import Given, TableSource
+from rankloop.logs.table_reader import Given, TableReader
 
 LogKind = Literal["auto", "lists", "choices"]
 POSTGRES = ("postgres://", "postgresql://")
@@ -52,7 +52,7 @@ def read_log(
         return lists
     if ranker:
         raise InvalidInput("--ranker is for the log of a service")
-    source, named = TableSource(log), columns or {}
+    source, named = TableReader(log), columns or {}
     if source.path is not None and is_export(source.path):
         return read_service_export(source.path)
     if kind == "choices" or (kind == "auto" and schema is None and not holds_lists(source.names, named)):

@@ -16,7 +16,7 @@ from rankloop.features.schema import Schema
 from rankloop.logs.columns import ListColumns
 from rankloop.logs.list_log import Exported, ListLog
 from rankloop.logs.list_table import as_list
-from rankloop.logs.table_source import TableSource
+from rankloop.logs.table_reader import TableReader
 
 NOTES = b"rankloop"  # the key of the file's metadata under which names and schemas stand, as JSON
 OF_ITEM, OF_CONTEXT = "item.", "context."  # begin the names of columns that hold values by field
@@ -93,7 +93,7 @@ def notes_of(schemas: Sequence[Schema], feature_names: Sequence[str] = ()) -> di
 
 def is_export(path: Path) -> bool:
     """Return true for a Parquet file with the columns of an export."""
-    source = TableSource(path)
+    source = TableReader(path)
     return source.format == "parquet" and {"ranking", "log_propensity", "features"} <= set(source.names)
 
 

@@ -20,7 +20,7 @@ category("delivery", Delivery)
 
 
 @register("late")
-class Late:
+class LateDelivery:
     """A share of the feedback arrives up to `rounds` rounds after it was given, so out of order too."""
 
     rounds: int = 10
@@ -37,7 +37,7 @@ class Late:
 
 
 @register("lost")
-class Lost:
+class LostDelivery:
     """A share of the feedback never arrives."""
 
     share: float = 0.2
@@ -50,7 +50,7 @@ class Lost:
 
 
 @register("repeated")
-class Repeated:
+class RepeatedDelivery:
     """A share of the feedback arrives a second time, one round later."""
 
     share: float = 0.2

@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.experiments.rehearsal.answer import arms_of, rehearse
 from rankloop.experiments.rehearsal.attraction import attraction_of
 from rankloop.experiments.rehearsal.log_view import rehearsal_log
-from rankloop.experiments.rehearsal.result import Gain
+from rankloop.experiments.rehearsal.result import RehearsalGain
 from rankloop.logs.reader import lists_in
 from tests.experiments.rehearsal.worlds import EXAMINED, shop
 
@@ -50,7 +50,7 @@ def test_where_today_is_best_there_is_no_gain():
     assert (answer.word, answer.take) == ("no gain", "")
     assert answer.fields_matter
     assert "No gain: keep today's order" in answer.sentence
-    wide = answer.arms[0]._replace(late=answer.arms[0].late | {"clicks": Gain(30.0, -155.0, 214.0)})
+    wide = answer.arms[0]._replace(late=answer.arms[0].late | {"clicks": RehearsalGain(30.0, -155.0, 214.0)})
     assert "No sure gain yet" in answer._replace(arms=(wide,)).sentence
 
 
@@ -109,7 +109,7 @@ def test_a_log_that_tells_nothing_is_refused(rows, message):
 
 
 def test_a_gain_is_written_with_its_sign():
-    assert str(Gain(1234.56, -0.01, 2000)) == "+1,234.6 (+0.0 to +2,000.0)"
+    assert str(RehearsalGain(1234.56, -0.01, 2000)) == "+1,234.6 (+0.0 to +2,000.0)"
     with pytest.raises(InvalidInput, match="at least 2 seeds"):
         rehearse(shop("noise", n_pages=20), seeds=1)
 

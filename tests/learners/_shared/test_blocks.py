@@ -25,7 +25,7 @@ from rankloop.learners._shared.blocks import (
     open_block,
     with_round,
 )
-from rankloop.learners._shared.linear_measure import GRADE, Gain
+from rankloop.learners._shared.linear_measure import GRADE, GainForm
 from rankloop.learners.rtopk import RTopK
 from rankloop.simulate.play import play
 
@@ -51,7 +51,7 @@ def blocks(relevance: Floats, depth: int, use_all: bool) -> Iterator[tuple[float
                 seen = Relevances(ranking[:depth], relevance[block.rounds][ranking[:depth]])
                 used = seen if use_all or cell >= 0 else None
                 if share > 0:
-                    stack.append((weight * share * likely, with_round(block, cell, used, Gain(GRADE, 0.0))))
+                    stack.append((weight * share * likely, with_round(block, cell, used, GainForm(GRADE, 0.0))))
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])

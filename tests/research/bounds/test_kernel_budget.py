@@ -10,7 +10,7 @@ from rankloop.learners.kernel_perceptron import KernelPerceptron
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.play import play
 from rankloop.simulate.streams.lower_bound import LowerBound
-from rankloop.simulate.streams.separable import Separable
+from rankloop.simulate.streams.simulated_queries import Separable
 from rankloop.simulate.users.graders import Full
 from rankloop.surrogates.slam import Slam
 from research.bounds.kernel_budget import Forgotten, forgotten_in, kernel_budget_loss

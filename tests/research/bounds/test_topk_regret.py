@@ -9,8 +9,7 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.games.hopeless import theorem_32
-from rankloop.learners._shared.topk_estimate import Seen, estimated_gradient
+from rankloop.learners._shared.topk_estimate import GradedItems, estimated_gradient
 from rankloop.learners.topk_gradient import TopKGradient
 from rankloop.simulate.play import play
 from rankloop.simulate.users.graders import TopK
@@ -22,6 +21,7 @@ from research.bounds.topk_regret import (
     surrogate_regret,
     topk_gradient_regret,
 )
+from research.games.theorem_32 import theorem_32
 
 N_ITEMS, N_FEATURES = 4, 3
 
@@ -34,7 +34,7 @@ def squared_norms(surrogate, depth, features, weights, grades, gamma):
         ranking = np.array(order)
         probability = gamma / math.factorial(len(grades)) + (1 - gamma) * np.array_equal(ranking, best)
         items = ranking[:depth]
-        z = estimated_gradient(surrogate, scores, Seen(items, grades[items], best[:depth], gamma, 0.0))
+        z = estimated_gradient(surrogate, scores, GradedItems(items, grades[items], best[:depth], gamma, 0.0))
         total += probability * np.sum((features.T @ z) ** 2)
     return total
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rankloop.service.log.events import Ranked
-from rankloop.service.log.rankings import logged_rankings
 
 from rankloop import Session, build, load, save
 from rankloop.cli import main

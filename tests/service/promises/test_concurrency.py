@@ -80,7 +80,7 @@ def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(lo
     async def scenario(service: Node) -> None:
         shown = await service.ranking.rank("shop", asking())
         clicks = FeedbackBody(shown.impression, clicks=shown.ranking[2:3], final=True)
-        closing = service.append("ranker/shop", Closed(shown.impression))
+        closing = service.administration._append("ranker/shop", Closed(shown.impression))
         _, feedback = await asyncio.gather(closing, service.feedback.take("shop", clicks), return_exceptions=True)
         assert isinstance(feedback, LateFeedback)
         with pytest.raises(LateFeedback):  # though it is in the log
@@ -93,7 +93,7 @@ def test_feedback_that_comes_with_the_end_of_the_window_is_late_however_often(lo
 def test_what_cannot_be_written_fails_alone(location: Location) -> None:
     async def scenario(service: Node) -> None:
         good = [service.ranking.rank("shop", asking(turn)) for turn in range(8)]
-        unwritable = [service.append("ranker/shop", Frozen(2**70)) for _ in range(4)]  # type: ignore[arg-type]
+        unwritable = [service.administration._append("ranker/shop", Frozen(2**70)) for _ in range(4)]  # type: ignore[arg-type]
         bad = [service.ranking.rank("shop", asking(items=[{"id": 2**64, "features": [1, 2, 3]}])) for _ in range(4)]
         answers = await asyncio.gather(*unwritable, *good, *bad, return_exceptions=True)
         assert [type(answer) for answer in answers[:4]] == [InvalidInput] * 4

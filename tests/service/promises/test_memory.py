@@ -33,11 +33,11 @@ def test_what_waits_for_feedback_takes_no_memory(location: Location, monkeypatch
     with running(location) as client:
         client.put("/rankers/wide", json=WIDE).raise_for_status()
         service = inside(client)
-        service.log.impressions.most = 5 * SIZE
+        service.log.recent.max_bytes = 5 * SIZE
         shown = [ask(client).raise_for_status().json() for _ in range(30)]
         report(client, "wide")
         course = service.learning.worker.consumers["ranker/wide"]
-        assert service.log.impressions.size <= 5 * SIZE
+        assert service.log.recent.size <= 5 * SIZE
         assert course.projection.open_bytes <= 5 * SIZE
         for one in shown:
             said = {"clicks": one["ranking"][1:2], "final": True}

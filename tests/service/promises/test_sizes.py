@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from rankloop.service.application import learning as courses
 from rankloop.service.application.jobs import publication
 from rankloop.service.application.learning import MAX_ALL_OPEN_BYTES
 from rankloop.service.application.ranking import ServedRanker, query_request
 from rankloop.service.application.rebuild import MAX_OPEN_BYTES, replay_records, restored_consumer
+from rankloop.service.domain import projection
 from rankloop.service.domain.configuration import config_of
 from rankloop.service.http.routes import administration as ranker_calls
 from rankloop.service.log.writer import entry_of
@@ -143,7 +143,7 @@ def test_many_impressions_that_wait(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "rankloop.db")
     course = restored_consumer("ranker/shop", store, store.last(), lambda name: None)
     assert course.projection.open_bytes <= MAX_OPEN_BYTES
-    append(store, course.snapshot())  # as the learner does after so many events
+    append(store, entry_of("ranker/shop", *course.snapshot()))  # as the learner does after so many events
     ago = time.time() - (window - 3)  # so that no time between two events is longer than the window
     store._writer.execute("UPDATE events SET at = ? WHERE kind = 'ranked'", [ago])
     store.close()
@@ -171,7 +171,7 @@ def test_many_impressions_that_wait(tmp_path: Path) -> None:
 
 def test_a_snapshot_comes_though_nothing_is_learned(location: Location, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a restart would read again all that was shown since the last lesson."""
-    monkeypatch.setattr(courses, "KEEP_AFTER", 10)
+    monkeypatch.setattr(projection, "MAX_EVENTS_WITHOUT_SNAPSHOT", 10)
     with running(location) as client:
         client.put("/rankers/shop", json=SHOP).raise_for_status()
         first = rank(client)

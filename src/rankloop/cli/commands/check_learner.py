@@ -14,7 +14,7 @@ from rankloop.cli.options import AsJson, interruptible
 from rankloop.cli.output import print_json
 
 if TYPE_CHECKING:
-    from rankloop.contracts import Outcome
+    from rankloop.contracts import ContractOutcome
     from rankloop.core.registry import Entry
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ def check_learner(
         raise typer.Exit(1)
 
 
-def _checked(entry: "Entry", outcomes: Iterator["Outcome"], as_json: bool) -> dict[str, Any]:
+def _checked(entry: "Entry", outcomes: Iterator["ContractOutcome"], as_json: bool) -> dict[str, Any]:
     """The contracts of one learner, each shown as soon as it was tried."""
     say = _silent if as_json else typer.echo
     say(f"{entry.kind} ({entry.cls.__module__}:{entry.cls.__qualname__})")
@@ -71,7 +71,7 @@ def _checked(entry: "Entry", outcomes: Iterator["Outcome"], as_json: bool) -> di
     return {"kind": entry.kind, "kept": not faults, "contracts": [one._asdict() for one in found]}
 
 
-def _told(outcome: "Outcome") -> str:
+def _told(outcome: "ContractOutcome") -> str:
     """One line for what is kept; what is broken with the fault, where, and how to mend it."""
     if outcome.fault is None:
         return f"  {typer.style('ok', fg='green')}      {outcome.name:<26}  {outcome.promise}"

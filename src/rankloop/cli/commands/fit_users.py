@@ -59,7 +59,7 @@ def fit_users(
     from rankloop.cli.output import print_json
     from rankloop.cli.progress import progress_bar
     from rankloop.click_models.chart import check_picture
-    from rankloop.click_models.users import fit_users as fitted_users
+    from rankloop.click_models.fit import fit_users as fitted_users
     from rankloop.core.files import atomic_write
     from rankloop.logs.columns import named_columns
 

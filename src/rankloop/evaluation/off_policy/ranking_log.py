@@ -130,7 +130,8 @@ def _whole(piece: list[LoggedRanking], target: RankingPolicy, first: int, encode
             for column, (policy, query) in enumerate(both):
                 found = prefix_probabilities(policy, query, entry.ranking, len(entry.rewards))
                 probabilities[column, row] = found.prod()
-    return rows_of([entry.rewards.sum() for entry in piece], *probabilities, first_row=first)
+    logged, wanted = probabilities
+    return rows_of([entry.rewards.sum() for entry in piece], logged, wanted, first_row=first)
 
 
 def _weighted(piece: list[LoggedRanking], target: RankingPolicy, first: int, encoder: Encoder | None) -> Series:

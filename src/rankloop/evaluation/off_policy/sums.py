@@ -24,7 +24,9 @@ class Extremes(NamedTuple):
     heaviest: float = 0.0
 
     def joined(self, other: "Extremes") -> "Extremes":
-        return Extremes(min(self.least, other.least), *map(max, self[1:], other[1:]))
+        return Extremes(
+            min(self.least, other.least), max(self.largest, other.largest), max(self.heaviest, other.heaviest)
+        )
 
 
 def extremes_of(weight: Floats, *rewards: Floats) -> Extremes:

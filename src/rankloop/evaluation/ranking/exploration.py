@@ -31,8 +31,3 @@ def exploration_cost(
         utility_of(weights, query, predicted) - utility_of(weights, query, shown),
         sign * (measure(predicted, relevance) - measure(shown, relevance)),
     )
-
-
-def largest_move(shown: Ints, predicted: Ints) -> int:
-    """By how many positions the item that moved most was moved."""
-    return int(np.abs(np.argsort(shown) - np.argsort(predicted)).max(initial=0))

@@ -66,13 +66,11 @@ def judged_file(data: Path) -> Path:
     return Path(published_folds(public_path(str(data)))[0].test[0].address)
 
 
-def load_unscaled(path: str | os.PathLike[str]) -> Session:
-    """A saved ranker that ranks features as a log has them; one that learned from scaled ones is refused."""
-    return load_with_schema(path)[0]
-
-
 def load_with_schema(path: str | os.PathLike[str]) -> tuple[Session, Schema | None]:
-    """The same, and the newest schema by which it ranks; None where it ranks plain numbers."""
+    """A saved ranker that ranks features as a log has them, and its newest schema; None where it ranks plain numbers.
+
+    One that learned from features scaled inside each query is refused.
+    """
     session, notes = load_with_notes(path)
     if notes.get(NORMALISED):
         raise InvalidInput(

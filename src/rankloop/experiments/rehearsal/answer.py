@@ -14,14 +14,14 @@ from rankloop.core.types import Floats, Problem, Query
 from rankloop.engine import Engine, Here
 from rankloop.experiments.rehearsal.attraction import Attraction, attraction_of, standing_at, with_today
 from rankloop.experiments.rehearsal.log_view import RehearsalLog, rehearsal_log
-from rankloop.experiments.rehearsal.play import BLOCKS, LATE, Arm, ArmOutcome, rehearse_arm
-from rankloop.experiments.rehearsal.result import MIN_GAIN, PER, TODAY, ArmResult, Gain, Rehearsal, Word
+from rankloop.experiments.rehearsal.play import BLOCKS, LATE, ArmOutcome, RehearsalArm, rehearse_arm
+from rankloop.experiments.rehearsal.result import MIN_GAIN, PER, TODAY, ArmResult, Rehearsal, RehearsalGain, Word
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.reader import lists_in
 from rankloop.logs.service_export import kind_of
-from rankloop.logs.table_source import Given
+from rankloop.logs.table_reader import Given
 
 MAX_PAGES = 2000  # different pages of the log that are played
 N_OF_FEATURES = 3  # learners on plain numbers: the first choices of the advice
@@ -98,7 +98,7 @@ def rehearse(
 
 def arms_of(
     log: RehearsalLog, believed: Attraction, pages: int, seeds: int, seed: int, learners: Sequence[str] = ()
-) -> list[Arm]:
+) -> list[RehearsalArm]:
     """Today's order, and an arm for each learner that fits what items have."""
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.permutation(log.pages.n_pages)[:MAX_PAGES])
@@ -109,7 +109,7 @@ def arms_of(
     attraction = np.array([believed.drawn(np.random.default_rng([seed, number]))[rows] for number in range(seeds)])
     worth = np.column_stack(list(log.worth.values()))[rows]
     shown = int(sizes.max())
-    base = Arm(
+    base = RehearsalArm(
         name=TODAY,
         learner="",
         queries=(),
@@ -165,12 +165,12 @@ def _number(value: Any) -> float:
         return float("nan")
 
 
-def _result(arm: Arm, found: ArmOutcome, base: ArmOutcome, measures: Sequence[str]) -> ArmResult:
+def _result(arm: RehearsalArm, found: ArmOutcome, base: ArmOutcome, measures: Sequence[str]) -> ArmResult:
     learner = build(arm.learner, "learner")
     late = (found.shown - base.shown)[:, -LATE:].mean(axis=1)
     known, whole = found.known - base.known, (found.shown - base.shown).mean(axis=1)
 
-    def gains(by_seed: Floats) -> dict[str, Gain]:
+    def gains(by_seed: Floats) -> dict[str, RehearsalGain]:
         return {measure: _gain(by_seed[:, number]) for number, measure in enumerate(measures)}
 
     return ArmResult(
@@ -185,11 +185,11 @@ def _result(arm: Arm, found: ArmOutcome, base: ArmOutcome, measures: Sequence[st
     )
 
 
-def _gain(by_seed: Floats) -> Gain:
+def _gain(by_seed: Floats) -> RehearsalGain:
     """The mean over seeds, per 1,000 pages, with its 95 % interval by Student's t."""
     values = PER * by_seed
     half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return Gain(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
+    return RehearsalGain(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
 
 
 def _verdict(arms: Sequence[ArmResult], base: ArmOutcome, users: UserFit) -> tuple[Word, str]:

@@ -26,7 +26,7 @@ class ArmOutcome(NamedTuple):
     refused: int = 0
 
 
-class Arm(NamedTuple):
+class RehearsalArm(NamedTuple):
     """An arm: a learner (empty: today's order) and the pages as it sees them, in today's order."""
 
     name: str
@@ -40,7 +40,7 @@ class Arm(NamedTuple):
     horizon: int
 
 
-def rehearse_arm(arm: Arm) -> ArmOutcome:
+def rehearse_arm(arm: RehearsalArm) -> ArmOutcome:
     """Every seed has its own world; two arms with the same seed meet the same pages."""
     people = build(arm.users, "feedback")
     shown, known, refused = [], [], 0
@@ -52,7 +52,7 @@ def rehearse_arm(arm: Arm) -> ArmOutcome:
     return ArmOutcome(np.array(shown), np.array(known), refused)
 
 
-def _one(arm: Arm, people: FittedUsers, seed: int) -> tuple[Floats, Floats, int]:
+def _one(arm: RehearsalArm, people: FittedUsers, seed: int) -> tuple[Floats, Floats, int]:
     pages, others = np.random.SeedSequence(seed).spawn(2)
     rng, of_people = np.random.default_rng(pages), np.random.default_rng(others)
     session = None if not arm.learner else _session(arm, seed)
@@ -78,6 +78,6 @@ def _one(arm: Arm, people: FittedUsers, seed: int) -> tuple[Floats, Floats, int]
     return sums / np.maximum(counts, 1)[:, None], known, 0 if session is None else session.refused
 
 
-def _session(arm: Arm, seed: int) -> Session:
+def _session(arm: RehearsalArm, seed: int) -> Session:
     learner: AnyLearner = build(arm.learner, "learner")
     return Session(with_hashed(learner) if arm.problem.n_hashed else learner, arm.problem, seed)

@@ -34,7 +34,7 @@ HOW = (
 Word = Literal["take", "no gain", "cannot tell"]
 
 
-class Gain(NamedTuple):
+class RehearsalGain(NamedTuple):
     """A mean over seeds, per 1,000 pages, and its interval."""
 
     mean: float
@@ -52,10 +52,10 @@ class ArmResult(NamedTuple):
     name: str
     learner: Any  # its spec, with every parameter
     curve: Floats  # (seeds, blocks, measures), per 1,000 pages
-    late: dict[str, Gain]  # when it has learned, exploration included
-    known: dict[str, Gain]  # on the same pages without exploration
-    whole: dict[str, Gain]  # over the whole rehearsal
-    exploration: dict[str, Gain]  # what is lost at the end by exploring
+    late: dict[str, RehearsalGain]  # when it has learned, exploration included
+    known: dict[str, RehearsalGain]  # on the same pages without exploration
+    whole: dict[str, RehearsalGain]  # over the whole rehearsal
+    exploration: dict[str, RehearsalGain]  # what is lost at the end by exploring
     refused: int
 
     def to_json(self) -> dict[str, Any]:

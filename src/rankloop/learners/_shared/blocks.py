@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.learner import require_finite
 from rankloop.core.types import Floats, Ints, Relevances
-from rankloop.learners._shared.linear_measure import Gain, with_gains
+from rankloop.learners._shared.linear_measure import GainForm, with_gains
 
 NO_CELL = -1  # a round that does not explore
 
@@ -120,14 +120,14 @@ def open_block(number: int, n_cells: int, n_items: int) -> OpenBlock:
     return OpenBlock(number, 0, np.zeros(n_cells, np.int64), np.zeros(n_items), np.zeros(n_items))
 
 
-def with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: Gain) -> OpenBlock:
+def with_round(block: OpenBlock, cell: int, revealed: Relevances | None, gain: GainForm) -> OpenBlock:
     """The block after one more round, which explored `cell` (−1: none); what it `revealed` is counted if given."""
     number, rounds, explored, sums, counts = block
     if cell != NO_CELL:
         explored = explored.copy()
         explored[cell] += 1
     if revealed is not None:
-        sums = require_finite(with_gains(sums, *revealed, *gain))
+        sums = require_finite(with_gains(sums, revealed.items, revealed.grades, gain.form, gain.start))
         counts = counts.copy()
         counts[revealed.items] += 1.0
     return OpenBlock(number, rounds + 1, explored, sums, counts)

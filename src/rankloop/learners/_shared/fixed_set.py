@@ -10,7 +10,7 @@ from rankloop.core.kernels import ranking_of
 from rankloop.core.learner import expect, require_finite
 from rankloop.core.protocols import Measure
 from rankloop.core.types import Decision, Feedback, Ints, Problem, Query, Relevances
-from rankloop.learners._shared.linear_measure import Gain, gain_for, with_gains
+from rankloop.learners._shared.linear_measure import GainForm, gain_for, with_gains
 
 
 def size_of_fixed_set(problem: Problem) -> int:
@@ -69,12 +69,13 @@ class SummedGains(AnytimeLearner):
         super().__post_init__()
 
     @functools.cached_property
-    def _gain(self) -> Gain:
+    def _gain(self) -> GainForm:
         return gain_for(self.measure)
 
     def learn(self, state: Any, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> Any:
-        totals = with_gains(state.totals, *expect(feedback, Relevances), *self._gain)
-        return type(state)(require_finite(totals), state.rounds + 1, *state[2:])  # quicker than _replace
+        items, grades = expect(feedback, Relevances)
+        totals = with_gains(state.totals, items, grades, self._gain.form, self._gain.start)
+        return state._replace(totals=require_finite(totals), rounds=state.rounds + 1)
 
     def predict(self, state: Any, query: Query) -> Ints:
         return ranking_of(state.totals)

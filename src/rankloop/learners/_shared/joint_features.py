@@ -100,7 +100,13 @@ def pair_weight(j: int, flat: bool) -> float:
 
 @kernel
 def corrected(
-    features: Features, weights: Floats, newest: Floats, rounds: int, averaged: bool, row_weights: Floats
+    features: Features,
+    weights: Floats,
+    newest: Floats,
+    rounds: int,
+    averaged: bool,
+    row_weights: Floats,
+    rate: float = 1.0,
 ) -> tuple[Floats, Floats]:
     """The weights to rank by and the newest ones: the same, or when `averaged` the mean of all newest ones so far.
 
@@ -108,8 +114,8 @@ def corrected(
     """
     new = newest.copy()
     for i in range(len(row_weights)):
-        if row_weights[i] != 0.0:
-            add_row(new, features, i, row_weights[i])
+        if rate * row_weights[i] != 0.0:
+            add_row(new, features, i, rate * row_weights[i])
     if not averaged:
         return new, new
     mean = np.empty_like(new)

@@ -19,7 +19,7 @@ from rankloop.measures.sum_loss import SumLoss
 GRADE, EXPONENTIAL, CAPPED = 0, 1, 2  # how a gain follows from a grade
 
 
-class Gain(NamedTuple):
+class GainForm(NamedTuple):
     """gain(grade), for kernels: above = max(grade − start, 0), then itself, 2^above − 1, or at most 1."""
 
     form: int
@@ -52,18 +52,18 @@ def grades_with(gains: Floats, form: int, start: float) -> Floats:
     return above + start
 
 
-def gain_for(measure: Measure) -> Gain:
+def gain_for(measure: Measure) -> GainForm:
     """How this measure turns a grade into a gain; `InvalidInput` where it is not linear in gains.
 
     Precision's [grade ≥ relevant_from] becomes min(grade − relevant_from + 1, 1), the same for whole grades, so that
     the mean of several grades still has a grade with that gain.
     """
     if isinstance(measure, DCG):
-        return Gain(EXPONENTIAL if measure.gain == "exponential" else GRADE, 0.0)
+        return GainForm(EXPONENTIAL if measure.gain == "exponential" else GRADE, 0.0)
     if isinstance(measure, SumLoss):
-        return Gain(GRADE, 0.0)
+        return GainForm(GRADE, 0.0)
     if isinstance(measure, Precision) and measure.cutoff is not None:
-        return Gain(CAPPED, math.ceil(measure.relevant_from) - 1.0)
+        return GainForm(CAPPED, math.ceil(measure.relevant_from) - 1.0)
     raise InvalidInput(
         f"{measure} is not a sum over positions of a weight times the item's own gain; DCG, SumLoss and P@n are, and "
         "PairwiseLoss has the same regret as SumLoss when grades are 0 and 1"

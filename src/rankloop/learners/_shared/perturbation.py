@@ -1,9 +1,13 @@
 """Swapping neighbours: the perturbation of 3PR, with its exact probabilities."""
 
+from typing import Any
+
 import numpy as np
+from numpy.random import Generator
 
 from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
-from rankloop.core.types import Features, Floats, Ints
+from rankloop.core.learner import SparseLearner
+from rankloop.core.types import Features, Floats, Ints, Query
 from rankloop.learners._shared.joint_features import pair_weight
 
 # How the positions may be paired, one row each: its probability, the first pair's upper position, and the position
@@ -119,3 +123,22 @@ def log_prob_of(
 ) -> float:
     scores = scores_of(features, weights)
     return _log_prob(scores, ranking_of(scores), ranking, shown, pairings, flat, swap, allowance)
+
+
+class PairSwapper(SparseLearner):
+    """Shows the list by w · x with neighbours swapped at random.
+
+    Pairs begin at the first or the second position with probability ½, and each is swapped with probability `swap`: no
+    item moves more than one position.
+    """
+
+    swap: float
+
+    def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
+        pairings = PERTURBATIONS["pairs"]
+        return log_prob_of(query.features, state.weights, ranking, state.shown, pairings, True, self.swap, 0.0)
+
+    def _swapped(self, state: Any, query: Query, rng: Generator) -> tuple[Ints, float, Floats, int]:
+        """Return the ranking to show, its log-probability, the scores, and where the pairs begin."""
+        draws, pairings = rng.random(1 + query.n_items // 2), PERTURBATIONS["pairs"]
+        return present(query.features, state.weights, state.shown, pairings, True, self.swap, 0.0, draws)[:4]

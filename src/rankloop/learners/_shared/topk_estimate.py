@@ -12,7 +12,7 @@ from rankloop.core.kernels import add_row, kernel, ranking_of, scores_of, seen_c
 from rankloop.core.learner import project
 from rankloop.core.protocols import Surrogate
 from rankloop.core.types import Features, Floats, Ints
-from rankloop.learners._shared.perceptron_step import moved
+from rankloop.learners.ranking_perceptron import moved
 from rankloop.surrogates.kl import KL, kl_term
 from rankloop.surrogates.rank_svm import RankSVM, rank_svm_terms
 from rankloop.surrogates.smooth_dcg import SmoothDCG, smooth_terms
@@ -29,7 +29,7 @@ def compiled_code(surrogate: Surrogate) -> int:
     return COMPILED.get(type(surrogate), -1)
 
 
-class Seen(NamedTuple):
+class GradedItems(NamedTuple):
     """What a round revealed, and what decides how likely that was."""
 
     items: Ints
@@ -78,7 +78,7 @@ def holds(items: Ints, item: int) -> bool:
 
 
 @kernel
-def all_familiar(seen: Seen, n_items: int) -> bool:
+def all_familiar(seen: GradedItems, n_items: int) -> bool:
     if len(seen.items) < n_items:
         for item in seen.items:
             if not holds(seen.familiar, item):
@@ -87,7 +87,7 @@ def all_familiar(seen: Seen, n_items: int) -> bool:
 
 
 @kernel
-def probabilities(seen: Seen, n_items: int, span: int) -> tuple[float, float]:
+def probabilities(seen: GradedItems, n_items: int, span: int) -> tuple[float, float]:
     """P of a familiar set and of another, none below the floor."""
     depth = len(seen.items)
     likely = max(inclusion(n_items, depth, span, seen.exploration, True), seen.floor)
@@ -95,7 +95,7 @@ def probabilities(seen: Seen, n_items: int, span: int) -> tuple[float, float]:
 
 
 @kernel
-def familiar_part(seen: Seen) -> tuple[Ints, Floats]:
+def familiar_part(seen: GradedItems) -> tuple[Ints, Floats]:
     """The graded items that the best ranking would have had graded too, with their grades."""
     found, n_found = np.empty(len(seen.items), np.int64), 0
     for position in range(len(seen.items)):
@@ -116,7 +116,7 @@ def divided(terms: Floats, probability: float) -> Floats:
     return terms / probability
 
 
-def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: Seen) -> Floats:
+def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: GradedItems) -> Floats:
     """z = Σ_A h_A / max(P(A), floor) over the sets A of `surrogate.span` graded items, h_A their share of the gradient.
 
     The ranking was the best one with probability 1 − `exploration`, else uniformly random. At floor 0 the mean of z is
@@ -136,22 +136,16 @@ def estimated_gradient(surrogate: Surrogate, scores: Floats, seen: Seen) -> Floa
     terms = shares(seen.items, seen.grades)
     if all_familiar(seen, n_items):
         return known + divided(terms, likely)
-    return known + weighed(terms, shares(*familiar_part(seen)), likely, unlikely)
-
-
-@kernel
-def projected_step(
-    weights: Floats, features: Features, rows: Ints, slope: Floats, rate: float, radius: float
-) -> Floats:
-    after = moved(weights, features, rows, slope, rate)
-    project(after, radius)
-    return after
+    items, grades = familiar_part(seen)
+    return known + weighed(terms, shares(items, grades), likely, unlikely)
 
 
 @kernel
 def step_on_all(weights: Floats, features: Features, slope: Floats, rate: float, radius: float) -> Floats:
     """Π(w − rate · Σ_i slope[i] · features[i])."""
-    return projected_step(weights, features, np.arange(len(slope)), slope, rate, radius)
+    after = moved(weights, features, np.arange(len(slope)), slope, rate)
+    project(after, radius)
+    return after
 
 
 @kernel
@@ -163,7 +157,7 @@ def _term(surrogate: int, score: float, grade: float) -> float:
 
 
 @kernel
-def _from_pairs(scores: Floats, seen: Seen) -> Floats:
+def _from_pairs(scores: Floats, seen: GradedItems) -> Floats:
     """`estimated_gradient` of rank_svm."""
     likely, unlikely = probabilities(seen, len(scores), min(2, len(scores)))
     terms = rank_svm_terms(scores, seen.items, seen.grades)
@@ -174,7 +168,7 @@ def _from_pairs(scores: Floats, seen: Seen) -> Floats:
 
 
 @kernel
-def _from_smoothed(scores: Floats, seen: Seen, smoothing: float) -> Floats:
+def _from_smoothed(scores: Floats, seen: GradedItems, smoothing: float) -> Floats:
     """`estimated_gradient` of smooth_dcg."""
     likely, unlikely = probabilities(seen, len(scores), 1)
     terms = smooth_terms(scores, seen.items, seen.grades, smoothing)[1]
@@ -188,50 +182,29 @@ def _from_smoothed(scores: Floats, seen: Seen, smoothing: float) -> Floats:
 def compiled_step(
     weights: Floats,
     features: Features,
-    rows: Ints,
-    scores: Floats,
-    seen: Seen,
-    surrogate: int,
-    smoothing: float,
-    rate: float,
-    radius: float,
-) -> Floats:
-    """A step along `estimated_gradient`, for the surrogates in COMPILED; item i is the row rows[i] of the features."""
-    if surrogate == RANK_SVM:
-        return projected_step(weights, features, rows, _from_pairs(scores, seen), rate, radius)
-    if surrogate == SMOOTH_DCG:
-        return projected_step(weights, features, rows, _from_smoothed(scores, seen, smoothing), rate, radius)
-    after, n_items, n_graded = weights.copy(), len(scores), len(seen.items)
-    likely, unlikely = probabilities(seen, n_items, 1)
-    if surrogate == SQUARED_GRADES:
-        for item in range(n_items):
-            add_row(after, features, rows[item], -rate * 2.0 * scores[item])
-    for position in range(n_graded):
-        item = seen.items[position]
-        familiar = n_graded == n_items or holds(seen.familiar, item)
-        slope = _term(surrogate, scores[item], seen.grades[position]) / (likely if familiar else unlikely)
-        if slope != 0.0:
-            add_row(after, features, rows[item], -rate * slope)
-    project(after, radius)
-    return after
-
-
-@kernel
-def compiled_learn(
-    weights: Floats,
-    features: Features,
-    items: Ints,
-    grades: Floats,
-    familiar: Ints,
-    exploration: float,
-    floor: float,
+    seen: GradedItems,
     surrogate: int,
     smoothing: float,
     sharpness: float,
     rate: float,
     radius: float,
 ) -> Floats:
-    """`compiled_step` on a query; a tuple would cost more to hand over than the step takes."""
-    seen = Seen(items, grades, familiar, exploration, floor)
+    """A step along `estimated_gradient`, for the surrogates in COMPILED; scores are multiplied by the sharpness."""
     scores = scores_of(features, weights) * sharpness
-    return compiled_step(weights, features, np.arange(len(scores)), scores, seen, surrogate, smoothing, rate, radius)
+    if surrogate == RANK_SVM:
+        return step_on_all(weights, features, _from_pairs(scores, seen), rate, radius)
+    if surrogate == SMOOTH_DCG:
+        return step_on_all(weights, features, _from_smoothed(scores, seen, smoothing), rate, radius)
+    after, n_items, n_graded = weights.copy(), len(scores), len(seen.items)
+    likely, unlikely = probabilities(seen, n_items, 1)
+    if surrogate == SQUARED_GRADES:
+        for item in range(n_items):
+            add_row(after, features, item, -rate * 2.0 * scores[item])
+    for position in range(n_graded):
+        item = seen.items[position]
+        familiar = n_graded == n_items or holds(seen.familiar, item)
+        slope = _term(surrogate, scores[item], seen.grades[position]) / (likely if familiar else unlikely)
+        if slope != 0.0:
+            add_row(after, features, item, -rate * slope)
+    project(after, radius)
+    return after

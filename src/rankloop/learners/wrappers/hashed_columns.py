@@ -32,6 +32,15 @@ class State(NamedTuple):
     n_hashed: int
 
 
+class StepSizes(NamedTuple):
+    """Rate and prior of AdaGrad's steps, and those of the columns of memory."""
+
+    rate: float
+    prior: float
+    memory_rate: float
+    memory_prior: float
+
+
 @kernel
 def _all_columns(columns: Ints, n_hashed: int, n_dense: int) -> Ints:
     """The hashed columns in sight, then those of the block."""
@@ -44,19 +53,10 @@ def _all_columns(columns: Ints, n_hashed: int, n_dense: int) -> Ints:
 
 @kernel
 def _stepped(
-    columns: Ints,
-    cells: Floats,
-    after: Floats,
-    memory_from: int,
-    n_hashed: int,
-    rate: float,
-    prior: float,
-    memory_rate: float,
-    memory_prior: float,
-    share: float,
+    columns: Ints, cells: Floats, after: Floats, n_hashed: int, steps: StepSizes, share: float
 ) -> tuple[Ints, Floats]:
     """The columns that changed and their new numbers: w + rate · g / √(prior + Σ g²), g being the inner step."""
-    count = 0
+    count, memory_from = 0, n_hashed // 2
     for i in range(len(columns)):
         count += after[i] != cells[i, 0]
     changed, values, count = np.empty(count, np.int64), np.empty((count, 2)), 0
@@ -68,7 +68,10 @@ def _stepped(
         if not in_memory:
             step *= share
         squares = cells[i, 1] + step * step
-        scale = memory_rate / np.sqrt(memory_prior + squares) if in_memory else rate / np.sqrt(prior + squares)
+        if in_memory:
+            scale = steps.memory_rate / np.sqrt(steps.memory_prior + squares)
+        else:
+            scale = steps.rate / np.sqrt(steps.prior + squares)
         changed[count] = columns[i]
         values[count, 0] = cells[i, 0] + scale * step
         values[count, 1] = squares
@@ -165,6 +168,10 @@ class Hashed(Wrapper):
         return State(state.cells.patched(changed, require_finite(values)), nothing, state.n_hashed)
 
     @cached_property
+    def _step_sizes(self) -> StepSizes:
+        return StepSizes(self.rate, self.prior, self.memory_rate or self.rate, self.memory_prior or self.prior)
+
+    @cached_property
     def _inner(self) -> Any:
         """The inner learner with steps of size 1 and nothing to start from: both are decided here."""
         inner = with_in_layers(self.inner, "start", ())
@@ -182,13 +189,12 @@ class Hashed(Wrapper):
 
     def _written(self, state: State, query: Query, columns: Ints, cells: Floats, step: Floats) -> tuple[Ints, Floats]:
         """The columns that change and their new numbers; where lessons are counted by query, that of the count too."""
-        groups = state.n_hashed // 2, state.n_hashed
-        how = self.rate, self.prior, self.memory_rate or self.rate, self.memory_prior or self.prior
         counter = self._counter(state, query)
         if not len(counter):
-            return _stepped(columns, cells, step, *groups, *how, 1.0)
+            return _stepped(columns, cells, step, state.n_hashed, self._step_sizes, 1.0)
         counted = state.cells.at(counter)
-        changed, values = _stepped(columns, cells, step, *groups, *how, 1.0 / (1.0 + counted[0, 1]))
+        share = 1.0 / (1.0 + counted[0, 1])
+        changed, values = _stepped(columns, cells, step, state.n_hashed, self._step_sizes, share)
         if not len(changed) or counter[0] in changed:
             return changed, values
         return np.concatenate([changed, counter]), np.concatenate([values, counted + ONE_LESSON])

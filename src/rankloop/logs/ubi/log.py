@@ -12,7 +12,7 @@ from rankloop.core.files import atomic_write
 from rankloop.logs.columns import ITEMS, MORE_ITEMS, named_like
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.list_table import read_list_table
-from rankloop.logs.table_source import Given, TableSource
+from rankloop.logs.table_reader import Given, TableReader
 from rankloop.logs.ubi.records import UbiEvent, UbiQuery, read_events, read_queries
 
 WEIGHTS = {"click": 1.0, "add_to_cart": 1.0, "purchase": 1.0}  # what counts as a click, and how much
@@ -147,7 +147,7 @@ def ubi_log(
         raise InvalidInput("no query has hits (query_response_hit_ids), so nothing is known to have been shown")
     columns = _columns(shown, sessions, known, actions)
     if items is not None:
-        columns |= _item_columns(TableSource(items), columns, counts)
+        columns |= _item_columns(TableReader(items), columns, counts)
     return UbiLog(columns, n_queries, len(told), dict(counts), dict(actions))
 
 
@@ -270,7 +270,7 @@ def _columns(
     return columns
 
 
-def _item_columns(source: TableSource, columns: Mapping[str, list[Any]], counts: Counter[str]) -> dict[str, list[Any]]:
+def _item_columns(source: TableReader, columns: Mapping[str, list[Any]], counts: Counter[str]) -> dict[str, list[Any]]:
     """The columns of the items, in the order of the log; of two rows with one id the first counts."""
     id_column = named_like(source.names, (*ITEMS, *MORE_ITEMS))
     if not id_column:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput
 from rankloop.features.kinds import moment_of
-from rankloop.logs.table_source import json_values
+from rankloop.logs.table_reader import json_values
 
 HITS = ("query_response_hit_ids", "query_response_object_ids", "query_response_objects_ids", "query_response_hits_ids")
 OBJECT = ("event_attributes.object.object_id", "event_attributes.object.internal_id", "object_id")

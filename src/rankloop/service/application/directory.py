@@ -279,7 +279,7 @@ class Directory:
                 entity, snapshot.number, snapshot.state_seq, snapshot.rejected, snapshot.session, snapshot.projection
             )
         if not newest.session:
-            return PublishedState(newest.number, None, 0, 0, 0, newest.seq, newest.projection)
+            return PublishedState(number=newest.number, seq=newest.seq, projection=newest.projection)
         session, notes = loads_with_notes(newest.session)
         return PublishedState(
             number=newest.number,

@@ -215,7 +215,8 @@ def ubi_bulk(records: Iterable[Record], application: str) -> Iterator[bytes]:
             attributes = {"state": event.state_number, "log_propensity": event.log_propensity}
             yield query_lines(asked, event.at or record.at, attributes)
         elif isinstance(event, FeedbackReceived) and event.impression in shown:
-            yield _ubi_events(event, *shown[event.impression], record.at)
+            ranked, asked = shown[event.impression]
+            yield _ubi_events(event, ranked, asked, record.at)
         if isinstance(event, Closed) or (isinstance(event, FeedbackReceived) and event.final):
             shown.pop(event.impression, None)
 

@@ -16,7 +16,7 @@ from rankloop.features.encoder import Encoder, check_context_names, check_item_n
 from rankloop.interleaving import interleave
 from rankloop.service.domain.base_score import check_weights
 from rankloop.service.domain.catalogue import ItemCatalogue, merged_rows
-from rankloop.service.domain.configuration import RankerConfig, check_seed_and_window, config_of
+from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.counters import SavedProjection, saved_projection
 from rankloop.service.domain.named_values import add_values
 from rankloop.service.domain.projection import PublishedState
@@ -84,7 +84,7 @@ class ServedComparison:
         self.catalogue = next((runtime.catalogue for runtime in self._runtimes if runtime is not None), None)
         self.sides = [_side(side, runtime, self.config, field) for (field, side), runtime in zip(given, self._runtimes)]
         self.changed_after = 0
-        self.published = PublishedState(0, None, 0, 0, 0, 0)
+        self.published = PublishedState()
         self.projection = SavedProjection()
 
     def publish(self, published: PublishedState, is_newer: bool = False) -> None:
@@ -151,11 +151,6 @@ class ServedComparison:
         if request.candidates is not None:
             ids, given = [ids[i] for i in request.candidates], [given[i] for i in request.candidates]
         return Query(request.query.id, own_rows(encoder, ids, given, context, at), NO_CONTEXT)
-
-
-def check_comparison(body: ExperimentBody) -> None:
-    """What a new comparison is not allowed; those that are in a log begin again, whatever is refused today."""
-    check_seed_and_window(body.seed, body.window)
 
 
 def _predicted(side: Side, rows: Floats, query: Query) -> Ints:

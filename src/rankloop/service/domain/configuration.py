@@ -50,8 +50,8 @@ class RankerConfig(NamedTuple):
     problem: Problem
     adapter: Adapter  # the names of what requests bring
     base_column: int | None
-    base_weights: Floats | None
-    encoding: Encoding | None  # of a context by names
+    base_weights: Floats | None = None
+    encoding: Encoding | None = None  # of a context by names
     encoders: Mapping[int, Encoder] = {}  # where there is a schema, by its version: what is late uses that of its time
     base_model: str = ""  # what computes the base score, unless a request names another
     booster: "NamedBooster | None" = None  # that computes the base score here, before it is logged
@@ -161,7 +161,15 @@ def _config(body: CreateBody) -> RankerConfig:
     adapter = Adapter(
         names, given, items, problem.n_context, encoding=encoding, fills=from_layers(learner, "fills_gaps", False)
     )
-    return RankerConfig(normal, learner, problem, adapter, column, weights, encoding)
+    return RankerConfig(
+        body=normal,
+        learner=learner,
+        problem=problem,
+        adapter=adapter,
+        base_column=column,
+        base_weights=weights,
+        encoding=encoding,
+    )
 
 
 def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
@@ -181,7 +189,9 @@ def _config_with_schema(body: CreateBody, schema: Schema) -> RankerConfig:
     if body.base is not None and slot is not None:
         learner = BaseScore(inner=learner, feature=slot, weight=base_weight(body.base))
     _check_together(body, learner, slot)
-    config = RankerConfig(normal, learner, problem, Adapter((), 0, items), slot, None, None)
+    config = RankerConfig(
+        body=normal, learner=learner, problem=problem, adapter=Adapter((), 0, items), base_column=slot
+    )
     return config.with_schemas([schema])
 
 

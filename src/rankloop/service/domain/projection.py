@@ -112,12 +112,12 @@ DONE, SHOWN = AppliedRecord("done"), AppliedRecord("shown")
 class PublishedState(NamedTuple):
     """A state that rankings may be drawn from, and the event after which it stands."""
 
-    number: int
-    state: Any
-    learned: int
-    refused: int
-    rejected: int
-    seq: int
+    number: int = 0
+    state: Any = None  # None where nothing is learned
+    learned: int = 0
+    refused: int = 0
+    rejected: int = 0
+    seq: int = 0
     projection: bytes = b""  # counts and flags at that event
     schemas: tuple[Schema, ...] = ()  # all versions up to the one that the state has columns for
 
@@ -353,7 +353,7 @@ class Consumer:
         now, trainer = self.projection.now, self.trainer
         projection = msgspec.msgpack.encode(now)
         if trainer is None:
-            return PublishedState(now.counters.closed, None, 0, 0, 0, self.seq, projection)
+            return PublishedState(number=now.counters.closed, seq=self.seq, projection=projection)
         if self._published is None:
             self._published = trainer.published()
         return self._published._replace(seq=self.seq, projection=projection)

@@ -58,7 +58,8 @@ class Trainer:
 
     def restore(self, session: Session, number: int, rejected: int) -> None:
         """Go on from a snapshot."""
-        self.session.restore(*session.snapshot())
+        state, generator, learned, refused = session.snapshot()
+        self.session.restore(state, generator, learned, refused)
         self.number, self.rejected = number, rejected
 
     def learn(self, step: Step) -> None:

@@ -159,14 +159,14 @@ class ReadableLog(ABC):
             where, values = f"{where} AND number = {self.mark}", [*values, number]  # type: ignore[list-item]
         query = f"SELECT {SNAPSHOT} FROM {self.prefix}snapshots WHERE {where} ORDER BY state_seq DESC, number DESC"
         rows = self.rows(f"{query} LIMIT 1", values)
-        return Snapshot(*rows[0]) if rows else None
+        return Snapshot._make(rows[0]) if rows else None
 
     def manifest(self, entity: str) -> list[ArchiveFile]:
         """The files that hold events of an entity in place of the database, in order."""
         columns = "name, first_seq, last_seq, events, digest"
         where = f"stream = {self.mark} ORDER BY first_seq, last_seq"
         rows = self.rows(f"SELECT {columns} FROM {self.prefix}archive WHERE {where}", [entity])
-        return [ArchiveFile(*row) for row in rows]
+        return [ArchiveFile._make(row) for row in rows]
 
     def page(self, entity: str | None, after: int, until: int, more: str = "") -> list[Any]:
         """Rows up to the one that makes them too many or too large."""

@@ -152,8 +152,8 @@ class PostgresStore(SharedStore):
         """
         self._passing("begin")
         needs_lock = bool(batch.locks or batch.partitions or batch.watched)
-        found = self._found_for(connection, batch) if needs_lock else ((), {}, {})
-        rows = batch.settle(*found)
+        records, changed, fences = self._found_for(connection, batch) if needs_lock else ([], {}, {})
+        rows = batch.settle(records, changed, fences)
         first, now = self._insert(connection, rows) if rows else (0, 0.0)
         if needs_lock:
             self._passing("commit")
@@ -277,7 +277,7 @@ class PostgresStore(SharedStore):
     def lease(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Lease]:
         values = [holder, seconds, sorted(wanted), holder]
         with self._writing("lease", "the leases cannot be renewed now") as connection:
-            return [Lease(*row) for row in connection.execute(LEASE, values).fetchall()]
+            return [Lease(part, fence) for part, fence in connection.execute(LEASE, values).fetchall()]
 
     def attend(self, holder: str, wanted: Sequence[int], seconds: float) -> list[Attendant]:
         with self._writing("lease", "the leases cannot be renewed now") as connection:
@@ -316,7 +316,7 @@ class PostgresStore(SharedStore):
     def publication(self, entity: str) -> Publication | None:
         query = f"SELECT stream, number, seq, unfit, session, view FROM {PREFIX}published WHERE stream = %s"
         rows = self.rows(query, [entity])
-        return Publication(*rows[0]) if rows else None
+        return Publication._make(rows[0]) if rows else None
 
     def published(self) -> dict[str, tuple[int, int]]:
         rows = self.rows(f"SELECT stream, number, seq FROM {PREFIX}published")

@@ -1,9 +1,10 @@
-"""Streams over LETOR files."""
+"""Streams over LETOR files: drawn from memory, or from front to back where the files are larger than memory."""
 
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -12,12 +13,12 @@ from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
-from rankloop.data.dataset import Dataset, concatenate, normalise_queries
+from rankloop.data.dataset import NO_CONTEXT, Dataset, concatenate, normalise_queries
 from rankloop.data.folder import data_path
-from rankloop.data.letor.file import read_letor
-from rankloop.data.letor.rows import SIDE_SUFFIXES
-from rankloop.data.public_sets import is_archive, published_folds
-from rankloop.simulate.streams.pool import shuffled_rounds
+from rankloop.data.letor.file import read_letor, stream_letor
+from rankloop.data.letor.rows import SIDE_SUFFIXES, Layout, pieces
+from rankloop.data.public_sets import is_archive, public_path, published_folds, refuse_cut
+from rankloop.simulate.streams.pool import shuffled, shuffled_rounds
 
 NOT_DATA = (*SIDE_SUFFIXES, ".json", ".csv", ".md", ".sha256")
 
@@ -89,3 +90,92 @@ def _load(
         raise InvalidInput(f"{files[0].name}: no query has {min_items} items" + " and a relevant one" * need_relevant)
     queries = dataset if len(chosen) == dataset.n_queries else dataset.subset(chosen)
     return normalise_queries(queries) if normalise else queries
+
+
+class LetorSize(NamedTuple):
+    """What files are found to hold."""
+
+    n_features: int
+    zero_based: bool
+    max_grade: int
+
+
+@register("letor_passes")
+class LetorPasses(LetorQueries):
+    """Queries of LETOR files from front to back, again and again, a few megabytes in memory at a time.
+
+    `path` is a file, a list of files, or a set as it is published (a folder or an archive: MSLR-WEB10K, Yahoo,
+    Istella), of whose first fold `part` is read. Queries of the same few megabytes come in random order, and so do the
+    items of a query. Queries with fewer than `min_items` items, or without a grade above 0 where `need_relevant`, are
+    passed over. normalise: every feature to [0, 1] inside each query. candidates: so many random items of the query,
+    all unless given. `letor` draws from all queries each time, and needs them in memory.
+    """
+
+    part: Literal["all", "train", "validation", "test"] = "all"
+
+    @property
+    def problem(self) -> Problem:
+        size = self._size()
+        return Problem(n_features=size.n_features, max_grade=size.max_grade)
+
+    def rounds(self, rng: Generator) -> Iterator[tuple[Query, Floats]]:
+        while True:
+            n_queries = 0
+            for dataset in self.pieces():
+                sizes = dataset.sizes.tolist()
+                for q in np.argsort(rng.random(dataset.n_queries), kind="stable").tolist():
+                    start, size = int(dataset.offsets[q]), sizes[q]
+                    relevance = dataset.relevance[start : start + size]
+                    if size < self.min_items or (self.need_relevant and not relevance.any()):
+                        continue
+                    n_shown = size if self.candidates is None else min(self.candidates, size)
+                    rows, grades = shuffled(dataset.features, dataset.relevance, start, size, rng.random(n_shown))
+                    n_queries += 1
+                    yield Query(dataset.query_ids[q], rows, NO_CONTEXT), grades
+            if n_queries == 0:
+                raise InvalidInput(
+                    f"{self._files()[0].name}: no query has {self.min_items} items"
+                    + " and a relevant one" * self.need_relevant
+                )
+
+    def pieces(self) -> Iterator[Dataset]:
+        """Whole queries, one pass over all files."""
+        size = self._size()
+        for file in self._files():
+            for dataset in stream_letor(file, n_features=size.n_features, zero_based=size.zero_based):
+                yield normalise_queries(dataset) if self.normalise else dataset
+
+    def _files(self) -> list[Path]:
+        names = (self.path,) if isinstance(self.path, str) else self.path
+        return [file for name in names for file in files_of(name, self.part)]
+
+    def _size(self) -> LetorSize:
+        files = tuple(self._files())
+        return _size_of(files, tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files))
+
+
+def files_of(name: str, part: str = "all") -> list[Path]:
+    """A file itself; of a published set the files of its first fold, or one of them."""
+    path = public_path(name)
+    if path.is_file() and not is_archive(path):
+        return [path]
+    fold = published_folds(path)[0]
+    files = fold.files if part == "all" else getattr(fold, part)
+    if not files:
+        raise InvalidInput(f"{name} has no part for validation: take train or test")
+    return [Path(source.address) for source in files]
+
+
+@functools.lru_cache(maxsize=8)
+def _size_of(files: tuple[Path, ...], states: tuple[tuple[int, int], ...]) -> LetorSize:
+    lowest, highest, max_grade = 1, 0, 1
+    for file in files:
+        refuse_cut(file)
+        for rows in pieces(file, Layout()):
+            lowest, highest = min(lowest, rows.lowest), max(highest, rows.highest)
+            max_grade = max(max_grade, int(np.ceil(rows.grades.max())))
+            if rows.grades.min() < 0.0:
+                raise InvalidInput(f"{file.name} has the grade {rows.grades.min()}: grades of a stream begin at 0")
+    if highest == 0 and lowest == 1:
+        raise InvalidInput(f"{files[0].name} holds no feature: is it empty?")
+    return LetorSize(highest + (lowest == 0), lowest == 0, max_grade)

@@ -20,7 +20,7 @@ from rankloop.logs.columns import list_columns_of
 from rankloop.logs.list_log import ListLog
 from rankloop.logs.numeric_features import NumericFeatures, numeric_features
 from rankloop.logs.reader import lists_in
-from rankloop.logs.table_source import TableSource
+from rankloop.logs.table_reader import TableReader
 from rankloop.training.clicks.batch import PAIR_LOSSES
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.weights import (
@@ -65,7 +65,7 @@ class ClickReader:
     clip: float
 
     def __call__(self, path: Path) -> Iterator[PartRows]:
-        names, roles = TableSource(path).names, {name for _, name in self.columns.columns}
+        names, roles = TableReader(path).names, {name for _, name in self.columns.columns}
         unused = tuple(name for name in self.columns.without if name in names and name not in roles)
         log, features = self.columns._replace(without=unused).read(path)
         order = [features.names.index(name) for name in self.columns.features]
@@ -98,7 +98,7 @@ def clicks_in(task: tuple[PartSource, LogColumns, int]) -> PartClicks:
     """A task for a worker: read a part of the log, and say what the driver has to know of it."""
     source, columns, limit = task
     with source.local() as path:
-        (log, features), names = columns.read(path), TableSource(path).names
+        (log, features), names = columns.read(path), TableReader(path).names
         pairs = _pair_hashes(path, log)
     end = END if len(pairs) <= limit else END * limit // len(pairs)
     some = pairs <= np.uint64(end - 1)

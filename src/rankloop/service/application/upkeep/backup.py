@@ -293,7 +293,7 @@ def _of_sqlite(file: Path, copy: sqlite3.Connection) -> Moment:
 
 
 def _files(rows: Iterable[Sequence[Any]]) -> list[tuple[str, ArchiveFile]]:
-    return [(row[0], ArchiveFile(*row[1:])) for row in rows]
+    return [(row[0], ArchiveFile._make(row[1:])) for row in rows]
 
 
 @contextmanager

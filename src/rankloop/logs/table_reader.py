@@ -4,7 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -33,7 +33,7 @@ class Fault(NamedTuple):
     value: str
 
 
-class TableSource:
+class TableReader:
     """A table that can be read again and again; what is wrong with it is said with its name, the row and the column.
 
     The first bytes of a file tell its format, whatever it is called. Columns of a CSV file are separated by commas, or
@@ -48,7 +48,7 @@ class TableSource:
             self.path = given if isinstance(given, Path) and given.exists() else given_path(str(given))
             self.format = format_of(self.path)
             self.name = self.path.name
-        elif isinstance(given, TableSource):
+        elif isinstance(given, TableReader):
             self.path, self.format, self.name, self._frame = given.path, given.format, given.name, given._frame
         else:
             self.name, self._frame = "the table", given
@@ -134,9 +134,16 @@ class TableSource:
 
     def _csv(self, wanted: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
         self._refuse_twice(wanted)
-        marks = self._csv_marks()
+        from pyarrow import csv as arrow_csv
+
+        separator, decimal = self._csv_marks()
+        types = {name: kind for name, kind in _types(numbers, texts).items() if name in wanted}
+        convert = arrow_csv.ConvertOptions(
+            column_types=types, include_columns=wanted, strings_can_be_null=True, decimal_point=decimal
+        )
+        parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
         with opened(self._file) as file:
-            for batch in csv_tables(file, wanted, numbers, texts, *marks):
+            for batch in arrow_csv.open_csv(file, arrow_csv.ReadOptions(block_size=BLOCK_BYTES), parse, convert):
                 self._refuse_bytes(batch)
                 yield batch
 
@@ -204,7 +211,10 @@ def format_of(path: Path) -> Format:
 
 def separator_in(file: Any) -> str:
     """What stands between the columns in the first line."""
-    line = file.readline().decode("utf-8", "replace")
+    return _separator(file.readline().decode("utf-8", "replace"))
+
+
+def _separator(line: str) -> str:
     return "," if "," in line else max(SEPARATORS, key=line.count)
 
 
@@ -224,42 +234,15 @@ def decimal_in(file: Any, separator: str) -> str:
 
 def csv_header(file: Any, where: str) -> list[str]:
     """The names in the first line, as the reader of the tables takes them."""
-    first = file.readline()
-    text = first.decode("utf-8-sig", "replace")
-    separator = "," if "," in text else max(SEPARATORS, key=text.count)
     lines = (line.decode("utf-8-sig", "replace") for line in iter(file.readline, b""))
+    first = next(lines, "")
     try:
-        names = next(csv.reader(_first_then(text, lines), delimiter=separator), [])
+        names = next(csv.reader(chain([first], lines), delimiter=_separator(first)), [])
     except csv.Error as error:
         raise InvalidInput(f"{where}: the first line should name the columns: {error}") from None
     if not any(map(str.strip, names)):
         raise InvalidInput(f"{where} is empty; its first line should name the columns")
     return names
-
-
-def _first_then(first: str, rest: Iterable[str]) -> Iterator[str]:
-    yield first
-    yield from rest
-
-
-def csv_tables(
-    file: Any,
-    wanted: Sequence[str],
-    numbers: Sequence[str],
-    texts: Sequence[str],
-    separator: str = ",",
-    decimal: str = ".",
-) -> Iterator[Any]:
-    """The wanted columns; `numbers` and `texts` are read as such, the others as they look."""
-    from pyarrow import csv as arrow_csv
-
-    known = {name: kind for name, kind in _types(numbers, texts).items() if name in wanted}
-    convert = arrow_csv.ConvertOptions(
-        column_types=known, include_columns=wanted, strings_can_be_null=True, decimal_point=decimal
-    )
-    parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-    read = arrow_csv.ReadOptions(block_size=BLOCK_BYTES)
-    yield from arrow_csv.open_csv(file, read, parse, convert)
 
 
 def _types(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:

@@ -8,11 +8,9 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build, play
 from rankloop.core.types import clicks
-from rankloop.learners._shared.duel import step_to_winners
-from rankloop.learners.dbgd import Dbgd
-from rankloop.learners.mgd import Mgd
+from rankloop.learners.dbgd import Dbgd, Mgd, step_to_winners
 from rankloop.measures.base import parse_measure
-from rankloop.simulate.streams.linear_gaussian import LinearGaussian
+from rankloop.simulate.streams.simulated_queries import LinearGaussian
 from rankloop.simulate.users.click_users import Dcm
 
 

@@ -11,10 +11,15 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.learners._shared.perceptron_step import cutoff_and_kind, is_mistake, moved, slam_slope
-from rankloop.learners.max_pair_perceptron import MaxPairPerceptron
 from rankloop.learners.perceptron import Perceptron
-from rankloop.learners.ranking_perceptron import RankingPerceptron
+from rankloop.learners.ranking_perceptron import (
+    MaxPairPerceptron,
+    RankingPerceptron,
+    cutoff_and_kind,
+    is_mistake,
+    moved,
+    slam_slope,
+)
 from rankloop.measures.base import parse_measure
 from rankloop.surrogates.slam import Slam
 

@@ -13,7 +13,7 @@ from pyarrow import feather
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.logs.list_table import read_list_table, read_raw_columns
-from rankloop.logs.table_source import TableSource, decimal_in
+from rankloop.logs.table_reader import TableReader, decimal_in
 from tests.logs.numeric_log import read_numeric_log as read_click_log
 
 ROWS = [
@@ -132,7 +132,7 @@ def test_what_is_no_table_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="a frame of pandas, polars or pyarrow, not int"):
         read_click_log(3)
     with pytest.raises(NotFound):
-        TableSource(tmp_path / "nowhere.csv")
+        TableReader(tmp_path / "nowhere.csv")
 
 
 def test_gigantic_and_mixed_ids_stay_apart(tmp_path):
@@ -148,7 +148,7 @@ def test_gigantic_and_mixed_ids_stay_apart(tmp_path):
 
 def test_texts_with_lines_in_them(tmp_path):
     (tmp_path / "shop.csv").write_text('session,position,clicked,price,title\n1,1,1,2,"a\nb"\n1,2,0,3,c\n')
-    assert [row["title"] for row in TableSource(tmp_path / "shop.csv").whole().to_pylist()] == ["a\nb", "c"]
+    assert [row["title"] for row in TableReader(tmp_path / "shop.csv").whole().to_pylist()] == ["a\nb", "c"]
 
 
 @pytest.mark.parametrize(
@@ -184,13 +184,13 @@ def test_a_decimal_comma_is_one_where_it_separates_no_columns(tmp_path):
     """As a German spreadsheet saves it, with a byte order mark; a point among the numbers says that commas are none."""
     path = tmp_path / "shop.csv"
     path.write_text(SHOP, encoding="utf-8-sig")
-    table = TableSource(path).whole(numbers=["price"])
+    table = TableReader(path).whole(numbers=["price"])
     assert table["price"].to_pylist() == [3.5, 12.0, 12.0, 3.5]
-    assert [batch["price"].to_pylist() for batch in TableSource(path).batches(["price"])] == [[3.5, 12.0, 12.0, 3.5]]
+    assert [batch["price"].to_pylist() for batch in TableReader(path).batches(["price"])] == [[3.5, 12.0, 12.0, 3.5]]
     path.write_text("a;b\n1.5;2,5\n")
-    assert TableSource(path).whole().to_pylist() == [{"a": 1.5, "b": "2,5"}]
+    assert TableReader(path).whole().to_pylist() == [{"a": 1.5, "b": "2,5"}]
     path.write_text("a,b\n1,5\n")
-    assert TableSource(path).whole().to_pylist() == [{"a": 1, "b": 5}]
+    assert TableReader(path).whole().to_pylist() == [{"a": 1, "b": 5}]
 
 
 def test_clicks_in_words_and_whose_they_were(tmp_path):

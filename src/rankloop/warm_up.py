@@ -1,4 +1,4 @@
-"""Compiles every kernel that the loop needs, so that the first round is as quick as the rest: part of `make setup`."""
+"""Compile every kernel once, so that the first ranking is as fast as the others: `python -m rankloop.warm_up`."""
 
 import os
 from collections.abc import Callable
@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from rankloop.contracts.cases import Case, accepted_problem
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.registry import Spec, build, entries
 from rankloop.core.session import Session
-from rankloop.core.types import Clicks, Feedback, Ints, Preferred, Problem, Query, Relevances, Reward
+from rankloop.core.types import Query
 from rankloop.features import Encoder, Schema
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 
 N_ITEMS = 4
 MAX_PROCESSES = 4
-NO_CONTEXT, ONE_LIST = np.empty(0), np.array([0, N_ITEMS])
+ONE_LIST = np.array([0, N_ITEMS])
 GRADES, SCORES = np.array([0.0, 2.0, 1.0, 0.0]), np.array([0.1, 0.4, 0.2, 0.3])
-FOR_FIELDS = ("click_regression", "fair_pairs", "diagonal_thompson")  # what `advise` names for them
-PROBLEMS = (Problem(n_features=3, max_grade=2, depth=2), Problem(n_features=0, n_items=N_ITEMS, depth=2))
+FIELD_LEARNERS = ("click_regression", "fair_pairs", "diagonal_thompson")  # those that `advise` names for fields
 
 
 def warm() -> None:
@@ -41,13 +41,13 @@ def _uses() -> list[Callable[[], None]]:
     """The dearest first, so that no core is left alone with one of them."""
     in_turn = {
         "learner": _use_learner,
-        "feedback": _use_people,
+        "feedback": _use_users,
         "risk": _use_risk,
         "surrogate": _use_surrogate,
         "measure": _use_measure,
     }
     return [
-        *(partial(_use_fields, kind) for kind in FOR_FIELDS),
+        *(partial(_use_fields, kind) for kind in FIELD_LEARNERS),
         *(
             partial(_use_example, use, entry.cls, parameters)
             for category, use in in_turn.items()
@@ -79,49 +79,30 @@ def _use_risk(risk: Any) -> None:
     risk.of_lists(SCORES, GRADES, ONE_LIST)
 
 
-def _use_people(people: Any) -> None:
-    people.observe(np.arange(N_ITEMS), GRADES, np.random.default_rng(0))
+def _use_users(users: Any) -> None:
+    users.observe(np.arange(N_ITEMS), GRADES, np.random.default_rng(0))
 
 
 def _use_learner(learner: Any) -> None:
-    with suppress(InvalidInput):
-        _use(Session(learner, getattr(learner, "example_problem", None) or _first_fit(learner), 0))
+    case = Case("", learner, getattr(learner, "example_problem", None) or accepted_problem(learner))
+    _use_rounds(case, case.query(N_ITEMS, np.random.default_rng(0)))
 
 
 def _use_fields(kind: str) -> None:
     encoder = Encoder(Schema({"price": "number", "size": "number(scale='log')"}, {"age": "number"}, ("age*price",), 10))
     rows = encoder.rows(range(N_ITEMS), [{"price": i, "size": i} for i in range(N_ITEMS)], {})
-    _use(Session(with_hashed(build(kind)), encoder.schema.problem(max_grade=2), 0), Query("", rows, NO_CONTEXT))
+    case = Case("", with_hashed(build(kind)), encoder.schema.problem(max_grade=2))
+    _use_rounds(case, Query("", rows, np.empty(0)))
 
 
-def _first_fit(learner: Any) -> Problem:
-    for problem in PROBLEMS[:-1]:
-        with suppress(InvalidInput):
-            learner.init(problem)
-            return problem
-    return PROBLEMS[-1]
-
-
-def _use(session: Session, query: Query | None = None) -> None:
-    problem = session.problem
-    rng = np.random.default_rng(0)
-    if query is None:
-        query = Query.of(rng.random((problem.n_items or N_ITEMS, problem.n_features)), rng.random(problem.n_context))
+def _use_rounds(case: Case, query: Query) -> None:
+    session, rng = Session(case.learner, case.problem, 0), np.random.default_rng(0)
     for _ in range(3):
         decision = session.rank(query)
         session.log_prob(query, session.predict(query))
-        for kind in session.learner.accepts:
+        for feedback in case.feedbacks(decision, rng):
             with suppress(UnstableUpdate):
-                session.learn(query, decision, _feedback(kind, decision.ranking, problem))
-
-
-def _feedback(kind: type, ranking: Ints, problem: Problem) -> Feedback:
-    if kind is Relevances:
-        items = ranking[: problem.depth].copy()
-        return Relevances(items, np.ones(len(items)))
-    if kind is Clicks:
-        return Clicks(ranking[1:2].copy(), np.ones(1))
-    return Preferred(ranking[::-1].copy()) if kind is Preferred else Reward(1.0)
+                session.learn(query, decision, feedback)
 
 
 if __name__ == "__main__":
