@@ -16,7 +16,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.data.dataset import Dataset
 from rankloop.evaluation.ranking.score import score_session
 from rankloop.training import RERM, RankBundle, online_to_batch
-from rankloop.training.rerm import rerm_regularisation
+from rankloop.training.rank_bundle import rerm_regularisation
 from rankloop.training.risks.base import risk_of
 from rankloop.training.solution_path import SolverSettings, fit
 

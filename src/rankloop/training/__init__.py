@@ -5,8 +5,7 @@ from rankloop.training.clicks.passes import OnlinePasses
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.train import train_clicks
 from rankloop.training.policy import PolicyTraining, train_policy
-from rankloop.training.rank_bundle import RankBundle
-from rankloop.training.rerm import RERM, online_to_batch
+from rankloop.training.rank_bundle import RERM, RankBundle, online_to_batch
 from rankloop.training.risks.base import Risk, risk_of
 from rankloop.training.solution_path import BatchSolver, SolverSettings
 from rankloop.training.train import train
