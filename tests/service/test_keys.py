@@ -40,7 +40,7 @@ def test_a_line_holds_the_hash_and_not_the_key() -> None:
     ]
 
 
-def test_keys_of_0_1_go_on_and_may_hold_anything() -> None:
+def test_keys_as_they_are_may_hold_anything() -> None:
     keyring = Keyring(keys_from("rank:ranking-key, admin:with:colons:in-it,admin:ranking-key"))
     assert grant_of(keyring, "ranking-key").role == "admin"  # type: ignore[union-attr]
     assert grant_of(keyring, "with:colons:in-it").rankers == ()  # type: ignore[union-attr]

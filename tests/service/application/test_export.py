@@ -84,7 +84,7 @@ def test_the_export_has_the_feedback_that_counted(tmp_path: Path) -> None:
 
 
 def test_users_and_sessions_are_in_the_table_of_a_ranker_with_a_schema(tmp_path: Path) -> None:
-    """And in the lines of every ranker; the table of plain numbers has the columns of 0.1."""
+    """And in the lines of every ranker; the table of plain numbers has them where it is asked for."""
     schema = {"features": {"price": "number", "brand": "category"}}
     named = [{"id": f"i{i}", "features": {"price": i, "brand": "acme"}} for i in range(3)]
     with running(Location(tmp_path)) as client:

@@ -32,7 +32,7 @@ def test_clicks_by_position(tmp_path: Path) -> None:
         rank(client)  # still open
         found = clicks_of(inside(client).directory.rankers["shop"].projection.counters)
         assert found == {"ctr_first": 2 / 4, "click_position": (1 + 1 + 3 + 2) / 4}
-        assert found.keys().isdisjoint(report(client)["health"])  # the report is that of 0.1
+        assert found.keys().isdisjoint(report(client)["health"])  # the report is without them
 
 
 def test_feedback_of_another_kind_has_no_clicks(tmp_path: Path) -> None:

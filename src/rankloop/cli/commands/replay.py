@@ -1,6 +1,5 @@
 """`rankloop replay`: learn everything in a log again, and compare."""
 
-from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -32,20 +31,10 @@ def replay(
     of the archive is missing or damaged.
     """
     from rankloop.cli.output import print_json
-    from rankloop.service.application.rebuild import replay_records
-    from rankloop.service.errors import DamagedArchive
-    from rankloop.service.log.archive import read_records
-    from rankloop.service.stores.open import log_at
+    from rankloop.service.application.rebuild import replay_log
 
-    with log_at(log) as opened:
-        folder = data or opened.folder
-        found, lost = [], []
-        for stream in opened.entities():
-            try:
-                found.append(read_records(opened, stream, folder))
-            except DamagedArchive as error:
-                lost.append({"stream": stream, "missing": str(error)})
-        results = replay_records(chain.from_iterable(found))
+    results, damaged = replay_log(log, data)
+    lost = [{"stream": stream, "missing": reason} for stream, reason in damaged.items()]
     if as_json:
         print_json([*(result._asdict() for result in results), *lost])
     elif not results and not lost:

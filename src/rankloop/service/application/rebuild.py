@@ -3,6 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
+from pathlib import Path
 from threading import Event as Flag
 from typing import Any, NamedTuple
 
@@ -17,6 +19,8 @@ from rankloop.service.domain.catalogue import ItemCatalogue
 from rankloop.service.domain.configuration import RankerConfig, config_of
 from rankloop.service.domain.projection import Consumer, Projection
 from rankloop.service.domain.trainer import Trainer, digest
+from rankloop.service.errors import DamagedArchive
+from rankloop.service.log.archive import read_records
 from rankloop.service.records import (
     AliasSet,
     CatalogueChanged,
@@ -30,6 +34,7 @@ from rankloop.service.records import (
     ranker_entity,
 )
 from rankloop.service.stores.base import Store
+from rankloop.service.stores.open import log_at
 
 MAX_OPEN_BYTES = 12_000_000  # of impressions that a consumer keeps in memory
 MAX_RECORDS_AT_ONCE = 1_000  # that are applied at a time when an entity is read again
@@ -230,6 +235,26 @@ class Replay:
             self.versions.add(event.code)
         else:
             self.checked += 1
+
+
+def replay_log(where: str, data: Path | None = None) -> tuple[list[ReplayResult], dict[str, str]]:
+    """Learn every ranker of a log again, and compare with every snapshot.
+
+    Args:
+      where: The folder or the file of a service, or its PostgreSQL address.
+      data: The folder of the archive, where it is not that of the log.
+
+    Returns:
+      A result for each ranker, and by entity what is wrong with its archive: those could not be learned.
+    """
+    logs, damaged = [], {}
+    with log_at(where) as log:
+        for entity in log.entities():
+            try:
+                logs.append(read_records(log, entity, data or log.folder))
+            except DamagedArchive as error:
+                damaged[entity] = str(error)
+        return replay_records(chain.from_iterable(logs)), damaged
 
 
 def replay_records(records: Iterable[Record]) -> list[ReplayResult]:

@@ -3,17 +3,16 @@
 import os
 import sqlite3
 from contextlib import closing
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from rankloop.core.errors import Conflict
-from rankloop.service.application.rebuild import ReplayResult, replay_records
+from rankloop.service.application.rebuild import ReplayResult, replay_log
 from rankloop.service.application.upkeep.backup import TABLES, Backup, Contents, opened_backup
-from rankloop.service.errors import Unavailable
-from rankloop.service.log.archive import FOLDER, read_records
+from rankloop.service.errors import DamagedArchive, Unavailable
+from rankloop.service.log.archive import FOLDER
 from rankloop.service.records import partition_of
-from rankloop.service.stores.open import POSTGRES, log_at
+from rankloop.service.stores.open import POSTGRES
 from rankloop.service.stores.sqlite import FILE, connected, locked, migrate
 
 
@@ -32,9 +31,10 @@ def restore(file: Path, to: str, data: Path | None = None) -> Contents:
 
 def check(to: str, data: Path | None = None) -> list[ReplayResult]:
     """Learn everything again, and compare with the snapshots that came with it."""
-    with log_at(to) as opened:
-        folder = data or opened.folder
-        return replay_records(chain.from_iterable(read_records(opened, stream, folder) for stream in opened.entities()))
+    results, damaged = replay_log(to, data)
+    for reason in damaged.values():
+        raise DamagedArchive(reason)
+    return results
 
 
 def _check_empty(folder: Path, *names: str) -> None:
