@@ -30,17 +30,17 @@ EXTRAS = {  # by the module that is missed
     "tantivy": "search",
     "uvicorn": "serve",
 }
-SELDOM = 50_000, 20, 100  # what imports make and the open impressions of a service are many objects, and no garbage
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that the arguments name, then leave with its exit code."""
-    gc.set_threshold(*SELDOM)
+    gc.set_threshold(50_000, 20, 100)  # imports and open impressions are many objects, and no garbage
     import_commands()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            code = app(args=arguments, prog_name="rankloop", standalone_mode=False)
+            arguments = list(sys.argv[1:] if arguments is None else arguments)
+            code = app(args=arguments, obj=arguments, prog_name="rankloop", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130

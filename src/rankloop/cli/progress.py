@@ -17,14 +17,15 @@ def progress_bar(title: str, unit: str = "runs") -> Iterator[Callable[[int, int]
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (
+    bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:.0f} of {task.total:.0f} {task.fields[unit]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
     )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task(title, total=1, unit=unit)
     timer = Timer(PATIENCE, bar.start)
     timer.daemon = True

@@ -133,12 +133,6 @@ class Keyring:
         """Whether callers must show a key: also while the file has none."""
         return bool(self._given) or self._file is not None
 
-    def grant_of(self, key: str) -> Grant | None:
-        """Return what a key allows; None for one that nobody gave out."""
-        if time.monotonic() >= self.check_at:
-            self.refresh()
-        return self.grants.get(hash_of(key))
-
     def refresh(self) -> None:
         """Read the file again if it has changed."""
         self.check_at = time.monotonic() + CHECK_SECONDS

@@ -104,16 +104,17 @@ def _print_matrices(game: "Game", depth: int, neighbourhoods: dict[str, list[int
     from rankloop.games.certificate_text import feedback_grid, loss_grid, ranks_of, signal_grid
     from rankloop.games.game import name_of
 
-    tables = [
-        Table(f"{name_of(game.measure)} by ranking and relevance", *loss_grid(game)),
-        Table(f"Grades seen at depth {depth}", *feedback_grid(game, depth)),
-        Table(f"Signal matrix of {ranks_of(game, 0)}", *signal_grid(game, 0, depth)),
-    ]
-    rows = [
+    neighbours = [
         (ranks_of(game, int(row)), " ".join(ranks_of(game, member) for member in members))
         for row, members in neighbourhoods.items()
     ]
-    for table in (*tables, Table(f"Neighbours of {ranks_of(game, 0)}", ("ranks", "neighbourhood set"), rows)):
+    grids: dict[str, tuple[Any, Any]] = {
+        f"{name_of(game.measure)} by ranking and relevance": loss_grid(game),
+        f"Grades seen at depth {depth}": feedback_grid(game, depth),
+        f"Signal matrix of {ranks_of(game, 0)}": signal_grid(game, 0, depth),
+        f"Neighbours of {ranks_of(game, 0)}": (("ranks", "neighbourhood set"), neighbours),
+    }
+    for title, (header, rows) in grids.items():
         typer.echo()
-        show_table(table)
+        show_table(Table(title, header, rows))
     typer.echo("\nRankings are written as the rank of every item, from 1. All of them are best for some people.")

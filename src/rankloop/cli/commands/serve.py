@@ -18,6 +18,7 @@ from rankloop.cli.options import Imports
     "RANKLOOP_KEYS=rank:KEY,admin:KEY rankloop serve --host 0.0.0.0",
 )
 def serve(
+    context: typer.Context,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port to listen on.")] = 8080,
     data: Annotated[Path, typer.Option("--data", metavar="FOLDER", help="The folder of the log.")] = Path(
         "rankloop-data"
@@ -44,7 +45,7 @@ def serve(
             "--limit",
             metavar="NAME=N",
             envvar="RANKLOOP_LIMITS",
-            help="Allow more or less: body, items, batch, rankers, open, open_bytes, state, rate, connections.",
+            help="Allow more or less: body, items, batch, rankers, open_bytes, state, rate, connections.",
         ),
     ] = None,
     keys: Annotated[
@@ -94,4 +95,5 @@ def serve(
     def announce(address: str) -> None:
         typer.echo(f"rankloop: running on {address} (calls: /docs), log {where}", err=True)
 
-    run_service(settings, announce, [sys.executable, "-m", "rankloop.cli", *sys.argv[1:]], demo)
+    command = [sys.executable, "-m", "rankloop.cli", *context.obj]  # this one, for each worker
+    run_service(settings, announce, command, demo)

@@ -121,7 +121,7 @@ class DocumentTable:
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, DocumentRow]:
         found = self._read(f"SELECT id, at, title, body FROM documents WHERE id IN ({_marks(ids)})", ids)
-        return {id: DocumentRow(*row) for id, *row in found}
+        return {id: DocumentRow(at, title, body) for id, at, title, body in found}
 
     def documents_of(self, ids: Sequence[str]) -> dict[str, TextDocument]:
         wanted = f"""

@@ -1,6 +1,6 @@
 """The index of tantivy: a full-text engine in this process, its files in one folder."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -57,15 +57,15 @@ class TantivyIndex:
 
     def add(self, number: int, title: list[str], body: list[str]) -> None:
         document = self._tantivy.Document(number=number, title=" ".join(title), body=" ".join(body))
-        self._write("add_document", document)
+        self._write(lambda writer: writer.add_document(document))
 
     def remove(self, number: int) -> None:
-        self._write("delete_documents_by_term", "number", number)
+        self._write(lambda writer: writer.delete_documents_by_term("number", number))
 
     def commit(self) -> None:
         if self._writer is not None:
-            self._write("commit")
-            self._write("wait_merging_threads")
+            self._write(lambda writer: writer.commit())
+            self._write(lambda writer: writer.wait_merging_threads())
             self._writer = None
             self._index.reload()
             self._searcher = self._index.searcher()
@@ -78,11 +78,11 @@ class TantivyIndex:
             except (ValueError, OSError):
                 return  # what was not committed is not there anyway
 
-    def _write(self, call: str, *given: Any) -> None:
+    def _write(self, call: Callable[[Any], Any]) -> None:
         try:
             if self._writer is None:
                 self._writer = self._index.writer(HEAP, 1)
-            getattr(self._writer, call)(*given)
+            call(self._writer)
         except (ValueError, OSError) as error:
             raise InvalidInput(f"{self._folder}: {error} ({UNWRITTEN})") from None
 

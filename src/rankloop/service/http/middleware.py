@@ -165,7 +165,7 @@ class AccessMiddleware:
             raise TooLarge(f"the body is larger than the limit of {endpoint.max_bytes} bytes")
 
     def _grant_of(self, key: str) -> Grant | None:
-        """Look a key up as `Keyring.grant_of` does, here because every call passes."""
+        """Return what a key allows; None for one that nobody gave out."""
         keyring = self.settings.keyring
         if time.monotonic() >= keyring.check_at:
             keyring.refresh()

@@ -22,7 +22,7 @@ PROTOCOL = "otlp_proto_http"
 MAX_READ = 4096  # bytes of an answer that are looked through for its verdict
 
 
-class Verdict(msgspec.Struct):
+class AnswerVerdict(msgspec.Struct):
     """What an answer to feedback, or a problem document, says became of the call."""
 
     verdict: str = ""
@@ -140,7 +140,7 @@ class _Answer:
     def _verdict_in(self, body: bytes) -> str:
         if body[:1] == b"{" and len(body) <= MAX_READ:
             with suppress(msgspec.MsgspecError):
-                found = msgspec.json.decode(body, type=Verdict)
-                if said := found.verdict or found.type.rpartition(":")[2]:
-                    return said
+                answer = msgspec.json.decode(body, type=AnswerVerdict)
+                if verdict := answer.verdict or answer.type.rpartition(":")[2]:
+                    return verdict
         return "done" if self.status < 400 else "failed"
