@@ -368,7 +368,7 @@ def _applied(work: tuple[Consumer, Sequence[Record]]) -> tuple[list[Due] | Unava
     """Apply records; return what is due, or why it could not be done, and what is known then."""
     consumer, records = work
     try:
-        return consumer.apply(records), consumer.published()
+        return consumer.apply(records) + consumer.overdue(), consumer.published()
     except Unavailable as error:
         return error, None
 

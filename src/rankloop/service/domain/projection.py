@@ -343,10 +343,14 @@ class Consumer:
             self.is_kept = self.is_kept and is_snapshot
             self._unkept = 0 if is_snapshot else self._unkept + 1
         self._closing = {}
-        if self._unkept >= MAX_EVENTS_WITHOUT_SNAPSHOT and self._is_worth_it():
-            due.append(self.snapshot())
-            self._unkept = 0
         return due
+
+    def overdue(self) -> list[Due]:
+        """Keep a snapshot where so much has come since the last one that a restart would take long."""
+        if self._unkept < MAX_EVENTS_WITHOUT_SNAPSHOT or not self._is_worth_it():
+            return []
+        self._unkept = 0
+        return [self.snapshot()]
 
     def published(self) -> PublishedState:
         """Return what is known now."""
