@@ -12,9 +12,9 @@ from rankloop.core.kernels import add_row, kernel, ranking_of, scores_of
 from rankloop.core.learner import GreedyLearner, SparseLearner, expect, require_finite, shown_or_all, start_weights
 from rankloop.core.protocols import Measure
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.measures.average_precision import AveragePrecision
 from rankloop.measures.base import EVERYWHERE
 from rankloop.measures.dcg import NDCG
+from rankloop.measures.precision import AveragePrecision
 from rankloop.surrogates.max_pair import worst_pair
 from rankloop.surrogates.slam import slam_of_ap, slam_of_ndcg
 
