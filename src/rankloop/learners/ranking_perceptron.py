@@ -13,9 +13,9 @@ from rankloop.core.learner import GreedyLearner, SparseLearner, expect, require_
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.measures.average_precision import AveragePrecision
 from rankloop.measures.base import EVERYWHERE
 from rankloop.measures.dcg import NDCG
+from rankloop.measures.precision import AveragePrecision
 from rankloop.surrogates.max_pair import worst_pair
 from rankloop.surrogates.slam import slam_of_ap, slam_of_ndcg
 

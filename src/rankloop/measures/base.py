@@ -4,7 +4,6 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 
 import numpy as np
@@ -47,10 +46,10 @@ class RankedMeasure:
     _empty_values: ClassVar[dict[str, float]] = {"zero": 0.0, "one": 1.0, "skip": math.nan}
     _kernels: ClassVar[Kernels]
 
-    @cached_property
+    @property
     def _options(self) -> tuple[float, ...]:
-        """What the kernels take besides rankings and relevance."""
-        return (self._if_empty,)
+        """The parameters as the kernels take them."""
+        raise NotImplementedError
 
     def __post_init__(self) -> None:
         cutoff = getattr(self, "cutoff", None)
@@ -128,17 +127,6 @@ class BinaryMeasure(RankedMeasure):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive("relevant_from", self.relevant_from)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BinaryAtCutoff(BinaryMeasure):
-    """A binary measure of the positions before a cutoff, of all when there is none."""
-
-    cutoff: int | None = None
-
-    @cached_property
-    def _options(self) -> tuple[float, ...]:
-        return self._last, self.relevant_from, self._if_empty
 
 
 def parse_measure(name: str | Any) -> Measure:

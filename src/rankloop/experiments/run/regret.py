@@ -15,12 +15,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import discounts
 from rankloop.core.protocols import Measure
 from rankloop.core.types import Floats, Ints, Problem
-from rankloop.measures.auc import AUC, AUCLoss
-from rankloop.measures.dcg import DCG, NDCG
-from rankloop.measures.eru import ERU, NERU
-from rankloop.measures.pairwise_loss import PairwiseLoss
+from rankloop.measures.dcg import DCG, ERU, NDCG, NERU
 from rankloop.measures.precision import Precision, Recall
-from rankloop.measures.sum_loss import SumLoss
+from rankloop.measures.whole_order import AUC, AUCLoss, PairwiseLoss, SumLoss
 
 BRUTE_FORCE_UP_TO = 5  # items: 120 rankings
 

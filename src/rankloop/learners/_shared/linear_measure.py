@@ -14,7 +14,7 @@ from rankloop.core.protocols import Measure
 from rankloop.core.types import Floats, Ints, Problem
 from rankloop.measures.dcg import DCG
 from rankloop.measures.precision import Precision
-from rankloop.measures.sum_loss import SumLoss
+from rankloop.measures.whole_order import SumLoss
 
 GRADE, EXPONENTIAL, CAPPED = 0, 1, 2  # how a gain follows from a grade
 
