@@ -188,7 +188,7 @@ def test_a_schema_goes_into_json_whole_and_elsewhere_as_numbers(
 def test_lost_exploration_of_a_ranker_with_a_schema_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], learner: str, explores: bool
 ) -> None:
-    ranker = Ranker(learner, features={"price": "number", "brand": "category"}, bits=8)
+    ranker = Ranker(learner, features=Schema({"price": "number", "brand": "category"}, bits=8))
     shown = ranker.rank({"a": {"price": 1, "brand": "acme"}, "b": {"price": 2, "brand": "bolt"}})
     ranker.learn(shown, clicks=["b"])
     ranker.save(tmp_path / "shop.rankloop")

@@ -38,7 +38,7 @@ class WorkerAnswer(NamedTuple):
     error: Exception | None
 
 
-class WorkerProcess:
+class EngineProcess:
     """A process that is sent (function, argument) and answers, also with the partitions that it was sent as a list."""
 
     def __init__(self) -> None:
@@ -177,12 +177,12 @@ class LocalProcesses(ParallelEngine):
 class _Pool:
     """The workers of one `map`, and which job each is at."""
 
-    def __init__(self, jobs: list[tuple[Callable[[Any], Any], Any]], idle: list[WorkerProcess] | None) -> None:
+    def __init__(self, jobs: list[tuple[Callable[[Any], Any], Any]], idle: list[EngineProcess] | None) -> None:
         self.jobs, self.idle = jobs, idle
         self.waiting = deque(range(len(jobs)))
         self.deaths = [0] * len(jobs)
-        self.workers: list[WorkerProcess] = []
-        self.busy: dict[Connection, tuple[WorkerProcess, int]] = {}
+        self.workers: list[EngineProcess] = []
+        self.busy: dict[Connection, tuple[EngineProcess, int]] = {}
 
     def results(self, size: int) -> Iterator[tuple[int, Any]]:
         """Index and result of every job, as they are finished by `size` workers."""
@@ -205,13 +205,13 @@ class _Pool:
         self.workers[-1].send(None)
         self._assign(self.workers[-1])
 
-    def _assign(self, worker: WorkerProcess) -> None:
+    def _assign(self, worker: EngineProcess) -> None:
         if self.waiting:
             index = self.waiting.popleft()
             self.busy[worker.pipe] = (worker, index)
             worker.send(self.jobs[index])
 
-    def _replace(self, dead: WorkerProcess, index: int) -> None:
+    def _replace(self, dead: EngineProcess, index: int) -> None:
         self.deaths[index] += 1
         if self.deaths[index] >= ATTEMPTS:
             code = dead.process.exitcode
@@ -225,7 +225,7 @@ class _Pool:
 class _Summation:
     """The workers of one sum, each with its share of the partitions; they are held here too, for those that die."""
 
-    def __init__(self, shares: list[list[Any]], function: Function, idle: list[WorkerProcess] | None) -> None:
+    def __init__(self, shares: list[list[Any]], function: Function, idle: list[EngineProcess] | None) -> None:
         self.shares, self.function = shares, function
         self.workers, self.is_settled = [_worker(idle) for _ in shares], True  # settled: nobody owes an answer
         for worker, share in zip(self.workers, shares):
@@ -248,17 +248,17 @@ class _Summation:
             if answer is not None:
                 return answer
             self.workers[number].terminate()
-            self.workers[number] = WorkerProcess()
+            self.workers[number] = EngineProcess()
             self.workers[number].send(self.shares[number])
             self.workers[number].send((self.function, argument))
         raise WorkerDied(f"the process with partitions of share {number} died {ATTEMPTS} times; {ADVICE}")
 
 
-def _worker(idle: list[WorkerProcess] | None) -> WorkerProcess:
-    return idle.pop() if idle else WorkerProcess()
+def _worker(idle: list[EngineProcess] | None) -> EngineProcess:
+    return idle.pop() if idle else EngineProcess()
 
 
-def _let_go(workers: list[WorkerProcess], idle: list[WorkerProcess] | None) -> None:
+def _let_go(workers: list[EngineProcess], idle: list[EngineProcess] | None) -> None:
     """Workers that owe no answer wait for the next sum, if there may be one."""
     if idle is not None:
         idle += [worker for worker in workers if worker.process.is_alive()]

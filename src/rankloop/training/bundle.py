@@ -419,5 +419,12 @@ class _Search:
 
     def solution(self) -> Solution:
         converged = self.gap <= self.tolerance
-        counts = (self.iterations, self.evaluations)
-        return Solution(self.weights, self.objective, self.gap, *counts, converged, self.history)
+        return Solution(
+            weights=self.weights,
+            objective=self.objective,
+            gap=self.gap,
+            iterations=self.iterations,
+            evaluations=self.evaluations,
+            converged=converged,
+            history=self.history,
+        )

@@ -45,7 +45,7 @@ OFFSET_VALUE = 10.0  # in the column of a position: the regularisation should no
 Progress = Callable[[int, int], None]
 
 
-class ClickRows(NamedTuple):
+class EncodedLists(NamedTuple):
     """The lists of a log as features, one row per shown item."""
 
     features: Rows
@@ -58,12 +58,12 @@ class ClickRows(NamedTuple):
     merge_keys: Callable[[], tuple[Sequence[Hashable], Sequence[Hashable]]]  # by list and by row: what is the same
 
 
-def numeric_rows(log: ListLog, features: NumericFeatures) -> ClickRows:
+def numeric_rows(log: ListLog, features: NumericFeatures) -> EncodedLists:
     """Return the lists of a log with plain numbers as features."""
     numbers, names = log.query_numbers()
     pair, n_rows = log.pair_numbers(), log.n_rows
     is_graded = log.export is not None and "relevances" in log.export.feedback
-    return ClickRows(
+    return EncodedLists(
         features=dense_rows(features.values),
         offsets=log.offsets,
         position=log.position,
@@ -78,7 +78,7 @@ def numeric_rows(log: ListLog, features: NumericFeatures) -> ClickRows:
     )
 
 
-def schema_rows(lists: Sequence[ShownList], schema: Schema, shown: int | None = None) -> ClickRows:
+def schema_rows(lists: Sequence[ShownList], schema: Schema, shown: int | None = None) -> EncodedLists:
     """Return shown lists as the columns of a schema, the first `shown` items of each."""
     lists = [_cut(page, shown) for page in lists]
     encoder, collection = Encoder(schema), Collection(schema.n_hashed)
@@ -86,7 +86,7 @@ def schema_rows(lists: Sequence[ShownList], schema: Schema, shown: int | None = 
         collection.add(page.query_id, page.query(encoder).features)
     clicked = np.concatenate([page.clicked for page in lists])
     data = collection.dataset(clicked)
-    return ClickRows(
+    return EncodedLists(
         features=data.features,
         offsets=data.offsets,
         position=np.concatenate([page.position for page in lists]),
@@ -126,7 +126,7 @@ def _text(values: Mapping[str, Any]) -> str:
     return repr(sorted(values.items(), key=lambda pair: pair[0]))
 
 
-def merged(rows: ClickRows, weights: Floats) -> ClickRows:
+def merged(rows: EncodedLists, weights: Floats) -> EncodedLists:
     """Merge all lists of a query into one, in which an item has its mean weight: an estimate of its relevance.
 
     A measure that is normalised inside a list needs this. A list with one click has the same nDCG loss whatever that
@@ -162,7 +162,7 @@ class BatchResult(NamedTuple):
 
 
 def train_batch(
-    rows: ClickRows,
+    rows: EncodedLists,
     solver: BatchSolver,
     *,
     position_bias: ArrayLike | None = None,
@@ -210,7 +210,7 @@ def train_batch(
 class BatchTask:
     """What is minimised over the lists of a log, and what its weights mean."""
 
-    def __init__(self, rows: ClickRows, loss: str, position_bias: ArrayLike | None, clip: float) -> None:
+    def __init__(self, rows: EncodedLists, loss: str, position_bias: ArrayLike | None, clip: float) -> None:
         self.risk = _risk(loss, rows.is_graded)
         self.clip, self.n_lists = clip, len(rows.offsets) - 1
         self.n_positions = int(rows.position.max()) + 1
@@ -288,7 +288,7 @@ class BatchTask:
     def _weighted(self, clicked: Floats, position: Ints, examined: Floats | None) -> Floats:
         return clicked if examined is None else weighted_clicks(clicked, position, examined, self.clip)
 
-    def _examined(self, rows: ClickRows, position_bias: ArrayLike | None) -> Floats | None:
+    def _examined(self, rows: EncodedLists, position_bias: ArrayLike | None) -> Floats | None:
         if position_bias is not None:
             return checked_examined(position_bias, self.n_positions)
         examined = estimate_examined(rows.pair, rows.position, rows.clicked)
