@@ -31,6 +31,7 @@ NOUNS = {
 }
 OF_THE_HOUSE = (
     "test_hosts.py",
+    "test_names.py",
     "test_public_names.py",
     "test_request_walk.py",
     "test_structure.py",
