@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.click_models.base import ClickModel
+from rankloop.click_models.browsing_model import PositionBasedModel, UserBrowsingModel
 from rankloop.click_models.cascade import CascadeModel, DependentClickModel, SimplifiedDbnModel
 from rankloop.click_models.dbn import DbnModel
 from rankloop.click_models.kernels import ClickRows
-from rankloop.click_models.pbm import PositionBasedModel
-from rankloop.click_models.ubm import UserBrowsingModel
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.engine import Engine, Here

@@ -13,8 +13,7 @@ from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.learner import check_receipt, expect, require_finite
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners._shared.fixed_set import AnytimeLearner, graded_depth, size_of_fixed_set
-from rankloop.learners._shared.linear_measure import CAPPED, gain_of
+from rankloop.learners._shared.fixed_set import CAPPED, AnytimeLearner, gain_of, graded_depth, size_of_fixed_set
 
 
 @kernel

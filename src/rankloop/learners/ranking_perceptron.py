@@ -1,4 +1,4 @@
-"""Perceptrons for ranking: a step whenever the measure sees a mistake, on the SLAM surrogate or on the worst pair."""
+"""Perceptrons: Rosenblatt's, and for ranking a step on the SLAM surrogate or on the worst pair at every mistake."""
 
 import functools
 from dataclasses import dataclass
@@ -191,3 +191,53 @@ class MaxPairPerceptron(MistakeDriven):
 
     one_pair: ClassVar[bool] = True
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"measure": "AP"})
+
+
+@kernel
+def _correct(
+    weights: Floats, features: Floats, items: Ints, grades: Floats, relevant_from: float, rate: float
+) -> tuple[Floats, int]:
+    """Go through the graded items in shown order; a score of 0 is a mistake whatever the label."""
+    after, mistakes = weights.copy(), 0
+    for position in range(len(items)):
+        row = items[position]
+        label = 1.0 if grades[position] >= relevant_from else -1.0
+        score = scores_of(features[row : row + 1], after)[0]
+        if label * score <= 0.0:
+            mistakes += 1
+            for j in range(len(after)):
+                after[j] += rate * label * features[row, j]
+    return after, mistakes
+
+
+@register("perceptron")
+class Perceptron(GreedyLearner):
+    """The perceptron for classification: for each graded item x that sign(w·x) gets wrong, w ← w + η · y · x.
+
+    y = +1 for grades from `relevant_from` on, else −1; η = `learning_rate`. The items of a round are taken one after
+    another in shown order, and ranked by w·x. There is no threshold: add a constant feature to have one.
+
+    The reference point of the ranking perceptrons, which need no threshold and see the list as a whole.
+    Reference: Novikoff (1962), On Convergence Proofs on Perceptrons; Algorithm 1 of Chaudhuri (2016).
+    """
+
+    learning_rate: float = 1.0
+    relevant_from: float = 1.0
+    start: tuple[float, ...] = ()
+
+    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
+    reports: ClassVar[tuple[str, ...]] = ("mistakes",)
+
+    def __post_init__(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("relevant_from", self.relevant_from)
+        super().__post_init__()
+
+    def init(self, problem: Problem) -> State:
+        return State(start_weights(self.start, problem.n_features), 0, shown_or_all(problem))
+
+    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        items, grades = expect(feedback, Relevances)
+        rate, threshold = self.learning_rate, self.relevant_from
+        weights, mistakes = _correct(state.weights, query.features, items, grades, threshold, rate)
+        return State(require_finite(weights), state.mistakes + mistakes, state.shown) if mistakes else state

@@ -8,8 +8,7 @@ import pytest
 from numpy.random import default_rng
 
 from rankloop import InvalidInput
-from rankloop.simulate.users.click_behaviours import CLICK, STOP
-from rankloop.simulate.users.click_users import EXAMINED, Cascade, Dcm, PositionBased, Sdbn, Ubm
+from rankloop.simulate.users.click_users import CLICK, EXAMINED, STOP, Cascade, Dcm, PositionBased, Sdbn, Ubm
 from rankloop.simulate.users.graders import Full
 from rankloop.simulate.users.readers import Adversarial, FirstRelevant, GaussianGrader, NoisyReader
 

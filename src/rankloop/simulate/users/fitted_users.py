@@ -14,7 +14,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.simulate.users.click_behaviours import N_DRAWS, clicks_at, seen_positions
+from rankloop.simulate.users.click_users import N_DRAWS, clicks_at, seen_positions
 
 USUAL_EXAMINATION = ((1.0,), (0.6,), (0.4,), (0.3,), (0.25,), (0.2,), (0.17,), (0.14,), (0.12,), (0.1,))
 USUAL_STOP = (0.5,)

@@ -11,7 +11,7 @@ from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.protocols import FeedbackModel
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Feedback, Floats, Ints
-from rankloop.simulate.users.click_behaviours import clicks_at, seen_positions
+from rankloop.simulate.users.click_users import clicks_at, seen_positions
 
 SMALLEST_DRAW = 2.0**-54  # below the smallest positive draw: keeps the normal of a 0 finite
 
