@@ -5,20 +5,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_at_least
 from rankloop.core.kernels import is_permutation, kernel, normals, ranking_of, scores_of
-from rankloop.core.learner import (
-    LinearLearner,
-    LinearState,
-    check_receipt,
-    expect,
-    require_finite,
-    shown_or_all,
-    start_weights,
-)
+from rankloop.core.learner import LinearLearner, LinearState, check_receipt, expect, require_finite
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Query
 from rankloop.interleaving.base import Interleaving, Mixed
 from rankloop.interleaving.team_draft import TeamDraft
 
@@ -73,14 +64,6 @@ class DuellingLearner(LinearLearner):
     interleaving: Interleaving
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-
-    def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("spread", self.spread)
-        super().__post_init__()
-
-    def init(self, problem: Problem) -> LinearState:
-        return LinearState(start_weights(self.start, problem.n_features), shown_or_all(problem))
 
     def rank(self, state: LinearState, query: Query, rng: Generator) -> Decision[Receipt]:
         directions = _unit_rows(normals(rng, self._candidates, len(state.weights)))
@@ -146,8 +129,7 @@ class Mgd(DuellingLearner):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic", "candidates": 3})
 
     def __post_init__(self) -> None:
-        if self.candidates < 1:
-            raise InvalidInput(f"candidates = {self.candidates}: there must be at least 1")
+        check_at_least(1, candidates=self.candidates)
         super().__post_init__()
 
     @property

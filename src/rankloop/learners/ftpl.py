@@ -50,7 +50,6 @@ class FTPL(SummedGains):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.epsilon is not None:
-            check_positive("epsilon", self.epsilon)
             check_positive("1 / epsilon", 1.0 / self.epsilon)
 
     def init(self, problem: Problem) -> State:

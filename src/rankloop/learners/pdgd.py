@@ -5,7 +5,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import (
     clicked_weights,
@@ -17,7 +16,7 @@ from rankloop.core.kernels import (
     seen_count,
     weighted_rows,
 )
-from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, shown_or_all
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Limit, Problem, Query
 
@@ -211,13 +210,12 @@ class Pdgd(SparseLearner):
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
 
     def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
         super().__post_init__()
         if not 0 < self.decay <= 1:
             raise InvalidInput(f"decay = {self.decay} must be above 0 and at most 1")
 
     def init(self, problem: Problem) -> State:
-        return State(start_weights(self.start, problem.n_features), shown_or_all(problem), 0)
+        return State(self.first_weights(problem), shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator, limit: Limit = FREE) -> Decision[Receipt]:
         draws = rng.random(query.n_items)

@@ -14,7 +14,6 @@ from rankloop.core.learner import (
     expect,
     require_finite,
     shown_or_all,
-    start_weights,
 )
 from rankloop.core.learner import LinearState as State
 from rankloop.core.registry import Spec, register
@@ -85,9 +84,6 @@ class PreferencePerceptron(PreferenceLearner):
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"clicks_to": "swap_first"}, {"clicks_to": "pairs"})
 
-    def init(self, problem: Problem) -> State:
-        return State(start_weights(self.start, problem.n_features), shown_or_all(problem))
-
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         row_weights = self._row_weights(decision, feedback)
         return State(require_finite(state.weights + weighted_rows(query.features, row_weights)), state.shown)
@@ -106,7 +102,7 @@ class AveragedPreferencePerceptron(PreferenceLearner):
     start: tuple[float, ...] = ()
 
     def init(self, problem: Problem) -> AveragedState:
-        weights = start_weights(self.start, problem.n_features)
+        weights = self.first_weights(problem)
         return AveragedState(weights, weights, shown_or_all(problem), 0)
 
     def learn(
@@ -139,9 +135,6 @@ class StructuredPerceptron(GreedyLearner, SparseLearner):
     start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
-
-    def init(self, problem: Problem) -> State:
-        return State(start_weights(self.start, problem.n_features), shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)

@@ -6,10 +6,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import add_row, kernel, ranking_of, scores_of
-from rankloop.core.learner import GreedyLearner, SparseLearner, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import GreedyLearner, SparseLearner, expect, require_finite, shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
@@ -138,8 +137,6 @@ class MistakeDriven(GreedyLearner, SparseLearner):
     one_pair: ClassVar[bool]
 
     def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("margin", self.margin)
         super().__post_init__()
         cutoff_and_kind(self.measure)
 
@@ -148,7 +145,7 @@ class MistakeDriven(GreedyLearner, SparseLearner):
         return cutoff_and_kind(self.measure)
 
     def init(self, problem: Problem) -> State:
-        return State(start_weights(self.start, problem.n_features), 0, shown_or_all(problem))
+        return State(self.first_weights(problem), 0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
@@ -228,13 +225,8 @@ class Perceptron(GreedyLearner):
     accepts: ClassVar[tuple[type, ...]] = (Relevances,)
     reports: ClassVar[tuple[str, ...]] = ("mistakes",)
 
-    def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("relevant_from", self.relevant_from)
-        super().__post_init__()
-
     def init(self, problem: Problem) -> State:
-        return State(start_weights(self.start, problem.n_features), 0, shown_or_all(problem))
+        return State(self.first_weights(problem), 0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)

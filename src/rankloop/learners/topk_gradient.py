@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_not_negative, check_positive
+from rankloop.core.checks import check_between, check_not_negative
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ALL, add_row, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.learner import (
@@ -20,7 +20,6 @@ from rankloop.core.learner import (
     project,
     require_finite,
     shown_or_all,
-    start_weights,
 )
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, entry_of, register
@@ -287,23 +286,19 @@ class TopKGradient(SparseLearner):
     )
 
     def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
         for name in ("exploration", "exploration_decay", "learning_rate_decay", "smoothing_decay"):
             check_not_negative(name, getattr(self, name))
-        if not 0.0 <= self.floor <= 1.0:
-            raise InvalidInput(f"floor = {self.floor} must be a probability, from 0 to 1")
+        check_between(0, 1, floor=self.floor)
         if self.smoothing_decay and not hasattr(self.surrogate, "smoothing"):
             raise InvalidInput(
                 f"{entry_of(self.surrogate).kind} has no smoothing to anneal: leave smoothing_decay at 0"
             )
-        if self.radius is not None:
-            check_positive("radius", self.radius)
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
         self._check_depth(problem)
         depth = ALL if problem.depth is None else problem.depth
-        return State(start_weights(self.start, problem.n_features), 0, depth, shown_or_all(problem))
+        return State(self.first_weights(problem), 0, depth, shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
         gamma, draws = self._gamma(state), rng.random(query.n_items + 1)

@@ -7,8 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.random import Generator
 
-from rankloop.core.checks import check_probability
-from rankloop.core.errors import InvalidInput, UnstableUpdate
+from rankloop.core.checks import check_at_least, check_probability
+from rankloop.core.errors import UnstableUpdate
 from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
 from rankloop.core.registry import category, register
 from rankloop.core.session import Session, generators
@@ -34,8 +34,7 @@ class LateDelivery:
 
     def __post_init__(self) -> None:
         check_probability("share", self.share)
-        if self.rounds < 0:
-            raise InvalidInput(f"rounds counts from 0, got {self.rounds}")
+        check_at_least(0, rounds=self.rounds)
 
     def route(self, t: int, rng: Generator) -> tuple[int, ...]:
         is_late, how_late = rng.random(2)

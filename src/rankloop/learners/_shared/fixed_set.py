@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from rankloop.core.checks import check_horizon
+from rankloop.core.checks import check_at_least, check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import discounts, exponential_gain, kernel, ranking_of
 from rankloop.core.learner import expect, require_finite
@@ -129,7 +129,9 @@ class AnytimeLearner:
     tuned: ClassVar[str]  # the name of that parameter, None unless given
 
     def __post_init__(self) -> None:
-        check_horizon(self.horizon)
+        check_at_least(1, horizon=self.horizon)
+        if getattr(self, self.tuned) is not None:
+            check_positive(self.tuned, getattr(self, self.tuned))
 
     @functools.cached_property
     def _anytime(self) -> bool:

@@ -17,7 +17,7 @@ from rankloop.click_models.browsing_model import PositionBasedModel, UserBrowsin
 from rankloop.click_models.cascade import CascadeModel, DependentClickModel
 from rankloop.click_models.dbn import DbnModel
 from rankloop.click_models.kernels import ClickParameters, draw_clicks
-from rankloop.core.checks import check_not_negative, check_positions, check_probability
+from rankloop.core.checks import check_at_least, check_not_negative, check_probability
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import register
@@ -97,7 +97,7 @@ class GradedClicks:
         scales = sorted({scale for _, scale in CLICK})
         if self.max_grade not in scales:
             raise InvalidInput(f"max_grade = {self.max_grade}: published behaviours have grades up to {scales}")
-        check_positions("shown", self.shown)
+        check_at_least(1, shown=self.shown)
 
     @cached_property
     def model(self) -> ClickModel:

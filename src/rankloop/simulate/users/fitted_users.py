@@ -9,7 +9,7 @@ from numpy.random import Generator
 from rankloop.click_models.base import ModelName
 from rankloop.click_models.fit import MODELS
 from rankloop.click_models.kernels import ClickParameters, ClickRows, draw_clicks, examined_whatever_clicks
-from rankloop.core.checks import check_positions, check_probability
+from rankloop.core.checks import check_at_least, check_probability
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import Spec, register
@@ -54,7 +54,7 @@ class FittedUsers:
     )
 
     def __post_init__(self) -> None:
-        check_positions("shown", self.shown)
+        check_at_least(1, shown=self.shown)
         check_probability("persistence", self.persistence)
         rows = self.examination
         if not self.attraction or any(len(row) != len(rows[0]) or not row for row in rows):

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from numpy.random import Generator
 
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_at_least
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Ints, Relevances
 
@@ -33,8 +33,7 @@ class TopK:
     shown: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
-        if self.depth < 1:
-            raise InvalidInput(f"depth = {self.depth}: at least the first item has to be graded (depth = 1)")
+        check_at_least(1, depth=self.depth)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Relevances:
         """The grades of the items in the first `depth` positions."""

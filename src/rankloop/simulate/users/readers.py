@@ -5,8 +5,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positions, check_probability
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_at_least, check_not_negative, check_probability
 from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.protocols import FeedbackModel
 from rankloop.core.registry import register
@@ -44,7 +43,7 @@ class FirstRelevant:
 
     def __post_init__(self) -> None:
         check_probability("accuracy", self.accuracy)
-        check_positions("shown", self.shown)
+        check_at_least(1, shown=self.shown)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """At most one click."""
@@ -68,8 +67,7 @@ class NoisyReader:
 
     def __post_init__(self) -> None:
         check_probability("noise", self.noise)
-        check_positions("shown", self.shown)
-        check_positions("max_clicks", self.max_clicks)
+        check_at_least(1, shown=self.shown, max_clicks=self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
@@ -101,10 +99,8 @@ class GaussianGrader:
     depth: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.sd < np.inf:
-            raise InvalidInput(f"sd = {self.sd} is a standard deviation: finite and at least 0")
-        check_positions("shown", self.shown)
-        check_positions("max_clicks", self.max_clicks)
+        check_not_negative("sd", self.sd)
+        check_at_least(1, shown=self.shown, max_clicks=self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
