@@ -1,5 +1,6 @@
 """DBGD and MGD: duels of the current ranker with random neighbours, one at a time or many at once."""
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -56,12 +57,14 @@ def step_to_winners(weights: Floats, directions: Floats, credits: Floats, step: 
     return weights + step * total / winners
 
 
+@dataclass(frozen=True, kw_only=True)
 class DuellingLearner(LinearLearner):
     """Mixes the current ranking with those of random neighbours on the unit sphere, and moves towards the winners."""
 
-    learning_rate: float
-    spread: float
-    interleaving: Interleaving
+    learning_rate: float = 0.01
+    spread: float = 1.0
+    interleaving: Interleaving = TeamDraft()  # noqa: RUF009  frozen
+    start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
 
@@ -100,11 +103,6 @@ class Dbgd(DuellingLearner):
     Problem.
     """
 
-    learning_rate: float = 0.01
-    spread: float = 1.0
-    interleaving: Interleaving = TeamDraft()
-    start: tuple[float, ...] = ()
-
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic"}, {"interleaving": "balanced"})
 
 
@@ -121,10 +119,6 @@ class Mgd(DuellingLearner):
     """
 
     candidates: int = 9
-    learning_rate: float = 0.01
-    spread: float = 1.0
-    interleaving: Interleaving = TeamDraft()
-    start: tuple[float, ...] = ()
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic", "candidates": 3})
 

@@ -1,5 +1,6 @@
 """Perceptrons that learn from a better ranking: a preferred one, one made from clicks, or the best by grade."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -45,10 +46,12 @@ def _from_clicks(shown: Ints, items: Ints, click_weights: Floats, first: int, cl
     return correction(shown, swapped_to_first(shown, clicked))
 
 
+@dataclass(frozen=True, kw_only=True)
 class PreferenceLearner(SparseLearner):
     """Shows the best ranking it knows; clicks become a better one, as `clicks_to` says."""
 
-    clicks_to: Literal["top", "swap_first", "pairs"]
+    clicks_to: Literal["top", "swap_first", "pairs"] = "top"
+    start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Preferred, Clicks)
 
@@ -79,9 +82,6 @@ class PreferencePerceptron(PreferenceLearner):
     Reference: Shivaswamy and Joachims (2012), Online Structured Prediction via Coactive Learning.
     """
 
-    clicks_to: Literal["top", "swap_first", "pairs"] = "top"
-    start: tuple[float, ...] = ()
-
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"clicks_to": "swap_first"}, {"clicks_to": "pairs"})
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
@@ -97,9 +97,6 @@ class AveragedPreferencePerceptron(PreferenceLearner):
     References: Shivaswamy and Joachims (2012), Online Structured Prediction via Coactive Learning; Collins (2002),
     Discriminative Training Methods for Hidden Markov Models.
     """
-
-    clicks_to: Literal["top", "swap_first", "pairs"] = "top"
-    start: tuple[float, ...] = ()
 
     def init(self, problem: Problem) -> AveragedState:
         weights = self.first_weights(problem)

@@ -6,6 +6,7 @@ grades); Oosterhuis and de Rijke (2018), Differentiable Unbiased Online Learning
 published code (three grades).
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -85,12 +86,13 @@ def clicks_by_grade(
     return clicks_at(ranking, draw_clicks(parameters, grades, draws))
 
 
+@dataclass(frozen=True, kw_only=True)
 class GradedClicks:
     """Users who click by the grade of what they examine, as their `behaviour` says on the scale 0 … `max_grade`."""
 
-    behaviour: Behaviour
-    max_grade: int
-    shown: int
+    behaviour: Behaviour = "navigational"
+    max_grade: int = 4
+    shown: int = 10
     depth: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
@@ -152,10 +154,7 @@ class PositionBased(GradedClicks):
     Unbiased Learning-to-Rank with Biased Feedback.
     """
 
-    behaviour: Behaviour = "navigational"
     severity: float = 1.0
-    max_grade: int = 4
-    shown: int = 10
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -184,10 +183,6 @@ class Ubm(GradedClicks):
     Observations.
     """
 
-    behaviour: Behaviour = "navigational"
-    max_grade: int = 4
-    shown: int = 10
-
     @cached_property
     def model(self) -> ClickModel:
         """Examination as published; attraction by grade."""
@@ -202,10 +197,6 @@ class Cascade(GradedClicks):
     Draws three doubles per position. Use it for searches that one item satisfies.
     Reference: Craswell, Zoeter, Taylor and Ramsey (2008), An Experimental Comparison of Click Position-Bias Models.
     """
-
-    behaviour: Behaviour = "navigational"
-    max_grade: int = 4
-    shown: int = 10
 
     @cached_property
     def model(self) -> ClickModel:
@@ -224,10 +215,6 @@ class Dcm(GradedClicks):
     Hofmann, Whiteson and de Rijke (2011), A Probabilistic Method for Inferring Preferences from Clicks.
     """
 
-    behaviour: Behaviour = "navigational"
-    max_grade: int = 4
-    shown: int = 10
-
     @cached_property
     def model(self) -> ClickModel:
         """Attraction and stopping by grade."""
@@ -245,10 +232,7 @@ class Sdbn(GradedClicks):
     Reference: Chapelle and Zhang (2009), A Dynamic Bayesian Network Click Model for Web Search Ranking.
     """
 
-    behaviour: Behaviour = "navigational"
     persistence: float = 1.0
-    max_grade: int = 4
-    shown: int = 10
 
     def __post_init__(self) -> None:
         super().__post_init__()
