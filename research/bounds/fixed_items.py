@@ -13,8 +13,8 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import Measure
 from rankloop.core.types import Problem
-from rankloop.learners._shared.blocks import number_of_blocks
-from rankloop.learners._shared.linear_measure import largest_gain, worth_of_positions
+from rankloop.learners._shared.fixed_set import largest_gain, worth_of_positions
+from rankloop.learners.rtopk import number_of_blocks
 from rankloop.measures.base import parse_measure
 
 MAX_HORIZON = 2**62

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from rankloop.core.checks import check_horizon
+from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import seen_count
 from rankloop.core.learner import expect, require_finite, shown_or_all
@@ -187,7 +187,7 @@ class ConstantFactor:
     reports: ClassVar[tuple[str, ...]] = ("factor",)
 
     def __post_init__(self) -> None:
-        check_horizon(self.horizon)
+        check_at_least(1, horizon=self.horizon)
 
     def init(self, problem: Problem) -> State:
         n_items, depth = size_of_fixed_set(problem), graded_depth(problem)

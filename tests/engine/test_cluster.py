@@ -35,7 +35,7 @@ OUTSIDE = """
 import os, signal
 from pathlib import Path
 from rankloop import register
-from rankloop.learners.random_order import RandomOrder
+from rankloop.learners.baseline import RandomOrder
 
 @register("outside_cluster")
 class Mine(RandomOrder):

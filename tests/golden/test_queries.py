@@ -7,7 +7,7 @@ from rankloop.core.registry import build
 from rankloop.data.folder import absence_notice, data_folder
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.play import play
-from rankloop.simulate.users.graders import Full, TopK
+from rankloop.simulate.users.readers import Full, TopK
 
 MSLR = "letor/mslr_sample/mslr_sample.txt.gz"
 

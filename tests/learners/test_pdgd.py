@@ -11,10 +11,9 @@ from numpy.random import default_rng
 
 from rankloop import InvalidInput, Problem, Query, build
 from rankloop.core.types import Limit, clicks
-from rankloop.learners._shared.plackett_luce import draw, log_prob_of, strengths_of, swap_odds
-from rankloop.learners.pdgd import Pdgd, pair_weights
+from rankloop.learners.pdgd import Pdgd, draw, log_prob_of, pair_weights, strengths_of, swap_odds
 from rankloop.learners.wrappers.exploration_limit import ExploreAtMost
-from rankloop.simulate.users.click_behaviours import CLICK, STOP
+from rankloop.simulate.users.click_users import CLICK, STOP
 
 SCORES = st.lists(st.floats(-3, 3), min_size=2, max_size=5)
 

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from rankloop import Preferred, Problem, Query, Relevances, play
 from rankloop.core.types import clicks
 from rankloop.learners._shared.joint_features import correction, moved_to_top, swapped_to_first
-from rankloop.learners.preference_perceptron import AveragedPreferencePerceptron, PreferencePerceptron
-from rankloop.learners.structured_perceptron import StructuredPerceptron
+from rankloop.learners.preference_perceptron import (
+    AveragedPreferencePerceptron,
+    PreferencePerceptron,
+    StructuredPerceptron,
+)
 from rankloop.learners.three_pr import ThreePR
 from rankloop.simulate.users.readers import FirstRelevant
 

@@ -11,9 +11,9 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.session import Session
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.learners.perceptron import Perceptron
 from rankloop.learners.ranking_perceptron import (
     MaxPairPerceptron,
+    Perceptron,
     RankingPerceptron,
     cutoff_and_kind,
     is_mistake,

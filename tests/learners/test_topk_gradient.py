@@ -11,8 +11,14 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build, spec_of
 from rankloop.core.session import Session
 from rankloop.core.types import Decision, Problem, Query, Relevances
-from rankloop.learners._shared.topk_estimate import GradedItems, compiled_step, estimated_gradient, inclusion
-from rankloop.learners.topk_gradient import Receipt, TopKGradient
+from rankloop.learners.topk_gradient import (
+    GradedItems,
+    Receipt,
+    TopKGradient,
+    compiled_step,
+    estimated_gradient,
+    inclusion,
+)
 from rankloop.surrogates.smooth_dcg import SmoothDCG
 
 GENERATOR = np.random.Generator(np.random.PCG64(7))

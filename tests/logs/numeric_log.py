@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rankloop.click_models.pbm import position_bias
+from rankloop.click_models.browsing_model import position_bias
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.numeric_features import numeric_features
 from rankloop.logs.reader import lists_in

@@ -55,15 +55,9 @@ def is_valid_id(id: Id) -> bool:
 
 def candidates_of(candidates: Any, names: Sequence[str], ids: Sequence[Id] = ()) -> Candidates:
     """`{id: {feature: value}}`, a list of dicts with an `id`, an array with `ids`, or a DataFrame, as arrays."""
-    if isinstance(candidates, Mapping):
-        return _from_rows(list(candidates), list(candidates.values()), names)
-    if hasattr(candidates, "to_pydict"):  # an Arrow table
-        return _from_columns(candidates.to_pydict(), range(len(candidates)), names)
-    if hasattr(candidates, "columns"):  # pandas, polars
-        columns = {str(column): list(candidates[column]) for column in candidates.columns}
-        return _from_columns(columns, getattr(candidates, "index", range(len(candidates))), names)
-    if isinstance(candidates, Sequence) and candidates and isinstance(candidates[0], Mapping):
-        listed, rows = _raw_records(candidates, names)
+    is_list = isinstance(candidates, Sequence) and len(candidates) > 0 and isinstance(candidates[0], Mapping)
+    if is_list or isinstance(candidates, Mapping) or hasattr(candidates, "columns"):
+        listed, rows = _listed(candidates, names)
         return _from_rows(listed, rows, names)
     return _from_array(candidates, names, ids)
 
@@ -72,35 +66,35 @@ def raw_candidates(candidates: Any, names: Mapping[str, Any]) -> tuple[list[Id],
     """The same as ids and values by name, whatever the values are; in a DataFrame NaN stands for what is missing."""
     if candidates is None:
         return [], []
+    is_frame = hasattr(candidates, "columns")
+    if not is_frame and (isinstance(candidates, str) or not isinstance(candidates, Mapping | Sequence)):
+        raise InvalidInput("candidates are {id: {field: value}}, a list of dicts or a DataFrame: the schema has fields")
+    ids, rows = _listed(candidates, names)
+    if is_frame and not hasattr(candidates, "to_pydict"):
+        rows = [{name: _none_if_missing(value) for name, value in row.items()} for row in rows]
+    # copied, as whoever asks may change theirs before the feedback comes
+    return plain_ids(ids), [dict(row) if isinstance(row, Mapping) else row for row in rows]
+
+
+def _listed(candidates: Any, names: Collection[str]) -> tuple[list[Any], list[Any]]:
+    """Return ids and values by name of a table by id, a data frame or a list of records."""
     if isinstance(candidates, Mapping):
-        # copied, as whoever asks may change theirs before the feedback comes
-        return plain_ids(candidates), [dict(row) if isinstance(row, Mapping) else row for row in candidates.values()]
-    if hasattr(candidates, "to_pydict"):
-        records = candidates.to_pylist()
-        return _raw_records(records if "id" in candidates.column_names else _numbered(records), names)
+        return list(candidates), list(candidates.values())
     if hasattr(candidates, "columns"):
-        columns = {str(column): list(candidates[column]) for column in candidates.columns}
-        rows = [dict(zip(columns, map(_none_if_missing, row))) for row in zip(*columns.values())]
-        if "id" in columns and "id" not in names:
-            return _raw_records(rows, names)
-        return plain_ids(getattr(candidates, "index", range(len(rows)))), rows
-    if isinstance(candidates, Sequence) and not isinstance(candidates, str):
-        return _raw_records(candidates, names)
-    raise InvalidInput("candidates are {id: {field: value}}, a list of dicts or a DataFrame, as the schema has fields")
-
-
-def _raw_records(records: Sequence[Any], names: Collection[str]) -> tuple[list[Id], list[Any]]:
+        is_arrow = hasattr(candidates, "to_pydict")
+        columns = (
+            candidates.to_pydict() if is_arrow else {str(name): list(candidates[name]) for name in candidates.columns}
+        )
+        has_ids = "id" in columns and "id" not in names
+        ids = columns.pop("id") if has_ids else list(getattr(candidates, "index", range(len(candidates))))
+        return ids, [dict(zip(columns, row)) for row in zip(*columns.values())] if columns else [{} for _ in ids]
     if "id" in names:
         raise InvalidInput("with a feature called 'id' give {id: {feature: value}}: in a list, id names the item")
-    for i, record in enumerate(records):
+    for i, record in enumerate(candidates):
         if not isinstance(record, Mapping) or "id" not in record:
             raise InvalidInput(f"item {i} of the list lacks its id, as in {{'id': 'a', …}}")
-    rows = [{name: value for name, value in record.items() if name != "id"} for record in records]
-    return plain_ids([record["id"] for record in records]), rows
-
-
-def _numbered(records: Sequence[Any]) -> list[Any]:
-    return [record | {"id": i} for i, record in enumerate(records)]
+    rows = [{name: value for name, value in record.items() if name != "id"} for record in candidates]
+    return [record["id"] for record in candidates], rows
 
 
 def _none_if_missing(value: Any) -> Any:
@@ -214,14 +208,6 @@ def _from_rows(given_ids: Iterable[Any], rows: Sequence[Any], names: Sequence[st
         return table
     given = [[not missing or name in row for name in names] for row, (_, missing) in zip(rows, named)]
     return table._replace(given=np.array(given, np.bool_))
-
-
-def _from_columns(columns: Mapping[str, Sequence[Any]], index: Iterable[Any], names: Sequence[str]) -> Candidates:
-    by_column = "id" in columns and "id" not in names
-    given = {name: values for name, values in columns.items() if not (by_column and name == "id")}
-    ids = list(columns["id"] if by_column else index)
-    rows = [dict(zip(given, row)) for row in zip(*given.values())] if given else [{} for _ in ids]
-    return _from_rows(ids, rows, names)
 
 
 def _from_array(rows: Any, names: Sequence[str], ids: Sequence[Id]) -> Candidates:

@@ -9,7 +9,7 @@ from numpy.random import Generator, default_rng
 
 from rankloop.bandits.ad_log import AdLog
 from rankloop.bandits.policies import Policy, choose
-from rankloop.core.checks import check_at_least, check_deviation
+from rankloop.core.checks import check_at_least, check_not_negative
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import normals
 from rankloop.core.registry import Spec, register
@@ -74,7 +74,7 @@ class Campaign:
     def __post_init__(self) -> None:
         check_at_least(1, n_context=self.n_context, informative=self.informative)
         check_at_least(0, world=self.world)
-        check_deviation(taste=self.taste)
+        check_not_negative("taste", self.taste)
         if self.informative > self.n_context:
             raise InvalidInput(f"informative = {self.informative} exceeds n_context = {self.n_context}")
         if any(not 0.0 < rate < 1.0 for rate in self.click_rates):

@@ -158,7 +158,7 @@ class ClickModel:
         pairs are taken to be as the model says.
         """
         clicked = self.probabilities(log, given_clicks=True).clicked
-        p, mean = np.clip(clicked, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY), self.attraction
+        p, mean = clipped(clicked), self.attraction
         examined = p / mean[log.pair]
 
         def two_and_two(values: Floats) -> float:
@@ -207,8 +207,13 @@ def shares(hits: Floats, rows: Floats, prior: Prior) -> Floats:
     """Return the expected share of each pair after so many hits in so many rows."""
     total = rows + prior.rows
     means = np.where(total > 0.0, (hits + prior.rows * prior.mean) / np.where(total > 0.0, total, 1.0), prior.mean)
-    clipped: Floats = np.clip(means, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
-    return clipped
+    return clipped(means)
+
+
+def clipped(values: Floats) -> Floats:
+    """Return probabilities none of which is nearer to 0 or 1 than `MIN_PROBABILITY`."""
+    probabilities: Floats = np.clip(values, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+    return probabilities
 
 
 def estimate_prior(hits: Floats, rows: Floats) -> Prior:
@@ -229,7 +234,7 @@ def estimate_prior(hits: Floats, rows: Floats) -> Prior:
 
 
 def _logs(probabilities: Floats, clicked: Floats) -> Floats:
-    p = np.clip(probabilities, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+    p = clipped(probabilities)
     return np.where(clicked > 0.0, np.log(p), np.log1p(-p))
 
 

@@ -5,15 +5,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from rankloop.click_models.base import (
-    MIN_PROBABILITY,
-    ClickModel,
-    Evidence,
-    ModelName,
-    Prior,
-    estimate_prior,
-    shares,
-)
+from rankloop.click_models.base import MIN_PROBABILITY, ClickModel, Evidence, ModelName, Prior, estimate_prior, shares
 from rankloop.core.types import Floats, Ints
 from rankloop.logs.list_log import ClickArrays
 

@@ -7,11 +7,11 @@ import numpy as np
 
 from rankloop.click_models.base import (
     MIN_EM_GAIN,
-    MIN_PROBABILITY,
     ClickModel,
     Evidence,
     ModelName,
     Prior,
+    clipped,
     estimate_prior,
     shares,
 )
@@ -87,12 +87,12 @@ class DbnModel(ClickModel):
         What comes after the last row of a page is not seen, so it tells nothing of satisfaction and patience.
         """
         half = np.full(log.n_pairs, 0.5)
-        start = cls(attraction=_clipped(prior.mean), satisfaction=half, persistence=0.9)
+        start = cls(attraction=clipped(prior.mean), satisfaction=half, persistence=0.9)
         first = start._maximised(log, prior, Prior(half, 1.0), max_rounds)
         sums = np.zeros((4, log.n_pairs))
         _expect(first.parameters, rows_of(log), sums)
         belief = estimate_prior(sums[3], sums[2])
-        start = cls(attraction=first.attraction, satisfaction=_clipped(belief.mean), persistence=first.persistence)
+        start = cls(attraction=first.attraction, satisfaction=clipped(belief.mean), persistence=first.persistence)
         return start._maximised(log, prior, belief, max_rounds)
 
     def _maximised(self, log: ClickArrays, prior: Prior, belief: Prior, max_rounds: int) -> Self:
@@ -105,7 +105,7 @@ class DbnModel(ClickModel):
             grown = len(objectives) < 2 or objectives[-1] - objectives[-2] >= MIN_EM_GAIN * len(log.pair)
             if len(objectives) >= max_rounds or not grown:
                 break
-            persistence = float(_clipped(np.array(did / could))) if could > 0.0 else now.persistence
+            persistence = float(clipped(np.array(did / could))) if could > 0.0 else now.persistence
             now = now._replace(
                 attraction=shares(sums[0], sums[1], prior),
                 satisfaction=shares(sums[3], sums[2], belief),
@@ -123,8 +123,3 @@ class DbnModel(ClickModel):
 def _penalty(values: Floats, prior: Prior) -> float:
     logs = prior.mean * np.log(values) + (1.0 - prior.mean) * np.log1p(-values)
     return float(prior.rows * logs.sum())
-
-
-def _clipped(values: Floats) -> Floats:
-    clipped: Floats = np.clip(values, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
-    return clipped

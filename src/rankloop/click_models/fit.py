@@ -5,18 +5,17 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankloop.click_models.base import ClickModel
+from rankloop.click_models.browsing_model import PositionBasedModel, UserBrowsingModel
 from rankloop.click_models.cascade import CascadeModel, DependentClickModel, SimplifiedDbnModel
 from rankloop.click_models.dbn import DbnModel
 from rankloop.click_models.kernels import ClickRows
-from rankloop.click_models.pbm import PositionBasedModel
-from rankloop.click_models.ubm import UserBrowsingModel
 from rankloop.core.errors import InvalidInput
+from rankloop.core.files import check_picture
 from rankloop.core.types import Floats
 from rankloop.engine import Engine, Here
 from rankloop.logs.list_log import ClickArrays, ListLog
@@ -25,6 +24,7 @@ from rankloop.logs.table_reader import Given
 _FAMILY = (CascadeModel, PositionBasedModel, DependentClickModel, SimplifiedDbnModel, DbnModel, UserBrowsingModel)
 MODELS: dict[str, type[ClickModel]] = {model.name: model for model in _FAMILY}  # the simplest first
 BEST = "best"
+BLUE, GREY = "#2f7ed8", "#8a8f98"
 N_FOLDS = 5
 MIN_MOVED_SHARE = 0.01  # a smaller share of rows whose pairs stand elsewhere too tells nothing of positions
 FIXED_ORDER = (
@@ -99,9 +99,25 @@ class UserFit(NamedTuple):
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the examination of each position and the perplexity of each model into a PNG, SVG or PDF file."""
-        from rankloop.click_models.chart import plot_fit
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
-        plot_fit(self, Path(path))
+        check_picture(path)
+        figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+        FigureCanvasAgg(figure)
+        left, right = figure.subplots(1, 2)
+        examined = examined_by_position(self.fitted)
+        left.plot(np.arange(1, len(examined) + 1), examined, marker="o", color=BLUE)
+        left.set(xlabel="position", ylabel="probability", ylim=(0.0, 1.05), title=f"examined, by {self.fitted.name}")
+        for name, judged in self.held_out.items():
+            chosen = name == self.fitted.name
+            positions = np.arange(1, len(judged.by_position) + 1)
+            right.plot(positions, judged.by_position, color=BLUE if chosen else GREY, linewidth=2.0 if chosen else 1.0)
+            right.annotate(name, (positions[-1], judged.by_position[-1]), xytext=(4, -3), textcoords="offset points")
+        right.set(xlabel="position", title="perplexity on held-out visits (1: foreseen)")
+        for axes in (left, right):
+            axes.spines[["top", "right"]].set_visible(False)
+        figure.savefig(path, dpi=160, facecolor="white")
 
 
 def fit_users(

@@ -27,13 +27,6 @@ def _gather(table: Floats, columns: Ints) -> Floats:
 
 
 @kernel
-def _write(table: Floats, columns: Ints, values: Floats) -> None:
-    for i in range(len(columns)):
-        table[columns[i], 0] = values[i, 0]
-        table[columns[i], 1] = values[i, 1]
-
-
-@kernel
 def _exchange(table: Floats, columns: Ints, values: Floats) -> Floats:
     """Write the values, and answer with what stood there."""
     before = np.empty((len(columns), 2))
@@ -52,19 +45,6 @@ def _overlay(found: Floats, columns: Ints, known: Ints, values: Floats) -> None:
         if at < len(known) and known[at] == columns[i]:
             found[i, 0] = values[at, 0]
             found[i, 1] = values[at, 1]
-
-
-@kernel
-def _used(table: Floats) -> Ints:
-    count = 0
-    for i in range(len(table)):
-        count += table[i, 0] != 0.0 or table[i, 1] != 0.0
-    columns, count = np.empty(count, np.int64), 0
-    for i in range(len(table)):
-        if table[i, 0] != 0.0 or table[i, 1] != 0.0:
-            columns[count] = i
-            count += 1
-    return columns
 
 
 class _Version:
@@ -115,7 +95,7 @@ class Cells:
     def of(cls, n_columns: int, columns: Ints, values: Floats) -> "Cells":
         """A table that holds these, and 0 everywhere else."""
         cells = cls(n_columns)
-        _write(cells._held[0].array, columns, values)
+        cells._held[0].array[columns] = values
         return cells
 
     def at(self, columns: Ints) -> Floats:
@@ -155,7 +135,7 @@ class Cells:
         table, version = self._held
         with table.lock:
             array = table.array if version is table.newest else _rewound(table.array, _since(version))
-            columns = _used(array)
+            columns = np.flatnonzero((array[:, 0] != 0.0) | (array[:, 1] != 0.0))
             return columns, _gather(array, columns)
 
     def digest(self) -> str:
@@ -254,33 +234,14 @@ def with_columns(state: Any, n_columns: int) -> Any:
     return state
 
 
-@kernel
-def _in_order(columns: Ints, n_columns: int) -> bool:
-    """Whether these are columns of the table, each once, the first first."""
-    last = -1
-    for column in columns:
-        if column <= last or column >= n_columns:
-            return False
-        last = column
-    return True
-
-
-@kernel
-def _in_use(values: Floats) -> bool:
-    for i in range(len(values)):
-        if not np.isfinite(values[i, 0]) or not 0.0 <= values[i, 1] < np.inf:
-            return False
-    return True
-
-
 def restored_cells(n_columns: int, columns: Any, values: Any, where: str) -> Cells:
     """The table that `used` wrote, or `InvalidInput`."""
     fits = columns.ndim == 1 and columns.dtype == np.int64 and values.dtype == np.float64
     if not fits or values.shape != (len(columns), 2):
         raise InvalidInput(f"{where} is not a table of columns and their two numbers")
     columns, values = np.ascontiguousarray(columns), np.ascontiguousarray(values)
-    if not _in_order(columns, n_columns):
+    if len(columns) and not (columns[0] >= 0 and columns[-1] < n_columns and np.all(np.diff(columns) > 0)):
         raise InvalidInput(f"{where} names columns that are not those of a table of {n_columns}")
-    if not _in_use(values):
+    if not np.all(np.isfinite(values)) or not np.all(values[:, 1] >= 0.0):
         raise InvalidInput(f"{where} holds a number that is not finite, or evidence below 0")
     return Cells.of(n_columns, columns, values)

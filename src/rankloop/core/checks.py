@@ -31,33 +31,15 @@ def check_probability(name: str, value: float) -> None:
         raise InvalidInput(f"{name} = {value} is not a probability from 0 to 1")
 
 
-def check_horizon(horizon: int | None) -> None:
-    """Refuse a number of rounds below 1; None is an open end."""
-    if horizon is not None and horizon < 1:
-        raise InvalidInput(f"horizon = {horizon} must be a number of rounds from 1")
-
-
-def check_rounds(name: str, value: int) -> None:
-    """Refuse a number of rounds below 0."""
-    if value < 0:
-        raise InvalidInput(f"{name} = {value} must be a number of rounds from 0")
-
-
-def check_positions(name: str, value: int | None) -> None:
-    """Refuse a number of positions or clicks below 1; None is all of them."""
-    if value is not None and value < 1:
-        raise InvalidInput(f"{name} = {value}: there must be at least 1")
-
-
-def check_at_least(least: int, **numbers: int) -> None:
-    """Refuse numbers below `least`."""
+def check_at_least(least: int, **numbers: int | None) -> None:
+    """Refuse numbers below `least`; None is no limit."""
     for name, number in numbers.items():
-        if number < least:
-            raise InvalidInput(f"{name} must be at least {least}, got {number}")
+        if number is not None and number < least:
+            raise InvalidInput(f"{name} = {number} must be at least {least}")
 
 
-def check_deviation(**deviations: float) -> None:
-    """Refuse what cannot be a standard deviation."""
-    for name, deviation in deviations.items():
-        if not 0.0 <= deviation < math.inf:
-            raise InvalidInput(f"{name} is a standard deviation, finite and at least 0, got {deviation}")
+def check_between(low: float, high: float, **numbers: float) -> None:
+    """Refuse numbers outside of a range, both ends of which are possible."""
+    for name, number in numbers.items():
+        if not low <= number <= high:
+            raise InvalidInput(f"{name} = {number} must be from {low} to {high}")

@@ -6,6 +6,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from rankloop.core.errors import InvalidInput
+
+PICTURES = (".png", ".svg", ".pdf")
+
 
 def atomic_write(path: Path, data: bytes | str) -> None:
     """Write through a temporary neighbour: whoever looks sees the old file or the whole new one, even after a crash."""
@@ -25,6 +29,12 @@ def atomic_write(path: Path, data: bytes | str) -> None:
         temporary.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+def check_picture(path: str | os.PathLike[str]) -> None:
+    """Raise `InvalidInput` unless the name is that of a picture, before anything is computed."""
+    if Path(path).suffix.lower() not in PICTURES:
+        raise InvalidInput(f"--plot {path}: the name must end with .png, .svg or .pdf")
 
 
 def _permissions(path: Path) -> int:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_finite
+from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
 from rankloop.core.kernels import ALL, clicked_weights, kernel, ranking_of, scores_of, seen_count
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
@@ -42,14 +42,26 @@ class LinearState(NamedTuple):
 class LinearLearner:
     """Sorts by features · weights. A learner that explores has a `rank` and a `log_prob` of its own.
 
-    `start` is the last parameter of each: the first weights, zeros when it is empty.
+    `start` is the last parameter of each: the first weights, zeros when it is empty. Parameters with a name in
+    `positive` are above 0, or None.
     """
 
     start: tuple[float, ...]
+    positive: ClassVar[tuple[str, ...]] = ("learning_rate", "margin", "radius", "relevant_from", "spread")
     reports: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         check_finite("start", self.start)
+        for name in self.positive:
+            if getattr(self, name, None) is not None:
+                check_positive(name, getattr(self, name))
+
+    def init(self, problem: Problem) -> Any:
+        return LinearState(self.first_weights(problem), shown_or_all(problem))
+
+    def first_weights(self, problem: Problem) -> Floats:
+        """Return the weights to begin with."""
+        return start_weights(self.start, problem.n_features)
 
     def predict(self, state: Any, query: Query) -> Ints:
         return best_ranking(query.features, state.weights)

@@ -37,10 +37,7 @@ def to_plain(value: Any) -> Any:
         return [to_plain(part) for part in value]
     if isinstance(value, Cells):
         return value.digest()  # too much for a table of numbers: files have the columns, this tells two apart
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, float):
-        _require_finite(np.array(plain))
-    return plain
+    return to_plain(value.item()) if isinstance(value, np.generic) else value
 
 
 def from_plain(plain: Any, annotation: Any, where: str = "value") -> Any:
@@ -75,19 +72,12 @@ def _scalar(plain: Any, annotation: Any, where: str) -> Any:
 
 def decision_to_plain(decision: Decision[Any]) -> dict[str, Any]:
     """A decision as JSON can carry it; an unknown propensity is null."""
-    known = math.isfinite(decision.log_propensity)
-    return {
-        "ranking": decision.ranking.tolist(),
-        "log_propensity": float(decision.log_propensity) if known else None,
-        "receipt": _receipt_to_plain(decision.receipt),
-    }
-
-
-def _receipt_to_plain(receipt: Any) -> Any:
+    propensity = float(decision.log_propensity) if math.isfinite(decision.log_propensity) else None
     try:
-        return to_plain(receipt)
+        receipt = to_plain(decision.receipt)
     except InvalidInput:
         raise InvalidInput(UNBOUNDED) from None
+    return {"ranking": decision.ranking.tolist(), "log_propensity": propensity, "receipt": receipt}
 
 
 def check_finite_receipt(receipt: Any) -> None:

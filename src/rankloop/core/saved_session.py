@@ -56,7 +56,7 @@ def load_with_notes(path: str | os.PathLike[str]) -> tuple[Session, dict[str, An
         raise NotFound(f"there is no file {os.fspath(path)!r}") from None
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{os.fspath(path)!r} cannot be read: {error}") from None
-    return _loaded(content, os.fspath(path))
+    return loads_with_notes(content, os.fspath(path))
 
 
 def dumps(session: Session, notes: Mapping[str, Any] | None = None) -> bytes:
@@ -90,23 +90,19 @@ def loads(content: bytes) -> Session:
     return loads_with_notes(content)[0]
 
 
-def loads_with_notes(content: bytes) -> tuple[Session, dict[str, Any]]:
-    """The session and the notes of the content of a saved file."""
-    return _loaded(content, "this content")
-
-
-def _loaded(content: bytes, where: str) -> tuple[Session, dict[str, Any]]:
+def loads_with_notes(content: bytes, where: str = "this content") -> tuple[Session, dict[str, Any]]:
+    """The session and the notes of the content of a saved file, which messages call `where`."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             _check_parts(archive, len(content))
             header = json.loads(archive.read(HEADER), parse_float=_finite, parse_constant=_finite)
             _check_header(header, where)
             return _restored(header, archive), dict(header["notes"])
+    except UnknownKind as error:
+        raise InvalidInput(f"{where}: {error}; one of your own has to be imported before") from None
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from None
     except UNREADABLE as error:
-        if isinstance(error, UnknownKind):
-            raise InvalidInput(f"{where}: {error}; one of your own has to be imported before") from None
-        if isinstance(error, InvalidInput):
-            raise InvalidInput(f"{where}: {error}") from None
         raise InvalidInput(f"{where} is not a whole rankloop file: {error}") from None
 
 

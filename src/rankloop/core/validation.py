@@ -17,6 +17,7 @@ from rankloop.core.types import (
     Relevances,
     Reward,
     Rows,
+    item_indices,
     real_numbers,
 )
 
@@ -159,12 +160,9 @@ def whole_numbers(values: Any) -> Ints:
     if type(values) is np.ndarray and values.dtype == np.int64 and values.ndim == 1:
         return values
     try:
-        array = np.asarray(values)
-        if array.ndim == 1 and (not array.size or array.dtype.kind in "iu"):
-            return array.astype(np.int64)
-    except (TypeError, ValueError):
-        pass
-    raise IncompatibleFeedback("items and rankings are lists of whole numbers")
+        return item_indices(values, "items and rankings")
+    except InvalidInput as error:
+        raise IncompatibleFeedback(str(error)) from None
 
 
 def flat_numbers(values: Any) -> Floats:

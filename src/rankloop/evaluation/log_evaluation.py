@@ -12,6 +12,7 @@ import numpy as np
 
 from rankloop.bandits.saved_policy import SavedPolicy, load_policy
 from rankloop.core.errors import InvalidInput
+from rankloop.core.files import check_picture
 from rankloop.core.registry.specs import nearest
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Clicks, Decision, Floats
@@ -35,7 +36,6 @@ from rankloop.logs.service_export import fields_of
 from rankloop.logs.table_reader import Given
 
 ESTIMATORS = (*get_args(Method), *BY_POSITION, *get_args(ListMethod))
-PICTURES = (".png", ".svg", ".pdf")
 Progress = Callable[[int, int], None]  # finished, of how many
 BY_PLACE = "try --estimator position_wise, with the folder of the service instead of its export"
 
@@ -109,12 +109,6 @@ class Evaluation:
         """Draw the estimates into a PNG, SVG or PDF file."""
         check_picture(path)
         self.answer.plot(Path(path))
-
-
-def check_picture(path: str | os.PathLike[str]) -> None:
-    """Refuse a name that is no picture's, before anything is computed."""
-    if Path(path).suffix.lower() not in PICTURES:
-        raise InvalidInput(f"--plot {path}: the name must end with .png, .svg or .pdf")
 
 
 class _Target(NamedTuple):

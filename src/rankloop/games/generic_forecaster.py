@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_horizon
+from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, seen_count
 from rankloop.core.learner import check_receipt, expect, require_finite, shown_or_all
@@ -119,7 +119,7 @@ class GenericForecaster:
     reports: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        check_horizon(self.horizon)
+        check_at_least(1, horizon=self.horizon)
 
     def init(self, problem: Problem) -> State:
         n_items = size_of_fixed_set(problem)

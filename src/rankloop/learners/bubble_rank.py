@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_horizon
+from rankloop.core.checks import check_at_least
 from rankloop.core.kernels import kernel, ranking_of, seen_count
 from rankloop.core.learner import check_receipt, expect, shown_or_all
 from rankloop.core.registry import Spec, register
@@ -129,7 +129,7 @@ class BubbleRank:
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 2})
 
     def __post_init__(self) -> None:
-        check_horizon(self.horizon)
+        check_at_least(1, horizon=self.horizon)
 
     def init(self, problem: Problem) -> State:
         n = size_of_fixed_set(problem)

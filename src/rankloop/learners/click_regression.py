@@ -5,10 +5,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import add_row, kernel, scores_of
-from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all, start_weights
+from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.perturbation import PairSwapper
@@ -38,18 +37,11 @@ class Receipt(NamedTuple):
 
 @kernel
 def _learned(
-    features: Features,
-    weights: Floats,
-    offsets: Floats,
-    squares: Floats,
-    seen: Ints,
-    clicked: Floats,
-    rate: float,
-    fixed: bool,
+    features: Features, state: State, seen: Ints, clicked: Floats, rate: float, fixed: bool
 ) -> tuple[Floats, Floats, Floats]:
     """One step of the logistic loss, summed over the items that were seen."""
-    scores = scores_of(features, weights)
-    after, offsets, squares = weights.copy(), offsets.copy(), squares.copy()
+    scores = scores_of(features, state.weights)
+    after, offsets, squares = state.weights.copy(), state.offsets.copy(), state.squares.copy()
     for position in range(len(seen)):
         item, p = seen[position], min(position, POSITIONS - 1)
         probability = 1.0 / (1.0 + np.exp(-scores[item] - offsets[p]))
@@ -89,10 +81,7 @@ class ClickRegression(PairSwapper):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "examination": (1.0, 0.5, 0.25)})
 
     def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
         super().__post_init__()
-        if not 0 <= self.swap < 1:
-            raise InvalidInput(f"swap = {self.swap} must be a probability from 0, below 1")
         if not all(0 < probability <= 1 for probability in self.examination):
             raise InvalidInput(f"examination = {self.examination} must be probabilities above 0")
         if len(self.examination) > POSITIONS or not abs(self.offset) <= 100:
@@ -103,7 +92,7 @@ class ClickRegression(PairSwapper):
         if self.examination:
             known = np.log(np.array(self.examination))
             offsets = np.concatenate([known, np.full(POSITIONS - len(known), known[-1])])
-        weights = start_weights(self.start, problem.n_features)
+        weights = self.first_weights(problem)
         return State(weights, offsets, np.zeros(POSITIONS), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
@@ -114,14 +103,7 @@ class ClickRegression(PairSwapper):
         check_receipt(decision.receipt.n_items == len(decision.ranking))
         clicked, seen = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
         weights, offsets, squares = _learned(
-            query.features,
-            state.weights,
-            state.offsets,
-            state.squares,
-            seen,
-            clicked,
-            self.learning_rate,
-            bool(self.examination),
+            query.features, state, seen, clicked, self.learning_rate, bool(self.examination)
         )
         weights, offsets, squares = require_finite(weights), require_finite(offsets), require_finite(squares)
         return State(weights, offsets, squares, state.shown)

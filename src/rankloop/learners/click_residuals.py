@@ -5,10 +5,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_between
 from rankloop.core.kernels import add_row, kernel
-from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all, start_weights
+from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.perturbation import PairSwapper
@@ -39,17 +38,10 @@ class Receipt(NamedTuple):
 
 @kernel
 def _learned(
-    features: Features,
-    weights: Floats,
-    rates: Floats,
-    counts: Floats,
-    seen: Ints,
-    clicked: Floats,
-    rate: float,
-    below: int,
+    features: Features, state: State, seen: Ints, clicked: Floats, rate: float, below: int
 ) -> tuple[Floats, Floats, Floats]:
     """One step from the positions that were read, which are those down to the last click and `below` more."""
-    after, rates, counts = weights.copy(), rates.copy(), counts.copy()
+    after, rates, counts = state.weights.copy(), state.rates.copy(), state.counts.copy()
     end = below
     for position in range(len(seen)):
         if clicked[seen[position]] > 0.0:
@@ -92,17 +84,12 @@ class ClickResiduals(PairSwapper):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "below": 0, "rate": 0.05})
 
     def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
         super().__post_init__()
-        if not 0 <= self.swap < 1:
-            raise InvalidInput(f"swap = {self.swap} must be a probability from 0, below 1")
-        if not 0 <= self.below <= 1_000:
-            raise InvalidInput(f"below = {self.below} must be a number of positions from 0 to 1000")
-        if not 0 <= self.rate <= 1:
-            raise InvalidInput(f"rate = {self.rate} must be a probability")
+        check_between(0, 1_000, below=self.below)
+        check_between(0, 1, rate=self.rate)
 
     def init(self, problem: Problem) -> State:
-        weights = start_weights(self.start, problem.n_features)
+        weights = self.first_weights(problem)
         return State(weights, np.full(POSITIONS, self.rate), np.zeros(POSITIONS), shown_or_all(problem))
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
@@ -112,8 +99,6 @@ class ClickResiduals(PairSwapper):
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         check_receipt(decision.receipt.scores.shape == (len(decision.ranking),))
         clicked, seen = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        weights, rates, counts = _learned(
-            query.features, state.weights, state.rates, state.counts, seen, clicked, self.learning_rate, self.below
-        )
+        weights, rates, counts = _learned(query.features, state, seen, clicked, self.learning_rate, self.below)
         weights, rates, counts = require_finite(weights), require_finite(rates), require_finite(counts)
         return State(weights, rates, counts, state.shown)

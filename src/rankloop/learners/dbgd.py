@@ -1,24 +1,16 @@
 """DBGD and MGD: duels of the current ranker with random neighbours, one at a time or many at once."""
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_at_least
 from rankloop.core.kernels import is_permutation, kernel, normals, ranking_of, scores_of
-from rankloop.core.learner import (
-    LinearLearner,
-    LinearState,
-    check_receipt,
-    expect,
-    require_finite,
-    shown_or_all,
-    start_weights,
-)
+from rankloop.core.learner import LinearLearner, LinearState, check_receipt, expect, require_finite
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Query
 from rankloop.interleaving.base import Interleaving, Mixed
 from rankloop.interleaving.team_draft import TeamDraft
 
@@ -65,22 +57,16 @@ def step_to_winners(weights: Floats, directions: Floats, credits: Floats, step: 
     return weights + step * total / winners
 
 
+@dataclass(frozen=True, kw_only=True)
 class DuellingLearner(LinearLearner):
     """Mixes the current ranking with those of random neighbours on the unit sphere, and moves towards the winners."""
 
-    learning_rate: float
-    spread: float
-    interleaving: Interleaving
+    learning_rate: float = 0.01
+    spread: float = 1.0
+    interleaving: Interleaving = TeamDraft()  # noqa: RUF009  frozen
+    start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
-
-    def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("spread", self.spread)
-        super().__post_init__()
-
-    def init(self, problem: Problem) -> LinearState:
-        return LinearState(start_weights(self.start, problem.n_features), shown_or_all(problem))
 
     def rank(self, state: LinearState, query: Query, rng: Generator) -> Decision[Receipt]:
         directions = _unit_rows(normals(rng, self._candidates, len(state.weights)))
@@ -117,11 +103,6 @@ class Dbgd(DuellingLearner):
     Problem.
     """
 
-    learning_rate: float = 0.01
-    spread: float = 1.0
-    interleaving: Interleaving = TeamDraft()
-    start: tuple[float, ...] = ()
-
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic"}, {"interleaving": "balanced"})
 
 
@@ -138,16 +119,11 @@ class Mgd(DuellingLearner):
     """
 
     candidates: int = 9
-    learning_rate: float = 0.01
-    spread: float = 1.0
-    interleaving: Interleaving = TeamDraft()
-    start: tuple[float, ...] = ()
 
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"interleaving": "probabilistic", "candidates": 3})
 
     def __post_init__(self) -> None:
-        if self.candidates < 1:
-            raise InvalidInput(f"candidates = {self.candidates}: there must be at least 1")
+        check_at_least(1, candidates=self.candidates)
         super().__post_init__()
 
     @property

@@ -5,12 +5,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive, check_rounds
+from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
-from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all, start_weights
+from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import AveragedState as State
 from rankloop.learners._shared.joint_features import corrected
 from rankloop.learners._shared.perturbation import PairSwapper
@@ -48,20 +48,6 @@ def pair_gradient(
     return row_weights
 
 
-@kernel
-def _gradient(
-    features: Features,
-    newest: Floats,
-    scores: Floats,
-    seen: Ints,
-    first: int,
-    swap: float,
-    clicked: Floats,
-    either: bool,
-) -> Floats:
-    return pair_gradient(scores_of(features, newest), scores, seen, first, swap, clicked, either)
-
-
 @register("fair_pairs")
 class FairPairs(PairSwapper):
     """Safe swaps of neighbours as in `3pr`, and an unbiased logistic step for each pair that clicks decide.
@@ -91,16 +77,13 @@ class FairPairs(PairSwapper):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"swap": 0.5, "learning_rate": 1.0, "memory": 3}, {"either": True})
 
     def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
         super().__post_init__()
-        check_rounds("memory", self.memory)
-        if not 0 < self.swap < 1:
-            raise InvalidInput(
-                f"swap = {self.swap} must be a probability between 0 and 1: both orders have to be shown"
-            )
+        check_at_least(0, memory=self.memory)
+        if self.swap == 0:
+            raise InvalidInput("swap must be above 0: both orders have to be shown")
 
     def init(self, problem: Problem) -> State:
-        weights = start_weights(self.start, problem.n_features)
+        weights = self.first_weights(problem)
         return State(weights, weights, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator) -> Decision[Receipt]:
@@ -111,14 +94,9 @@ class FairPairs(PairSwapper):
         scores, first = decision.receipt
         check_receipt(scores.shape == (len(decision.ranking),) and 0 <= first <= 1)
         clicked, ranking = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
-        gradient = _gradient(query.features, state.newest, scores, ranking, first, self.swap, clicked, self.either)
+        newest_scores, rounds = scores_of(query.features, state.newest), min(state.rounds, self.memory)
+        gradient = pair_gradient(newest_scores, scores, ranking, first, self.swap, clicked, self.either)
         weights, newest = corrected(
-            query.features,
-            state.weights,
-            state.newest,
-            min(state.rounds, self.memory),
-            True,
-            gradient,
-            self.learning_rate,
+            query.features, state.weights, state.newest, rounds, True, gradient, self.learning_rate
         )
         return State(require_finite(weights), require_finite(newest), state.shown, state.rounds + 1)

@@ -11,8 +11,7 @@ from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
-from rankloop.learners._shared.fixed_set import SummedGains, require_all_grades, size_of_fixed_set
-from rankloop.learners._shared.linear_measure import largest_gain
+from rankloop.learners._shared.fixed_set import SummedGains, largest_gain, require_all_grades, size_of_fixed_set
 from rankloop.measures.dcg import DCG
 
 
@@ -51,7 +50,6 @@ class FTPL(SummedGains):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.epsilon is not None:
-            check_positive("epsilon", self.epsilon)
             check_positive("1 / epsilon", 1.0 / self.epsilon)
 
     def init(self, problem: Problem) -> State:

@@ -5,8 +5,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_at_least, check_positive
 from rankloop.core.kernels import kernel, ranking_of, reassociated
 from rankloop.core.learner import expect, point_log_prob, require_finite, shown_or_all
 from rankloop.core.protocols import Measure
@@ -115,8 +114,7 @@ class KernelPerceptron:
     def __post_init__(self) -> None:
         for name in ("scale", "learning_rate", "margin"):
             check_positive(name, getattr(self, name))
-        if self.budget < 1 or self.degree < 1:
-            raise InvalidInput(f"budget = {self.budget} and degree = {self.degree} must both be at least 1")
+        check_at_least(1, budget=self.budget, degree=self.degree)
         cutoff_and_kind(self.measure)
 
     def init(self, problem: Problem) -> State:

@@ -5,15 +5,20 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_between
 from rankloop.core.kernels import kernel, normals, ranking_of, scores_of
-from rankloop.core.learner import LinearLearner, clicks_by_item, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import LinearLearner, clicks_by_item, require_finite, shown_or_all
 from rankloop.core.registry import register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import examined_count
 
 MIN_DEVIATION, MAX_DEVIATION = 1e-150, 1e150  # deviations: their squares are numbers too
 FLAT = 1e-12  # a pivot below this share of its diagonal is rounding error
+
+
+def check_deviations(noise: float, prior: float) -> None:
+    """Refuse deviations whose squares, or the inverses of them, are no numbers."""
+    check_between(MIN_DEVIATION, MAX_DEVIATION, noise=noise, prior=prior)
 
 
 class State(NamedTuple):
@@ -105,13 +110,11 @@ class LinearThompson(LinearLearner):
     accepts: ClassVar[tuple[type, ...]] = (Clicks,)
 
     def __post_init__(self) -> None:
-        for name, deviation in (("noise", self.noise), ("prior", self.prior)):
-            if not MIN_DEVIATION <= deviation <= MAX_DEVIATION:
-                raise InvalidInput(f"{name} = {deviation} must be a deviation from {MIN_DEVIATION} to {MAX_DEVIATION}")
+        check_deviations(self.noise, self.prior)
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
-        start = start_weights(self.start, problem.n_features)
+        start = self.first_weights(problem)
         precision = np.eye(problem.n_features) / self.prior**2
         return State(start, precision, start / self.prior**2, shown_or_all(problem))
 

@@ -6,14 +6,18 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
 from rankloop.core.kernels import kernel, positions_of, ranking_of, seen_count
 from rankloop.core.learner import shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Floats, Ints, Problem, Query
-from rankloop.learners._shared.fixed_set import SummedGains, require_all_grades, size_of_fixed_set
-from rankloop.learners._shared.linear_measure import largest_gain, worth_of_positions
+from rankloop.learners._shared.fixed_set import (
+    SummedGains,
+    largest_gain,
+    require_all_grades,
+    size_of_fixed_set,
+    worth_of_positions,
+)
 from rankloop.measures.dcg import DCG
 
 
@@ -154,11 +158,6 @@ class MirrorDescent(SummedGains):
 
     tuned: ClassVar[str] = "learning_rate"
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"horizon": 50, "measure": "P@2"})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.learning_rate is not None:
-            check_positive("learning_rate", self.learning_rate)
 
     def init(self, problem: Problem) -> State:
         n_items = size_of_fixed_set(problem)

@@ -7,18 +7,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_not_negative, check_positive
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_at_least, check_between, check_not_negative, check_positive
 from rankloop.core.kernels import add_row, clicked_weights, kernel, ranking_of, row_difference, scores_of, seen_count
-from rankloop.core.learner import (
-    SparseLearner,
-    check_receipt,
-    expect,
-    require_finite,
-    seen_part,
-    shown_or_all,
-    start_weights,
-)
+from rankloop.core.learner import SparseLearner, check_receipt, expect, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.precision import (
@@ -305,15 +296,12 @@ class NewtonPairs(SparseLearner):
     )
 
     def __post_init__(self) -> None:
-        if not MIN_RIDGE <= self.ridge <= MAX_RIDGE:
-            raise InvalidInput(f"ridge = {self.ridge} must be a number from {MIN_RIDGE} to {MAX_RIDGE}")
+        check_between(MIN_RIDGE, MAX_RIDGE, ridge=self.ridge)
         check_positive("alpha", self.alpha)
         check_not_negative("alarm", self.alarm)
         super().__post_init__()
-        if not 0 <= self.floor <= 0.5:
-            raise InvalidInput(f"floor = {self.floor} must be a probability from 0 to 0.5")
-        if self.memory < 1:
-            raise InvalidInput(f"memory = {self.memory} must be a number of rounds from 1")
+        check_between(0, 0.5, floor=self.floor)
+        check_at_least(1, memory=self.memory)
 
     @functools.cached_property
     def _batch(self) -> int:
@@ -326,7 +314,7 @@ class NewtonPairs(SparseLearner):
         return (1 - 1 / self.memory) ** self._batch
 
     def init(self, problem: Problem) -> State:
-        weights, n = start_weights(self.start, problem.n_features), problem.n_features
+        weights, n = self.first_weights(problem), problem.n_features
         unit = np.ones(n) if self.diagonal else np.eye(n)
         return State(
             weights=weights,

@@ -6,18 +6,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from rankloop.core.checks import check_positive
 from rankloop.core.kernels import add_row, kernel, scores_of
-from rankloop.core.learner import (
-    GreedyLearner,
-    SparseLearner,
-    expect,
-    finite,
-    project,
-    require_finite,
-    shown_or_all,
-    start_weights,
-)
+from rankloop.core.learner import GreedyLearner, SparseLearner, expect, finite, project, require_finite, shown_or_all
 from rankloop.core.protocols import Surrogate
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances, Rows
@@ -101,14 +91,8 @@ class OnlineGradient(GreedyLearner, SparseLearner):
         {"surrogate": "rank_svm"},
     )
 
-    def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
-        if self.radius is not None:
-            check_positive("radius", self.radius)
-        super().__post_init__()
-
     def init(self, problem: Problem) -> State:
-        return State(start_weights(self.start, problem.n_features), 0, 0.0, shown_or_all(problem))
+        return State(self.first_weights(problem), 0, 0.0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         rows, items, grades = _graded(query, expect(feedback, Relevances))

@@ -5,18 +5,9 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_not_negative
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_between, check_not_negative
 from rankloop.core.kernels import due_item, kernel, positions_of, ranking_of, scores_of, seen_count
-from rankloop.core.learner import (
-    LinearLearner,
-    check_receipt,
-    clicks_by_item,
-    require_finite,
-    seen_part,
-    shown_or_all,
-    start_weights,
-)
+from rankloop.core.learner import LinearLearner, check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Limit, Problem, Query
 from rankloop.learners._shared.precision import MAX_RIDGE, MIN_RIDGE, dot, sherman_morrison, surprise_of, times
@@ -125,38 +116,11 @@ def log_prob_of(ends: Ints, best: Ints, ranking: Ints, seen: int, positions: int
 
 
 @kernel
-def _present(
-    features: Floats,
-    weights: Floats,
-    gram_inverse: Floats,
-    shown: int,
-    alpha: float,
-    positions: int,
-    keep_first: bool,
-    draws: Floats,
-) -> tuple[Ints, float]:
+def _blocks(features: Floats, weights: Floats, gram_inverse: Floats, alpha: float) -> tuple[Ints, Ints]:
+    """The best ranking, and before which position the block of each position ends."""
     scores = scores_of(features, weights)
     best = ranking_of(scores)
-    ends = block_ends(features, scores, best, gram_inverse, alpha)
-    ranking = draw(ends, best, positions, keep_first, draws)
-    return ranking, log_prob_of(ends, best, ranking, seen_count(shown, len(best)), positions, keep_first)
-
-
-@kernel
-def _log_prob(
-    features: Floats,
-    weights: Floats,
-    gram_inverse: Floats,
-    ranking: Ints,
-    shown: int,
-    alpha: float,
-    positions: int,
-    keep_first: bool,
-) -> float:
-    scores = scores_of(features, weights)
-    best = ranking_of(scores)
-    ends = block_ends(features, scores, best, gram_inverse, alpha)
-    return log_prob_of(ends, best, ranking, seen_count(shown, len(best)), positions, keep_first)
+    return best, block_ends(features, scores, best, gram_inverse, alpha)
 
 
 @kernel
@@ -189,17 +153,11 @@ def pairs_of(ranking: Ints, clicked: Floats, priorities: Floats, disjoint: bool)
 
 @kernel
 def _learned(
-    features: Floats,
-    weights: Floats,
-    covariance: Floats,
-    gram_inverse: Floats,
-    seen: Ints,
-    clicked: Floats,
-    priorities: Floats,
-    disjoint: bool,
+    features: Floats, state: State, seen: Ints, clicked: Floats, priorities: Floats, disjoint: bool
 ) -> tuple[Floats, Floats, Floats]:
     """A Newton step for each pair, one after another."""
-    new_weights, new_covariance, new_inverse = weights.copy(), covariance.copy(), gram_inverse.copy()
+    new_weights, new_covariance = state.weights.copy(), state.covariance.copy()
+    new_inverse = state.gram_inverse.copy()
     for pair in pairs_of(seen, clicked, priorities, disjoint):
         weight, x = clicked[pair[0]], features[pair[0]] - features[pair[1]]
         surprise, product, of_gram = surprise_of(new_weights, x), times(new_covariance, x), times(new_inverse, x)
@@ -237,53 +195,33 @@ class PairRank(LinearLearner):
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"alpha": 0.0}, {"ridge": 5.0, "alpha": 0.02, "pairs": "all"})
 
     def __post_init__(self) -> None:
-        if not MIN_RIDGE <= self.ridge <= MAX_RIDGE:
-            raise InvalidInput(f"ridge = {self.ridge} must be a number from {MIN_RIDGE} to {MAX_RIDGE}")
+        check_between(MIN_RIDGE, MAX_RIDGE, ridge=self.ridge)
         check_not_negative("alpha", self.alpha)
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
-        weights, unit = start_weights(self.start, problem.n_features), np.eye(problem.n_features)
+        weights, unit = self.first_weights(problem), np.eye(problem.n_features)
         return State(weights, unit / self.ridge, unit / self.ridge, shown_or_all(problem), 0)
 
     def rank(self, state: State, query: Query, rng: Generator, limit: Limit = FREE) -> Decision[Receipt]:
         n_items, draws = query.n_items, rng.random(2 * len(query.features))
-        ranking, log_propensity = _present(
-            query.features,
-            state.weights,
-            state.gram_inverse,
-            state.shown,
-            self.alpha,
-            limit.positions,
-            limit.keep_first,
-            draws[:n_items],
-        )
+        best, ends = _blocks(query.features, state.weights, state.gram_inverse, self.alpha)
+        ranking = draw(ends, best, limit.positions, limit.keep_first, draws[:n_items])
+        seen = seen_count(state.shown, n_items)
+        log_propensity = log_prob_of(ends, best, ranking, seen, limit.positions, limit.keep_first)
         return Decision(ranking, log_propensity, Receipt(draws[n_items:]))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         priorities = decision.receipt.priorities
         check_receipt(priorities.shape == decision.ranking.shape)
+        clicked, seen = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
         weights, covariance, gram_inverse = _learned(
-            query.features,
-            state.weights,
-            state.covariance,
-            state.gram_inverse,
-            seen_part(decision.ranking, state.shown),
-            clicks_by_item(feedback, query.n_items),
-            priorities,
-            self.pairs == "disjoint",
+            query.features, state, seen, clicked, priorities, self.pairs == "disjoint"
         )
         weights, covariance = require_finite(weights), require_finite(covariance)
         return State(weights, covariance, require_finite(gram_inverse), state.shown, state.rounds + 1)
 
     def log_prob(self, state: State, query: Query, ranking: Ints, limit: Limit = FREE) -> float:
-        return _log_prob(
-            query.features,
-            state.weights,
-            state.gram_inverse,
-            ranking,
-            state.shown,
-            self.alpha,
-            limit.positions,
-            limit.keep_first,
-        )
+        best, ends = _blocks(query.features, state.weights, state.gram_inverse, self.alpha)
+        seen = seen_count(state.shown, len(best))
+        return log_prob_of(ends, best, ranking, seen, limit.positions, limit.keep_first)

@@ -7,14 +7,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positive
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_at_least, check_positive
 from rankloop.core.kernels import kernel, ranking_of
 from rankloop.core.learner import check_receipt, expect, require_finite
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Feedback, Floats, Ints, Problem, Query, Relevances
-from rankloop.learners._shared.fixed_set import AnytimeLearner, graded_depth, size_of_fixed_set
-from rankloop.learners._shared.linear_measure import CAPPED, gain_of
+from rankloop.learners._shared.fixed_set import CAPPED, AnytimeLearner, gain_of, graded_depth, size_of_fixed_set
 
 
 @kernel
@@ -132,12 +130,9 @@ class PrecisionBandit(AnytimeLearner):
     examples: ClassVar[tuple[Spec, ...]] = ({"n": 2}, {"n": 5, "horizon": 50})
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise InvalidInput(f"n = {self.n} must be at least 1")
+        check_at_least(1, n=self.n)
         super().__post_init__()
         check_positive("relevant_from", self.relevant_from)
-        if self.learning_rate is not None:
-            check_positive("learning_rate", self.learning_rate)
 
     @functools.cached_property
     def _start(self) -> float:

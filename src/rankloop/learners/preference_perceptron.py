@@ -1,22 +1,24 @@
-"""Preference perceptrons: they learn from a better ranking, or from clicks turned into one."""
+"""Perceptrons that learn from a better ranking: a preferred one, one made from clicks, or the best by grade."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.kernels import clicked_weights, kernel, weighted_rows
-from rankloop.core.learner import LinearState as State
+from rankloop.core.kernels import clicked_weights, kernel, ranking_of, weighted_rows
 from rankloop.core.learner import (
+    GreedyLearner,
     SparseLearner,
     best_ranking,
     check_receipt,
     expect,
     require_finite,
     shown_or_all,
-    start_weights,
 )
+from rankloop.core.learner import LinearState as State
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
+from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances
 from rankloop.learners._shared.joint_features import (
     AveragedState,
     corrected,
@@ -44,10 +46,12 @@ def _from_clicks(shown: Ints, items: Ints, click_weights: Floats, first: int, cl
     return correction(shown, swapped_to_first(shown, clicked))
 
 
+@dataclass(frozen=True, kw_only=True)
 class PreferenceLearner(SparseLearner):
     """Shows the best ranking it knows; clicks become a better one, as `clicks_to` says."""
 
-    clicks_to: Literal["top", "swap_first", "pairs"]
+    clicks_to: Literal["top", "swap_first", "pairs"] = "top"
+    start: tuple[float, ...] = ()
 
     accepts: ClassVar[tuple[type, ...]] = (Preferred, Clicks)
 
@@ -78,13 +82,7 @@ class PreferencePerceptron(PreferenceLearner):
     Reference: Shivaswamy and Joachims (2012), Online Structured Prediction via Coactive Learning.
     """
 
-    clicks_to: Literal["top", "swap_first", "pairs"] = "top"
-    start: tuple[float, ...] = ()
-
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"clicks_to": "swap_first"}, {"clicks_to": "pairs"})
-
-    def init(self, problem: Problem) -> State:
-        return State(start_weights(self.start, problem.n_features), shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         row_weights = self._row_weights(decision, feedback)
@@ -100,11 +98,8 @@ class AveragedPreferencePerceptron(PreferenceLearner):
     Discriminative Training Methods for Hidden Markov Models.
     """
 
-    clicks_to: Literal["top", "swap_first", "pairs"] = "top"
-    start: tuple[float, ...] = ()
-
     def init(self, problem: Problem) -> AveragedState:
-        weights = start_weights(self.start, problem.n_features)
+        weights = self.first_weights(problem)
         return AveragedState(weights, weights, shown_or_all(problem), 0)
 
     def learn(
@@ -113,3 +108,32 @@ class AveragedPreferencePerceptron(PreferenceLearner):
         row_weights = self._row_weights(decision, feedback)
         weights, newest = corrected(query.features, state.weights, state.newest, state.rounds, True, row_weights)
         return AveragedState(require_finite(weights), require_finite(newest), state.shown, state.rounds + 1)
+
+
+@kernel
+def _towards_best(shown: Ints, items: Ints, grades: Floats) -> Floats:
+    """The correction from the shown ranking to the same items by grade; equal grades keep the shown order."""
+    grade_of = np.full(len(shown), -np.inf)
+    for i in range(len(items)):
+        grade_of[items[i]] = grades[i]
+    return correction(shown, shown[ranking_of(grade_of[shown])])
+
+
+@register("structured_perceptron")
+class StructuredPerceptron(GreedyLearner, SparseLearner):
+    """w ← w + φ(x, best) − φ(x, shown), with φ(x, y) = Σ_p φ(x, y[p]) / log₂(p + 2) and `best` the order by grade.
+
+    Items with equal grades keep the order in which they were shown, and items without a grade stay where they were.
+
+    Use it as a reference that knows all grades: what clean and complete feedback would be worth.
+    Reference: Collins (2002), Discriminative Training Methods for Hidden Markov Models.
+    """
+
+    start: tuple[float, ...] = ()
+
+    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
+
+    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        items, grades = expect(feedback, Relevances)
+        row_weights = _towards_best(decision.ranking, items, grades)
+        return State(require_finite(state.weights + weighted_rows(query.features, row_weights)), state.shown)

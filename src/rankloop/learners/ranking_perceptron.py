@@ -1,4 +1,4 @@
-"""Perceptrons for ranking: a step whenever the measure sees a mistake, on the SLAM surrogate or on the worst pair."""
+"""Perceptrons: Rosenblatt's, and for ranking a step on the SLAM surrogate or on the worst pair at every mistake."""
 
 import functools
 from dataclasses import dataclass
@@ -6,10 +6,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import add_row, kernel, ranking_of, scores_of
-from rankloop.core.learner import GreedyLearner, SparseLearner, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import GreedyLearner, SparseLearner, expect, require_finite, shown_or_all
 from rankloop.core.protocols import Measure
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Decision, Features, Feedback, Floats, Ints, Problem, Query, Relevances
@@ -138,8 +137,6 @@ class MistakeDriven(GreedyLearner, SparseLearner):
     one_pair: ClassVar[bool]
 
     def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
-        check_positive("margin", self.margin)
         super().__post_init__()
         cutoff_and_kind(self.measure)
 
@@ -148,7 +145,7 @@ class MistakeDriven(GreedyLearner, SparseLearner):
         return cutoff_and_kind(self.measure)
 
     def init(self, problem: Problem) -> State:
-        return State(start_weights(self.start, problem.n_features), 0, shown_or_all(problem))
+        return State(self.first_weights(problem), 0, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         items, grades = expect(feedback, Relevances)
@@ -191,3 +188,48 @@ class MaxPairPerceptron(MistakeDriven):
 
     one_pair: ClassVar[bool] = True
     examples: ClassVar[tuple[Spec, ...]] = ({}, {"measure": "AP"})
+
+
+@kernel
+def _correct(
+    weights: Floats, features: Floats, items: Ints, grades: Floats, relevant_from: float, rate: float
+) -> tuple[Floats, int]:
+    """Go through the graded items in shown order; a score of 0 is a mistake whatever the label."""
+    after, mistakes = weights.copy(), 0
+    for position in range(len(items)):
+        row = items[position]
+        label = 1.0 if grades[position] >= relevant_from else -1.0
+        score = scores_of(features[row : row + 1], after)[0]
+        if label * score <= 0.0:
+            mistakes += 1
+            for j in range(len(after)):
+                after[j] += rate * label * features[row, j]
+    return after, mistakes
+
+
+@register("perceptron")
+class Perceptron(GreedyLearner):
+    """The perceptron for classification: for each graded item x that sign(w·x) gets wrong, w ← w + η · y · x.
+
+    y = +1 for grades from `relevant_from` on, else −1; η = `learning_rate`. The items of a round are taken one after
+    another in shown order, and ranked by w·x. There is no threshold: add a constant feature to have one.
+
+    The reference point of the ranking perceptrons, which need no threshold and see the list as a whole.
+    Reference: Novikoff (1962), On Convergence Proofs on Perceptrons; Algorithm 1 of Chaudhuri (2016).
+    """
+
+    learning_rate: float = 1.0
+    relevant_from: float = 1.0
+    start: tuple[float, ...] = ()
+
+    accepts: ClassVar[tuple[type, ...]] = (Relevances,)
+    reports: ClassVar[tuple[str, ...]] = ("mistakes",)
+
+    def init(self, problem: Problem) -> State:
+        return State(self.first_weights(problem), 0, shown_or_all(problem))
+
+    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+        items, grades = expect(feedback, Relevances)
+        rate, threshold = self.learning_rate, self.relevant_from
+        weights, mistakes = _correct(state.weights, query.features, items, grades, threshold, rate)
+        return State(require_finite(weights), state.mistakes + mistakes, state.shown) if mistakes else state

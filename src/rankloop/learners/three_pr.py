@@ -4,18 +4,10 @@ from typing import ClassVar, Literal, NamedTuple
 
 from numpy.random import Generator
 
-from rankloop.core.checks import check_finite, check_rounds
+from rankloop.core.checks import check_at_least, check_finite
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import clicked_weights, kernel
-from rankloop.core.learner import (
-    SparseLearner,
-    check_receipt,
-    expect,
-    finite,
-    require_finite,
-    shown_or_all,
-    start_weights,
-)
+from rankloop.core.learner import SparseLearner, check_receipt, expect, finite, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
@@ -102,12 +94,12 @@ class ThreePR(SparseLearner):
             raise InvalidInput(f'swap = {self.swap} must be a probability from 0 to 1, or "dynamic"')
         if self.perturb not in PERTURBATIONS:
             raise InvalidInput(f"perturb = {self.perturb!r} is not known{nearest(self.perturb, PERTURBATIONS)}")
-        check_rounds("warm", self.warm)
+        check_at_least(0, warm=self.warm)
         super().__post_init__()
         check_finite("budget", (self.budget,))
 
     def init(self, problem: Problem) -> State:
-        weights = start_weights(self.start, problem.n_features)
+        weights = self.first_weights(problem)
         return State(
             weights=weights,
             newest=weights,

@@ -1,15 +1,70 @@
-"""The loop: a query, a ranking, a simulated user, feedback, a better ranking."""
+"""The loop: a query, a ranking, a simulated user, feedback that may be late, lost or repeated, a better ranking."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
+from numpy.random import Generator
+
+from rankloop.core.checks import check_at_least, check_probability
 from rankloop.core.errors import UnstableUpdate
 from rankloop.core.protocols import AnyLearner, FeedbackModel, Stream
+from rankloop.core.registry import category, register
 from rankloop.core.session import Session, generators
 from rankloop.core.types import Arrival, Decision, Feedback, Floats, Query, whole_number
-from rankloop.simulate.delivery import Delivery
+
+
+@runtime_checkable
+class Delivery(Protocol):
+    """Says in which rounds the feedback of round t arrives; takes the same number of doubles every time."""
+
+    def route(self, t: int, rng: Generator) -> tuple[int, ...]: ...
+
+
+category("delivery", Delivery)
+
+
+@register("late")
+class LateDelivery:
+    """A share of the feedback arrives up to `rounds` rounds after it was given, so out of order too."""
+
+    rounds: int = 10
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_probability("share", self.share)
+        check_at_least(0, rounds=self.rounds)
+
+    def route(self, t: int, rng: Generator) -> tuple[int, ...]:
+        is_late, how_late = rng.random(2)
+        return (t + 1 + int(how_late * self.rounds),) if is_late < self.share and self.rounds else (t,)
+
+
+@register("lost")
+class LostDelivery:
+    """A share of the feedback never arrives."""
+
+    share: float = 0.2
+
+    def __post_init__(self) -> None:
+        check_probability("share", self.share)
+
+    def route(self, t: int, rng: Generator) -> tuple[int, ...]:
+        return () if rng.random() < self.share else (t,)
+
+
+@register("repeated")
+class RepeatedDelivery:
+    """A share of the feedback arrives a second time, one round later."""
+
+    share: float = 0.2
+
+    def __post_init__(self) -> None:
+        check_probability("share", self.share)
+
+    def route(self, t: int, rng: Generator) -> tuple[int, ...]:
+        return (t, t + 1) if rng.random() < self.share else (t,)
 
 
 @dataclass(slots=True, eq=False)

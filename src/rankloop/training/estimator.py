@@ -17,7 +17,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Floats, Problem, finite_floats, real_numbers
 from rankloop.data.dataset import Dataset
 from rankloop.evaluation.ranking.saved_model import NORMALISED as NORMALISED
-from rankloop.learners.fixed_weights import FixedWeights
+from rankloop.learners.baseline import FixedWeights
 from rankloop.measures.base import mean_of, parse_measure
 
 Groups = Sequence[object] | ArrayLike

@@ -15,7 +15,7 @@ from rankloop.core.session import Session
 from rankloop.core.types import Floats, Problem, Relevances, finite_floats, item_indices, whole_number
 from rankloop.data.dataset import Dataset
 from rankloop.engine import Threads
-from rankloop.learners.fixed_weights import FixedWeights
+from rankloop.learners.baseline import FixedWeights
 from rankloop.training.bundle import Solution, minimise
 from rankloop.training.estimator import Groups, LinearRanker, as_dataset, matrix_of
 from rankloop.training.risks.base import risk_of

@@ -9,7 +9,7 @@ import numpy as np
 from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput, UnstableUpdate
 from rankloop.core.kernels import clicked_weights, kernel, weighted_rows
-from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import GreedyLearner, expect, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query
 from rankloop.learners._shared.joint_features import correction, moved_to_top
@@ -79,9 +79,7 @@ class RefittedSVM(GreedyLearner):
 
     def init(self, problem: Problem) -> State:
         nothing = np.zeros((0, problem.n_features))
-        return State(
-            start_weights(self.start, problem.n_features), nothing, nothing, 0, FIRST_FIT, shown_or_all(problem)
-        )
+        return State(self.first_weights(problem), nothing, nothing, 0, FIRST_FIT, shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
         example = weighted_rows(query.features, _row_weights(decision.ranking, feedback))

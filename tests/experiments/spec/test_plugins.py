@@ -21,7 +21,7 @@ from tests.imported_learners import forgotten_afterwards
 LEARNER = """
 from neighbour import ORDER
 from rankloop import register
-from rankloop.learners.random_order import RandomOrder
+from rankloop.learners.baseline import RandomOrder
 
 
 @register("{kind}")

@@ -11,13 +11,12 @@ from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.core.types import Problem, Query, Relevances
 from rankloop.data.dataset import Dataset
-from rankloop.learners.perceptron import Perceptron
-from rankloop.learners.ranking_perceptron import MaxPairPerceptron, RankingPerceptron
+from rankloop.learners.ranking_perceptron import MaxPairPerceptron, Perceptron, RankingPerceptron
 from rankloop.measures.base import parse_measure
 from rankloop.simulate.play import play
 from rankloop.simulate.streams.lower_bound import LowerBound
 from rankloop.simulate.streams.simulated_queries import Separable
-from rankloop.simulate.users.graders import Full
+from rankloop.simulate.users.readers import Full
 from rankloop.surrogates.slam import Slam
 from research.bounds.perceptrons import (
     SlamWeights,

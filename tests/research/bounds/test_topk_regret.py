@@ -9,10 +9,9 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.types import Problem, Query, Relevances
-from rankloop.learners._shared.topk_estimate import GradedItems, estimated_gradient
-from rankloop.learners.topk_gradient import TopKGradient
+from rankloop.learners.topk_gradient import GradedItems, TopKGradient, estimated_gradient
 from rankloop.simulate.play import play
-from rankloop.simulate.users.graders import TopK
+from rankloop.simulate.users.readers import TopK
 from rankloop.surrogates.squared_loss import CalibratedSquared, normalised_gains
 from research.bounds.topk_regret import (
     best_in_hindsight,

@@ -10,7 +10,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Problem, Query, Relevances
 from rankloop.games.hopeless import Hopeless
 from rankloop.simulate.play import play
-from rankloop.simulate.users.graders import TopK
+from rankloop.simulate.users.readers import TopK
 from research.games.constant_factor import (
     ConstantFactor,
     ceiling,

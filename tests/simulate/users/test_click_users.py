@@ -8,10 +8,8 @@ import pytest
 from numpy.random import default_rng
 
 from rankloop import InvalidInput
-from rankloop.simulate.users.click_behaviours import CLICK, STOP
-from rankloop.simulate.users.click_users import EXAMINED, Cascade, Dcm, PositionBased, Sdbn, Ubm
-from rankloop.simulate.users.graders import Full
-from rankloop.simulate.users.readers import Adversarial, FirstRelevant, GaussianGrader, NoisyReader
+from rankloop.simulate.users.click_users import CLICK, EXAMINED, STOP, Cascade, Dcm, PositionBased, Sdbn, Ubm
+from rankloop.simulate.users.readers import Adversarial, FirstRelevant, Full, GaussianGrader, NoisyReader
 
 RELEVANCE = np.array([0.0, 1.0, 2.0, 0.0, 1.0])
 RANKING = np.array([3, 2, 4, 0, 1])

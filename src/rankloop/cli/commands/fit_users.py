@@ -58,9 +58,8 @@ def fit_users(
     """
     from rankloop.cli.output import print_json
     from rankloop.cli.progress import progress_bar
-    from rankloop.click_models.chart import check_picture
     from rankloop.click_models.fit import fit_users as fitted_users
-    from rankloop.core.files import atomic_write
+    from rankloop.core.files import atomic_write, check_picture
     from rankloop.logs.columns import named_columns
 
     if plot is not None:

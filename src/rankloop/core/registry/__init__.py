@@ -195,14 +195,11 @@ def _import_installed(group: str) -> None:
 
 
 def _category_of(cls: type) -> str:
-    fits = [name for name, protocol in _categories.items() if all(_has(cls, method) for method in _methods(protocol))]
+    methods = {name for name in dir(cls) if callable(getattr(cls, name, None))}
+    fits = [name for name, protocol in _categories.items() if methods.issuperset(_methods(protocol))]
     if len(fits) != 1:
         raise InvalidInput(f"{cls.__name__} keeps the contract of {fits or 'no category'}; name its category")
     return fits[0]
-
-
-def _has(cls: type, method: str) -> bool:
-    return callable(getattr(cls, method, None))
 
 
 def _methods(protocol: type) -> Iterator[str]:

@@ -87,8 +87,6 @@ def convert(value: Any, annotation: Any, name: str, nested: Nested) -> Any:
     thing = nested(value, annotation)
     if thing is not None:
         return thing
-    if isinstance(value, np.generic):
-        value = value.item()
     if type(value) is int and abs(value) >= ASTRONOMIC:
         raise InvalidInput(f"{name} must be below 2⁶³, the largest number that kernels count with")
     if annotation is float and type(value) is int:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
 from rankloop.core.learner import SparseLearner
 from rankloop.core.types import Features, Floats, Ints, Query
@@ -133,6 +134,11 @@ class PairSwapper(SparseLearner):
     """
 
     swap: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.swap < 1:
+            raise InvalidInput(f"swap = {self.swap} must be a probability from 0, below 1")
 
     def log_prob(self, state: Any, query: Query, ranking: Ints) -> float:
         pairings = PERTURBATIONS["pairs"]

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from numpy.random import Generator
 
+from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.protocols import AnyLearner
 from rankloop.core.registry import Spec, register
@@ -34,8 +35,7 @@ class ExploreAtMost(Wrapper):
     )
 
     def __post_init__(self) -> None:
-        if self.places < 0:
-            raise InvalidInput(f"places = {self.places} must be a number of places from 0")
+        check_at_least(0, places=self.places)
         if "limit" not in inspect.signature(self.inner.rank).parameters:
             name = type(self.inner).__name__
             raise InvalidInput(f"{name} does not draw its ranking place by place, so it cannot be limited; pdgd can")

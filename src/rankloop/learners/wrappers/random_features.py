@@ -4,7 +4,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from rankloop.core.checks import check_positive
+from rankloop.core.checks import check_at_least, check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import reassociated
 from rankloop.core.protocols import AnyLearner
@@ -60,10 +60,8 @@ class RandomFeatures(FeatureMap):
         check_positive("bandwidth", self.bandwidth)
         if self.bandwidth < SMALLEST:
             raise InvalidInput(f"bandwidth = {self.bandwidth} must be at least {SMALLEST}: it is divided by")
-        if self.n_features < 1:
-            raise InvalidInput(f"n_features = {self.n_features}: at least one feature has to be drawn")
-        if self.seed < 0:
-            raise InvalidInput(f"seed = {self.seed}: a seed is a whole number from 0")
+        check_at_least(1, n_features=self.n_features)
+        check_at_least(0, seed=self.seed)
 
     def init(self, problem: Problem) -> State:
         rng = np.random.default_rng(self.seed)

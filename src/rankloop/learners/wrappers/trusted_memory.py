@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from rankloop.core.cells import Cells
-from rankloop.core.checks import check_positive, check_rounds
+from rankloop.core.checks import check_at_least, check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.learner import finite, layers_of, require_finite
@@ -81,7 +81,7 @@ class TrustedMemory(Hashed):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive("sure", self.sure)
-        check_rounds("span", self.span)
+        check_at_least(0, span=self.span)
         if self._inner.cells_of(self._inner.init(Problem(0))) is not None:
             kind = entry_of(self.inner).kind
             raise InvalidInput(f"{kind} sets its steps by evidence of its own, which trust would distort: use hashed")

@@ -1,6 +1,6 @@
 """Streams that change while the learner learns."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import ClassVar, Literal
 
@@ -9,7 +9,7 @@ from numpy.random import Generator
 from rankloop.core.checks import check_at_least
 from rankloop.core.protocols import Relevance, Stream
 from rankloop.core.registry import Spec, register
-from rankloop.core.types import Floats, Ints, Problem, Query
+from rankloop.core.types import Problem, Query
 
 
 @register("drift")
@@ -53,12 +53,5 @@ class Drift:
 
 def _turned(relevance: Relevance, max_grade: int) -> Relevance:
     if callable(relevance):
-        return _turned_adversary(relevance, max_grade)
+        return lambda ranking: max_grade - relevance(ranking)
     return max_grade - relevance
-
-
-def _turned_adversary(relevance: Callable[[Ints], Floats], max_grade: int) -> Callable[[Ints], Floats]:
-    def answer(ranking: Ints) -> Floats:
-        return max_grade - relevance(ranking)
-
-    return answer

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least, check_deviation
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_at_least, check_between, check_not_negative, check_probability
 from rankloop.core.kernels import random_ranking
 from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
@@ -25,8 +24,7 @@ class _BinaryGrades:
 
     def __post_init__(self) -> None:
         check_at_least(1, n_items=self.n_items)
-        if not 0 <= self.n_relevant <= self.n_items:
-            raise InvalidInput(f"n_relevant must be from 0 to n_items = {self.n_items}, got {self.n_relevant}")
+        check_between(0, self.n_items, n_relevant=self.n_relevant)
 
     @property
     def problem(self) -> Problem:
@@ -61,8 +59,7 @@ class FlippedRelevance(_BinaryGrades):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 <= self.flip <= 1.0:
-            raise InvalidInput(f"flip is a probability, from 0 to 1, got {self.flip}")
+        check_probability("flip", self.flip)
 
     def _wrong(self) -> float:
         return self.flip
@@ -82,7 +79,7 @@ class NoisyRelevance(_BinaryGrades):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_deviation(sd=self.sd)
+        check_not_negative("sd", self.sd)
 
     def _wrong(self) -> float:
         from scipy.special import ndtr  # takes a tenth of a second: not for who starts a service

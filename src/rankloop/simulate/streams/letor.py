@@ -34,9 +34,7 @@ class LetorQueries:
     candidates: int | None = None
 
     def __post_init__(self) -> None:
-        check_at_least(1, min_items=self.min_items)
-        if self.candidates is not None:
-            check_at_least(1, candidates=self.candidates)
+        check_at_least(1, min_items=self.min_items, candidates=self.candidates)
 
 
 @register("letor")

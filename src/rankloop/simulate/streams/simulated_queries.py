@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_at_least, check_deviation
+from rankloop.core.checks import check_at_least, check_not_negative
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import normals, scores_of, unit_vector
 from rankloop.core.registry import register
@@ -59,7 +59,7 @@ class LinearGaussian(SimulatedQueries):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_deviation(noise=self.noise)
+        check_not_negative("noise", self.noise)
 
     def dataset(self, rng: Generator) -> Dataset:
         weights = unit_vector(rng, self.n_features)
@@ -127,7 +127,7 @@ class WebSearch(SimulatedQueries):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_deviation(noise=self.noise)
+        check_not_negative("noise", self.noise)
 
     def dataset(self, rng: Generator) -> Dataset:
         features = rng.random((self.n_queries * self.n_items, self.n_features))

@@ -9,12 +9,12 @@ from numpy.random import Generator
 from rankloop.click_models.base import ModelName
 from rankloop.click_models.fit import MODELS
 from rankloop.click_models.kernels import ClickParameters, ClickRows, draw_clicks, examined_whatever_clicks
-from rankloop.core.checks import check_positions, check_probability
+from rankloop.core.checks import check_at_least, check_probability
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Floats, Ints
-from rankloop.simulate.users.click_behaviours import N_DRAWS, clicks_at, seen_positions
+from rankloop.simulate.users.click_users import N_DRAWS, clicks_at, seen_positions
 
 USUAL_EXAMINATION = ((1.0,), (0.6,), (0.4,), (0.3,), (0.25,), (0.2,), (0.17,), (0.14,), (0.12,), (0.1,))
 USUAL_STOP = (0.5,)
@@ -54,7 +54,7 @@ class FittedUsers:
     )
 
     def __post_init__(self) -> None:
-        check_positions("shown", self.shown)
+        check_at_least(1, shown=self.shown)
         check_probability("persistence", self.persistence)
         rows = self.examination
         if not self.attraction or any(len(row) != len(rows[0]) or not row for row in rows):

@@ -1,19 +1,48 @@
-"""Users who click what seems relevant to them, with errors, and users of whom some mean the opposite."""
+"""Users who grade items as they are, users who click what seems relevant to them, and users who mean the opposite."""
 
 from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.checks import check_positions, check_probability
-from rankloop.core.errors import InvalidInput
-from rankloop.core.kernels import kernel, ranking_of
+from rankloop.core.checks import check_at_least, check_not_negative, check_probability
+from rankloop.core.kernels import kernel, normals, ranking_of
 from rankloop.core.protocols import FeedbackModel
 from rankloop.core.registry import register
-from rankloop.core.types import Clicks, Feedback, Floats, Ints
-from rankloop.simulate.users.click_behaviours import clicks_at, seen_positions
+from rankloop.core.types import Clicks, Feedback, Floats, Ints, Relevances
+from rankloop.simulate.users.click_users import clicks_at, seen_positions
 
-SMALLEST_DRAW = 2.0**-54  # below the smallest positive draw: keeps the normal of a 0 finite
+
+@register("full")
+class Full:
+    """Grades of all items: the full information against which weaker feedback is judged. Draws nothing."""
+
+    shown: ClassVar[int | None] = None
+    depth: ClassVar[int | None] = None
+
+    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Relevances:
+        """The grade of every item, in the order of the ranking."""
+        return Relevances(ranking, relevance[ranking])
+
+
+@register("top_k")
+class TopK:
+    """Grades of the first `depth` items of the ranking, as they are. Draws nothing.
+
+    Use it for raters who judge a few items: the learner must show an item near the top to learn about it.
+    Reference: Chaudhuri and Tewari (2015), Online Ranking with Top-1 Feedback.
+    """
+
+    depth: int = 1
+    shown: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        check_at_least(1, depth=self.depth)
+
+    def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Relevances:
+        """The grades of the items in the first `depth` positions."""
+        items = ranking[: self.depth].copy()
+        return Relevances(items, relevance[items])
 
 
 @kernel
@@ -44,7 +73,7 @@ class FirstRelevant:
 
     def __post_init__(self) -> None:
         check_probability("accuracy", self.accuracy)
-        check_positions("shown", self.shown)
+        check_at_least(1, shown=self.shown)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """At most one click."""
@@ -68,8 +97,7 @@ class NoisyReader:
 
     def __post_init__(self) -> None:
         check_probability("noise", self.noise)
-        check_positions("shown", self.shown)
-        check_positions("max_clicks", self.max_clicks)
+        check_at_least(1, shown=self.shown, max_clicks=self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
@@ -101,17 +129,13 @@ class GaussianGrader:
     depth: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.sd < np.inf:
-            raise InvalidInput(f"sd = {self.sd} is a standard deviation: finite and at least 0")
-        check_positions("shown", self.shown)
-        check_positions("max_clicks", self.max_clicks)
+        check_not_negative("sd", self.sd)
+        check_at_least(1, shown=self.shown, max_clicks=self.max_clicks)
 
     def observe(self, ranking: Ints, relevance: Floats, rng: Generator) -> Clicks:
         """The clicked items, from the top."""
-        from scipy.special import ndtri  # takes a tenth of a second: not for who starts a service
-
-        normals = ndtri(np.maximum(rng.random(seen_positions(self.shown, len(ranking))), SMALLEST_DRAW))
-        items, weights = _best_of_seen(ranking, relevance, self.sd, self.max_clicks, normals)
+        errors = normals(rng, seen_positions(self.shown, len(ranking)))
+        items, weights = _best_of_seen(ranking, relevance, self.sd, self.max_clicks, errors)
         return Clicks(items, weights)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankloop.click_models.pbm import position_bias
+from rankloop.click_models.browsing_model import position_bias
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats, item_indices
 from rankloop.measures.base import mean_of, parse_measure

@@ -1,17 +1,17 @@
-"""Thompson sampling with a belief of its own for each weight: the sparse twin of `linear_thompson`."""
+"""A belief of its own for each weight, with Thompson sampling or upper confidence bounds: for hashed columns."""
 
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from rankloop.core.errors import InvalidInput
+from rankloop.core.checks import check_not_negative
 from rankloop.core.kernels import add_row, kernel, normals, ranking_of, scores_of
-from rankloop.core.learner import SparseLearner, clicks_by_item, require_finite, shown_or_all, start_weights
+from rankloop.core.learner import SparseLearner, clicks_by_item, point_log_prob, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import examined_count
-from rankloop.learners.linear_thompson import MAX_DEVIATION, MIN_DEVIATION
+from rankloop.learners.linear_thompson import check_deviations
 
 
 class State(NamedTuple):
@@ -36,18 +36,11 @@ def _drawn_ranking(features: Features, weights: Floats, evidence: Floats, prior:
 
 @kernel
 def _updated(
-    features: Features,
-    weights: Floats,
-    evidence: Floats,
-    prior: float,
-    certainty: float,
-    ranking: Ints,
-    shown: int,
-    clicked: Floats,
+    features: Features, state: State, prior: float, certainty: float, ranking: Ints, clicked: Floats
 ) -> tuple[Floats, Floats]:
     """Item by item that was examined: a Kalman step of the means, then the diagonal of x xᵀ for the precisions."""
-    weights, evidence, row = weights.copy(), evidence.copy(), np.empty(len(weights))
-    for position in range(examined_count(ranking, shown, clicked)):
+    weights, evidence, row = state.weights.copy(), state.evidence.copy(), np.empty(len(state.weights))
+    for position in range(examined_count(ranking, state.shown, clicked)):
         row[:] = 0.0
         add_row(row, features, ranking[position], 1.0)
         score, variance = 0.0, 0.0
@@ -73,28 +66,16 @@ class DiagonalBelief(SparseLearner):
     prior: float
 
     def __post_init__(self) -> None:
-        for name in ("noise", "prior"):
-            if not MIN_DEVIATION <= getattr(self, name) <= MAX_DEVIATION:
-                raise InvalidInput(
-                    f"{name} = {getattr(self, name)} must be a deviation from {MIN_DEVIATION} to {MAX_DEVIATION}"
-                )
+        check_deviations(self.noise, self.prior)
         super().__post_init__()
 
     def init(self, problem: Problem) -> State:
-        weights = start_weights(self.start, problem.n_features)
+        weights = self.first_weights(problem)
         return State(weights, np.zeros(len(weights)), shown_or_all(problem))
 
     def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
-        weights, evidence = _updated(
-            query.features,
-            state.weights,
-            state.evidence,
-            self.prior**-2,
-            self.noise**-2,
-            decision.ranking,
-            state.shown,
-            clicks_by_item(feedback, query.n_items),
-        )
+        clicked = clicks_by_item(feedback, query.n_items)
+        weights, evidence = _updated(query.features, state, self.prior**-2, self.noise**-2, decision.ranking, clicked)
         return State(require_finite(weights), require_finite(evidence), state.shown)
 
 
@@ -127,3 +108,52 @@ class DiagonalThompson(DiagonalBelief):
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
         return float("nan")
+
+
+@kernel
+def optimistic_ranking(features: Features, weights: Floats, evidence: Floats, prior: float, width: float) -> Ints:
+    """By descending w · x + width · √(Σ_j x_j² / precision_j)."""
+    scores, row = scores_of(features, weights), np.empty(len(weights))
+    for item in range(len(scores)):
+        row[:] = 0.0
+        add_row(row, features, item, 1.0)
+        variance = 0.0
+        for j in range(len(row)):
+            if row[j] != 0.0:
+                variance += row[j] * row[j] / (prior + evidence[j])
+        scores[item] += width * np.sqrt(variance)
+    return ranking_of(scores)
+
+
+@register("diagonal_ucb")
+class DiagonalUCB(DiagonalBelief):
+    """Ranks by w · x + `width` · √(Σ_j x_j² / q_j): what has rarely been shown gets the benefit of the doubt.
+
+    Weights w and precisions q are learned as by `diagonal_thompson`, from the items down to the last click. It draws
+    nothing: the same state gives the same ranking.
+
+    Use it with `hashed` columns where a ranking must not be random; a log of it says nothing about other rankings.
+    References: Li, Chu, Langford and Schapire (2010), A Contextual-Bandit Approach to Personalized News Article
+    Recommendation; Li et al. (2016), Contextual Combinatorial Cascading Bandits.
+    """
+
+    width: float = 0.5
+    noise: float = 1.0
+    prior: float = 1.0
+    start: tuple[float, ...] = ()
+
+    accepts: ClassVar[tuple[type, ...]] = (Clicks,)
+    examples: ClassVar[tuple[Spec, ...]] = ({}, {"width": 0.0, "noise": 0.5}, {"prior": 2.0, "start": (0.0, 0.5, -1.0)})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_not_negative("width", self.width)
+
+    def rank(self, state: State, query: Query, rng: Generator) -> Decision[tuple[()]]:
+        return Decision(self._ranking(state, query), 0.0, ())
+
+    def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
+        return point_log_prob(self._ranking(state, query), ranking, state.shown)
+
+    def _ranking(self, state: State, query: Query) -> Ints:
+        return optimistic_ranking(query.features, state.weights, state.evidence, self.prior**-2, self.width)

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Problem
-from rankloop.learners._shared.fixed_set import require_all_grades, size_of_fixed_set
-from rankloop.learners._shared.linear_measure import (
+from rankloop.learners._shared.fixed_set import (
     gain_for,
     gain_of,
     grades_with,
     largest_gain,
+    require_all_grades,
+    size_of_fixed_set,
     with_gains,
     worth_of_positions,
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rankloop.click_models.base import Prior
-from rankloop.click_models.pbm import PositionBasedModel, bias_from_swaps, position_bias
+from rankloop.click_models.browsing_model import PositionBasedModel, bias_from_swaps, position_bias
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import ranking_of
 from rankloop.core.registry import build
