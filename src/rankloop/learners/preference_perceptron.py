@@ -12,6 +12,7 @@ from rankloop.core.learner import (
     SparseLearner,
     best_ranking,
     check_receipt,
+    corrected,
     expect,
     require_finite,
     shown_or_all,
@@ -21,7 +22,6 @@ from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Preferred, Problem, Query, Relevances
 from rankloop.learners._shared.joint_features import (
     AveragedState,
-    corrected,
     correction,
     moved_to_top,
     pair_correction,

@@ -7,11 +7,11 @@ from numpy.random import Generator
 from rankloop.core.checks import check_at_least, check_finite
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import clicked_weights, kernel
-from rankloop.core.learner import SparseLearner, check_receipt, expect, finite, require_finite, shown_or_all
+from rankloop.core.learner import SparseLearner, check_receipt, corrected, expect, finite, require_finite, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Clicks, Decision, Feedback, Floats, Ints, Problem, Query
-from rankloop.learners._shared.joint_features import corrected, correction, moved_to_top, pair_correction
+from rankloop.learners._shared.joint_features import correction, moved_to_top, pair_correction
 from rankloop.learners._shared.perturbation import DYNAMIC, PERTURBATIONS, log_prob_of, present
 
 TO_TOP = -1  # in place of a first pair: the clicked items of this round move to the top

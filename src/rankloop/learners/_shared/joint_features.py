@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.core.kernels import add_row, discount, discounts, kernel, seen_count
-from rankloop.core.types import Features, Floats, Ints
+from rankloop.core.kernels import discount, discounts, kernel, seen_count
+from rankloop.core.types import Floats, Ints
 
 DROPS = -np.diff(discounts(257))  # from each position to the next; a logarithm per pair would dominate a short ranking
 
@@ -96,29 +96,3 @@ def pair_weight(j: int, flat: bool) -> float:
     if j < len(DROPS):
         return float(DROPS[j])
     return discount(j) - discount(j + 1)
-
-
-@kernel
-def corrected(
-    features: Features,
-    weights: Floats,
-    newest: Floats,
-    rounds: int,
-    averaged: bool,
-    row_weights: Floats,
-    rate: float = 1.0,
-) -> tuple[Floats, Floats]:
-    """The weights to rank by and the newest ones: the same, or when `averaged` the mean of all newest ones so far.
-
-    `rounds` corrections came before this one, so that `weights` is the mean of rounds + 1 vectors, the start included.
-    """
-    new = newest.copy()
-    for i in range(len(row_weights)):
-        if rate * row_weights[i] != 0.0:
-            add_row(new, features, i, rate * row_weights[i])
-    if not averaged:
-        return new, new
-    mean = np.empty_like(new)
-    for j in range(len(new)):
-        mean[j] = weights[j] + (new[j] - weights[j]) / (rounds + 2)
-    return mean, new

@@ -7,7 +7,7 @@ from numpy.random import Generator
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import kernel, ranking_of, scores_of, seen_count
-from rankloop.core.learner import SparseLearner
+from rankloop.core.learner import SparseLearner, n_items_of
 from rankloop.core.types import Features, Floats, Ints, Query
 from rankloop.learners._shared.joint_features import pair_weight
 
@@ -146,5 +146,5 @@ class PairSwapper(SparseLearner):
 
     def _swapped(self, state: Any, query: Query, rng: Generator) -> tuple[Ints, float, Floats, int]:
         """Return the ranking to show, its log-probability, the scores, and where the pairs begin."""
-        draws, pairings = rng.random(1 + query.n_items // 2), PERTURBATIONS["pairs"]
+        draws, pairings = rng.random(1 + n_items_of(query.features) // 2), PERTURBATIONS["pairs"]
         return present(query.features, state.weights, state.shown, pairings, True, self.swap, 0.0, draws)[:4]
