@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankloop import Ranker
-from rankloop.adapter import candidates as adapter
+from rankloop import Ranker, adapter
 from rankloop.bandits.saved_policy import load_policy
 from rankloop.client import Client, Refused
 from rankloop.core.errors import InvalidInput

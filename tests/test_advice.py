@@ -29,7 +29,7 @@ def test_the_program_runs_and_the_learner_has_learned(row, size, capsys):
 
 @pytest.mark.parametrize("row", [row for row in table() if row.learner is None], ids=name)
 def test_a_command_exists(row):
-    command = row.use.split()[1]
+    command = row.use.split()[1].replace("-", "_")
     assert hasattr(import_module(f"rankloop.cli.commands.{command}"), command)
 
 

@@ -93,7 +93,7 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list
 
 
 @pytest.mark.usefixtures("files")
-@pytest.mark.parametrize("command", [["evaluate", "--log", "x.csv"], ["train", "x.csv"], ["train", "--log", "x.csv"]])
+@pytest.mark.parametrize("command", [["evaluate", "--log", "x.csv"], ["train", "x.csv"], ["train-clicks", "x.csv"]])
 def test_a_missing_file_is_called_so(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     with pytest.raises(SystemExit) as leaving:
         main(command)

@@ -82,8 +82,8 @@ def test_the_command_judges_by_position(log: Location, best: Path, capsys: pytes
     target, query = load(best), Query.of(np.eye(3))
     orders = [np.array(order) for order in permutations(range(3))]
     right = sum(math.exp(target.log_prob(query, order)) * WORTH[order[:2]].sum() for order in orders)
-    for method in ("cascade", "cascade_ips", "position_wise", "pseudo_inverse", "ips"):
-        arguments = [str(best), "--log", str(log.data), "--ranker", "shop", "--method", method, "--json"]
+    for method in ("cascade_ips", "position_wise", "pseudo_inverse", "ips"):
+        arguments = [str(best), "--log", str(log.data), "--ranker", "shop", "--estimator", method, "--json"]
         code, out, err = run(capsys, *arguments)
         assert code == 0, err
         answer = json.loads(out)
@@ -110,6 +110,6 @@ def test_what_cannot_be_judged_is_refused_in_one_line(
     assert "name the saved ranker" in err
     with running(log) as client:
         (tmp_path / "shop.parquet").write_bytes(client.get("/log/shop.parquet").content)
-    code, _, err = run(capsys, str(best), "--log", str(tmp_path / "shop.parquet"), "--method", "cascade")
+    code, _, err = run(capsys, str(best), "--log", str(tmp_path / "shop.parquet"), "--estimator", "cascade_ips")
     assert code == 2
     assert "give the folder of the service" in err.replace("\n", " ")

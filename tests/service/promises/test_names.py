@@ -112,7 +112,7 @@ def test_values_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     liked = ranker.explain(ranker.rank(items, context={"segment": "x"}), "0a")
     assert "segment = x × brand = a" in [part.name for part in liked.contributions]
     for where in (export, tmp_path / "data"):
-        judged = ran(capsys, "evaluate", tmp_path / "same.rankloop", "--log", where, "--method", "ips")
+        judged = ran(capsys, "evaluate", tmp_path / "same.rankloop", "--log", where, "--estimator", "ips")
         assert judged["estimates"]["current"]["value"] == pytest.approx(1.0)
         assert judged["estimates"]["ranker of same.rankloop"]["n"] == 40
 
