@@ -12,8 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.folder import given_path
 from rankloop.data.parts.catalogue import END, StoredDataset
-from rankloop.data.parts.columns import END_OF_NAME, Hashes, PartOptions, hash_of
-from rankloop.data.parts.rows import PartRows
+from rankloop.data.parts.columns import END_OF_NAME, Hashes, PartOptions, PartRows, hash_of
 from rankloop.data.parts.source import SCHEME, PartSource
 from rankloop.engine import kept
 from rankloop.logs.columns import list_columns_of
