@@ -133,9 +133,10 @@ def train_clicks(
     roles, features = named_columns(column or [], LIST_ROLES), tuple(feature or ())
     bias = None if position_bias is None else numbers_of("--position-bias", position_bias)
     batch = batch_solver(loss, tight, regularisation, tolerance, engine_of(engine, workers, threads=True))
+    with_schema: dict[str, object] = {"learner": learner, "passes": passes, "shown": shown}
     if is_in_parts(log):
-        one_file = {"schema": schema, "guess-schema": guess_schema, "ranker": ranker, "trees": trees}
-        with_schema = {"learner": learner, "passes": passes, "shown": shown, "solver online": solver == "online"}
+        one_file: dict[str, object] = {"schema": schema, "guess-schema": guess_schema, "ranker": ranker, "trees": trees}
+        one_file["solver online"] = solver == "online"
         _refuse(one_file | with_schema, f"is for a log in one file; {log!r} holds parts, streamed as numbers")
         columns = LogColumns(tuple(without or ()), tuple(roles.items()), features)
         with interruptible("nothing was saved"), progress_bar("training", unit="fits") as progress:
@@ -158,7 +159,6 @@ def train_clicks(
         return
     kinds = kinds or (lists.schemas[-1] if lists.schemas else None)
     if kinds is None:
-        with_schema = {"learner": learner, "passes": passes, "shown": shown}
         _refuse(with_schema, "is for training with a schema: add --schema FILE (--guess-schema writes one)")
         if solver == "online":
             raise InvalidInput("--solver online is for training with a schema: plain numbers take the batch solver")

@@ -12,7 +12,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.types import Floats, Ints, item_indices, whole_number
 from rankloop.data.cache import cached
 from rankloop.data.compression import BLOCK_BYTES, Block, line_blocks
-from rankloop.data.dataset import Dataset
+from rankloop.data.dataset import Dataset, offsets_of
 from rankloop.data.letor import lines as parser
 
 FIRST_WIDTH = 64
@@ -163,7 +163,7 @@ class LetorTable:
         """All rows, those of one query together, queries by number."""
         self._resize(self._n_rows)
         owner = np.concatenate(self._owners) if self._owners else np.empty(0, np.int64)
-        offsets = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(names))))).astype(np.int64)
+        offsets = offsets_of(np.bincount(owner, minlength=len(names)))
         if bool((np.diff(owner) >= 0).all()):
             return Dataset(self._features, self._grades, offsets, names)
         order = np.argsort(owner, kind="stable")

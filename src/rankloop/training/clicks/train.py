@@ -76,9 +76,13 @@ def train_clicks(
                 f"{str(log)!r} holds parts, which are streamed as numbers: a schema, passes, a learner and shown are "
                 "for a log in one file"
             )
-        columns = LogColumns(features=tuple(features))
         return train_click_parts(
-            str(log), solver or DEFAULT_BATCH, columns, position_bias=position_bias, clip=clip, progress=progress
+            str(log),
+            solver or DEFAULT_BATCH,
+            LogColumns(features=tuple(features)),
+            position_bias=position_bias,
+            clip=clip,
+            progress=progress,
         )
     check_log_size(log, schema, "batch" if isinstance(solver, BatchSolver) else "online")
     lists = lists_in(log, schema=schema)
