@@ -3,10 +3,10 @@
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,8 @@ from rankloop.engine.base import Function, OutOfMemory
 GROWTH = 1.125  # of a room, so that partitions of about the same size need one
 
 
-class Stored(Protocol):
-    """A partition that is loaded where it is used; what it loads is what the function of a sum gets."""
-
-    def load(self, room: Callable[[int], Floats]) -> Any: ...
-
-
 def is_stored(partition: Any) -> bool:
-    """Whether it is loaded, rather than here; asked at every pass, so by name only."""
+    """Return true if a partition has `load(room)`, which gives what the function of a sum gets where it is used."""
     return hasattr(partition, "load")
 
 

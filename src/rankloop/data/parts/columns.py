@@ -136,10 +136,6 @@ class Summary(NamedTuple):
     hashes: Hashes  # of the queries' names, in the order of the copy
     sizes: Ints
 
-    @property
-    def n_rows(self) -> int:
-        return int(self.sizes.sum())
-
 
 def hash_of(name: str) -> int:
     """The same on every machine, in every process; lists of one query, told apart behind END_OF_NAME, have the same."""
