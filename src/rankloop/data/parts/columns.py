@@ -222,7 +222,9 @@ def _write(path: Path, source: PartSource, options: PartOptions, folder: Path) -
         if not seen.numbers:
             raise InvalidInput(f"{source.name} has no rows")
         zero_based = seen.lowest == 0 if options.zero_based is None else options.zero_based
-        order = seen.order(options.by_hash)
+        hashes = np.array([hash_of(name) for name in seen.numbers], np.uint64)
+        order = np.argsort(hashes, kind="stable") if options.by_hash else np.arange(len(hashes))
+        _save(folder / "hashes.npy", hashes[order])
         _write_queries(seen, order, zero_based, folder)
         _write_rows(seen, order, unsorted, zero_based, folder)
     if options.normalise:
@@ -248,20 +250,10 @@ class _Seen:
         self.lowest, self.width = min(self.lowest, rows.lowest), max(self.width, width)
         file.write(np.ascontiguousarray(rows.features[:, :width]).data)
 
-    def order(self, by_hash: bool) -> Ints:
-        """The queries in the order in which they are kept."""
-        if not by_hash:
-            return np.arange(len(self.numbers))
-        return np.argsort(self.hashes(), kind="stable")
-
-    def hashes(self) -> Hashes:
-        return np.array([hash_of(name) for name in self.numbers], np.uint64)
-
 
 def _write_queries(seen: _Seen, order: Ints, zero_based: bool, folder: Path) -> None:
     names = list(seen.numbers)
     sizes = np.bincount(np.concatenate(seen.owners), minlength=len(names))
-    _save(folder / "hashes.npy", seen.hashes()[order])
     _save(folder / "sizes.npy", sizes[order])
     (folder / "names.json").write_text(json.dumps([names[query] for query in order.tolist()]), encoding="utf-8")
     (folder / "layout.json").write_text(json.dumps({"zero_based": zero_based}), encoding="utf-8")
@@ -284,18 +276,14 @@ def _write_rows(seen: _Seen, order: Ints, unsorted: IO[bytes], zero_based: bool,
     unsorted.seek(0)
     with (folder / "features.npy").open("r+b", buffering=0) as file:
         row = 0
-        for block in _blocks(unsorted, seen.blocks):
-            rows = np.zeros((len(block), width))
+        for n_rows, n_columns in seen.blocks:
+            block = np.frombuffer(unsorted.read(n_rows * n_columns * 8)).reshape(n_rows, n_columns)
+            rows = np.zeros((n_rows, width))
             used = block[:, first : first + width]
             rows[:, : used.shape[1]] = used
             _scatter(file, offset, rows, target[row : row + len(rows)])
-            row += len(rows)
+            row += n_rows
         os.fsync(file.fileno())
-
-
-def _blocks(file: IO[bytes], shapes: list[tuple[int, int]]) -> Iterator[Floats]:
-    for n_rows, width in shapes:
-        yield np.frombuffer(file.read(n_rows * width * 8)).reshape(n_rows, width)
 
 
 def _scatter(file: IO[bytes], offset: int, rows: Floats, target: Ints) -> None:
