@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankloop.data.parts.catalogue import END, StoredDataset, copy_of
-from rankloop.data.parts.columns import PartOptions
-from rankloop.data.parts.rows import letor_rows
+from rankloop.data.parts.columns import PartOptions, letor_rows
 from rankloop.engine import Cluster, Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.objective import objective_on
 from rankloop.training.risks.base import risk_of

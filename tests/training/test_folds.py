@@ -15,11 +15,12 @@ from rankloop.cli.main import import_commands
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.data.folder import absence_notice, data_folder
+from rankloop.engine import Here
 from rankloop.evaluation.ranking.saved_model import load_with_schema
 from rankloop.training.estimator import NORMALISED
 from rankloop.training.folds import everything, read_folds
 from rankloop.training.solution_path import BatchSolver
-from rankloop.training.validation import cross_validate, mean_measure
+from rankloop.training.validation import cross_validate, mean_measures
 
 
 def letor(path: Path, queries: range, seed: int = 0) -> None:
@@ -87,8 +88,8 @@ def test_the_regularisation_is_chosen_on_validation_queries_alone(tmp_path: Path
     assert result.path == (1e3, 1e-3)
     for fold, chosen in zip(folds, result.folds):
         assert chosen.regularisation == result.path[int(np.argmax(chosen.curve))]
-        assert chosen.curve.max() == mean_measure(chosen.fit.weights, fold.validation, "nDCG@10")
-        assert chosen.test["nDCG@10"] == mean_measure(chosen.fit.weights, fold.test, "nDCG@10")
+        assert [chosen.curve.max()] == mean_measures([(chosen.fit.weights, "nDCG@10")], fold.validation, Here())
+        assert [chosen.test["nDCG@10"]] == mean_measures([(chosen.fit.weights, "nDCG@10")], fold.test, Here())
     with pytest.raises(InvalidInput, match="above 0"):
         cross_validate(folds, BatchSolver(regularisation=[0.0]))
 

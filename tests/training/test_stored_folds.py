@@ -14,8 +14,7 @@ from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.saved_session import load
 from rankloop.data import Dataset, read_letor
 from rankloop.data.parts.catalogue import END, read_whole
-from rankloop.data.parts.columns import PartOptions
-from rankloop.data.parts.rows import letor_rows
+from rankloop.data.parts.columns import PartOptions, letor_rows
 from rankloop.engine import Here, LocalProcesses, SummingEngine, Threads, kept
 from rankloop.training.folds import read_folds
 from rankloop.training.objective import borders_of

@@ -71,16 +71,20 @@ def tf_idf(corpus: TopicCorpus, n_words: int = 1000, selection: Selection = "cou
     except ValueError as error:
         raise InvalidInput(f"these documents have no words in common: {error}") from None
     topics = preparation.MultiLabelBinarizer().fit_transform(corpus.topics)
-    scores = _max_presence(counts, topics) if selection == "presence" else _summed_counts(counts, topics)
+    if selection == "presence":
+        scores = _max_presence(counts, topics)
+    else:
+        chi2 = need("sklearn.feature_selection", "turning texts into numbers").chi2
+        scores = np.nan_to_num(chi2(counts, topics)[0])
     chosen = np.sort(np.argsort(-scores, kind="stable")[:n_words])
     weighted = extraction.TfidfTransformer(sublinear_tf=True).fit_transform(counts[:, chosen]).tocsr()
-    return _words(weighted, tuple(str(name) for name in counter.get_feature_names_out()[chosen]))
-
-
-def _summed_counts(counts: Any, topics: Any) -> Floats:
-    selection = need("sklearn.feature_selection", "turning texts into numbers")
-    summed: Floats = np.nan_to_num(selection.chi2(counts, topics)[0])
-    return summed
+    weighted.sort_indices()
+    return TfIdfRows(
+        values=np.array(weighted.data, dtype=np.float64),
+        columns=weighted.indices.astype(np.int64),
+        starts=weighted.indptr.astype(np.int64),
+        names=tuple(str(name) for name in counter.get_feature_names_out()[chosen]),
+    )
 
 
 def _max_presence(counts: Any, topics: Any) -> Floats:
@@ -92,12 +96,6 @@ def _max_presence(counts: Any, topics: Any) -> Floats:
     independent = n * both - with_word * with_topic  # ad − bc
     largest: Floats = (n * independent**2 / np.where(margins > 0.0, margins, np.inf)).max(axis=1, initial=0.0)
     return largest
-
-
-def _words(matrix: Any, names: tuple[str, ...]) -> TfIdfRows:
-    matrix.sort_indices()
-    values = np.array(matrix.data, dtype=np.float64)
-    return TfIdfRows(values, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64), names)
 
 
 def _json_lines(content: bytes, file: Path) -> TopicCorpus:

@@ -38,13 +38,15 @@ class Dataset(NamedTuple):
         """From one query id per row: rows of one query are gathered, queries stand by first appearance."""
         if isinstance(qid, str) or not isinstance(qid, Iterable) or getattr(qid, "ndim", 1) != 1:
             raise InvalidInput(f"qid must be a list with one query id per row, got {qid!r:.80}")
-        order, offsets, names = group_rows([str(name) for name in qid])
+        numbers: dict[str, int] = {}
+        owner = np.array([numbers.setdefault(str(name), len(numbers)) for name in qid], dtype=np.int64)
         table, grades = finite_floats(features, 2, "features"), finite_floats(relevance, 1, "relevance")
-        if not len(table) == len(grades) == len(order):
+        if not len(table) == len(grades) == len(owner):
             raise InvalidInput(
-                f"{len(table)} rows of features, {len(grades)} grades and {len(order)} query ids must be equally many"
+                f"{len(table)} rows of features, {len(grades)} grades and {len(owner)} query ids must be equally many"
             )
-        return cls(table[order], grades[order], offsets, names)
+        order = np.argsort(owner, kind="stable")
+        return cls(table[order], grades[order], offsets_of(np.bincount(owner, minlength=len(numbers))), tuple(numbers))
 
     @property
     def n_queries(self) -> int:
@@ -74,7 +76,7 @@ class Dataset(NamedTuple):
                 raise InvalidInput(f"no query number {index}: there are {self.n_queries}, counted from 0")
         spans = [np.arange(self.offsets[q], self.offsets[q + 1]) for q in chosen]
         rows = np.concatenate(spans) if spans else np.empty(0, np.int64)
-        offsets = np.concatenate(([0], np.cumsum([len(span) for span in spans]))).astype(np.int64)
+        offsets = offsets_of([len(span) for span in spans])
         return Dataset(self.features[rows], self.relevance[rows], offsets, tuple(self.query_ids[q] for q in chosen))
 
     def checked(self) -> "Dataset":
@@ -99,8 +101,7 @@ def concatenate(datasets: Sequence[Dataset]) -> Dataset:
     for part in datasets:
         features[first : first + len(part.features), : part.n_features] = part.features
         first += len(part.features)
-    sizes = np.concatenate([part.sizes for part in datasets])
-    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    offsets = offsets_of(np.concatenate([part.sizes for part in datasets]))
     names = tuple(name for part in datasets for name in part.query_ids)
     return Dataset(features, np.concatenate([part.relevance for part in datasets]), offsets, names)
 
@@ -113,12 +114,9 @@ def normalise_queries(dataset: Dataset) -> Dataset:
     return dataset._replace(features=_min_max(dataset.features, dataset.offsets))
 
 
-def group_rows(names: Sequence[str]) -> tuple[Ints, Ints, tuple[str, ...]]:
-    """(order, offsets, ids): the rows of each name together and in their order, names by first appearance."""
-    numbers: dict[str, int] = {}
-    owner = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
-    sizes = np.bincount(owner, minlength=len(numbers))
-    return np.argsort(owner, kind="stable"), np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), tuple(numbers)
+def offsets_of(sizes: ArrayLike) -> Ints:
+    """Return where queries of these sizes begin, and the end of the last."""
+    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
 @kernel

@@ -3,9 +3,10 @@
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -15,14 +16,8 @@ from rankloop.engine.base import Function, OutOfMemory
 GROWTH = 1.125  # of a room, so that partitions of about the same size need one
 
 
-class Stored(Protocol):
-    """A partition that is loaded where it is used; what it loads is what the function of a sum gets."""
-
-    def load(self, room: Callable[[int], Floats]) -> Any: ...
-
-
 def is_stored(partition: Any) -> bool:
-    """Whether it is loaded, rather than here; asked at every pass, so by name only."""
+    """Return true if a partition has `load(room)`, which gives what the function of a sum gets where it is used."""
     return hasattr(partition, "load")
 
 
@@ -39,27 +34,41 @@ class Room:
         return self._memory[:size]
 
 
-def answers_of(partitions: Sequence[Any], function: Function, argument: Any, rooms: Sequence[Room] = ()) -> list[Any]:
+def answers_of(partitions: Sequence[Any], function: Function, argument: Any, rooms: Sequence[Room]) -> list[Any]:
     """function(partition, argument) of each; stored ones are loaded one ahead, in a thread."""
     if not any(is_stored(partition) for partition in partitions):
         return [function(partition, argument) for partition in partitions]
-    return [answer_of(found, function, argument) for found in _one_ahead(partitions, rooms or (Room(), Room()))]
+    with ThreadPoolExecutor(1) as pool:
+        answers, ahead = [], pool.submit(_loaded, partitions[0], rooms[0])
+        for number, partition in enumerate(partitions):
+            loaded = ahead.result()
+            if number + 1 < len(partitions):
+                ahead = pool.submit(_loaded, partitions[number + 1], rooms[(number + 1) % 2])
+            with _memory_for(partition):
+                answers.append(function(loaded, argument))
+    return answers
 
 
-def answer_of(partition: Any, function: Function, argument: Any, room: Room | None = None) -> Any:
+def answer_of(partition: Any, function: Function, argument: Any, room: Room) -> Any:
     """function(partition, argument), of a stored one when it is loaded."""
-    with_name = partition
+    with _memory_for(partition):
+        return function(_loaded(partition, room), argument)
+
+
+def _loaded(partition: Any, room: Room) -> Any:
+    with _memory_for(partition):
+        return partition.load(room) if is_stored(partition) else partition
+
+
+@contextmanager
+def _memory_for(partition: Any) -> Iterator[None]:
+    """Name the machine, and the partition where it has a name, when there is too little memory."""
     try:
-        if is_stored(partition):
-            partition = partition.load(room or Room())
-        return function(partition, argument)
+        yield
     except MemoryError:
-        raise out_of_memory(with_name) from None
-
-
-def out_of_memory(partition: Any) -> OutOfMemory:
-    name = f" with {partition}" if is_stored(partition) else ""
-    return OutOfMemory(f"a worker on {machine()} ran out of memory{name}: give it more, or start fewer workers there")
+        name = f" with {partition}" if is_stored(partition) else ""
+        advice = "give it more, or start fewer workers there"
+        raise OutOfMemory(f"a worker on {machine()} ran out of memory{name}: {advice}") from None
 
 
 def machine() -> str:
@@ -68,22 +77,3 @@ def machine() -> str:
     if ray is not None and ray.is_initialized():
         return str(ray.util.get_node_ip_address())
     return f"{socket.gethostname()} (process {os.getpid()})"
-
-
-def _one_ahead(partitions: Sequence[Any], rooms: Sequence[Room]) -> Iterator[Any]:
-    """Each partition, loaded; two rooms take turns."""
-
-    def loaded(number: int) -> Any:
-        partition = partitions[number]
-        try:
-            return partition.load(rooms[number % 2]) if is_stored(partition) else partition
-        except MemoryError:
-            raise out_of_memory(partition) from None
-
-    with ThreadPoolExecutor(1) as pool:
-        ahead = pool.submit(loaded, 0)
-        for number in range(len(partitions)):
-            found = ahead.result()
-            if number + 1 < len(partitions):
-                ahead = pool.submit(loaded, number + 1)
-            yield found

@@ -50,7 +50,8 @@ def read_folds(path: Path, n_folds: int = 5, seed: int = 0, normalise: bool = Fa
     if path.is_file() and not is_archive(path):
         return cut_folds(_read(path, normalise), n_folds, seed)
     folds = published_folds(path)[:n_folds]
-    parts = {source: _filled(Path(source.address), normalise) for source in dict.fromkeys(_all_files(folds))}
+    sources = dict.fromkeys(source for fold in folds for source in fold.files)
+    parts = {source: _filled(Path(source.address), normalise) for source in sources}
     width = max(part.n_features for part in parts.values())
     wide = {source: _widened(part, width) for source, part in parts.items()}
     return [_fold(fold, wide) for fold in folds]
@@ -81,10 +82,6 @@ def cut_folds(dataset: Dataset, n_folds: int, seed: int = 0) -> list[Fold]:
         *train, validation, test = [parts[(first + step) % n_folds] for step in range(n_folds)]
         folds.append(Fold(f"Fold{first + 1}", concatenate(train), validation, test))
     return folds
-
-
-def _all_files(folds: Sequence[FoldFiles]) -> list[PartSource]:
-    return [source for fold in folds for source in fold.files]
 
 
 def _fold(fold: FoldFiles, parts: dict[PartSource, Dataset]) -> Fold:

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.data.parts.catalogue import END, PartCatalogue, summary_of
-from rankloop.data.parts.columns import PartOptions
-from rankloop.data.parts.rows import graded_rows, letor_rows
+from rankloop.data.parts.columns import PartOptions, graded_rows, letor_rows
 from rankloop.data.parts.source import SCHEME, PartSource, fit_memory, sources_in
 from rankloop.data.public_sets import FoldFiles, folds_in, is_archive, public_path, unpacked
 from rankloop.engine import Cluster, SummingEngine

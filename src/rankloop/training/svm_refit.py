@@ -2,6 +2,7 @@
 
 import math
 from contextlib import suppress
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -104,16 +105,11 @@ class RefittedSVM(GreedyLearner):
             return start
         for first in (start, np.zeros(len(start))):  # from zero where the risk of the last weights is beyond numbers
             with suppress(InvalidInput):
-                return require_finite(self._minimised(examples, first))
+                solution = minimise(
+                    partial(hinge_of_examples, examples), first, regularisation=self.regularisation, tolerance=1e-4
+                )
+                return require_finite(solution.weights)
         raise UnstableUpdate("the examples are too large to fit; the step is refused, the old state stands")
-
-    def _minimised(self, examples: Floats, first: Floats) -> Floats:
-        return minimise(
-            lambda weights: hinge_of_examples(examples, weights),
-            first,
-            regularisation=self.regularisation,
-            tolerance=1e-4,
-        ).weights
 
 
 def _row_weights(ranking: Ints, feedback: Feedback) -> Floats:

@@ -151,15 +151,10 @@ def cross_validate(
     return DatasetTraining(tuple(path), measure, results, best, model, solver, is_normalised)
 
 
-def mean_measure(weights: Floats, dataset: Dataset, measure: str) -> float:
-    """The mean of the measure over the queries ranked by these weights."""
-    return mean_of(_values(weights, dataset, measure))
-
-
 def mean_measures(asked: Sequence[WeightsAndMeasure], dataset: Queries, engine: SummingEngine) -> list[float]:
     """The means of several, each with weights of its own; where the data stay on disks, computed by who reads them."""
     if isinstance(dataset, Dataset):
-        return [mean_measure(weights, dataset, measure) for weights, measure in asked]
+        return [mean_of(_values(weights, dataset, measure)) for weights, measure in asked]
     with engine.sum_over(parts_of(dataset, Ordinal()), judged) as total:
         sums, counts = total(list(asked))
     return [float(value / count) if count else math.nan for value, count in zip(sums, counts)]

@@ -10,8 +10,7 @@ import pytest
 from rankloop.core.errors import InvalidInput
 from rankloop.data import Dataset, concatenate, read_letor
 from rankloop.data.parts.catalogue import END, PartCatalogue, joined, read_whole, summary_of
-from rankloop.data.parts.columns import PartOptions, hash_of
-from rankloop.data.parts.rows import letor_rows
+from rankloop.data.parts.columns import PartOptions, hash_of, letor_rows
 from rankloop.data.parts.source import sources_in
 from tests.data.parts.cases import write_parts
 

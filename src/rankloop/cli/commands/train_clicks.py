@@ -133,19 +133,11 @@ def train_clicks(
     roles, features = named_columns(column or [], LIST_ROLES), tuple(feature or ())
     bias = None if position_bias is None else numbers_of("--position-bias", position_bias)
     batch = batch_solver(loss, tight, regularisation, tolerance, engine_of(engine, workers, threads=True))
+    with_schema: dict[str, object] = {"learner": learner, "passes": passes, "shown": shown}
     if is_in_parts(log):
-        for option, value in (
-            ("schema", schema),
-            ("guess-schema", guess_schema),
-            ("learner", learner),
-            ("passes", passes),
-            ("shown", shown),
-            ("ranker", ranker),
-            ("trees", trees),
-            ("solver online", solver == "online"),
-        ):
-            if value:
-                raise InvalidInput(f"--{option} is for a log in one file; {log!r} holds parts, streamed as numbers")
+        one_file: dict[str, object] = {"schema": schema, "guess-schema": guess_schema, "ranker": ranker, "trees": trees}
+        one_file["solver online"] = solver == "online"
+        _refuse(one_file | with_schema, f"is for a log in one file; {log!r} holds parts, streamed as numbers")
         columns = LogColumns(tuple(without or ()), tuple(roles.items()), features)
         with interruptible("nothing was saved"), progress_bar("training", unit="fits") as progress:
             result = train_click_parts(log, batch, columns, position_bias=bias, clip=clip, progress=progress)
@@ -167,11 +159,7 @@ def train_clicks(
         return
     kinds = kinds or (lists.schemas[-1] if lists.schemas else None)
     if kinds is None:
-        for option, value in (("learner", learner), ("passes", passes), ("shown", shown)):
-            if value is not None:
-                raise InvalidInput(
-                    f"--{option} is for training with a schema: add --schema FILE (--guess-schema writes one)"
-                )
+        _refuse(with_schema, "is for training with a schema: add --schema FILE (--guess-schema writes one)")
         if solver == "online":
             raise InvalidInput("--solver online is for training with a schema: plain numbers take the batch solver")
     elif solver != "batch" and (loss is not None or tight):
@@ -194,6 +182,12 @@ def train_clicks(
             progress=progress,
         )
     print_trained(result, out, as_json)
+
+
+def _refuse(options: dict[str, object], reason: str) -> None:
+    for option, value in options.items():
+        if value:
+            raise InvalidInput(f"--{option} {reason}")
 
 
 def _write_schema(

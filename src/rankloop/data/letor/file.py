@@ -1,26 +1,324 @@
 """Files of queries with features and grades, in the format of LETOR, MSLR, Yahoo, Yandex and svmlight."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from rankloop.core.errors import NotFound
-from rankloop.core.types import Floats, Ints, whole_number
+from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.core.types import Floats, Ints, item_indices, whole_number
 from rankloop.data.cache import cached
-from rankloop.data.compression import BLOCK_BYTES
-from rankloop.data.dataset import Dataset
-from rankloop.data.letor.rows import (
-    Layout,
-    LetorTable,
-    Namer,
-    Sizes,
-    columns_of,
-    pieces,
-    side_file,
-    sizes_of,
-)
+from rankloop.data.compression import BLOCK_BYTES, Block, line_blocks
+from rankloop.data.dataset import Dataset, offsets_of
+from rankloop.data.letor import lines as parser
+
+FIRST_WIDTH = 64
+SCRATCH_BYTES = 1 << 20  # stays in the processor's cache
+HARD_ROOM = 1 << 12
+MAX_QUOTE_LENGTH = 40
+GROWTH = 1.25  # of a table
+MISSING = re.compile(rb"1\.79769313486232e\+?308|1\.7976931348623157E308")  # the largest double, as Istella writes it
+
+
+class Layout(NamedTuple):
+    """What is known of a file beforehand."""
+
+    n_features: int | None = None
+    zero_based: bool | None = None
+    max_features: int = 10_000
+
+    @property
+    def first_index(self) -> int:
+        """The lowest index that may occur."""
+        return 1 if self.zero_based is False else 0
+
+    @property
+    def end_index(self) -> int:
+        """Above the highest index that may occur."""
+        return (self.n_features or self.max_features) + (0 if self.zero_based else 1)
+
+
+class LetorRows(NamedTuple):
+    """A piece of a file: column = feature index as printed there. Valid until the next piece is asked for."""
+
+    features: Floats
+    grades: Floats
+    kinds: Ints  # where each row names its query
+    lines: Ints  # counted from 1
+    run_starts: Ints  # the rows at which another query's name begins
+    run_names: list[str]
+    lowest: int
+    highest: int
+
+
+def pieces(path: Path, layout: Layout, block_bytes: int = BLOCK_BYTES) -> Iterator[LetorRows]:
+    """The rows of a file, piece by piece; a broken line is refused by its number."""
+    scratch, n_lines = _scratch(min(FIRST_WIDTH, layout.end_index)), 0
+    for block in line_blocks(path, block_bytes):
+        position = block.start
+        while position < block.stop:
+            rows, found = _parse(block, position, scratch, layout, n_lines, path)
+            if found.problem == parser.TOO_LARGE and found.highest < layout.end_index:
+                width = max(2 * scratch.features.shape[1], found.highest + 1)
+                scratch = _scratch(min(layout.end_index, width))
+            elif found.problem != parser.FINE:
+                raise InvalidInput(_complaint(block, found, layout, f"{path.name}, line {n_lines + found.n_lines + 1}"))
+            position, n_lines = found.position, n_lines + found.n_lines
+            if found.n_rows:
+                yield rows
+
+
+def _scratch(width: int) -> parser.LineScratch:
+    n_rows = max(1, SCRATCH_BYTES // (8 * width))
+    return parser.LineScratch(
+        features=np.empty((n_rows, width)),
+        grades=np.empty(n_rows),
+        queries=np.empty((n_rows, 4), np.int64),
+        hard=np.empty((HARD_ROOM + width + 1, 4), np.int64),
+        last_row=np.empty(width, np.int64),
+    )
+
+
+def _parse(
+    block: Block, position: int, scratch: parser.LineScratch, layout: Layout, n_lines: int, path: Path
+) -> tuple[LetorRows, parser.ParsedLines]:
+    scratch.last_row.fill(-1)
+    found = parser.parse_lines(block.buffer, position, block.stop, layout.first_index, scratch)
+    n_rows = found.n_rows
+    features, grades, queries = scratch.features[:n_rows], scratch.grades[:n_rows], scratch.queries[:n_rows]
+    lines = queries[:, parser.LINE] + (n_lines + 1)
+    for row, column, start, end in scratch.hard[: found.n_hard].tolist():
+        text = block.raw[start:end]
+        value = 0.0 if column >= 0 and MISSING.fullmatch(text) else float(text)
+        if not np.isfinite(value):
+            line = n_lines + found.n_lines + 1 if row == n_rows else lines[row]
+            raise InvalidInput(f"{path.name}, line {line}: {_quote(block, start)} is too large for a number")
+        if row < n_rows:
+            (grades if column < 0 else features[:, column])[row] = value
+    starts = parser.name_runs(block.buffer, queries)
+    spans = queries[starts, parser.NAME_START : parser.NAME_END + 1].tolist()
+    rows = LetorRows(
+        features=features,
+        grades=grades,
+        kinds=queries[:, parser.KIND],
+        lines=lines,
+        run_starts=starts,
+        run_names=[block.raw[start:end].decode("utf-8", "backslashreplace") for start, end in spans],
+        lowest=found.lowest,
+        highest=found.highest,
+    )
+    return rows, found
+
+
+def _quote(block: Block, start: int) -> str:
+    """The token that begins here, as far as it fits a message."""
+    text = block.raw[start : min(block.stop, start + 4 * MAX_QUOTE_LENGTH)].decode("utf-8", "replace")
+    token = (text.split() or [""])[0]
+    return repr(token if len(token) <= MAX_QUOTE_LENGTH else token[:MAX_QUOTE_LENGTH] + "…")
+
+
+def _complaint(block: Block, found: parser.ParsedLines, layout: Layout, position: str) -> str:
+    token = _quote(block, found.token)
+    limit = layout.end_index - 1
+    reasons = {
+        parser.BAD_GRADE: f"{token} is no grade; a line begins with a finite number, as in '2 qid:7 1:0.5 2:3'",
+        parser.BAD_QUERY: f"{token} lacks the query's name, as in 'qid:7'",
+        parser.BAD_PAIR: f"{token} is no feature; 'index:value' was expected, as in '3:0.5' "
+        "(index a whole number from 0)",
+        parser.BAD_VALUE: f"{token} does not have a finite number behind the colon, as in '3:0.5'",
+        parser.TWICE: f"the index of {token} occurs twice in this line",
+        parser.TOO_SMALL: f"{token} has the index 0 in a file whose indices begin with 1 (zero_based = False)",
+        parser.TOO_LARGE: f"the index of {token} is above {limit}; "
+        + ("n_features says so" if layout.n_features else "raise max_features if the file really has so many"),
+    }
+    return f"{position}: {reasons[found.problem]}"
+
+
+class LetorTable:
+    """Grows in place, so that a large file is in memory once."""
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        self._path, self._layout = path, layout
+        self._zero_based = bool(layout.zero_based)
+        self._features, self._grades = np.zeros((0, layout.n_features or 0)), np.empty(0)
+        self._owners: list[Ints] = []
+        self._n_rows, self._highest = 0, -1
+
+    def append(self, rows: LetorRows, owner: Ints) -> None:
+        """Copy a piece: its memory is used again."""
+        self._fit_columns(rows)
+        first, self._n_rows = self._n_rows, self._n_rows + len(rows.grades)
+        if self._n_rows > len(self._grades):
+            self._resize(int(GROWTH * self._n_rows))
+        self._grades[first : self._n_rows] = rows.grades
+        used = columns_of(rows, self._zero_based, self._features.shape[1])
+        self._features[first : self._n_rows, : used.shape[1]] = used
+        self._features[first : self._n_rows, used.shape[1] :] = 0.0
+        self._owners.append(owner)
+
+    def dataset(self, names: tuple[str, ...]) -> Dataset:
+        """All rows, those of one query together, queries by number."""
+        self._resize(self._n_rows)
+        owner = np.concatenate(self._owners) if self._owners else np.empty(0, np.int64)
+        offsets = offsets_of(np.bincount(owner, minlength=len(names)))
+        if bool((np.diff(owner) >= 0).all()):
+            return Dataset(self._features, self._grades, offsets, names)
+        order = np.argsort(owner, kind="stable")
+        return Dataset(self._features[order], self._grades[order], offsets, names)
+
+    def _resize(self, n_rows: int) -> None:
+        try:
+            self._features.resize((n_rows, self._features.shape[1]), refcheck=False)
+        except MemoryError:
+            raise InvalidInput(f"{self._path.name} does not fit into memory: read it with stream_letor") from None
+        self._grades.resize(n_rows, refcheck=False)
+
+    def _fit_columns(self, rows: LetorRows) -> None:
+        """A 0 among the indices means that they count from 0; a larger index than before means more features."""
+        shift = 1 if rows.lowest == 0 and not self._zero_based else 0
+        self._zero_based = self._zero_based or shift == 1
+        self._highest = max(self._highest, rows.highest)  # of all pieces: a shift moves the columns of earlier ones too
+        known, needed = self._layout.n_features, self._highest + (1 if self._zero_based else 0)
+        if known is not None and needed > known:
+            raise InvalidInput(f"{self._path.name} has {needed} features, counted from 0; n_features says {known}")
+        width = known or max(needed, self._features.shape[1] + shift)
+        if shift or width > self._features.shape[1]:
+            wider = np.zeros((len(self._features), width))
+            used = self._features[: self._n_rows, : width - shift]
+            wider[: self._n_rows, shift : shift + used.shape[1]] = used
+            self._features = wider
+
+
+def columns_of(rows: LetorRows, zero_based: bool, n_features: int) -> Floats:
+    """The columns of a piece that are features; missing ones at the end are missing here too."""
+    return rows.features[:, 0 if zero_based else 1 :][:, :n_features]
+
+
+Sizes = str | os.PathLike[str] | Sequence[int] | Ints | None
+SIDE_SUFFIXES = (".query", ".group")
+PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+
+
+def side_file(path: Path) -> Path | None:
+    """The file beside `path` that holds the number of items of each query, as LightGBM and XGBoost write it."""
+    stems = [path, path.with_suffix("")] if path.suffix in PACKED_SUFFIXES else [path]
+    candidates = [stem.with_name(stem.name + suffix) for stem in stems for suffix in SIDE_SUFFIXES]
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+def sizes_of(sizes: Sizes) -> Ints:
+    """The number of items of each query, from a list or from a file of whole numbers."""
+    name, values = "sizes", sizes
+    if isinstance(sizes, str | os.PathLike):
+        name, values = os.fspath(sizes), _numbers_in(Path(sizes))
+    counts = item_indices(values, name)  # type: ignore[arg-type]
+    wrong = np.flatnonzero(counts < 1)
+    if len(wrong):
+        raise InvalidInput(f"{name}: query {wrong[0]} has {counts[wrong[0]]} items, at least 1 is right")
+    return counts
+
+
+def _numbers_in(path: Path) -> list[int]:
+    try:
+        words = path.read_text("ascii").split()
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {str(path)!r}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{str(path)!r} cannot be read as whole numbers: {error}") from None
+    for position, word in enumerate(words):
+        if not (word.isdigit() and len(word) < 19):
+            raise InvalidInput(f"{path.name}: {word[:40]!r}, number {position + 1} in the file, is no number of items")
+    return [int(word) for word in words]
+
+
+class Namer:
+    """Numbers the queries by first appearance, while the rows of a file come by."""
+
+    def __init__(self, path: Path, counts: Ints | None) -> None:
+        self._path = path
+        self._numbers: dict[str, int] = {}
+        self._names: list[str] = []
+        self._kind: int | None = None
+        self._n_rows = 0
+        self._ends = None if counts is None else np.cumsum(counts)
+
+    def names(self, first: int = 0, end: int | None = None) -> tuple[str, ...]:
+        """Names of the queries so far, or of some of them; those of a file of sizes are "0", "1", …"""
+        if self._ends is None:
+            return tuple(self._names[first:end])
+        return tuple(map(str, range(first, len(self._ends) if end is None else end)))
+
+    @property
+    def are_named(self) -> bool:
+        """Whether the file names its queries, rather than saying how many items each has."""
+        return self._ends is None
+
+    def number(self, rows: LetorRows, adjacent: bool = False) -> Ints:
+        """The query of each row; with `adjacent` a query that comes back is refused."""
+        if self._kind is None:
+            self._settle(int(rows.kinds[0]))
+        first, self._n_rows = self._n_rows, self._n_rows + len(rows.grades)
+        if self._ends is not None:
+            self._check_total(self._n_rows > self._total)
+            return np.searchsorted(self._ends, np.arange(first, self._n_rows), side="right")
+        self._check_kinds(rows)
+        if adjacent:
+            self._check_adjacent(rows)
+        runs = [self._number_of(name) for name in rows.run_names]
+        lengths = np.diff(rows.run_starts, append=len(rows.grades))
+        return np.repeat(np.array(runs, dtype=np.int64), lengths)
+
+    def finish(self) -> None:
+        """After the last row: the sizes must have been those of this file."""
+        self._check_total(self._ends is not None and self._n_rows < self._total)
+
+    @property
+    def _total(self) -> int:
+        return 0 if self._ends is None or not len(self._ends) else int(self._ends[-1])
+
+    def _check_total(self, is_wrong: bool) -> None:
+        if is_wrong:
+            found = f"{self._n_rows} items" + " or more" * (self._n_rows > self._total)
+            raise InvalidInput(f"{self._path.name} has {found}, the sizes of its queries sum to {self._total}")
+
+    def _number_of(self, name: str) -> int:
+        if name not in self._numbers:
+            self._numbers[name] = len(self._names)
+            self._names.append(name)
+        return self._numbers[name]
+
+    def _settle(self, kind: int) -> None:
+        """The first row decides where the queries are named; a side file counts when no qid does."""
+        self._kind = kind
+        beside = side_file(self._path)
+        if self._ends is None and kind != parser.IN_QID and beside is not None:
+            self._ends = np.cumsum(sizes_of(beside))
+
+    def _check_kinds(self, rows: LetorRows) -> None:
+        wrong = np.flatnonzero((rows.kinds != self._kind) | (rows.kinds == parser.NOWHERE))
+        if len(wrong):
+            where = (
+                "as the number in a comment"
+                if self._kind == parser.IN_COMMENT
+                else "behind the grade, as in '2 qid:7 1:0.5'"
+            )
+            raise InvalidInput(
+                f"{self._path.name}, line {rows.lines[wrong[0]]}: the query must be named {where}; "
+                "for files without names give `sizes`, the number of items of each query"
+            )
+
+    def _check_adjacent(self, rows: LetorRows) -> None:
+        last = self._names[-1] if self._names else None
+        for start, name in zip(rows.run_starts.tolist(), rows.run_names, strict=True):
+            if name != last and name in self._numbers:
+                raise InvalidInput(
+                    f"{self._path.name}, line {rows.lines[start]}: query {name!r} comes back after others; "
+                    "stream_letor needs the lines of a query together (read_letor gathers them)"
+                )
+            last = self._names[self._number_of(name)]
 
 
 def read_letor(

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Ints
-from rankloop.data.dataset import Dataset
+from rankloop.data.dataset import Dataset, offsets_of
 from rankloop.data.parts.column_file import BLOCK, shift_to_fit
 from rankloop.data.parts.columns import ColumnCopy, PartOptions, Room, Summary
 from rankloop.data.parts.source import PartSource
@@ -47,11 +47,10 @@ class StoredQueries(NamedTuple):
             end = row + span.end_row - span.first_row
             if span.source.is_local:
                 span.source.check()
-            copy_of(span.source, self.options).read_rows(
-                span.first_row, span.end_row, features[row:end], grades[row:end]
-            )
+            copy = copy_of(span.source, self.options)
+            copy.read_rows(span.first_row, span.end_row, features[row:end], grades[row:end])
             row = end
-        return Dataset(features, grades, np.concatenate(([0], np.cumsum(sizes))).astype(np.int64), ())
+        return Dataset(features, grades, offsets_of(sizes), ())
 
     def __str__(self) -> str:
         return ", ".join(dict.fromkeys(span.source.name for span in self.spans))
@@ -126,7 +125,7 @@ class StoredDataset:
     @cached_property
     def offsets(self) -> Ints:
         sizes = [part.sizes[first:end] for part, first, end in self._chosen]
-        return np.concatenate(([0], np.cumsum(np.concatenate([*sizes, np.empty(0, np.int64)])))).astype(np.int64)
+        return offsets_of(np.concatenate([*sizes, np.empty(0, np.int64)]))
 
     def between(self, first: int, end: int) -> StoredQueries:
         """The queries from number `first` to `end`, to be loaded elsewhere."""

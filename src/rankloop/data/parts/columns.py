@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -18,17 +18,98 @@ import xxhash
 from numpy.typing import NDArray
 
 from rankloop.core.errors import InvalidInput
-from rankloop.core.types import Floats, Ints
+from rankloop.core.types import Floats, Ints, finite_floats
+from rankloop.data.compression import opened
 from rankloop.data.dataset import Dataset, normalise_queries
+from rankloop.data.letor.file import Layout, Namer, pieces
 from rankloop.data.parts.column_file import ColumnFile
-from rankloop.data.parts.rows import PartRows, Read
 from rankloop.data.parts.source import PartSource, scratch_folder
 
 VERSION = 1  # of what is written
 END_OF_NAME = "\0"  # behind it stands which list of the query it is
 UNREADABLE = (OSError, ValueError, TypeError, KeyError, EOFError)
+QUERY_COLUMNS = ("query", "query_id", "qid")
+GRADE_COLUMNS = ("relevance", "grade", "label", "rating")
 Hashes = NDArray[np.uint64]
 Room = Callable[[int], Floats]  # memory for so many numbers, used again for the next ones
+
+
+class PartRows(NamedTuple):
+    """Consecutive rows; another query begins at each of `starts`. Valid until the next ones are asked for.
+
+    Columns are features as they are numbered in the file; `lowest` is the lowest number that occurs, 0 or 1.
+    """
+
+    features: Floats
+    grades: Floats
+    starts: Ints
+    names: list[str]  # of the query that begins at each start
+    lowest: int
+    width: int  # columns up to the highest number that occurs
+
+
+Read = Callable[[Path], Iterator["PartRows"]]  # importable, since it travels to the workers
+
+
+def letor_rows(path: Path) -> Iterator[PartRows]:
+    """Of a LETOR file, packed or not; queries without a name are numbered, under the name of the file."""
+    namer = Namer(path, None)
+    for rows in pieces(path, Layout()):
+        owner = namer.number(rows)
+        starts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
+        prefix = "" if namer.are_named else f"{path.name}:"
+        names = [prefix + namer.names(number, number + 1)[0] for number in owner[starts].tolist()]
+        yield PartRows(rows.features, rows.grades, starts, names, min(1, rows.lowest), rows.highest + 1)
+    namer.finish()
+
+
+def graded_rows(path: Path) -> Iterator[PartRows]:
+    """Of a CSV or Parquet table with a column for the query, one for the grade, and features in the others."""
+    import pyarrow as pa
+
+    try:
+        with opened(path) as file:
+            yield from _table_rows(path, file)
+    except pa.ArrowInvalid as error:
+        raise InvalidInput(f"{path.name} is cut short or damaged: {' '.join(str(error).split())}") from None
+
+
+def _table_rows(path: Path, file: Any) -> Iterator[PartRows]:
+    import pyarrow.parquet
+    from pyarrow import csv
+
+    batches: Iterator[Any]
+    if path.suffix in (".parquet", ".pq"):
+        table = pyarrow.parquet.ParquetFile(path)
+        names, batches = table.schema_arrow.names, table.iter_batches(batch_size=1 << 14)
+    else:
+        reader = csv.open_csv(file)
+        names, batches = reader.schema.names, iter(reader)
+    query, grade = (_column(path.name, names, usual) for usual in (QUERY_COLUMNS, GRADE_COLUMNS))
+    features = [name for name in names if name not in (query, grade)]
+    for batch in batches:
+        if batch.num_rows:
+            owner = [str(name) for name in batch.column(query).to_pylist()]
+            starts = np.array([row for row in range(len(owner)) if row == 0 or owner[row] != owner[row - 1]])
+            values = np.column_stack([_numbers(path.name, batch, name) for name in features])
+            grades = _numbers(path.name, batch, grade)
+            yield PartRows(values, grades, starts, [owner[start] for start in starts], 0, len(features))
+
+
+def _column(where: str, names: Sequence[str], usual: Sequence[str]) -> str:
+    found = next((name for name in usual if name in names), None)
+    if found is None:
+        needed = f"{where} needs a column {' or '.join(usual)}; it has {', '.join(names)}"
+        raise InvalidInput(f"{needed} (a log of clicks is given with --log)")
+    return found
+
+
+def _numbers(where: str, batch: Any, name: str) -> Floats:
+    column = batch.column(name)
+    try:
+        return finite_floats(column.to_numpy(zero_copy_only=False), 1, f"{where}, column {name!r}")
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{where}, column {name!r}: features and grades are finite numbers: {error}") from None
 
 
 class PartOptions(NamedTuple):
@@ -54,10 +135,6 @@ class Summary(NamedTuple):
     zero_based: bool
     hashes: Hashes  # of the queries' names, in the order of the copy
     sizes: Ints
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.sizes.sum())
 
 
 def hash_of(name: str) -> int:
@@ -145,7 +222,9 @@ def _write(path: Path, source: PartSource, options: PartOptions, folder: Path) -
         if not seen.numbers:
             raise InvalidInput(f"{source.name} has no rows")
         zero_based = seen.lowest == 0 if options.zero_based is None else options.zero_based
-        order = seen.order(options.by_hash)
+        hashes = np.array([hash_of(name) for name in seen.numbers], np.uint64)
+        order = np.argsort(hashes, kind="stable") if options.by_hash else np.arange(len(hashes))
+        _save(folder / "hashes.npy", hashes[order])
         _write_queries(seen, order, zero_based, folder)
         _write_rows(seen, order, unsorted, zero_based, folder)
     if options.normalise:
@@ -171,20 +250,10 @@ class _Seen:
         self.lowest, self.width = min(self.lowest, rows.lowest), max(self.width, width)
         file.write(np.ascontiguousarray(rows.features[:, :width]).data)
 
-    def order(self, by_hash: bool) -> Ints:
-        """The queries in the order in which they are kept."""
-        if not by_hash:
-            return np.arange(len(self.numbers))
-        return np.argsort(self.hashes(), kind="stable")
-
-    def hashes(self) -> Hashes:
-        return np.array([hash_of(name) for name in self.numbers], np.uint64)
-
 
 def _write_queries(seen: _Seen, order: Ints, zero_based: bool, folder: Path) -> None:
     names = list(seen.numbers)
     sizes = np.bincount(np.concatenate(seen.owners), minlength=len(names))
-    _save(folder / "hashes.npy", seen.hashes()[order])
     _save(folder / "sizes.npy", sizes[order])
     (folder / "names.json").write_text(json.dumps([names[query] for query in order.tolist()]), encoding="utf-8")
     (folder / "layout.json").write_text(json.dumps({"zero_based": zero_based}), encoding="utf-8")
@@ -207,18 +276,14 @@ def _write_rows(seen: _Seen, order: Ints, unsorted: IO[bytes], zero_based: bool,
     unsorted.seek(0)
     with (folder / "features.npy").open("r+b", buffering=0) as file:
         row = 0
-        for block in _blocks(unsorted, seen.blocks):
-            rows = np.zeros((len(block), width))
+        for n_rows, n_columns in seen.blocks:
+            block = np.frombuffer(unsorted.read(n_rows * n_columns * 8)).reshape(n_rows, n_columns)
+            rows = np.zeros((n_rows, width))
             used = block[:, first : first + width]
             rows[:, : used.shape[1]] = used
             _scatter(file, offset, rows, target[row : row + len(rows)])
-            row += len(rows)
+            row += n_rows
         os.fsync(file.fileno())
-
-
-def _blocks(file: IO[bytes], shapes: list[tuple[int, int]]) -> Iterator[Floats]:
-    for n_rows, width in shapes:
-        yield np.frombuffer(file.read(n_rows * width * 8)).reshape(n_rows, width)
 
 
 def _scatter(file: IO[bytes], offset: int, rows: Floats, target: Ints) -> None:

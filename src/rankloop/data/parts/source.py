@@ -15,7 +15,7 @@ import xxhash
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.core.files import cache_folder
-from rankloop.data.letor.rows import PACKED_SUFFIXES, SIDE_SUFFIXES
+from rankloop.data.letor.file import PACKED_SUFFIXES, SIDE_SUFFIXES
 
 LETOR = (".txt", ".letor", ".dat", ".svm", ".libsvm")
 TABLES = (".csv", ".parquet", ".pq")

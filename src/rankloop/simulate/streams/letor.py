@@ -15,8 +15,7 @@ from rankloop.core.registry import register
 from rankloop.core.types import Floats, Problem, Query
 from rankloop.data.dataset import NO_CONTEXT, Dataset, concatenate, normalise_queries
 from rankloop.data.folder import data_path
-from rankloop.data.letor.file import read_letor, stream_letor
-from rankloop.data.letor.rows import SIDE_SUFFIXES, Layout, pieces
+from rankloop.data.letor.file import SIDE_SUFFIXES, Layout, pieces, read_letor, stream_letor
 from rankloop.data.public_sets import is_archive, public_path, published_folds, refuse_cut
 from rankloop.simulate.streams.pool import shuffled, shuffled_rounds
 

@@ -24,14 +24,16 @@ from rankloop.learners.click_regression import POSITIONS
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.list_log import ListLog, ShownList, numbers_of
 from rankloop.logs.numeric_features import NumericFeatures
+from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.weights import (
     NO_CLICK,
-    UNKNOWN_BIAS,
+    bias_of_offsets,
     checked_examined,
     estimate_examined,
     exponential_grades,
     held_out_lists,
     mean_gain,
+    required_bias,
     weighted_clicks,
 )
 from rankloop.training.risks.base import Risk, risk_of
@@ -152,36 +154,22 @@ def merged(rows: EncodedLists, weights: Floats) -> EncodedLists:
     )
 
 
-class BatchResult(NamedTuple):
-    """The fit with the regularisation that was best on held-out lists."""
-
-    task: "BatchTask"
-    fit: Fit
-    gains: dict[float, float]  # by regularisation
-    logged_gain: float
-
-
 def train_batch(
     rows: EncodedLists,
     solver: BatchSolver,
+    new_session: "Callable[[BatchTask, Fit], Session]",
     *,
     position_bias: ArrayLike | None = None,
     clip: float = 10.0,
     seed: int = 0,
     progress: Progress = lambda done, of: None,
-) -> BatchResult:
-    """Choose the regularisation on held-out lists, and train on all of them.
+) -> ClickTraining:
+    """Choose the regularisation on held-out lists, and train on all of them; further arguments as of `train_clicks`.
 
     Args:
       rows: The lists.
       solver: What is minimised, and how.
-      position_bias: The probability of each position to be examined, estimated from items that moved unless given.
-      clip: No click weighs more than this.
-      seed: Draws the held-out lists.
-      progress: Called with the number of fits that are done, and of all.
-
-    Returns:
-      The fit, and how it was chosen.
+      new_session: Makes a ranker of the last fit.
 
     Raises:
       InvalidInput: If there is no click, or if the position bias is needed and cannot be estimated.
@@ -204,7 +192,25 @@ def train_batch(
     best = max(path, key=lambda regularisation: gains[regularisation])
     fit = next(fits(data, task.risk, [best], per=task.per(data), start=models[path.index(best)]))
     progress(len(path) + 1, len(path) + 1)
-    return BatchResult(task, fit, gains, mean_gain(logged, judges.relevance, judges.offsets))
+    notes = []
+    if not fit.solution.converged:
+        notes.append(f"stopped at most {fit.solution.gap:.2g} above the optimum: raise the regularisation")
+    if task.weights_cancel:
+        notes.append(f"no query came twice, so the weights of single clicks cancel in {solver.loss}")
+    return ClickTraining(
+        session=new_session(task, fit),
+        choice="regularisation",
+        chosen=best,
+        gains=gains,
+        logged_gain=mean_gain(logged, judges.relevance, judges.offsets),
+        examined=task.examined_by(fit.weights),
+        examined_is_known=task.examined is not None,
+        n_lists=task.n_lists,
+        loss=solver.loss,
+        tight=solver.tight,
+        solution=fit.solution,
+        notes=tuple(notes),
+    )
 
 
 class BatchTask:
@@ -231,11 +237,6 @@ class BatchTask:
         needs_repeats = not (rows.is_graded or self.by_item or isinstance(self.risk, ClickedPairs))
         self.weights_cancel = needs_repeats and self.data.n_queries == self.n_lists
 
-    @property
-    def n_hashed_columns(self) -> int:
-        """How many hashed columns occur, those of positions left out."""
-        return int((self.data.features.columns >= 0).sum())
-
     def per(self, data: SparseDataset) -> int | None:
         """Return what the sum is divided by; None: the number of lists."""
         if isinstance(self.risk, ClickedPairs):
@@ -256,9 +257,7 @@ class BatchTask:
         """Return the probability of each position to be examined: as known, or by the offsets."""
         if self.examined is not None:
             return self.examined
-        offsets = self._offsets(weights, weights)[0][np.minimum(np.arange(self.n_positions), POSITIONS - 1)]
-        examined: Floats = np.minimum(1.0, np.exp(offsets - offsets[0]))
-        return examined
+        return bias_of_offsets(self._offsets(weights, weights)[0], self.n_positions)
 
     def new_session(
         self, fit: Fit, schema: Schema, problem: Problem, learner: str | Spec | AnyLearner | None, seed: int
@@ -292,9 +291,7 @@ class BatchTask:
         if position_bias is not None:
             return checked_examined(position_bias, self.n_positions)
         examined = estimate_examined(rows.pair, rows.position, rows.clicked)
-        if examined is None and not self.by_item:
-            raise InvalidInput(UNKNOWN_BIAS)
-        return examined
+        return examined if self.by_item else required_bias(examined)
 
     def _with_offsets(self, data: SparseDataset) -> SparseDataset:
         """For click regression: a column for the offset of each position, or the offsets that are known."""

@@ -12,8 +12,7 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints, finite_floats
 from rankloop.data.folder import given_path
 from rankloop.data.parts.catalogue import END, StoredDataset
-from rankloop.data.parts.columns import END_OF_NAME, Hashes, PartOptions, hash_of
-from rankloop.data.parts.rows import PartRows
+from rankloop.data.parts.columns import END_OF_NAME, Hashes, PartOptions, PartRows, hash_of
 from rankloop.data.parts.source import SCHEME, PartSource
 from rankloop.engine import kept
 from rankloop.logs.columns import list_columns_of
@@ -27,8 +26,8 @@ from rankloop.training.clicks.weights import (
     GAIN,
     HELD_OUT_SHARE,
     NO_CLICK,
-    UNKNOWN_BIAS,
     estimate_examined,
+    required_bias,
     weighted_clicks,
 )
 from rankloop.training.estimator import session_of
@@ -71,9 +70,10 @@ class ClickReader:
         order = [features.names.index(name) for name in self.columns.features]
         numbers, query_ids = log.query_numbers()
         queries = [query_ids[number] for number in numbers[log.offsets[:-1]].tolist()]
+        clicked = log.weight if log.columns.weight else log.clicked
         yield PartRows(
             features=np.ascontiguousarray(features.values[:, order]),
-            grades=weighted_clicks(_clicked(log), log.position, self.examined, self.clip),
+            grades=weighted_clicks(clicked, log.position, self.examined, self.clip),
             starts=log.offsets[:-1],
             names=[f"{query}{END_OF_NAME}{path.name}:{number}" for number, query in enumerate(queries)],
             lowest=0,
@@ -196,10 +196,6 @@ def train_click_parts(
     )
 
 
-def _clicked(log: ListLog) -> Floats:
-    return log.weight if log.columns.weight else log.clicked
-
-
 def _pair_hashes(path: Path, log: ListLog) -> Hashes:
     """Of each row the hash of its query and item, by which the pair is known in other parts."""
     if log.item is None:
@@ -225,7 +221,4 @@ def _examined(parts: Sequence[PartClicks]) -> Floats:
         for name in ("pairs", "positions", "clicked")
     )
     numbers = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
-    examined = estimate_examined(numbers, positions, clicked)
-    if examined is None:
-        raise InvalidInput(UNKNOWN_BIAS)
-    return examined
+    return required_bias(estimate_examined(numbers, positions, clicked))

@@ -18,13 +18,15 @@ from rankloop.features.schema import Schema
 from rankloop.learners.click_regression import POSITIONS
 from rankloop.learners.wrappers.hashed_columns import with_hashed
 from rankloop.logs.list_log import ShownList, numbers_of
+from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.clicks.weights import (
     NO_CLICK,
-    UNKNOWN_BIAS,
+    bias_of_offsets,
     checked_examined,
     estimate_examined,
     held_out_lists,
     mean_gain,
+    required_bias,
     weighted_clicks,
 )
 
@@ -43,17 +45,6 @@ class OnlinePasses(NamedTuple):
     max_passes: int = 5
 
 
-class PassesResult(NamedTuple):
-    """A learner that went over the log as often as was best on held-out lists."""
-
-    session: Session
-    passes: int
-    gains: dict[float, float]  # by passes
-    logged_gain: float
-    examined: Floats
-    examined_is_known: bool
-
-
 def train_in_passes(
     lists: Lists,
     schema: Schema,
@@ -64,21 +55,8 @@ def train_in_passes(
     clip: float = 10.0,
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, of: None,
-) -> PassesResult:
-    """Choose on held-out lists how often to go over the log, and train on all of it.
-
-    Args:
-      lists: What was shown.
-      schema: By which values become features.
-      solver: The learner, and how many passes are tried.
-      problem: What the ranker knows beforehand.
-      position_bias: The probability of each position to be examined.
-      clip: No click weighs more than this.
-      seed: Draws the held-out lists.
-      progress: Called with the number of passes that are done, and of all.
-
-    Returns:
-      The ranker, and how it was chosen.
+) -> ClickTraining:
+    """Choose on held-out lists how often to go over the log, and train on all of it; arguments as of `train_clicks`.
 
     Raises:
       InvalidInput: If there is no click, or the learner cannot learn from the log of another ranker.
@@ -90,7 +68,7 @@ def train_in_passes(
         raise InvalidInput(f"passes = {passes} must be at least 1")
     held_out = held_out_lists(len(lists), seed)
     training, judges = ([page for page, out in zip(lists, held_out) if out == part] for part in (False, True))
-    task = _PassesTask(lists, Encoder(schema), solver.learner, position_bias, clip)
+    task = _PassesTask(lists, schema, solver.learner, position_bias, clip)
     session, orders = Session(task.learner, problem, seed), []
     for done in range(1, passes + 1):
         task.go_over(session, training)
@@ -105,30 +83,36 @@ def train_in_passes(
     for done in range(best):
         task.go_over(session, lists)
         progress(passes + done + 1, passes + best)
-    return PassesResult(session, best, gains, logged_gain, task.examined_by(session), task.examined is not None)
+    refused = session.refused
+    return ClickTraining(
+        session=session,
+        choice="passes",
+        chosen=best,
+        gains=gains,
+        logged_gain=logged_gain,
+        examined=task.examined_by(session),
+        examined_is_known=task.examined is not None,
+        n_lists=len(lists),
+        schema=schema,
+        notes=(f"{refused:,} updates that would have been unstable were left out",) if refused else (),
+    )
 
 
 class _PassesTask:
     """How lists are learned from, the same in every pass."""
 
     def __init__(
-        self,
-        lists: Lists,
-        encoder: Encoder,
-        learner: str | Spec | AnyLearner,
-        position_bias: ArrayLike | None,
-        clip: float,
+        self, lists: Lists, schema: Schema, learner: str | Spec | AnyLearner, bias: ArrayLike | None, clip: float
     ) -> None:
-        self.encoder, self.clip = encoder, clip
+        self.encoder, self.clip = Encoder(schema), clip
         self.n_positions = max(int(page.position.max()) for page in lists) + 1
         recipe = build(learner, "learner")
         self.learns_bias = from_layers(recipe, "examination") is not None
-        if position_bias is None:
-            self.examined = _estimated(lists)
-            if self.examined is None and not self.learns_bias:
-                raise InvalidInput(UNKNOWN_BIAS)
+        if bias is None:
+            estimate = _estimated(lists)
+            self.examined = estimate if self.learns_bias else required_bias(estimate)
         else:
-            self.examined = checked_examined(position_bias, self.n_positions)
+            self.examined = checked_examined(bias, self.n_positions)
             if self.learns_bias:
                 recipe = with_in_layers(recipe, "examination", tuple(self.examined[:POSITIONS].tolist()))
         self.learner = with_hashed(recipe)
@@ -148,10 +132,7 @@ class _PassesTask:
         """The probability of each position to be examined: as known, or as the learner found out."""
         if self.examined is not None:
             return self.examined
-        offsets: Floats = from_layers(session.state, "offsets")
-        by_position = offsets[np.minimum(np.arange(self.n_positions), len(offsets) - 1)]
-        examined: Floats = np.minimum(1.0, np.exp(by_position - by_position[0]))
-        return examined
+        return bias_of_offsets(from_layers(session.state, "offsets"), self.n_positions)
 
     def _feedback(self, page: ShownList, shown: int | None) -> Feedback:
         weights = page.clicked

@@ -16,16 +16,16 @@ from rankloop.data.folder import given_path
 from rankloop.data.parts.source import SCHEME, check_memory, is_part
 from rankloop.features.schema import Schema
 from rankloop.logs.list_log import ListLog, ShownList
-from rankloop.logs.numeric_features import NumericFeatures, numeric_features
+from rankloop.logs.numeric_features import numeric_features
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
 from rankloop.logs.reader import POSTGRES, lists_in
 from rankloop.logs.service_export import exported_schemas, is_export
-from rankloop.training.clicks.batch import BatchResult, numeric_rows, schema_rows, train_batch
+from rankloop.training.clicks.batch import BatchTask, numeric_rows, schema_rows, train_batch
 from rankloop.training.clicks.parts import LogColumns, train_click_parts
 from rankloop.training.clicks.passes import OnlinePasses, train_in_passes
 from rankloop.training.clicks.result import ClickTraining
 from rankloop.training.estimator import session_of
-from rankloop.training.solution_path import BatchSolver
+from rankloop.training.solution_path import BatchSolver, Fit
 
 Progress = Callable[[int, int], None]
 DEFAULT_BATCH, DEFAULT_PASSES = BatchSolver(), OnlinePasses()
@@ -76,25 +76,32 @@ def train_clicks(
                 f"{str(log)!r} holds parts, which are streamed as numbers: a schema, passes, a learner and shown are "
                 "for a log in one file"
             )
-        columns = LogColumns(features=tuple(features))
         return train_click_parts(
-            str(log), solver or DEFAULT_BATCH, columns, position_bias=position_bias, clip=clip, progress=progress
+            str(log),
+            solver or DEFAULT_BATCH,
+            LogColumns(features=tuple(features)),
+            position_bias=position_bias,
+            clip=clip,
+            progress=progress,
         )
     check_log_size(log, schema, "batch" if isinstance(solver, BatchSolver) else "online")
     lists = lists_in(log, schema=schema)
     schema = schema or (lists.schemas[-1] if lists.schemas else None)
     common: dict[str, Any] = {"position_bias": position_bias, "clip": clip, "seed": seed, "progress": progress}
-    if schema is None:
-        if isinstance(solver, OnlinePasses) or learner is not None or shown is not None:
-            raise InvalidInput(f"passes, a learner and shown are for training with a schema, and {lists.name} has none")
-        solver, numbers = solver or DEFAULT_BATCH, numeric_features(lists, features)
-        batch = train_batch(numeric_rows(lists, numbers), solver, **common)
-        weights = batch.fit.weights[len(batch.task.data.features.columns) :]
-        session = session_of(weights, feature_names=numbers.names)
-        return _of_batch(batch, solver, session, feature_names=numbers.names, columns=_columns_of(lists, numbers))
-    _check_feedback(lists)
-    trained = train_on_lists(lists.lists(schema), schema, solver, learner=learner, shown=shown, **common)
-    return replace(trained, notes=_outcome_notes(lists, schema, features) + trained.notes)
+    if schema is not None:
+        _check_feedback(lists)
+        trained = train_on_lists(lists.lists(schema), schema, solver, learner=learner, shown=shown, **common)
+        return replace(trained, notes=_outcome_notes(lists, schema, features) + trained.notes)
+    if isinstance(solver, OnlinePasses) or learner is not None or shown is not None:
+        raise InvalidInput(f"passes, a learner and shown are for training with a schema, and {lists.name} has none")
+    numbers = numeric_features(lists, features)
+    columns = numbers.described if lists.export is not None else f"{lists.columns}; {numbers.described}"
+
+    def new_session(task: BatchTask, fit: Fit) -> Session:
+        return session_of(fit.weights[len(task.data.features.columns) :], feature_names=numbers.names)
+
+    trained = train_batch(numeric_rows(lists, numbers), solver or DEFAULT_BATCH, new_session, **common)
+    return replace(trained, feature_names=numbers.names, columns=columns)
 
 
 def train_on_lists(
@@ -103,37 +110,24 @@ def train_on_lists(
     solver: BatchSolver | OnlinePasses | None = None,
     *,
     learner: str | Spec | AnyLearner | None = None,
-    position_bias: ArrayLike | None = None,
-    clip: float = 10.0,
     shown: int | None = None,
     seed: int = 0,
-    progress: Progress = lambda done, of: None,
+    **common: Any,
 ) -> ClickTraining:
     """Train a ranker with a schema on shown lists; the arguments are those of `train_clicks`."""
     solver = solver or DEFAULT_PASSES
-    common: dict[str, Any] = {"position_bias": position_bias, "clip": clip, "seed": seed, "progress": progress}
     problem = schema.problem(shown=max(len(page.ids) for page in pages) if shown is None else shown)
     columns = f"features: {', '.join(schema.features)}; context: {', '.join(schema.context) or 'none'}"
-    if isinstance(solver, BatchSolver):
-        batch = train_batch(schema_rows(pages, schema, shown), solver, **common)
-        session = batch.task.new_session(batch.fit, schema, problem, learner, seed)
-        columns += f"; {batch.task.n_hashed_columns + schema.n_dense:,} columns"
-        return _of_batch(batch, solver, session, schema=schema, columns=columns)
-    passes = train_in_passes(pages, schema, solver._replace(learner=learner or solver.learner), problem, **common)
-    refused = passes.session.refused
-    return ClickTraining(
-        session=passes.session,
-        choice="passes",
-        chosen=passes.passes,
-        gains=passes.gains,
-        logged_gain=passes.logged_gain,
-        examined=passes.examined,
-        examined_is_known=passes.examined_is_known,
-        n_lists=len(pages),
-        schema=schema,
-        columns=columns,
-        notes=(f"{refused:,} updates that would have been unstable were left out",) if refused else (),
-    )
+    if isinstance(solver, OnlinePasses):
+        passes = solver._replace(learner=learner or solver.learner)
+        return replace(train_in_passes(pages, schema, passes, problem, seed=seed, **common), columns=columns)
+    rows = schema_rows(pages, schema, shown)
+    columns += f"; {len(rows.features.columns) + schema.n_dense:,} columns"
+
+    def new_session(task: BatchTask, fit: Fit) -> Session:
+        return task.new_session(fit, schema, problem, learner, seed)
+
+    return replace(train_batch(rows, solver, new_session, seed=seed, **common), schema=schema, columns=columns)
 
 
 def is_in_parts(log: Any) -> bool:
@@ -165,34 +159,6 @@ def schema_without(schema: Schema, names: Sequence[str]) -> Schema:
     context = {name: kind for name, kind in schema.context.items() if name not in names}
     crosses = tuple(cross for cross in schema.crosses if not set(names).intersection(cross.split("*")))
     return Schema(features, context, crosses, schema.bits)
-
-
-def _of_batch(batch: BatchResult, solver: BatchSolver, session: Session, **fields: Any) -> ClickTraining:
-    notes: tuple[str, ...] = ()
-    solution, task = batch.fit.solution, batch.task
-    if not solution.converged:
-        notes += (f"stopped at most {solution.gap:.2g} above the optimum: raise the regularisation",)
-    if task.weights_cancel:
-        notes += (f"no query came twice, so the weights of single clicks cancel in {solver.loss}",)
-    return ClickTraining(
-        session=session,
-        choice="regularisation",
-        chosen=batch.fit.regularisation,
-        gains=batch.gains,
-        logged_gain=batch.logged_gain,
-        examined=task.examined_by(batch.fit.weights),
-        examined_is_known=task.examined is not None,
-        n_lists=task.n_lists,
-        loss=solver.loss,
-        tight=solver.tight,
-        solution=solution,
-        notes=notes,
-        **fields,
-    )
-
-
-def _columns_of(lists: ListLog, numbers: NumericFeatures) -> str:
-    return numbers.described if lists.export is not None else f"{lists.columns}; {numbers.described}"
 
 
 def check_log_size(log: Any, schema: Schema | None, solver: str) -> None:

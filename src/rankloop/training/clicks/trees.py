@@ -12,7 +12,7 @@ from rankloop.core.types import finite_floats
 from rankloop.data.dataset import Dataset
 from rankloop.logs.numeric_features import numeric_features
 from rankloop.logs.reader import lists_in
-from rankloop.training.clicks.weights import NO_CLICK, UNKNOWN_BIAS, estimate_examined, weighted_clicks
+from rankloop.training.clicks.weights import NO_CLICK, estimate_examined, required_bias, weighted_clicks
 from rankloop.training.trees import N_FOLDS, TreeRanker, TreeSettings, fit_trees
 
 DEFAULT_TREES = TreeSettings()
@@ -51,9 +51,7 @@ def train_click_trees(
     lists = lists_in(log)
     numbers = numeric_features(lists, features)
     if position_bias is None:
-        examined = estimate_examined(lists.pair_numbers(), lists.position, lists.clicked)
-        if examined is None:
-            raise InvalidInput(UNKNOWN_BIAS)
+        examined = required_bias(estimate_examined(lists.pair_numbers(), lists.position, lists.clicked))
     else:
         examined = finite_floats(position_bias, 1, "position_bias")
     weights = weighted_clicks(lists.weight if lists.columns.weight else lists.clicked, lists.position, examined, clip)

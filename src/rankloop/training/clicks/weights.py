@@ -68,6 +68,20 @@ def estimate_examined(pair: Ints, position: Ints, clicked: Floats) -> Floats | N
     return position_bias(pair, position, (clicked > 0.0).astype(np.float64))
 
 
+def required_bias(examined: Floats | None) -> Floats:
+    """Return an estimate of the position bias, or raise `InvalidInput` where it could not be made."""
+    if examined is None:
+        raise InvalidInput(UNKNOWN_BIAS)
+    return examined
+
+
+def bias_of_offsets(offsets: Floats, n_positions: int) -> Floats:
+    """Return the probability of each position to be examined, by its log odds of a click beside those of the first."""
+    by_position = offsets[np.minimum(np.arange(n_positions), len(offsets) - 1)]
+    examined: Floats = np.minimum(1.0, np.exp(by_position - by_position[0]))
+    return examined
+
+
 def checked_examined(given_bias: ArrayLike, n_positions: int) -> Floats:
     """Return a position bias as an array.
 

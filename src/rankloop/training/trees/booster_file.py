@@ -1,5 +1,6 @@
 """The file of a booster: LightGBM's text, XGBoost's JSON or UBJ, or what `rankloop train --trees` wrote."""
 
+import struct
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -13,8 +14,11 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats
 from rankloop.training.trees.booster_structure import Grown, lightgbm_structure, xgboost_structure
 from rankloop.training.trees.tree_ranker import LIGHTGBM, XGBOOST, TreeRanker
-from rankloop.training.trees.ubj import decoded
 
+MAX_DEPTH = 64
+MAX_ITEMS = 100_000_000  # of a list that says so before it comes
+NUMBERS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
+CONSTANTS = {"Z": None, "T": True, "F": False}
 UBJ = b"{L"  # how XGBoost's binary begins; JSON does not
 FLAGS = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
 MAX_NUMBER = sys.float_info.max
@@ -33,7 +37,7 @@ def check_booster(content: bytes) -> None:
 def read_booster(content: bytes) -> TreeRanker:
     """The trees that a file says it holds, or `InvalidInput` that says what it is instead; not for a library yet."""
     if content.startswith(UBJ):
-        return TreeRanker((msgspec.json.encode(decoded(content)).decode(),), (), kind=XGBOOST)
+        return TreeRanker((msgspec.json.encode(_ubj_value(content)).decode(),), (), kind=XGBOOST)
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -139,3 +143,81 @@ def _number(value: Any) -> float:
     if not isinstance(value, int | float) or not -MAX_NUMBER <= value <= MAX_NUMBER:
         return float("nan")
     return float(value)
+
+
+def _ubj_value(content: bytes) -> Any:
+    """Universal Binary JSON as XGBoost writes it; `InvalidInput` where it ends early or says something else."""
+    try:
+        return _UBJReader(content).value(0)
+    except (struct.error, IndexError, UnicodeDecodeError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"the file was not written to the end, or is no UBJ: {error}") from None
+
+
+class _UBJReader:
+    def __init__(self, content: bytes) -> None:
+        self.content, self.at = content, 0
+
+    def value(self, depth: int, kind: str = "") -> Any:
+        kind = kind or self._character()
+        if depth > MAX_DEPTH:
+            raise InvalidInput("lists in lists without end")
+        if kind in CONSTANTS:
+            return CONSTANTS[kind]
+        if kind in NUMBERS:
+            return self._array(kind, 1)[0]
+        if kind == "S":
+            return self._text()
+        if kind == "{":
+            return self._table(depth)
+        if kind == "[":
+            return self._list(depth)
+        raise InvalidInput(f"the file has {kind!r} where a value begins")
+
+    def _table(self, depth: int) -> dict[str, Any]:
+        table = {}
+        while not self._ends("}"):
+            key = self._text()
+            table[key] = self.value(depth + 1)
+        return table
+
+    def _list(self, depth: int) -> list[Any]:
+        kind = self._character() if self._ends("$") else ""
+        if self._ends("#"):
+            n = self._size()
+            return self._array(kind, n) if kind in NUMBERS else [self.value(depth + 1, kind) for _ in range(n)]
+        found = []
+        while not self._ends("]"):
+            found.append(self.value(depth + 1))
+        return found
+
+    def _array(self, kind: str, n: int) -> list[Any]:
+        numbers = np.frombuffer(self._bytes(n * np.dtype(NUMBERS[kind]).itemsize), NUMBERS[kind])
+        found: list[Any] = numbers.tolist()
+        return found
+
+    def _text(self) -> str:
+        return self._bytes(self._size()).decode()
+
+    def _size(self) -> int:
+        size = self.value(MAX_DEPTH)  # a number: nothing may begin inside it
+        if type(size) is not int or not 0 <= size <= min(len(self.content), MAX_ITEMS):
+            raise InvalidInput(f"{size!r:.40} is no size")
+        return size
+
+    def _ends(self, character: str) -> bool:
+        """Whether this character comes next; it is passed over."""
+        comes = self.content[self.at : self.at + 1] == character.encode()
+        self.at += comes
+        return comes
+
+    def _character(self) -> str:
+        return self._bytes(1).decode("latin-1")
+
+    def _bytes(self, n: int) -> bytes:
+        found = self.content[self.at : self.at + n]
+        if len(found) != n:
+            raise InvalidInput("the file ends early")
+        self.at += n
+        return found

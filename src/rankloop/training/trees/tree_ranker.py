@@ -31,10 +31,12 @@ MAX_GRADE = 31  # LightGBM's table of gains ends there
 N_FOLDS, FORMAT = 5, 1
 TREE_MEASURES = ("nDCG@5", "nDCG@10", "AP")
 NO_OPTIONS: Mapping[str, Any] = {}
-LIGHTGBM_MISSING = "trees need LightGBM, which is not installed: pip install 'rankloop[trees]'"
-XGBOOST_MISSING = "these trees need XGBoost, which is not installed: pip install xgboost-cpu"
 LIGHTGBM, XGBOOST = "lightgbm", "xgboost"
 KINDS = (LIGHTGBM, XGBOOST)
+MISSING = {
+    LIGHTGBM: "trees need LightGBM, which is not installed: pip install 'rankloop[trees]'",
+    XGBOOST: "these trees need XGBoost, which is not installed: pip install xgboost-cpu",
+}
 Training = tuple[Floats, Floats, Floats, Ints]  # features, grades and weights of rows, and the sizes of the queries
 
 
@@ -90,7 +92,7 @@ class TreeRanker:
     def boosters(self) -> list[Any]:
         if self.kind == XGBOOST:
             return [_xgboost_booster(text) for text in self.texts]
-        lightgbm = imported()
+        lightgbm = _library(LIGHTGBM)
         try:
             return [lightgbm.Booster(model_str=text) for text in self.texts]
         except lightgbm.basic.LightGBMError as error:
@@ -132,11 +134,10 @@ class TreeRanker:
     def load(cls, path: str | Path) -> "TreeRanker":
         """The trees that were saved, with the same hash."""
         try:
-            return cls.from_plain(json.loads(Path(path).read_bytes()), str(path))
+            table = json.loads(Path(path).read_bytes())
         except ValueError as error:
-            if isinstance(error, InvalidInput):
-                raise
             raise InvalidInput(f"{path} holds no trees: {type(error).__name__}: {error}") from None
+        return cls.from_plain(table, str(path))
 
     @classmethod
     def from_plain(cls, table: Any, path: str = "the file") -> "TreeRanker":
@@ -230,7 +231,7 @@ def train_trees(path: str | os.PathLike[str], kind: str = LIGHTGBM) -> tuple[Tre
 
 
 def _lightgbm_text(parameters: dict[str, Any], table_of: Training, n: int) -> str:
-    (rows, grades, weights, group), lightgbm = table_of, imported()
+    (rows, grades, weights, group), lightgbm = table_of, _library(LIGHTGBM)
     table = lightgbm.Dataset(rows, grades, weight=weights, group=group)
     try:
         return str(lightgbm.train(parameters, table, n).model_to_string())
@@ -240,7 +241,7 @@ def _lightgbm_text(parameters: dict[str, Any], table_of: Training, n: int) -> st
 
 def _xgboost_text(parameters: dict[str, Any], table_of: Training, n: int) -> str:
     """XGBoost weighs queries, not items: a query counts as its items do on average."""
-    (rows, grades, weights, group), xgboost = table_of, imported_xgboost()
+    (rows, grades, weights, group), xgboost = table_of, _library(XGBOOST)
     table = xgboost.DMatrix(rows, grades)
     table.set_group(group)
     starts = np.concatenate([[0], np.cumsum(group)[:-1]])
@@ -252,7 +253,7 @@ def _xgboost_text(parameters: dict[str, Any], table_of: Training, n: int) -> str
 
 
 def _xgboost_booster(text: str) -> Any:
-    xgboost = imported_xgboost()
+    xgboost = _library(XGBOOST)
     booster = xgboost.Booster({"nthread": 1})
     try:
         booster.load_model(bytearray(text.encode()))
@@ -266,22 +267,12 @@ def fold_of(query_id: str, n_folds: int) -> int:
     return zlib.crc32(query_id.encode()) % n_folds
 
 
-def imported() -> Any:
-    """LightGBM, or what to do about it."""
+def _library(kind: str) -> Any:
+    """LightGBM or XGBoost, or what to do about it."""
     try:
-        import lightgbm
+        return __import__(kind)
     except ImportError:
-        raise InvalidInput(LIGHTGBM_MISSING) from None
-    return lightgbm
-
-
-def imported_xgboost() -> Any:
-    """XGBoost, or what to do about it."""
-    try:
-        import xgboost
-    except ImportError:
-        raise InvalidInput(XGBOOST_MISSING) from None
-    return xgboost
+        raise InvalidInput(MISSING[kind]) from None
 
 
 def _spread(scores: Floats, dataset: Dataset) -> float:
