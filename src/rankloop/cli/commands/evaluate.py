@@ -112,7 +112,7 @@ def evaluate(
         return
     from rankloop.cli.output import print_json
     from rankloop.cli.progress import progress_bar
-    from rankloop.evaluation.log_evaluation import check_picture
+    from rankloop.click_models.chart import check_picture
     from rankloop.evaluation.log_evaluation import evaluate as evaluated
     from rankloop.logs.columns import named_columns
 
