@@ -74,7 +74,8 @@ def ingest(
     pages = list(keyed(lists.lists(schema), [session or "" for session in lists.session], ranker))
     verdicts, clicks = Counter[bool](), 0
     for number, page in enumerate(pages, 1):
-        clicked = {str(page.shown.ids[i]): float(page.shown.clicked[i]) for i in np.flatnonzero(page.shown.clicked)}
+        weights = zip(page.shown.ids, page.shown.clicked.tolist())
+        clicked = {str(item): weight for item, weight in weights if weight}
         verdicts[_sent(client, ranker, page, clicked, bool(spec.get("schema")))] += 1
         clicks += len(clicked)
         progress(number, len(pages))

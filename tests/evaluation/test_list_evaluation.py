@@ -135,7 +135,9 @@ def test_it_cannot_tell_without_clicks_or_without_any_below() -> None:
     first[:40, 0] = 1.0
     found = evaluate_pages(ranker(1.0, 0.0), pages_of(first), options=QUICK)
     assert "below the first position it has 0 clicks" in found.cannot_tell[0]
-    told = evaluate_pages(ranker(1.0, 0.0), pages_of(first), options=QUICK._replace(told=np.array([1.0, 0.5, 0.2])))
+    told = evaluate_pages(
+        ranker(1.0, 0.0), pages_of(first), options=QUICK._replace(position_bias=np.array([1.0, 0.5, 0.2]))
+    )
     assert not any("below the first" in reason for reason in told.cannot_tell)
     assert told.doubts.known_by == "told"
 
@@ -146,7 +148,7 @@ def test_sessions_are_resampled_as_a_whole() -> None:
     clicks = (rng.random((40, 3)) < 0.4).astype(float)
     pages = pages_of(clicks)
     again = [page._replace(session=number) for number, page in enumerate(pages) for _ in range(20)]
-    options = QUICK._replace(told=np.array([1.0, 0.6, 0.3]))
+    options = QUICK._replace(position_bias=np.array([1.0, 0.6, 0.3]))
     one, many = (evaluate_pages(ranker(1.0, 0.0), given, options=options) for given in (pages, again))
     apart = evaluate_pages(ranker(1.0, 0.0), [page._replace(session=None) for page in again], options=options)
     wide, narrow = (found.log["clicks"].upper - found.log["clicks"].lower for found in (many, apart))

@@ -15,9 +15,8 @@ from rankloop.experiments.analysis.summary import finding_of
 from rankloop.experiments.report.charts import Line, band, chart, spread
 from rankloop.experiments.report.html import page, write_report
 from rankloop.experiments.report.model import Finding
-from rankloop.experiments.run.runner import run_experiment
+from rankloop.experiments.run.runner import run_experiment, run_one
 from rankloop.experiments.run.tasks import Task
-from rankloop.experiments.run.worker import run_one
 from rankloop.experiments.spec.load import read_spec
 from tests.experiments.cases import small
 

@@ -14,7 +14,7 @@ from rankloop.bandits.saved_policy import load_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import load_with_notes, save
 from rankloop.evaluation import ChoiceLog
-from rankloop.evaluation.choice_evaluation import evaluate_policies
+from rankloop.evaluation.propensity_evaluation import evaluate_policies
 from rankloop.logs.context import MAX_COUNTED, Encoding, NumberColumn, encoding_of
 from rankloop.training.policy import train_policy
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from rankloop.core.types import Floats
 from rankloop.experiments.analysis.curves import Curves, SeedMean, estimate, number, values_at
-from rankloop.experiments.analysis.significance import paired
-from rankloop.experiments.analysis.verdicts import Verdict, word_of
+from rankloop.experiments.analysis.verdicts import Verdict, paired, word_of
 from rankloop.experiments.report.model import Table
 from research.papers.coactive.click_streams import MEASURE
 from research.verdicts import about, is_above

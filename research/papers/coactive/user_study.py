@@ -9,13 +9,13 @@ import numpy as np
 from rankloop.core.registry import build
 from rankloop.core.session import Session, generators
 from rankloop.core.types import Floats, Ints
-from rankloop.evaluation.ranking.stability import overlaps
 from rankloop.experiments.analysis.verdicts import Verdict
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Finding
 from rankloop.interleaving import credit, interleave
 from research.papers.coactive.click_streams import PAPER
 from research.registry import Setting, reproduction
+from research.stability import overlaps
 from research.verdicts import is_above
 
 TOP, THREE = "clicks to the top", "3PR"

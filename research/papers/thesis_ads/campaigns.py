@@ -13,8 +13,8 @@ from rankloop.bandits.policies import EpsilonGreedy, LinearScorer, Policy, Score
 from rankloop.bandits.thresholds import Criterion
 from rankloop.bandits.train import fit_rankers, fit_thresholds
 from rankloop.core.types import Floats, Ints
-from rankloop.evaluation.choice_evaluation import policy_rows
 from rankloop.evaluation.off_policy.estimators import estimate as off_policy
+from rankloop.evaluation.propensity_evaluation import policy_rows
 from rankloop.experiments.analysis.curves import estimate, number
 from rankloop.experiments.analysis.verdicts import Verdict, Word, word_of
 from rankloop.experiments.report.model import Chart, Finding, Table

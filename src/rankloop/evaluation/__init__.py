@@ -14,7 +14,7 @@ from rankloop.evaluation.off_policy.estimators import (
     snips,
     switch_dr,
 )
-from rankloop.evaluation.off_policy.overlap import Overlap
+from rankloop.evaluation.off_policy.intervals import Overlap
 from rankloop.evaluation.off_policy.propensities import (
     RankingPolicy,
     position_probabilities,
@@ -37,12 +37,17 @@ from rankloop.evaluation.report import Report, verdict
 from rankloop.logs.choice_log import ChoiceLog, ChoiceRows, rows_of
 
 if TYPE_CHECKING:
-    from rankloop.evaluation.choice_evaluation import evaluate_policies, evaluate_saved_policy, evaluate_target
     from rankloop.evaluation.list_estimate import ListEstimate
     from rankloop.evaluation.list_evaluation import ListOptions, evaluate_pages
     from rankloop.evaluation.list_pages import ShownPage
     from rankloop.evaluation.log_evaluation import Evaluation, evaluate
-    from rankloop.evaluation.ranking_evaluation import evaluate_on_lists, evaluate_on_rankings
+    from rankloop.evaluation.propensity_evaluation import (
+        evaluate_on_lists,
+        evaluate_on_rankings,
+        evaluate_policies,
+        evaluate_saved_policy,
+        evaluate_target,
+    )
 
 __all__ = ["ChoiceLog", "ChoiceRows", "Estimate", "Evaluation", "ListEstimate", "ListOptions", "Options", "Overlap"]
 __all__ += ["RankingPolicy", "Report", "Scores", "ShownPage", "cascade_ips", "clipped_ips", "direct_method"]
@@ -53,7 +58,7 @@ __all__ += ["read_run", "rows_of", "score_model", "score_rankings", "score_run",
 __all__ += ["session_rows", "shown_parts", "slate_weight", "snips", "switch_dr", "verdict", "whole_ranking"]
 
 # Imported when first used: a service that only ranks needs none of it, nor scipy's optimisers.
-_LATER = ("choice_evaluation", "list_evaluation", "list_pages", "log_evaluation", "ranking_evaluation")
+_LATER = ("list_evaluation", "list_pages", "log_evaluation", "propensity_evaluation")
 
 
 def __getattr__(name: str) -> Any:

@@ -149,12 +149,10 @@ class ListEstimate(NamedTuple):
 
     def plot(self, path: Path) -> None:
         """Draw for each outcome a dot and its interval, of the ranker and of what was shown; hollow if not told."""
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
         outcomes = list(self.ranker)
         figure = Figure(figsize=(7.2, 1.5 * len(outcomes) + 0.6), layout="constrained")
-        FigureCanvasAgg(figure)
         for axes, outcome in zip(figure.subplots(len(outcomes), squeeze=False)[:, 0], outcomes):
             for row, interval in enumerate((self.log[outcome], self.ranker[outcome])):
                 value, low, high = (PER * number for number in interval)

@@ -1,6 +1,6 @@
 """What a log of lists says of a ranker: per page, with bounds, the estimator that was taken, and what to doubt."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,12 +30,21 @@ WHY: dict[ListMethod, str] = {
 
 
 class ListOptions(NamedTuple):
-    """`level`: of each one-sided bound; `positions`: how many count; `told`: P(examined) by position, where known."""
+    """What estimators by examination share.
+
+    Attributes:
+      level: The probability with which each one-sided bound holds.
+      positions: Only what so many first positions earned counts.
+      limit: The weight at which estimators cut.
+      position_bias: How likely each position is examined; estimated unless given.
+      resamples: Of the sessions, for the bounds.
+      seed: Of every draw.
+    """
 
     level: float = 0.95
     positions: int = 10
     limit: float = 100.0
-    told: Floats | None = None
+    position_bias: Sequence[float] | Floats | None = None
     resamples: int = RESAMPLES
     seed: int = 0
 
@@ -68,14 +77,6 @@ def evaluate_pages(
     whole_number(options.positions, "positions", 1)
     swaps = method == "swap_dr"
     table = page_table(pages, session, positions=options.positions, with_swaps=swaps, seed=options.seed, engine=engine)
-    return evaluate_table(table, method, options, name)
-
-
-def evaluate_table(
-    table: PageTable, method: str = AUTO, options: ListOptions | None = None, name: str = "ranker"
-) -> ListEstimate:
-    """The same, of a table of pages."""
-    options = options or ListOptions()
     if not table.clicked.any():
         raise InvalidInput("nothing was clicked in the first positions of this log: it says nothing about any ranker")
     models = families(table, options)
@@ -83,9 +84,10 @@ def evaluate_table(
     chosen: ListMethod = likeliest if method == AUTO else list_method_of(method)
     rivals = rivals if method == AUTO else ()
     simple, model = models["examination_dr"], models.get(chosen, models["examination_dr"])
-    going_on, why = _going_on(models["cascade_dr"]), "asked for"
-    if method == AUTO:
-        why = WHY[chosen].format(going_on)
+    cascade = models["cascade_dr"]
+    odds = cascade.shown.going @ cascade.examination.going
+    going_on = float(logistic(odds)[cascade.shown.clicked > 0].mean())
+    why = WHY[chosen].format(going_on) if method == AUTO else "asked for"
     doubts = _doubts(model, (likeliest, rivals, going_on), _repeated(simple), _sensitivity(model, models, chosen))
     values, resamples = model.values(chosen), [model.resampled(chosen, options.resamples, options.seed)]
     resamples += [models[one].resampled(one, options.resamples, options.seed) for one in rivals]
@@ -111,13 +113,25 @@ def evaluate_table(
 
 def families(table: PageTable, options: ListOptions) -> dict[ListMethod, ListModel]:
     """The kinds of people, the simplest first; where examination is told, only those who go by it."""
-    more: Any = {"told": options.told, "limit": options.limit, "seed": options.seed}
+    told = _examined(options.position_bias)
+    more: Any = {"told": told, "limit": options.limit, "seed": options.seed}
     simple = ListModel(table, **more)
     found: dict[ListMethod, ListModel] = {"examination_dr": simple}
     found["cascade_dr"] = ListModel(table, dependent=True, like=simple, **more)
-    if options.told is None:
+    if told is None:
         found["browsing_dr"] = ListModel(table, dependent=True, browsing=True, like=simple, **more)
     return found
+
+
+def _examined(position_bias: Sequence[float] | Floats | None) -> Floats | None:
+    """Return how likely each position is examined beside the first."""
+    if position_bias is None:
+        return None
+    examined = np.array(position_bias, dtype=np.float64)
+    if not ((examined > 0) & (examined <= 1)).all():
+        raise InvalidInput("position bias: every position is seen with a probability above 0, at most 1")
+    relative: Floats = examined / examined[0]
+    return relative
 
 
 def told_apart(models: dict[ListMethod, ListModel]) -> tuple[ListMethod, tuple[ListMethod, ...]]:
@@ -141,28 +155,18 @@ def told_apart(models: dict[ListMethod, ListModel]) -> tuple[ListMethod, tuple[L
     return best, tuple(name for name in names if name != best and lead(best, name) < SURE)
 
 
-def _going_on(model: ListModel) -> float:
-    odds = model.shown.going @ model.examination.going
-    return float(logistic(odds)[model.shown.clicked > 0].mean())
-
-
 def _intervals(
     names: tuple[str, ...], found: Values, resamples: list[list[Values]], level: float, allowance: Floats
 ) -> tuple[dict[str, Interval], dict[str, Interval], dict[str, Interval]]:
     """Around what was found; with several lists of resamples, one for each kind of people, they hold for all."""
-    lows: dict[str, list[Floats]] = {"ranker": [], "log": [], "gain": []}
-    highs: dict[str, list[Floats]] = {"ranker": [], "log": [], "gain": []}
-    for own in resamples:
-        drawn = {"ranker": np.array([one.ranker for one in own]), "log": np.array([one.log for one in own])}
-        drawn["gain"] = drawn["ranker"] - drawn["log"]
-        for what, values in drawn.items():
-            low, high = np.quantile(values, [1.0 - level, level], axis=0)
-            lows[what].append(low)
-            highs[what].append(high)
     made: list[dict[str, Interval]] = []
-    for what, value in (("ranker", found.ranker), ("log", found.log), ("gain", found.ranker - found.log)):
-        more = allowance if what != "log" else np.zeros(len(value))
-        low, high = np.min([*lows[what], value], axis=0) - more, np.max([*highs[what], value], axis=0) + more
+    parts: list[Callable[[Values], Floats]] = [lambda one: one.ranker, lambda one: one.log, Values.gain]
+    for of in parts:
+        value = of(found)
+        ends = [np.quantile([of(one) for one in drawn], [1.0 - level, level], axis=0) for drawn in resamples]
+        more = allowance if len(made) != 1 else np.zeros(len(value))  # the log itself needs none
+        low = np.min([value, *(low for low, _ in ends)], axis=0) - more
+        high = np.max([value, *(high for _, high in ends)], axis=0) + more
         made.append(dict(zip(names, map(Interval, value.tolist(), low.tolist(), high.tolist()))))
     return made[0], made[1], made[2]
 
@@ -180,9 +184,10 @@ def _doubts(model: ListModel, people: People, repeated: float, sensitivity: tupl
     by_session = np.bincount(session, hits - said * (hits.sum() / max(said.sum(), 1e-12)), table.n_sessions)
     calibration = float(hits.sum() / said.sum()) if said.sum() > 0 else 1.0
     likeliest, rivals, going_on = people
+    known_by = SWAPS if model.swapped else MOVED if model.moved else FEATURES
     return Doubts(
         examined=tuple(np.exp(model.examination.log_examined[: table.n_positions]).round(6).tolist()),
-        known_by=_known_by(model),
+        known_by=known_by if model.log_told is None else TOLD,
         likeliest=likeliest,
         rivals=rivals,
         going_on=going_on,
@@ -194,14 +199,6 @@ def _doubts(model: ListModel, people: People, repeated: float, sensitivity: tupl
         calibration_error=float(np.sqrt((by_session**2).sum()) / max(said.sum(), 1e-12)),
         sensitivity=sensitivity,
     )
-
-
-def _known_by(model: ListModel) -> str:
-    if model.log_told is not None:
-        return TOLD
-    if model.swapped:
-        return SWAPS
-    return MOVED if model.moved else FEATURES
 
 
 def _allowance(model: ListModel, doubts: Doubts) -> Floats:
@@ -218,13 +215,11 @@ def _sensitivity(model: ListModel, models: dict[ListMethod, ListModel], method: 
     """The least and the largest gain over other models of examination: of other people, flatter, steeper."""
     gains = []
     for own, one in models.items():
-        found = one.values(own if one is not model else method)
-        gains.append(float(found.ranker[0] - found.log[0]))
+        gains.append(float(one.values(own if one is not model else method).gain()[0]))
     for power in STEEPNESS:
         parameters = model.parameters.copy()
         parameters[: model.cells.n] *= power
-        found = model.values(method, parameters, folds=model.fitted_folds(parameters))
-        gains.append(float(found.ranker[0] - found.log[0]))
+        gains.append(float(model.values(method, parameters, folds=model.fitted_folds(parameters)).gain()[0]))
     return min(gains), max(gains)
 
 

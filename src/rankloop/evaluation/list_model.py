@@ -55,6 +55,9 @@ class Values(NamedTuple):
     log: Floats
     misfit: Floats  # what the same formula says of the pages as they were shown, less what they brought
 
+    def gain(self) -> Floats:
+        return self.ranker - self.log
+
 
 class Exposure(NamedTuple):
     """By row: how likely the ranker has it examined, and what its attraction costs the rows below it, by outcome."""

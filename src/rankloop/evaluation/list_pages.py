@@ -263,7 +263,8 @@ class _Builder:
 
     def rows_of(self, page: ShownPage, number: int) -> PageRows | None:
         """Return the rows of a page, None where nothing was seen; its number says which draws are its own."""
-        stood = self._stood(page)
+        stood = np.arange(len(page.clicked)) if page.positions is None else page.positions
+        stood = stood[stood < self.width]  # the positions that count, from the top
         seen = len(stood)
         if not seen:
             return None
@@ -292,12 +293,6 @@ class _Builder:
             outcomes={name: _padded(values[:seen], n, 0.0) for name, values in page.outcomes.items()},
             worth={name: np.ones(n) if values is None else values[items] for name, values in worth.items()},
         )
-
-    def _stood(self, page: ShownPage) -> Ints:
-        """The positions that count, from the top."""
-        if page.positions is None:
-            return np.arange(min(len(page.clicked), self.width))
-        return page.positions[page.positions < self.width]
 
     def _orders(self, query: Query, number: int) -> list[Ints]:
         """The order without chance, and as many with it as are needed; none where there is no chance."""

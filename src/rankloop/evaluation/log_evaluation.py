@@ -1,8 +1,7 @@
 """What a log says of a ranker or a policy that did not make it: one function for every kind of log."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,9 +14,8 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.files import check_picture
 from rankloop.core.registry.specs import nearest
 from rankloop.core.session import Session
-from rankloop.core.types import Arrival, Clicks, Decision, Floats
+from rankloop.core.types import Arrival, Clicks, Decision
 from rankloop.engine import Engine
-from rankloop.evaluation.choice_evaluation import evaluate_saved_policy, evaluate_target
 from rankloop.evaluation.list_estimate import ListEstimate
 from rankloop.evaluation.list_evaluation import AUTO, ListOptions, evaluate_pages
 from rankloop.evaluation.list_model import ListMethod
@@ -25,8 +23,14 @@ from rankloop.evaluation.list_pages import ShownPage, pages_in, queries_in, repl
 from rankloop.evaluation.off_policy.estimators import Method, Options
 from rankloop.evaluation.off_policy.ranking_log import BY_NUMBERS, BY_POSITION, BY_SCHEMA, checked_first
 from rankloop.evaluation.off_policy.sums import NeverShown
+from rankloop.evaluation.propensity_evaluation import (
+    HERE,
+    evaluate_on_lists,
+    evaluate_on_rankings,
+    evaluate_saved_policy,
+    evaluate_target,
+)
 from rankloop.evaluation.ranking.saved_model import load_with_schema
-from rankloop.evaluation.ranking_evaluation import HERE, evaluate_on_lists, evaluate_on_rankings
 from rankloop.evaluation.report import Report
 from rankloop.features.schema import Schema
 from rankloop.logs.choice_log import ChoiceLog
@@ -36,49 +40,10 @@ from rankloop.logs.service_export import fields_of
 from rankloop.logs.table_reader import Given
 
 ESTIMATORS = (*get_args(Method), *BY_POSITION, *get_args(ListMethod))
+OPTIONS = tuple(dict.fromkeys((*Options._fields, *ListOptions._fields)))
+MAX_WEIGHT = 100.0  # at which estimators cut, unless told otherwise
 Progress = Callable[[int, int], None]  # finished, of how many
-BY_PLACE = "try --estimator position_wise, with the folder of the service instead of its export"
-
-
-class EvaluationOptions(NamedTuple):
-    """What all estimators share.
-
-    Attributes:
-      level: The probability with which each one-sided bound holds.
-      bound: t, bootstrap, bernstein or hoeffding; lists are resampled.
-      limit: The weight at which estimators cut, and beyond which `switch_dr` trusts the reward model.
-      max_reward: The largest possible reward, for bernstein and hoeffding.
-      positions: Of lists, only what so many first positions earned counts.
-      position_bias: How likely each position is examined; estimated unless given.
-      seed: Of every draw.
-    """
-
-    level: float = 0.95
-    bound: str = "t"
-    limit: float = 100.0
-    max_reward: float = 1.0
-    positions: int = 10
-    position_bias: Sequence[float] | None = None
-    seed: int = 0
-
-    @property
-    def of_choices(self) -> Options:
-        """The same for estimators of single choices."""
-        return Options(self.level, self.bound, self.limit, self.max_reward, seed=self.seed)  # type: ignore[arg-type]
-
-    @property
-    def of_lists(self) -> ListOptions:
-        """The same for estimators by examination."""
-        return ListOptions(self.level, self.positions, self.limit, self._examined(), seed=self.seed)
-
-    def _examined(self) -> Floats | None:
-        if self.position_bias is None:
-            return None
-        examined = np.array(self.position_bias, dtype=np.float64)
-        if not ((examined > 0) & (examined <= 1)).all():
-            raise InvalidInput("position bias: every position is seen with a probability above 0, at most 1")
-        scaled: Floats = examined / examined[0]
-        return scaled
+FROM_THE_FOLDER = "with the folder of the service instead of its export"
 
 
 @dataclass(frozen=True)
@@ -107,7 +72,7 @@ class Evaluation:
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the estimates into a PNG, SVG or PDF file."""
-        check_picture(path)
+        check_picture(Path(path))
         self.answer.plot(Path(path))
 
 
@@ -154,7 +119,7 @@ def evaluate(
       ranker: Which ranker of a service, where it has several.
       engine: Where lists are judged, with the same answer to the last digit.
       progress: Called with the number of finished rows and their total.
-      **options: Fields of `EvaluationOptions`.
+      **options: Fields of `Options`, `limit` being 100 unless given; of lists, by examination, those of `ListOptions`.
 
     Returns:
       The estimates with their bounds and verdicts.
@@ -164,23 +129,29 @@ def evaluate(
     """
     if estimator != AUTO and estimator not in ESTIMATORS:
         raise InvalidInput(f"estimator = {estimator!r} is not known{nearest(estimator, ESTIMATORS)}")
-    unknown = next((name for name in options if name not in EvaluationOptions._fields), None)
+    unknown = next((name for name in options if name not in OPTIONS), None)
     if unknown is not None:
-        raise InvalidInput(f"{unknown!r} is no option{nearest(unknown, EvaluationOptions._fields)}")
-    target, how = _target_of(model), EvaluationOptions(**options)
+        raise InvalidInput(f"{unknown!r} is no option{nearest(unknown, OPTIONS)}")
+    target, of_choices = _target_of(model), Options(**{"limit": MAX_WEIGHT} | _only(options, Options))
     if not isinstance(log, ListLog | ChoiceLog):
         kind = "choices" if target.policy is not None else "auto" if target.schema is None else "lists"
         log = read_log(log, kind=kind, columns=columns, schema=target.schema, ranker=ranker)  # type: ignore[arg-type]
     if isinstance(log, ChoiceLog):
-        return Evaluation(log.name, _on_choices(log, target, estimator, how, progress))
+        return Evaluation(log.name, _on_choices(log, target, estimator, of_choices, progress))
     if model is None:
         raise InvalidInput(f"{log.name} holds rankings: name the saved ranker to judge, before --log")
-    if estimator in get_args(ListMethod) or (estimator == AUTO and _learns_from_clicks(log)):
-        return Evaluation(log.name, _by_examination(log, target, estimator, how, engine, progress))
+    first = None if log.rankings is None or estimator != AUTO else next(log.rankings(), None)
+    of_clicks = first is None or Clicks in first.drawn_by.learner.accepts
+    if estimator in get_args(ListMethod) or (estimator == AUTO and of_clicks):
+        of_lists = ListOptions(**_only(options, ListOptions))
+        return Evaluation(log.name, _by_examination(log, target, estimator, of_lists, engine, progress))
     method = "snips" if estimator == AUTO else estimator
-    if log.rankings is not None:
-        return Evaluation(log.name, _on_replay(log, target, method, how))
-    return Evaluation(log.name, _by_propensity(log, target, method, how, engine, progress))
+    positions = options.get("positions", ListOptions().positions)
+    return Evaluation(log.name, _by_propensity(log, target, method, of_choices, positions, engine, progress))
+
+
+def _only(options: Mapping[str, Any], kind: type[Options] | type[ListOptions]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name in kind._fields}
 
 
 def _target_of(model: Any) -> _Target:
@@ -201,8 +172,8 @@ def _target_of(model: Any) -> _Target:
     return _Target("ranker", "ranker", ranker, getattr(model, "schema", None))
 
 
-def _on_choices(log: ChoiceLog, target: _Target, estimator: str, how: EvaluationOptions, progress: Progress) -> Report:
-    method, options = "snips" if estimator == AUTO else estimator, how.of_choices
+def _on_choices(log: ChoiceLog, target: _Target, estimator: str, options: Options, progress: Progress) -> Report:
+    method = "snips" if estimator == AUTO else estimator
     if target.policy is not None:
         return evaluate_saved_policy(
             log,
@@ -210,7 +181,7 @@ def _on_choices(log: ChoiceLog, target: _Target, estimator: str, how: Evaluation
             name=target.called,
             method=method,
             options=options,
-            seed=how.seed,
+            seed=options.seed,
             watch=lambda rows: progress(rows, rows),
         )
     if target.ranker is not None:
@@ -223,14 +194,8 @@ def _on_choices(log: ChoiceLog, target: _Target, estimator: str, how: Evaluation
     return evaluate_target(log, method, options)
 
 
-def _learns_from_clicks(log: ListLog) -> bool:
-    """Return false where a service's ranker is known to learn from something else than clicks."""
-    first = None if log.rankings is None else next(log.rankings(), None)
-    return first is None or Clicks in first.drawn_by.learner.accepts
-
-
 def _by_examination(
-    log: ListLog, target: _Target, estimator: str, how: EvaluationOptions, engine: Engine, progress: Progress
+    log: ListLog, target: _Target, estimator: str, options: ListOptions, engine: Engine, progress: Progress
 ) -> ListEstimate:
     _check_fields(log, target)
     session, schema = target.session, target.schema
@@ -242,7 +207,7 @@ def _by_examination(
         names = log.export.feature_names
         pages = checked_first(pages, lambda page: page.query, session, target.called, names)
     watched = _watched(pages, log.n_pages, progress)
-    return evaluate_pages(session, watched, estimator, how.of_lists, engine, target.called)
+    return evaluate_pages(session, watched, estimator, options, engine, target.called)
 
 
 def _watched(pages: Iterator[ShownPage], n_pages: int, progress: Progress) -> Iterator[ShownPage]:
@@ -252,65 +217,57 @@ def _watched(pages: Iterator[ShownPage], n_pages: int, progress: Progress) -> It
         yield page
 
 
-def _on_replay(log: ListLog, target: _Target, method: str, how: EvaluationOptions) -> Report:
-    """Judge a ranker on the log of a service, by the probabilities of positions or of whole rankings."""
-    if log.rankings is None or log.export is None:
-        raise InvalidInput(f"{log.name} does not say which states drew its lists")
-    _check_fields(log, target)
-    by_position = method in BY_POSITION
-    with _way_on("" if by_position else "try --estimator position_wise, which weighs places instead of whole rankings"):
-        return evaluate_on_rankings(
-            target.session,
-            log.rankings(),
-            target.called,
-            method,
-            how.of_choices,
-            positions=how.positions,
-            feature_names=log.export.feature_names,
-            schema=target.schema,
-        )
-
-
 def _by_propensity(
-    log: ListLog, target: _Target, method: str, how: EvaluationOptions, engine: Engine, progress: Progress
+    log: ListLog, target: _Target, method: str, options: Options, positions: int, engine: Engine, progress: Progress
 ) -> Report:
-    """Judge a ranker on a table or an export, by the probabilities of whole lists."""
+    """Judge a ranker by the probabilities of whole lists or, on the log of a service, of positions."""
     if log.export is None and not log.columns.propensity:
         raise InvalidInput(
             f"{log.name} has no column with the probability of each list (such as propensity), without which it "
             "cannot tell what another ranker would earn: add --column propensity=NAME"
         )
-    if method in BY_POSITION:
+    if method in BY_POSITION and log.rankings is None:
         raise InvalidInput(
             f"{log.name} tells the probabilities of whole rankings only, and {method} needs those of places: "
             "give the folder of the service instead, in which the states are that drew the rankings"
         )
     _check_fields(log, target)
-    with _way_on("" if log.export is None else BY_PLACE):
+    session, name, schema = target.session, target.called, target.schema
+    names = () if log.export is None else log.export.feature_names
+    try:
+        if log.rankings is not None:
+            rankings = log.rankings()
+            return evaluate_on_rankings(
+                session, rankings, name, method, options, positions=positions, feature_names=names, schema=schema
+            )
         return evaluate_on_lists(
-            target.session,
+            session,
             _shown_in(log, target),
-            target.called,
+            name,
             method,
-            how.of_choices,
-            schema=target.schema,
-            feature_names=() if log.export is None else log.export.feature_names,
+            options,
+            schema=schema,
+            feature_names=names,
             engine=engine,
             watch=lambda done: progress(done, max(done, log.n_pages)),
         )
+    except NeverShown as error:
+        if log.export is None or method in BY_POSITION:
+            raise
+        where = "which weighs places instead of whole rankings" if log.rankings is not None else FROM_THE_FOLDER
+        raise InvalidInput(f"{error}; try --estimator position_wise, {where}") from None
 
 
-def _shown_in(log: ListLog, target: _Target) -> Iterator[Arrival] | Iterator[ShownList]:
-    """Return what was shown, in values by name for a ranker with a schema."""
+def _shown_in(log: ListLog, target: _Target) -> Iterator[Arrival | ShownList]:
+    """Yield every page, in values by name for a ranker with a schema.
+
+    Else it is a decision and its feedback, items being numbered in the order shown.
+    """
     if target.schema is not None:
-        return iter(log.typed_by(target.schema).lists(target.schema))
-    return _arrivals_in(log, target.session)
-
-
-def _arrivals_in(log: ListLog, session: Session) -> Iterator[Arrival]:
-    """Yield every page as a decision and its feedback, items being numbered in the order shown."""
+        yield from log.typed_by(target.schema).lists(target.schema)
+        return
     kinds = ["clicks"] * log.n_pages if log.export is None else log.export.feedback
-    queries = queries_in(log, session.problem.feature_names, None)
+    queries = queries_in(log, target.session.problem.feature_names, None)
     pages = zip(queries, pairwise(log.offsets.tolist()), log.log_propensity.tolist(), kinds)
     for query, (start, end), log_propensity, kind in pages:
         decision = Decision(np.arange(end - start), log_propensity, ())
@@ -334,12 +291,3 @@ def _check_fields(log: ListLog, target: _Target) -> None:
     if missing is not None:
         columns = ", ".join([*features, *context])
         raise InvalidInput(f"{target.name} learned from {missing}, which {log.name} does not have; it has {columns}")
-
-
-@contextmanager
-def _way_on(advice: str) -> Iterator[None]:
-    """Say what to try where a ranker would never have shown what the log shows."""
-    try:
-        yield
-    except NeverShown as error:
-        raise InvalidInput(f"{error}; {advice}" if advice else str(error)) from None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankloop.evaluation.off_policy.estimators import Estimate
-from rankloop.evaluation.off_policy.overlap import FEW_REWARDS, is_off_balance, rests_on
+from rankloop.evaluation.off_policy.intervals import FEW_REWARDS, is_off_balance, rests_on
 from rankloop.evaluation.off_policy.sums import Sums
 
 CURRENT, UNIFORM = "current", "ads at random"
@@ -95,12 +95,10 @@ class Report(NamedTuple):
 
         Where the log cannot tell, the dot is hollow and no bound is drawn.
         """
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
         names, unit, current = list(self.estimates), self.unit, self.estimates[CURRENT]
         figure = Figure(figsize=(7.2, 0.6 * len(names) + 1.4), layout="constrained")
-        FigureCanvasAgg(figure)
         axes = figure.subplots()
         for row, estimate in enumerate(self.estimates.values()):
             low, value = unit.scale * max(0.0, estimate.lower), unit.scale * estimate.value

@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, real_numbers
-from rankloop.logs.columns import CLICK, choice_columns_of
+from rankloop.logs.columns import CLICK, Mask, choice_columns_of
 from rankloop.logs.table_reader import Fault, Given, TableReader, first_fault
 
 ABOVE_ZERO = "what was shown had a probability above 0 and at most 1"
-Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 class ChoiceRows(NamedTuple):

@@ -1,10 +1,14 @@
 """Which column of a log is what: as named, or as usual names suggest."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
+from rankloop.core.types import Floats
 
 # Usual names by role; of two columns for one thing (click, clicked) the name that stands first is taken.
 CLICKS = ("reward", "click", "clicked", "clicks", "is_click")
@@ -54,8 +58,10 @@ NEEDED = {"action": "shown ad", "reward": "click", "propensity": "probability wi
 NEEDED_OF_LISTS = ("list", "position", "click")
 SURE_LISTS = ("impression", "list", "session", "query", "query_id", "qid")  # though there are propensities
 NEVER_LOGGED = {"propensity": "; if it was never logged see docs/faq.md, 'My log has no propensities'"}
-CLICK = "a number (0 or 1)"  # what a column of clicks should hold
+CLICK, FLAG = "a number (0 or 1)", "0 or 1"  # what columns of clicks and of purchases should hold
+YES_NO = (CLICK, FLAG)  # of these columns a cell may also be a text of `FLAGS`
 FLAGS = dict.fromkeys(("yes", "y", "true", "t", "ja"), 1.0) | dict.fromkeys(("no", "n", "false", "f", "nein"), 0.0)
+Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 class ChoiceColumns(NamedTuple):
@@ -166,9 +172,10 @@ def named_columns(texts: Sequence[str], roles: Sequence[str] = ALL_ROLES) -> dic
     return named
 
 
-def refuse_twice(names: Sequence[str], where: str) -> None:
-    """Refuse a table in which a name does not say which column is meant."""
-    twice = next((name for name in names if name and names.count(name) > 1), None)
+def refuse_twice(names: Sequence[str], where: str, used: Collection[str] | None = None) -> None:
+    """Refuse a table in which a name, of those that are `used`, does not say which column is meant."""
+    chosen = names if used is None else [name for name in names if name in used]
+    twice = next((name for name in chosen if name and chosen.count(name) > 1), None)
     if twice is not None:
         raise InvalidInput(f"{where} has two columns {twice!r}: give each its own name")
 
@@ -190,6 +197,34 @@ def plain_name(name: str) -> str:
 def click_number(value: Any) -> Any:
     """Return what a cell of a column of clicks says, where it says yes or no; any other value as it is."""
     return FLAGS.get(value.strip().lower(), value) if isinstance(value, str) else value
+
+
+def numbers_in(cells: Sequence[Any], name: str, where: str, right: str = "a number", empty: str = "") -> Floats:
+    """Return a column of finite numbers, or refuse the first row that holds none; clicks may also be yes or no."""
+    refuse_missing(cells, name, where, empty)
+    numbers = np.array([_number(click_number(cell) if right in YES_NO else cell) for cell in cells], dtype=np.float64)
+    refuse_cell(~np.isfinite(numbers), cells, name, where, f"; it must be {right}")
+    return numbers
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def refuse_missing(cells: Sequence[Any], name: str, where: str, more: str = "") -> None:
+    """Refuse a column with an empty cell."""
+    missing = next((row for row, cell in enumerate(cells) if cell is None or cell == ""), None)
+    if missing is not None:
+        raise InvalidInput(f"{where}, row {missing + 1}: {name} is missing{more}")
+
+
+def refuse_cell(bad: Mask, cells: Sequence[Any], name: str, where: str, said: str) -> None:
+    """Refuse the first bad cell."""
+    for row in np.flatnonzero(bad)[:1].tolist():
+        raise InvalidInput(f"{where}, row {row + 1}: {name} is {cells[row]!r}{said}")
 
 
 def _refuse_roles(named: Mapping[str, str], roles: Sequence[str]) -> None:

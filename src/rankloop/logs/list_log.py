@@ -16,11 +16,11 @@ from rankloop.core.types import Arrival, Clicks, Decision, Feedback, Floats, Int
 from rankloop.features.encoder import Encoder
 from rankloop.features.kinds import moment_of
 from rankloop.features.schema import Schema
-from rankloop.logs.columns import FLAGS, ListColumns
+from rankloop.logs.columns import FLAG, ListColumns, numbers_in
 
 PURCHASES, MONEY, WEIGHTED_CLICKS = "purchases", "money", "weighted clicks"
 MAX_POSITIONS = 10_000
-NO_CONTEXT = np.empty(0)
+NO_CONTEXT, NOTHING_SHOWN = np.empty(0), np.empty(0, np.int64)
 OF_CONTEXT = "a context field is the same for all items of a list"
 OF_LISTS = "a propensity is that of the whole list"
 NO_ITEM = (
@@ -29,14 +29,21 @@ NO_ITEM = (
 )
 
 
-class AskedValues(NamedTuple):
-    """A query in values by name."""
+class ShownList(NamedTuple):
+    """One page: items in the order shown, each with its values by name, and what came of them.
+
+    Of a query of which only the values are needed, nothing was shown.
+    """
 
     query_id: str
     ids: Sequence[Id]
     rows: Sequence[Mapping[str, Any]]
     context: Mapping[str, Any]
     at: float  # when, in seconds since 1970: dates become ages
+    position: Ints = NOTHING_SHOWN  # where each item stood, from 0
+    clicked: Floats = NO_CONTEXT  # what its click weighs; 0: none came
+    log_propensity: float = math.nan  # of the whole list; nan where unknown
+    feedback: str = "clicks"  # its kind
 
     def query(self, encoder: Encoder) -> Query:
         """Encode the query by the schema of the encoder; fields that it does not have are left aside."""
@@ -44,34 +51,16 @@ class AskedValues(NamedTuple):
         context = _only(self.context, encoder.schema.context)
         return Query(self.query_id, encoder.rows(self.ids, rows, context, self.at), NO_CONTEXT)
 
+    def arrival(self, encoder: Encoder) -> Arrival:
+        """Return the page as a decision and its feedback, items being numbered in the order shown."""
+        decision = Decision(np.arange(len(self.ids)), self.log_propensity, ())
+        return Arrival(self.query(encoder), decision, feedback_of(self.feedback, self.clicked))
+
 
 def _only(values: Mapping[str, Any], fields: Mapping[str, Any]) -> Mapping[str, Any]:
     if values.keys() <= fields.keys():
         return values
     return {name: value for name, value in values.items() if name in fields}
-
-
-class ShownList(NamedTuple):
-    """One page: items in the order shown, each with its values by name, and what came of them."""
-
-    query_id: str
-    ids: list[Id]
-    rows: list[Mapping[str, Any]]
-    context: Mapping[str, Any]
-    at: float  # when, in seconds since 1970: dates become ages
-    position: Ints  # where each item stood, from 0
-    clicked: Floats  # what its click weighs; 0: none came
-    log_propensity: float = math.nan  # of the whole list; nan where unknown
-    feedback: str = "clicks"  # its kind
-
-    def query(self, encoder: Encoder) -> Query:
-        """Encode what was asked by the schema of the encoder."""
-        return AskedValues(self.query_id, self.ids, self.rows, self.context, self.at).query(encoder)
-
-    def arrival(self, encoder: Encoder) -> Arrival:
-        """Return the page as a decision and its feedback, items being numbered in the order shown."""
-        decision = Decision(np.arange(len(self.ids)), self.log_propensity, ())
-        return Arrival(self.query(encoder), decision, feedback_of(self.feedback, self.clicked))
 
 
 def feedback_of(kind: str, weight: Floats) -> Feedback:
@@ -371,7 +360,7 @@ class ListLog:
         sold, paid, price = self.columns.purchase, self.columns.revenue, self.columns.price
         brought, worth = dict[str, Floats](), dict[str, Floats]()
         if sold:
-            brought[PURCHASES] = self._amounts(sold, FLAGS)
+            brought[PURCHASES] = self._amounts(sold, FLAG)
         if price and (paid or sold):
             worth[MONEY] = self._amounts(price)
         if paid:
@@ -386,24 +375,11 @@ class ListLog:
         Raises:
           InvalidInput: If a cell is empty or no number, with its row.
         """
-        missing = next((row for row, value in enumerate(self.values[name]) if value is None), None)
-        if missing is not None:
-            raise InvalidInput(f"{self.name}, row {missing + 1}: {name} is missing")
-        return self._amounts(name)
+        return numbers_in(self.values[name], name, self.name)
 
-    def _amounts(self, name: str, words: Mapping[str, float] = {}) -> Floats:
-        """Return a column of numbers, 0 where a cell is empty; `words` are numbers too."""
-        numbers = np.zeros(self.n_rows)
-        for row, value in enumerate(self.values[name]):
-            if value is None:
-                continue
-            word = value.strip().lower() if isinstance(value, str) else value
-            try:
-                numbers[row] = words[word] if word in words else float(value)
-            except (TypeError, ValueError):
-                right = "0 or 1" if words else "a number"
-                raise InvalidInput(f"{self.name}, row {row + 1}: {name} is {value!r}; it must be {right}") from None
-        return numbers
+    def _amounts(self, name: str, right: str = "a number") -> Floats:
+        """Return a column of numbers, 0 where a cell is empty."""
+        return numbers_in([0.0 if value is None else value for value in self.values[name]], name, self.name, right)
 
     def _check_fields(self, schema: Schema) -> None:
         """Refuse a field that is no column, but an id that may be the item's own."""

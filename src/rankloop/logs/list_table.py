@@ -17,9 +17,12 @@ from rankloop.logs.columns import (
     QUERIES,
     SESSIONS,
     ListColumns,
-    click_number,
+    Mask,
     list_columns_of,
+    numbers_in,
     plain_name,
+    refuse_cell,
+    refuse_missing,
     refuse_twice,
 )
 from rankloop.logs.list_log import MAX_POSITIONS, ListLog
@@ -27,7 +30,6 @@ from rankloop.logs.table_reader import Given, TableReader
 
 LISTED = ("category", "id", "vector")  # kinds of which a value may be a list
 AS_TEXT = ("category", "id", "words")  # kinds whose cells in a CSV file stay as they are written: 007 is not 7
-Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 class RawColumns(Mapping[str, Sequence[Any]]):
@@ -153,7 +155,7 @@ def _list_log(
     weight = clicked
     if roles.weight:
         weights = values.numbers(roles.weight, name, "a number from 0")
-        refuse(weights < 0, values[roles.weight], roles.weight, name, "; it must be a number from 0")
+        refuse_cell(weights < 0, values[roles.weight], roles.weight, name, "; it must be a number from 0")
         weight = clicked * weights
     starts, items = offsets[:-1].tolist(), values[roles.item] if roles.item else None
     return ListLog(
@@ -184,10 +186,10 @@ def _texts_at(values: RawColumns, name: str, rows: Sequence[int]) -> list[str | 
 def _positions(stands: Floats, values: RawColumns, name: str, where: str) -> Ints:
     """Return positions from 0, the smallest number being the first position."""
     if (stands != np.floor(stands)).any():
-        refuse(stands != np.floor(stands), values[name], name, where, "; it must be a whole number")
+        refuse_cell(stands != np.floor(stands), values[name], name, where, "; it must be a whole number")
     if stands.max() - stands.min() >= MAX_POSITIONS:
         far = np.abs(stands)
-        refuse(far == far.max(), values[name], name, where, f"; lists have at most {MAX_POSITIONS:,} places")
+        refuse_cell(far == far.max(), values[name], name, where, f"; lists have at most {MAX_POSITIONS:,} places")
     positions: Ints = (stands - stands.min()).astype(np.int64)
     return positions
 
@@ -269,34 +271,6 @@ def _refuse_scattered(heads: Sequence[Any], keys: Sequence[Any], position: Float
             rows[key] = rows.get(key, 0) + 1
     if any(len(stands[key]) == rows[key] for key in again):
         raise InvalidInput(f"{where}: the rows of a list do not stand together; sort by {column!r}")
-
-
-def numbers_in(cells: Sequence[Any], name: str, where: str, right: str, empty: str = "") -> Floats:
-    """Return a column of finite numbers, or refuse the first row that holds none."""
-    refuse_missing(cells, name, where, empty)
-    numbers = np.array([_number(click_number(cell) if right == CLICK else cell) for cell in cells])
-    refuse(~np.isfinite(numbers), cells, name, where, f"; it must be {right}")
-    return numbers
-
-
-def refuse_missing(cells: Sequence[Any], name: str, where: str, more: str = "") -> None:
-    """Refuse a column with an empty cell."""
-    missing = next((row for row, cell in enumerate(cells) if cell is None or cell == ""), None)
-    if missing is not None:
-        raise InvalidInput(f"{where}, row {missing + 1}: {name} is missing{more}")
-
-
-def refuse(bad: Mask, cells: Sequence[Any], name: str, where: str, said: str) -> None:
-    """Refuse the first bad cell."""
-    for row in np.flatnonzero(bad)[:1].tolist():
-        raise InvalidInput(f"{where}, row {row + 1}: {name} is {cells[row]!r}{said}")
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
 
 
 def _plain_values(cells: list[Any], kind: str | None) -> list[Any]:

@@ -10,10 +10,9 @@ import numpy as np
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats
-from rankloop.logs.columns import NO_FEATURES, learned_from
+from rankloop.logs.columns import NO_FEATURES, learned_from, refuse_cell, refuse_missing
 from rankloop.logs.context import NumberColumn, are_times
 from rankloop.logs.list_log import ListLog
-from rankloop.logs.list_table import refuse, refuse_missing
 from rankloop.logs.outcomes import outcomes_of, outcomes_said
 
 EMPTY = ", and features are numbers: fill it in, leave the column out (--without), or use a schema, which knows gaps"
@@ -85,7 +84,7 @@ def numeric_features(log: ListLog, features: Sequence[str] = ()) -> NumericFeatu
 def _finite(column: Any, name: str, where: str) -> Floats:
     values: Floats = column.astype(np.float64)
     refuse_missing([None if missing else 0 for missing in np.isnan(values).tolist()], name, where, EMPTY)
-    refuse(~np.isfinite(values), column.tolist(), name, where, "; it must be a finite number")
+    refuse_cell(~np.isfinite(values), column.tolist(), name, where, "; it must be a finite number")
     return values
 
 

@@ -1,7 +1,6 @@
 """The Parquet export of a service's log, one row per impression: its typed columns, and the reader of them."""
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import spec_of
-from rankloop.core.types import Floats, finite_floats
+from rankloop.core.types import finite_floats
 from rankloop.features.kinds import moment_of
 from rankloop.features.schema import Schema
 from rankloop.logs.columns import ListColumns
@@ -123,15 +122,47 @@ def read_service_export(path: Path) -> ListLog:
     missing = next((name for name in (*COLUMNS, *needed) if name not in names), None)
     if missing is not None:
         raise InvalidInput(f"{path.name} lacks the column {missing!r} of an export of impressions")
-    pages, row = _Pages(features, context), 0
-    for batch in file.iter_batches(PIECE_ROWS, columns=[*needed, *(["evaluation"] if "evaluation" in names else [])]):
-        for cells in batch.to_pylist():
-            row += 1
-            if not cells.get("evaluation"):
-                pages.add(cells, f"{path.name}, row {row}")
-    if not pages.sizes:
+    kept = [*needed, *(["evaluation"] if "evaluation" in names else [])]
+    rows = (cells for batch in file.iter_batches(PIECE_ROWS, columns=kept) for cells in batch.to_pylist())
+    pages = [
+        _checked(cells, f"{path.name}, row {row}", plain=not schemas)
+        for row, cells in enumerate(rows, 1)
+        if not cells.get("evaluation")
+    ]
+    if not pages:
         raise InvalidInput(f"{path.name} has no impressions")
-    return pages.log(path.name, tuple(schemas), tuple(map(str, notes.get("feature_names") or ())))
+    feature_names = tuple(map(str, notes.get("feature_names") or ()))
+    sizes = [len(page["ranking"]) for page in pages]
+    weight = np.array([value for page in pages for value in page["weight"]])
+    numbers = None if schemas else np.concatenate([page["features"] for page in pages])
+    if numbers is None:
+        values = _values(pages, features, context)
+    else:
+        n_features = numbers.shape[1]
+        called = feature_names if len(feature_names) == n_features else map("feature_{}".format, range(n_features))
+        values = {column: numbers[:, number].tolist() for number, column in enumerate(called)}
+    return ListLog(
+        name=path.name,
+        columns=ListColumns(),
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        position=np.concatenate([np.arange(size) for size in sizes]),
+        clicked=(weight > 0.0).astype(np.float64),
+        weight=weight,
+        query=[page["query_id"] or "" for page, size in zip(pages, sizes) for _ in range(size)],
+        item=[item for page in pages for item in page["ranking"]],
+        session=[None] * len(sizes),
+        user=[None] * len(sizes),
+        values=values,
+        export=Exported(
+            log_propensity=np.array([page["log_propensity"] for page in pages], dtype=np.float64),
+            at=np.array([float(page.get("at") or 0.0) for page in pages]),
+            feedback=[page["feedback"] or "" for page in pages],
+            contexts=[] if schemas else [page["context"] for page in pages],
+            schemas=tuple(schemas),
+            features=numbers,
+            feature_names=feature_names,
+        ),
+    )
 
 
 def _notes(file: Any, name: str) -> dict[str, Any]:
@@ -146,70 +177,33 @@ def _notes(file: Any, name: str) -> dict[str, Any]:
     return notes
 
 
-class _Pages:
-    """The impressions of an export, gathered into columns."""
+def _checked(cells: dict[str, Any], where: str, plain: bool) -> dict[str, Any]:
+    """Return the cells of an impression with the `weight` of each item; `plain` features as arrays of numbers."""
+    ranking = cells["ranking"] or []
+    if not ranking or len(set(ranking)) != len(ranking):
+        raise InvalidInput(f"{where}: the ranking is empty or names an item twice")
+    items, values = cells["items"] or [], cells["values"] or []
+    if len(items) != len(values) or not set(items) <= set(ranking):
+        raise InvalidInput(f"{where}: feedback names an item that was not shown, or lacks a number")
+    revealed = dict(zip(items, values))
+    cells["weight"] = [revealed.get(item, 0.0) for item in ranking]
+    if plain:
+        rows = np.reshape(cells["features"], (len(ranking), -1))
+        cells["features"] = finite_floats(rows, 2, f"{where}: features")
+        cells["context"] = finite_floats(cells["context"] or [], 1, f"{where}: context")
+    return cells
 
-    def __init__(self, features: Mapping[str, Any], context: Mapping[str, Any]) -> None:
-        self.listed = {name: kind_of(kind) in LISTED for name, kind in (features | context).items()}  # type: ignore[operator]
-        self.of_items, self.of_context = list(features), list(context)
-        self.values: dict[str, list[Any]] = {name: [] for name in self.listed}
-        self.sizes, self.queries, self.items = list[int](), list[str](), list[str]()
-        self.weight, self.log_propensity, self.at = list[float](), list[float](), list[float]()
-        self.feedback, self.contexts, self.features = list[str](), list[Floats](), list[Floats]()
 
-    def add(self, cells: Mapping[str, Any], where: str) -> None:
-        ranking = tuple(cells["ranking"] or ())
-        if not ranking or len(set(ranking)) != len(ranking):
-            raise InvalidInput(f"{where}: the ranking is empty or names an item twice")
-        items, values = cells["items"] or [], cells["values"] or []
-        if len(items) != len(values) or not set(items) <= set(ranking):
-            raise InvalidInput(f"{where}: feedback names an item that was not shown, or lacks a number")
-        revealed, logged = dict(zip(items, values)), cells["log_propensity"]
-        self.sizes.append(len(ranking))
-        self.queries += [cells["query_id"] or ""] * len(ranking)
-        self.items += ranking
-        self.weight += [revealed.get(item, 0.0) for item in ranking]
-        self.log_propensity.append(math.nan if logged is None else float(logged))
-        self.at.append(float(cells.get("at") or 0.0))
-        self.feedback.append(cells["feedback"] or "")
-        for name in self.of_items:
-            column = cells[OF_ITEM + name] or [None] * len(ranking)
-            self.values[name] += map(as_list, column) if self.listed[name] else column
-        for name in self.of_context:
-            value = cells[OF_CONTEXT + name]
-            self.values[name] += [as_list(value) if self.listed[name] else value] * len(ranking)
-        if not self.listed:
-            rows = np.reshape(cells["features"], (len(ranking), -1))
-            self.features.append(finite_floats(rows, 2, f"{where}: features"))
-            self.contexts.append(finite_floats(cells["context"] or [], 1, f"{where}: context"))
-
-    def log(self, name: str, schemas: tuple[Schema, ...], feature_names: tuple[str, ...]) -> ListLog:
-        weight, sizes = np.array(self.weight), np.array(self.sizes)
-        features = None if schemas else np.concatenate(self.features)
-        values: dict[str, Sequence[Any]] = dict(self.values)
-        if features is not None:
-            n_features = features.shape[1]
-            called = feature_names if len(feature_names) == n_features else map("feature_{}".format, range(n_features))
-            values = {column: features[:, number].tolist() for number, column in enumerate(called)}
-        return ListLog(
-            name=name,
-            columns=ListColumns(),
-            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            position=np.concatenate([np.arange(size) for size in self.sizes]),
-            clicked=(weight > 0.0).astype(np.float64),
-            weight=weight,
-            query=self.queries,
-            item=self.items,
-            session=[None] * len(sizes),
-            user=[None] * len(sizes),
-            values=values,
-            export=Exported(
-                log_propensity=np.array(self.log_propensity),
-                at=np.array(self.at),
-                feedback=self.feedback,
-                contexts=self.contexts,
-                schemas=schemas,
-                features=features,
-                feature_names=feature_names,
-            ),
-        )
+def _values(
+    pages: Sequence[Mapping[str, Any]], features: Mapping[str, Any], context: Mapping[str, Any]
+) -> dict[str, Sequence[Any]]:
+    """Return the values of every row by field; lists that stand in their cells as JSON are lists again."""
+    values = dict[str, Sequence[Any]]()
+    for name, kind in features.items():
+        cells = (cell for page in pages for cell in page[OF_ITEM + name] or [None] * len(page["ranking"]))
+        values[name] = list(map(as_list, cells) if kind_of(kind) in LISTED else cells)
+    for name, kind in context.items():
+        pairs = ((page[OF_CONTEXT + name], len(page["ranking"])) for page in pages)
+        listed = kind_of(kind) in LISTED
+        values[name] = [value for cell, size in pairs for value in [as_list(cell) if listed else cell] * size]
+    return values

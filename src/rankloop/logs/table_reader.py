@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from rankloop.core.errors import InvalidInput
 from rankloop.data.compression import opened
 from rankloop.data.folder import given_path
+from rankloop.logs.columns import refuse_twice
 
 BLOCK_BYTES = 8 << 20
 PIECE_ROWS = 1 << 16
@@ -110,38 +112,39 @@ class TableReader:
         """Types are those of the whole file, not of its beginning."""
         from pyarrow import csv as arrow_csv
 
-        self._refuse_twice(self.names)
-        separator, decimal = self._csv_marks()
+        parse, convert = self._csv_options(self.names, numbers, texts)
         with opened(self._file) as file:
-            parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-            convert = arrow_csv.ConvertOptions(column_types=_types(numbers, texts), decimal_point=decimal)
             table = arrow_csv.read_csv(file, parse_options=parse, convert_options=convert)
         self._refuse_bytes(table)
         return table
 
+    def _csv_options(
+        self, columns: Sequence[str], numbers: Sequence[str], texts: Sequence[str], **more: Any
+    ) -> tuple[Any, Any]:
+        """Return how a CSV file is parsed, and how its cells are converted."""
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+
+        refuse_twice(self.names, self.name, columns)
+        separator, decimal = self._csv_marks()
+        types = dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
+        types = {name: kind for name, kind in types.items() if name in columns}
+        return (
+            arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            arrow_csv.ConvertOptions(column_types=types, decimal_point=decimal, **more),
+        )
+
     def _csv_marks(self) -> tuple[str, str]:
         """What separates columns, and what the decimals of a number."""
         with opened(self._file) as file:
-            separator = separator_in(file)
+            separator = _separator(file.readline())
         with opened(self._file) as file:
             return separator, decimal_in(file, separator)
 
-    def _refuse_twice(self, wanted: Sequence[str]) -> None:
-        names = self.names
-        twice = next((name for name in names if name and name in wanted and names.count(name) > 1), None)
-        if twice is not None:
-            raise InvalidInput(f"{self.name} has two columns {twice!r}: give each its own name")
-
     def _csv(self, wanted: Sequence[str], numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
-        self._refuse_twice(wanted)
         from pyarrow import csv as arrow_csv
 
-        separator, decimal = self._csv_marks()
-        types = {name: kind for name, kind in _types(numbers, texts).items() if name in wanted}
-        convert = arrow_csv.ConvertOptions(
-            column_types=types, include_columns=wanted, strings_can_be_null=True, decimal_point=decimal
-        )
-        parse = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
+        parse, convert = self._csv_options(wanted, numbers, texts, include_columns=wanted, strings_can_be_null=True)
         with opened(self._file) as file:
             for batch in arrow_csv.open_csv(file, arrow_csv.ReadOptions(block_size=BLOCK_BYTES), parse, convert):
                 self._refuse_bytes(batch)
@@ -177,23 +180,14 @@ class TableReader:
         kept = [name for name in table.column_names if not name.startswith("__index_level_")]
         return table.select(kept)
 
-    def _said(self) -> "_Said":
-        return _Said(self.name)
-
-
-class _Said:
-    """Errors of the reader of files as ours, in one line with the name of the table."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        """Raise errors of the reader of files as ours, in one line with the name of the table."""
         import pyarrow as pa
 
-        if isinstance(error, pa.ArrowException | UnicodeDecodeError):
+        try:
+            yield
+        except (pa.ArrowException, UnicodeDecodeError) as error:
             raise InvalidInput(f"{self.name}: {' '.join(str(error).split())}") from None
 
 
@@ -209,13 +203,10 @@ def format_of(path: Path) -> Format:
     return "json" if head.removeprefix(MARK).lstrip()[:1] in (b"{", b"[") else "csv"
 
 
-def separator_in(file: Any) -> str:
-    """What stands between the columns in the first line."""
-    return _separator(file.readline().decode("utf-8", "replace"))
-
-
-def _separator(line: str) -> str:
-    return "," if "," in line else max(SEPARATORS, key=line.count)
+def _separator(line: bytes) -> str:
+    """Return what stands between the columns in the first line."""
+    text = line.decode("utf-8", "replace")
+    return "," if "," in text else max(SEPARATORS, key=text.count)
 
 
 def decimal_in(file: Any, separator: str) -> str:
@@ -234,21 +225,15 @@ def decimal_in(file: Any, separator: str) -> str:
 
 def csv_header(file: Any, where: str) -> list[str]:
     """The names in the first line, as the reader of the tables takes them."""
-    lines = (line.decode("utf-8-sig", "replace") for line in iter(file.readline, b""))
-    first = next(lines, "")
+    first = file.readline()
+    lines = (line.decode("utf-8-sig", "replace") for line in chain([first], iter(file.readline, b"")))
     try:
-        names = next(csv.reader(chain([first], lines), delimiter=_separator(first)), [])
+        names = next(csv.reader(lines, delimiter=_separator(first)), [])
     except csv.Error as error:
         raise InvalidInput(f"{where}: the first line should name the columns: {error}") from None
     if not any(map(str.strip, names)):
         raise InvalidInput(f"{where} is empty; its first line should name the columns")
     return names
-
-
-def _types(numbers: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
-    import pyarrow as pa
-
-    return dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(texts, pa.string())
 
 
 def first_fault(tables: Iterable[Any], numbers: Sequence[str], first_row: int = 1, decimal: str = ".") -> Fault | None:
@@ -277,7 +262,7 @@ def _is_number(value: Any) -> bool:
 def _not_utf8(path: Path) -> Fault | None:
     """The first cell of a CSV file whose bytes are no UTF-8."""
     with opened(path) as file:
-        separator = separator_in(file)
+        separator = _separator(file.readline())
     with opened(path) as file:
         rows = csv.reader((line.decode("latin-1") for line in file), delimiter=separator)
         names = next(rows, [])
@@ -333,14 +318,10 @@ def json_table(path: Path, texts: Sequence[str] = ()) -> Any:
     columns = {}
     for name in names:
         values = [record.get(name) for record in records]
-        wanted = name in texts or _mixed(values)
-        columns[name] = pa.array([_text(value) for value in values]) if wanted else pa.array(values)
+        kinds = {_kind(value) for value in values if value is not None}
+        as_texts = name in texts or len(kinds) > 1 or kinds == {"huge"}
+        columns[name] = pa.array([_text(value) for value in values] if as_texts else values)
     return pa.table(columns)
-
-
-def _mixed(values: Iterable[Any]) -> bool:
-    kinds = {_kind(value) for value in values if value is not None}
-    return len(kinds) > 1 or kinds == {"huge"}
 
 
 def _kind(value: Any) -> str:

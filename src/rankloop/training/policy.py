@@ -10,7 +10,7 @@ from rankloop.bandits.auc_ranker import AUCRanker
 from rankloop.bandits.saved_policy import save_policy
 from rankloop.bandits.train import TrainedPolicy, fit_policy
 from rankloop.core.errors import InvalidInput
-from rankloop.evaluation.choice_evaluation import evaluate_policies
+from rankloop.evaluation.propensity_evaluation import evaluate_policies
 from rankloop.evaluation.report import Report
 from rankloop.logs.choice_log import ChoiceLog
 from rankloop.logs.context import encoding_of

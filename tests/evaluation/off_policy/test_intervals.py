@@ -6,8 +6,24 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rankloop.evaluation import ips, snips
-from rankloop.evaluation.off_policy.intervals import _resampled, bernstein, hoeffding
+from rankloop.core.errors import InvalidInput
+from rankloop.evaluation import (
+    Options,
+    cascade_ips,
+    clipped_ips,
+    direct_method,
+    doubly_robust,
+    estimate,
+    evaluate_target,
+    ips,
+    position_wise,
+    pseudo_inverse,
+    rows_of,
+    snips,
+)
+from rankloop.evaluation.off_policy.intervals import FEW_REWARDS, _resampled, bernstein, hoeffding
+from rankloop.evaluation.report import verdict
+from rankloop.logs.choice_log import ChoiceLog
 
 N_ADS, EXPLORED = 5, 0.2
 
@@ -102,3 +118,149 @@ def test_poor_overlap_is_called_so():
     assert any("a single row carries" in warning for warning in heavy.warnings)
     assert any("count as only" in warning for warning in heavy.warnings)
     assert heavy.overlap.largest_weight == pytest.approx(900)
+
+
+HALF = {100: np.full(100, 0.5), 300: np.full(300, 0.5)}
+RANGED = ("bernstein", "hoeffding")
+
+
+def logged(reward, **options):
+    """A target that is the logging policy, so that weights are 1."""
+    half = np.full(len(reward), 0.5)
+    return ips(reward, half, half, **options)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "n", "truth"),
+    [((0.0, 1.0), 100, 0.99), ((-10.0, 1.0), 300, 0.89), ((0.0, 1.0), 100, 0.95)],
+)
+def test_a_lower_bound_that_misses_too_often_has_warned(rewards, n, truth):
+    """Among the logs without a warning the bound holds as often as it promises, less three standard errors."""
+    rng, (low, high) = np.random.default_rng(1), rewards
+    rare = (high - truth) / (high - low)
+    found = [logged(np.where(rng.random(n) < rare, low, high)) for _ in range(400)]
+    missed = np.array([each.lower > truth for each in found])
+    silent = np.array([not each.warnings for each in found])
+    assert missed.mean() > 0.07  # by itself the bound does not hold
+    assert (missed & silent).mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
+    assert (missed & silent).sum() <= 0.05 * max(silent.sum(), 1) + 3
+
+
+@pytest.mark.parametrize("bound", ["t", "bootstrap"])
+def test_self_normalised_bounds_warn_of_rare_losses_too(bound):
+    rng = np.random.default_rng(3)
+    reward, target = (rng.random(300) < 0.99).astype(float), np.where(rng.random(300) < 0.5, 1.0, 0.0)
+    found = snips(reward, HALF[300], target, bound=bound)
+    assert any("earned much less" in warning for warning in found.warnings)
+    assert "too small to tell" in verdict("new one", found)
+
+
+def test_losses_are_counted():
+    """15 rows of 1,000 earn nothing: the skewness of so rare a loss is that of about 15."""
+    reward = np.where(np.arange(1000) < 15, 0.0, 1.0)
+    rate = 0.985
+    skewness = (1 - 2 * rate) / math.sqrt(rate * (1 - rate) * 1000)
+    assert logged(reward).overlap.effective_losses == pytest.approx(1 / skewness**2)
+    assert logged(1 - reward).overlap.effective_losses == 1000  # rare clicks lean upwards
+    assert logged(np.tile([1.0, 2.0, 3.0], 50)).overlap.effective_losses == 150
+    assert logged(np.full(50, 0.1)).overlap.effective_losses == 0
+
+
+def test_rows_that_all_earned_the_same_prove_nothing():
+    for bound in ("t", "bootstrap"):
+        assert any("too small to tell" in warning for warning in logged(np.ones(50), bound=bound).warnings)
+    for bound in RANGED:  # these do not rest on how the rows differ
+        assert logged(np.ones(50), bound=bound).warnings == ()
+
+
+def test_plenty_of_losses_and_rewards_are_not_warned_of():
+    rng = np.random.default_rng(5)
+    assert logged((rng.random(200) < 0.5).astype(float)).warnings == ()
+    assert logged(rng.normal(5.0, 1.0, 100)).warnings == ()
+    many = (np.arange(500) % 10 > 0).astype(float)  # 50 losses
+    assert logged(many).overlap.effective_losses > FEW_REWARDS
+    assert logged(many).warnings == ()
+
+
+def test_one_row_has_no_bootstrap_bound():
+    found = ips([1.0], [0.5], [0.5], bound="bootstrap")
+    assert (found.lower, found.upper, found.gain_lower) == (-math.inf, math.inf, -math.inf)
+
+
+@pytest.mark.parametrize("bound", RANGED)
+def test_the_largest_weight_must_be_one(bound):
+    reward = np.repeat([0.0, 1.0], 50)
+    for wrong in (-1.0, 0.0, math.nan, math.inf):
+        with pytest.raises(InvalidInput, match="max_weight"):
+            ips(reward, HALF[100], HALF[100], bound=bound, max_weight=wrong)
+    with pytest.raises(InvalidInput, match=r"max_weight = 0.001 must be the largest .* the log has 50"):
+        ips(reward, np.full(100, 0.01), HALF[100], bound=bound, max_weight=0.001)
+    with pytest.raises(InvalidInput, match="the log has 5"):  # per place, and whatever the sign
+        position_wise(np.ones((2, 2)), [[0.5, 0.1], [0.5, 0.5]], np.full((2, 2), 0.5), bound=bound, max_weight=3.0)
+    with pytest.raises(InvalidInput, match="the log has 5"):
+        pseudo_inverse([1.0, 0.0], [-5.0, 1.0], bound=bound, max_weight=3.0)
+    assert ips(reward, HALF[100], HALF[100], bound=bound, max_weight=1.0).lower < 0.5
+
+
+@pytest.mark.parametrize("bound", RANGED)
+def test_the_range_holds_for_reward_models_and_positions(bound):
+    reward, model = np.repeat([0.0, 1.0], 50), np.repeat([-50.0, 50.0], 50)
+    with pytest.raises(InvalidInput, match=r"from -50.0 to 50.0"):
+        direct_method(reward, HALF[100], HALF[100], expected=model, bound=bound)
+    with pytest.raises(InvalidInput, match=r"to 1000.0"):
+        doubly_robust(reward, HALF[100], HALF[100], predicted=model + 950, expected=reward, bound=bound)
+    for by_position in (position_wise, cascade_ips):
+        rewards, half = np.tile(reward[:, None], 2), np.full((100, 2), 0.5)
+        with pytest.raises(InvalidInput, match=r"to 100.0"):
+            by_position(100 * rewards, half, half, bound=bound)
+        with pytest.raises(InvalidInput, match=r"from -1.0"):
+            by_position(-rewards, half, half, bound=bound)
+    plain = ips(reward, HALF[100], HALF[100], bound=bound)
+    assert direct_method(reward, HALF[100], HALF[100], expected=reward, bound=bound).lower > plain.lower
+
+
+def test_the_range_of_a_gain_over_rankings_adds_up_the_positions():
+    """Summands from 0 to 2 · 2, rewards from 0 to 2: Hoeffding's width of their difference is 6 · √(ln 20 / 2n)."""
+    half, rewards = np.full((50, 2), 0.5), np.ones((50, 2))
+    found = position_wise(rewards, half, half, bound="hoeffding")
+    assert found.lower == pytest.approx(2 - 4 * math.sqrt(math.log(20) / 100))
+    assert found.gain_lower == pytest.approx(-6 * math.sqrt(math.log(20) / 100))
+
+
+@pytest.mark.parametrize("method", [ips, snips])
+def test_weights_beyond_numbers_are_refused(method):
+    for propensity in (5e-324, 1e-200):
+        with pytest.raises(InvalidInput, match="too large to be summed; the smallest propensity"):
+            method([1.0, 1.0], [propensity, 0.5], [0.5, 0.5])
+    with pytest.raises(InvalidInput, match=r"rewards \(up to 1e\+308\)"):
+        method([1e308, 1e308], [0.5, 0.5], [0.5, 0.5])
+
+
+def test_long_rankings_of_unlikely_items_have_no_range():
+    """The probability of 400 places is below the smallest number: a bound from the range says nothing."""
+    tenth = np.full((3, 400), 0.1)
+    found = cascade_ips(np.zeros((3, 400)), tenth, tenth)
+    assert found.value == 0.0
+    assert cascade_ips(np.zeros((3, 400)), tenth, tenth, bound="hoeffding").lower == -math.inf
+
+
+def test_settings_are_checked_before_the_log_is_read(tmp_path):
+    def unread():
+        raise AssertionError("the log was read")
+        yield rows_of([1.0], [1.0], [1.0])
+
+    for wrong, name in (
+        (Options(limit=math.nan), "limit"),
+        (Options(limit=-1.0), "limit"),
+        (Options(seed=-1), "seed"),
+        (Options(max_reward=math.nan), "max_reward"),
+        (Options(level=math.nan), "level"),
+    ):
+        with pytest.raises(InvalidInput, match=name):
+            estimate(unread(), "clipped_ips", wrong)
+        path = tmp_path / "log.csv"
+        path.write_text("ad,click,propensity,target\na,1,nothing,0.5\n")
+        with pytest.raises(InvalidInput, match=name):
+            evaluate_target(ChoiceLog(path), "clipped_ips", wrong)
+    with pytest.raises(InvalidInput, match="limit"):
+        clipped_ips([1.0], [1.0], [1.0], limit=math.nan)

@@ -16,9 +16,8 @@ from rankloop.core.registry import build
 from rankloop.core.session import generators
 from rankloop.core.types import Query
 from rankloop.engine import Here, LocalProcesses
-from rankloop.experiments.run.runner import LINES, open_results, read_runs, run_experiment
+from rankloop.experiments.run.runner import LINES, Run, open_results, read_runs, run_experiment, run_one
 from rankloop.experiments.run.tasks import Task
-from rankloop.experiments.run.worker import Run, run_one
 from rankloop.simulate.play import play
 from tests.experiments.cases import small
 

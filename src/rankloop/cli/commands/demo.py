@@ -34,9 +34,8 @@ def demo(
     from rankloop.cli.help import as_called
     from rankloop.cli.output import show_claims, show_table
     from rankloop.cli.progress import progress_bar
-    from rankloop.experiments.analysis.summary import finding_of
+    from rankloop.experiments.analysis.summary import finding_of, summary_json
     from rankloop.experiments.demo import demo_experiment
-    from rankloop.experiments.report.export import summary_json
     from rankloop.experiments.report.html import write_report
     from rankloop.experiments.run.runner import run_experiment
 

@@ -66,7 +66,7 @@ def run(
     finding = finding_of(experiment, runs)
     report = write_report(folder, finding.title, [finding])
     if as_json:
-        from rankloop.experiments.report.export import summary_json
+        from rankloop.experiments.analysis.summary import summary_json
 
         typer.echo(summary_json(experiment, runs, finding, report))
         return

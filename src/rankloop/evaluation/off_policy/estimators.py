@@ -12,8 +12,15 @@ from rankloop.core.checks import check_positive
 from rankloop.core.errors import InvalidInput
 from rankloop.core.registry.specs import nearest
 from rankloop.core.types import Floats, whole_number
-from rankloop.evaluation.off_policy.intervals import RANGED, Bound, check_bound, margins
-from rankloop.evaluation.off_policy.overlap import Overlap, overlap_of, warnings_of
+from rankloop.evaluation.off_policy.intervals import (
+    RANGED,
+    Bound,
+    Overlap,
+    check_bound,
+    margins,
+    overlap_of,
+    warnings_of,
+)
 from rankloop.evaluation.off_policy.sums import Series, Sums, extremes_of
 from rankloop.logs.choice_log import ChoiceRows, rows_of
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 
@@ -29,12 +28,13 @@ from rankloop.evaluation.off_policy.slates import (
 from rankloop.evaluation.off_policy.sums import Series
 from rankloop.features.encoder import Encoder
 from rankloop.logs.choice_log import ChoiceRows, rows_of
-from rankloop.logs.list_log import AskedValues
+from rankloop.logs.list_log import ShownList
 
 PIECE = 1024
 BY_SCHEMA, BY_NUMBERS = "values by a schema", "plain numbers"
 SUMMED = ("cascade_ips", "position_wise")  # over positions, each with a weight of its own
 BY_POSITION = (*SUMMED, "pseudo_inverse")  # these need to know which policy drew a ranking
+Entry = TypeVar("Entry")
 
 
 class LoggedRanking(NamedTuple):
@@ -44,7 +44,7 @@ class LoggedRanking(NamedTuple):
     ranking: Ints
     rewards: Floats  # by position; as many as were seen
     drawn_by: RankingPolicy
-    asked: AskedValues | None = None  # the query in values by name, for rankers with another schema
+    asked: ShownList | None = None  # the query in values by name, for rankers with another schema
     session: str = ""  # whose it is, where the log tells
     ids: Sequence[str] = ()  # of the items
 
@@ -81,17 +81,29 @@ def ranking_series(
     Methods that are not for rankings (ips, snips, clipped_ips) weigh by the probability of all that was seen.
     Refused, with the number of the ranking: a policy that cannot say with which probability it shows what was shown.
     """
+
+    def both(entry: LoggedRanking, probabilities: Callable[..., Floats]) -> tuple[Floats, Floats]:
+        """Return the probabilities by the policy that drew the ranking, and by the target."""
+        ranking, n_seen = entry.ranking, len(entry.rewards)
+        logged = probabilities(entry.drawn_by, entry.query, ranking, n_seen)
+        return logged, probabilities(target, entry.query_by(encoder), ranking, n_seen)
+
     entries, first = iter(log), 1
-    while piece := list(islice(entries, PIECE)):
-        cut = [entry._replace(rewards=entry.rewards[:positions]) for entry in piece]
+    while piece := [entry._replace(rewards=entry.rewards[:positions]) for entry in islice(entries, PIECE)]:
         if method == "pseudo_inverse":
-            yield _weighted(cut, target, first, encoder)
+            weights = _of_each(piece, first, lambda entry: _slate_weight(entry, target, encoder))
+            yield weighted_series(np.array([entry.rewards.sum() for entry in piece]), np.array(weights))
         elif method == "cascade_ips":
-            yield cascade_series(_rows(cut, target, prefix_probabilities, first, encoder))
+            pairs = _of_each(piece, first, lambda entry: both(entry, prefix_probabilities))
+            yield cascade_series(_by_position(piece, pairs, first))
         elif method == "position_wise":
-            yield position_series(_rows(cut, target, position_probabilities, first, encoder))
-        else:
-            yield series_of(_whole(cut, target, first, encoder), method_of(method), limit)
+            pairs = _of_each(piece, first, lambda entry: both(entry, position_probabilities))
+            yield position_series(_by_position(piece, pairs, first))
+        else:  # with the probability of all positions that count together
+            pairs = _of_each(piece, first, lambda entry: both(entry, prefix_probabilities))
+            logged, wished = ([probabilities.prod() for probabilities in side] for side in zip(*pairs))
+            rows = rows_of([entry.rewards.sum() for entry in piece], logged, wished, first_row=first)
+            yield series_of(rows, method_of(method), limit)
         first += len(piece)
 
 
@@ -102,44 +114,14 @@ def span_of(method: str) -> Span:
     return SPANS["ips" if method in SUMMED else method_of(method)]
 
 
-def _rows(
-    piece: list[LoggedRanking],
-    target: RankingPolicy,
-    probabilities: Callable[..., Floats],
-    first: int,
-    encoder: Encoder | None,
-) -> ChoiceRows:
+def _by_position(piece: list[LoggedRanking], pairs: Sequence[tuple[Floats, Floats]], first: int) -> ChoiceRows:
     """One row per ranking; shorter ones end in positions that earn nothing and that both policies fill alike."""
     reward = np.zeros((len(piece), max(len(entry.rewards) for entry in piece)))
-    logged, wanted = np.ones(reward.shape), np.ones(reward.shape)
-    for row, entry in enumerate(piece):
-        seen = len(entry.rewards)
-        with _naming(first + row):
-            reward[row, :seen] = entry.rewards
-            logged[row, :seen] = probabilities(entry.drawn_by, entry.query, entry.ranking, seen)
-            wanted[row, :seen] = probabilities(target, entry.query_by(encoder), entry.ranking, seen)
-    return rows_of(reward, logged, wanted, first_row=first, ndim=2)
-
-
-def _whole(piece: list[LoggedRanking], target: RankingPolicy, first: int, encoder: Encoder | None) -> ChoiceRows:
-    """Rows with the probability of all positions that count together."""
-    probabilities = np.empty((2, len(piece)))
-    for row, entry in enumerate(piece):
-        with _naming(first + row):
-            both = (entry.drawn_by, entry.query), (target, entry.query_by(encoder))
-            for column, (policy, query) in enumerate(both):
-                found = prefix_probabilities(policy, query, entry.ranking, len(entry.rewards))
-                probabilities[column, row] = found.prod()
-    logged, wanted = probabilities
-    return rows_of([entry.rewards.sum() for entry in piece], logged, wanted, first_row=first)
-
-
-def _weighted(piece: list[LoggedRanking], target: RankingPolicy, first: int, encoder: Encoder | None) -> Series:
-    weights = np.empty(len(piece))
-    for row, entry in enumerate(piece):
-        with _naming(first + row):
-            weights[row] = _slate_weight(entry, target, encoder)
-    return weighted_series(np.array([entry.rewards.sum() for entry in piece]), weights)
+    probabilities = np.ones((2, *reward.shape))
+    for row, (entry, pair) in enumerate(zip(piece, pairs)):
+        reward[row, : len(entry.rewards)] = entry.rewards
+        probabilities[:, row, : len(entry.rewards)] = pair
+    return rows_of(reward, probabilities[0], probabilities[1], first_row=first, ndim=2)
 
 
 def _slate_weight(entry: LoggedRanking, target: RankingPolicy, encoder: Encoder | None) -> float:
@@ -150,15 +132,15 @@ def _slate_weight(entry: LoggedRanking, target: RankingPolicy, encoder: Encoder 
     return slate_weight(entry.ranking[:seen].tolist(), both, of_log, of_target, n_items)
 
 
-@contextmanager
-def _naming(number: int) -> Iterator[None]:
-    try:
-        yield
-    except InvalidInput as error:
-        raise InvalidInput(f"ranking {number}: {error}") from None
-
-
-Entry = TypeVar("Entry")
+def _of_each(piece: list[LoggedRanking], first: int, judge: Callable[[LoggedRanking], Entry]) -> list[Entry]:
+    """Judge every ranking; an error names its number."""
+    results = []
+    for number, entry in enumerate(piece, first):
+        try:
+            results.append(judge(entry))
+        except InvalidInput as error:
+            raise InvalidInput(f"ranking {number}: {error}") from None
+    return results
 
 
 def checked_first(

@@ -55,7 +55,8 @@ def score_run(
     rankings = rankings_of(scores, offsets, EVERYWHERE)
     for q in _tied(scores, rankings, offsets, shown):
         own = slice(offsets[q], offsets[q] + shown[q])
-        rankings[own] = _by_score_and_name(list(run[names[q]]), scores[own])
+        by_score_and_name = sorted(zip(scores[own].tolist(), run[names[q]], range(shown[q])), reverse=True)
+        rankings[own] = [item for _, _, item in by_score_and_name]
     return score_rankings(rankings, grades, offsets, names, measures, shown)
 
 
@@ -84,10 +85,6 @@ def _tied(scores: Floats, rankings: Ints, offsets: Ints, shown: Ints) -> list[in
     in_order = scores[offsets[owner] + rankings]
     same = (in_order[1:] == in_order[:-1]) & (owner[1:] == owner[:-1]) & (position[1:] < shown[owner[1:]])
     return list(np.unique(owner[1:][same]).tolist())
-
-
-def _by_score_and_name(names: list[str], scores: Floats) -> list[int]:
-    return sorted(range(len(names)), key=lambda item: (scores[item], names[item]), reverse=True)
 
 
 def _read(path: Path, columns: str, value_column: int) -> Lists:

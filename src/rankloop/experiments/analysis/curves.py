@@ -7,7 +7,7 @@ import numpy as np
 
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.run.recorder import Series
-from rankloop.experiments.run.worker import Run
+from rankloop.experiments.run.runner import Run
 from rankloop.experiments.spec.model import Experiment
 
 

@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from rankloop.core.registry import build
 from rankloop.experiments.analysis.curves import Curves, estimate, number, values_at
-from rankloop.experiments.analysis.significance import CONFIDENCE, holm, paired
-from rankloop.experiments.analysis.verdicts import judge
+from rankloop.experiments.analysis.verdicts import CONFIDENCE, holm, judge, paired
 from rankloop.experiments.report.charts import Line, chart
 from rankloop.experiments.report.model import Chart, Finding, Table
+from rankloop.experiments.run.runner import Run
 from rankloop.experiments.run.tasks import VERSION, about_the_ceiling, window_of, without_regret
-from rankloop.experiments.run.worker import Run
 from rankloop.experiments.spec.model import CEILING, FLOOR, Experiment, Quantity
 
 WORDS: dict[Quantity, str] = {
@@ -192,3 +192,21 @@ def _p_value(p: float) -> str:
 
 def _file_name(*parts: str) -> str:
     return "-".join("".join(c if c.isalnum() else "_" for c in part).strip("_") for part in parts if part)
+
+
+def summary_json(experiment: Experiment, runs: list[Run], finding: Finding, report: Path) -> str:
+    """Return as JSON where every arm ended, mean and standard error over seeds, and the verdicts."""
+    curves = Curves(experiment, runs)
+    ends = [
+        {"stream": stream, "arm": arm, "measure": measure, "quantity": quantity}
+        | estimate(values[:, -1])._asdict()
+        | {"seeds": len(values)}
+        for stream in curves.streams
+        for arm in curves.arms
+        for measure in curves.measures
+        for quantity in ("average", "recent", "predicted", "regret")
+        if (values := curves.of(stream, arm, measure, quantity)) is not None
+    ]
+    claims = [msgspec.structs.asdict(verdict) for verdict in finding.claims]
+    named = {"experiment": experiment.name, "version": VERSION, "rounds": experiment.horizon, "report": str(report)}
+    return msgspec.json.encode(named | {"results": ends, "claims": claims}).decode()

@@ -1,19 +1,66 @@
-"""Verdicts on claims, computed from the results, with the numbers that decide them."""
+"""Verdicts on claims, computed from the results, with the numbers that decide them, and the tests of significance."""
 
 import math
-from functools import singledispatch
 from typing import Literal
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
 
 from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.experiments.analysis.curves import Curves, estimate, number
-from rankloop.experiments.analysis.significance import Difference, paired
 from rankloop.experiments.spec.model import Above, Below, Claim, Exponent, Near
+
+CONFIDENCE = 0.95
+
+
+class Difference(Struct, frozen=True):
+    """A paired difference: mean over seeds, confidence interval, two p-values; nan with fewer than 2 seeds."""
+
+    n: int
+    mean: float
+    low: float
+    high: float
+    t_test: float
+    wilcoxon: float
+
+
+def paired(left: Floats, right: Floats | float) -> Difference:
+    """left − right, one value per seed; Student's t for the interval, Wilcoxon's signed ranks beside it."""
+    differences = np.asarray(left - right)
+    differences = differences[~np.isnan(differences)]
+    n = len(differences)
+    if n < 2:
+        mean = float(differences.mean()) if n else math.nan
+        return Difference(n, mean, math.nan, math.nan, math.nan, math.nan)
+    mean, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(n)
+    reach = float(stdtrit(n - 1, (1.0 + CONFIDENCE) / 2.0)) * error
+    t_test = float(2.0 * stdtr(n - 1, -abs(mean) / error)) if error else float(mean == 0.0)
+    return Difference(n, mean, mean - reach, mean + reach, t_test, _wilcoxon(differences))
+
+
+def holm(p_values: list[float]) -> list[float]:
+    """p-values of several comparisons, raised so that together they err with the probability of one (Holm, 1979)."""
+    known = [position for position, p in enumerate(p_values) if not math.isnan(p)]
+    adjusted, floor = list(p_values), 0.0
+    for rank, position in enumerate(sorted(known, key=lambda position: p_values[position])):
+        floor = max(floor, min(1.0, p_values[position] * (len(known) - rank)))
+        adjusted[position] = floor
+    return adjusted
+
+
+def _wilcoxon(differences: Floats) -> float:
+    counted = differences[differences != 0.0]
+    if not len(counted):
+        return 1.0
+    from scipy.stats import wilcoxon  # takes a second, for which nobody else should wait
+
+    distinct = len(np.unique(np.abs(counted))) == len(counted)
+    return float(wilcoxon(counted, method="exact" if distinct and len(counted) <= 50 else "asymptotic").pvalue)
+
 
 Word = Literal["holds", "partly", "does not hold", "cannot hold"]
 
@@ -48,15 +95,17 @@ def judge(claim: Claim, curves: Curves) -> Verdict:
     return Verdict(claim.text, words.pop() if len(words) == 1 else "partly", "; ".join(reasons), claim.paper)
 
 
-@singledispatch
 def _on(claim: Claim, curves: Curves, stream: str) -> Verdict:
-    raise TypeError(f"nobody judges a {type(claim).__name__}")
-
-
-@_on.register(Above)
-@_on.register(Below)
-def _(claim: Above | Below, curves: Curves, stream: str) -> Verdict:
+    """Judge a claim on one stream."""
+    if isinstance(claim, Exponent):
+        return _growth_verdict(claim, curves, stream)
     left, right = _sides(claim, curves, stream)
+    if isinstance(claim, Near):
+        differences = np.asarray(left - right)
+        mean, error = estimate(differences)
+        allowed = claim.within + claim.standard_errors * (0.0 if math.isnan(error) else error)
+        because = f"{_both(left, right)}: difference {number(mean)}, allowed {number(allowed)}"
+        return _in_mean_or_seeds(claim, abs(mean) <= allowed, np.abs(differences) <= allowed, because)
     verdict = compare(claim.text, left, right, by=claim.by, above=isinstance(claim, Above), paper=claim.paper)
     because = verdict.because
     if verdict.difference is not None:
@@ -66,18 +115,7 @@ def _(claim: Above | Below, curves: Curves, stream: str) -> Verdict:
     return msgspec.structs.replace(verdict, because=because)
 
 
-@_on.register
-def _(claim: Near, curves: Curves, stream: str) -> Verdict:
-    left, right = _sides(claim, curves, stream)
-    differences = np.asarray(left - right)
-    mean, error = estimate(differences)
-    allowed = claim.within + claim.standard_errors * (0.0 if math.isnan(error) else error)
-    because = f"{_both(left, right)}: difference {number(mean)}, allowed {number(allowed)}"
-    return _in_mean_or_seeds(claim, abs(mean) <= allowed, np.abs(differences) <= allowed, because)
-
-
-@_on.register
-def _(claim: Exponent, curves: Curves, stream: str) -> Verdict:
+def _growth_verdict(claim: Exponent, curves: Curves, stream: str) -> Verdict:
     rows = _values(claim, claim.left, curves, stream)
     slopes = np.array([growth(curves.rounds, row, claim.since) for row in rows])
     slopes = slopes[~np.isnan(slopes)]

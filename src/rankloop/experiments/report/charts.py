@@ -138,12 +138,10 @@ def new_figure(
 ) -> Iterator["Figure"]:
     """Open an empty figure in our style, the same bytes whenever it is drawn."""
     import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE | {"svg.hashsalt": name, "font.size": font_size}):
         figure = Figure(figsize=size, layout=layout)
-        FigureCanvasAgg(figure)
         yield figure
 
 

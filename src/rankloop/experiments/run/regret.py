@@ -5,9 +5,8 @@ form, and by the rearrangement inequality the best ranking stands in the order o
 all rankings of a few items are tried.
 """
 
-from functools import singledispatch
 from itertools import permutations
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,19 +21,8 @@ from rankloop.measures.whole_order import AUC, AUCLoss, PairwiseLoss, SumLoss
 BRUTE_FORCE_UP_TO = 5  # items: 120 rankings
 
 
-class BestFixed(Protocol):
-    """Knows after any number of rounds how the best fixed ranking would have done in them."""
-
-    def add(self, rankings: Ints, relevance: Floats) -> None:
-        """Rounds that were played, both (n_rounds, n_items)."""
-
-    def lead(self) -> float:
-        """By how much, summed over the rounds, the best fixed ranking is better than what was shown; ≥ 0 for gains
-        and losses alike unless what was shown changed with the rounds."""
-
-
-def best_fixed(measure: Measure, problem: Problem) -> BestFixed | None:
-    """Who keeps account of the best fixed ranking; None where it is out of reach (too many items, or no fixed set)."""
+def best_fixed(measure: Measure, problem: Problem) -> "BySorting | ByTrying | None":
+    """Return the account of the best fixed ranking; None where it is out of reach (too many items, or no fixed set)."""
     if problem.n_items is None:
         return None
     graded_pairs = isinstance(measure, PairwiseLoss) and problem.max_grade > 1
@@ -53,14 +41,19 @@ class BySorting:
         self.earned = 0.0
 
     def add(self, rankings: Ints, relevance: Floats) -> None:
-        found = shares(self.measure, relevance)
-        if found is None:
+        """Add rounds that were played, both (n_rounds, n_items)."""
+        factors = shares(self.measure, relevance)
+        if factors is None:
             raise TypeError(f"{self.measure} is not additive")
-        self.weights = found.weights
-        self.summed += found.gains.sum(axis=0)
-        self.earned += float((np.take_along_axis(found.gains, rankings, axis=1) * found.weights).sum())
+        self.weights = factors.weights
+        self.summed += factors.gains.sum(axis=0)
+        self.earned += float((np.take_along_axis(factors.gains, rankings, axis=1) * factors.weights).sum())
 
     def lead(self) -> float:
+        """Return by how much, summed over the rounds, the best fixed ranking is better than what was shown.
+
+        It is ≥ 0 for gains and losses alike unless what was shown changed with the rounds.
+        """
         best = float((self.weights * -np.sort(-self.summed)).sum())
         return best - self.earned if self.measure.higher_is_better else self.earned - best
 
@@ -105,68 +98,40 @@ class Shares(NamedTuple):
     gains: Floats
 
 
-@singledispatch
 def shares(measure: Measure, relevance: Floats) -> Shares | None:
     """The two factors of an additive measure for rounds with these grades, (n_rounds, n_items); None for all others."""
-    return None
-
-
-@shares.register(DCG)
-@shares.register(NDCG)
-def _(measure: DCG | NDCG, relevance: Floats) -> Shares:
-    weights = discounts(relevance.shape[1], measure.cutoff)
-    gains = np.maximum(relevance, 0.0)
-    if measure.gain == "exponential":
-        gains = 2.0**gains - 1.0
-    return Shares(weights, _of_the_best(gains, weights) if isinstance(measure, NDCG) else gains)
-
-
-@shares.register(ERU)
-@shares.register(NERU)
-def _(measure: ERU | NERU, relevance: Floats) -> Shares:
-    positions = np.arange(relevance.shape[1])
-    weights = _until(measure.cutoff, 2.0 ** (-positions / (measure.half_life - 1.0)))
-    gains = np.maximum(np.maximum(relevance, 0.0) - measure.neutral, 0.0)
-    return Shares(weights, _of_the_best(gains, weights) if isinstance(measure, NERU) else gains)
-
-
-@shares.register
-def _(measure: SumLoss, relevance: Floats) -> Shares:
-    return Shares(np.arange(1.0, relevance.shape[1] + 1.0), np.maximum(relevance, 0.0))
-
-
-@shares.register
-def _(measure: PairwiseLoss, relevance: Floats) -> Shares:
-    """Only with two grades: then an item of the higher grade counts the others above it, its position up to c."""
-    grades = np.maximum(relevance, 0.0)
-    low, high = grades.min(axis=1, keepdims=True), grades.max(axis=1, keepdims=True)
-    if np.any((grades != low) & (grades != high)):
-        raise InvalidInput("the best fixed ranking for PairwiseLoss is known only where each round has two grades")
-    return Shares(np.arange(float(relevance.shape[1])), (grades > low).astype(np.float64))
-
-
-@shares.register
-def _(measure: Precision, relevance: Floats) -> Shares:
-    n_items = relevance.shape[1]
-    return Shares(
-        _until(measure.cutoff, np.full(n_items, 1.0 / (measure.cutoff or n_items))), _relevant(measure, relevance)
-    )
-
-
-@shares.register
-def _(measure: Recall, relevance: Floats) -> Shares:
-    relevant = _relevant(measure, relevance)
-    return Shares(_until(measure.cutoff, np.ones(relevance.shape[1])), _over(relevant, relevant.sum(axis=1)))
-
-
-@shares.register(AUC)
-@shares.register(AUCLoss)
-def _(measure: AUC | AUCLoss, relevance: Floats) -> Shares:
-    relevant = _relevant(measure, relevance)
-    n_items, n_relevant = relevance.shape[1], relevant.sum(axis=1)
+    n_items, grades = relevance.shape[1], np.maximum(relevance, 0.0)
     positions = np.arange(float(n_items))
-    weights = -positions if measure.higher_is_better else positions
-    return Shares(weights, _over(relevant, n_relevant * (n_items - n_relevant)))
+    match measure:
+        case DCG() | NDCG():
+            weights = discounts(n_items, measure.cutoff)
+            gains = 2.0**grades - 1.0 if measure.gain == "exponential" else grades
+            return Shares(weights, _of_the_best(gains, weights) if isinstance(measure, NDCG) else gains)
+        case ERU() | NERU():
+            weights = _until(measure.cutoff, 2.0 ** (-positions / (measure.half_life - 1.0)))
+            gains = np.maximum(grades - measure.neutral, 0.0)
+            return Shares(weights, _of_the_best(gains, weights) if isinstance(measure, NERU) else gains)
+        case SumLoss():
+            return Shares(positions + 1.0, grades)
+        case PairwiseLoss():  # with two grades, an item of the higher one counts the others above it
+            low, high = grades.min(axis=1, keepdims=True), grades.max(axis=1, keepdims=True)
+            if np.any((grades != low) & (grades != high)):
+                raise InvalidInput(
+                    "the best fixed ranking for PairwiseLoss is known only where each round has two grades"
+                )
+            return Shares(positions, (grades > low).astype(np.float64))
+        case Precision():
+            weights = _until(measure.cutoff, np.full(n_items, 1.0 / (measure.cutoff or n_items)))
+            return Shares(weights, _relevant(measure, relevance))
+        case Recall():
+            relevant = _relevant(measure, relevance)
+            return Shares(_until(measure.cutoff, np.ones(n_items)), _over(relevant, relevant.sum(axis=1)))
+        case AUC() | AUCLoss():
+            relevant = _relevant(measure, relevance)
+            n_relevant = relevant.sum(axis=1)
+            gains = _over(relevant, n_relevant * (n_items - n_relevant))
+            return Shares(-positions if measure.higher_is_better else positions, gains)
+    return None
 
 
 def _relevant(measure: Precision | Recall | AUC | AUCLoss, relevance: Floats) -> Floats:

@@ -1,21 +1,130 @@
 """Running whole experiments: missing runs are computed on an engine and kept in a folder, one line for each."""
 
+import io
 import os
+import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
+from msgspec import Struct
 
-from rankloop.core.errors import Conflict, InvalidInput
+from rankloop.core.errors import Conflict, InvalidInput, RankloopError
+from rankloop.core.files import atomic_write
+from rankloop.core.protocols import AnyLearner, Stream
+from rankloop.core.registry import build
+from rankloop.core.session import generators
+from rankloop.data.dataset import Dataset
 from rankloop.engine import Engine
-from rankloop.experiments.report.export import write_parquet
-from rankloop.experiments.run.tasks import VERSION, Task, fingerprint, tasks_of
-from rankloop.experiments.run.worker import Run, dry_run, run_one
-from rankloop.experiments.spec.model import Experiment
-from rankloop.experiments.spec.plugins import code_key
+from rankloop.experiments.run.recorder import MeasuredRounds, Recorder, Series
+from rankloop.experiments.run.tasks import VERSION, Task, checkpoint_rounds, fingerprint, tasks_of, with_horizon
+from rankloop.experiments.spec.model import CEILING, Arm, Experiment
+from rankloop.experiments.spec.plugins import code_key, import_on_worker
+from rankloop.simulate.play import Round, play
+from rankloop.simulate.streams.held_out import HeldOut
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """A finished run: one line of the results."""
+
+    format: int = 1
+    version: str
+    fingerprint: str
+    experiment: Experiment
+    stream: str
+    arm: str
+    seed: int
+    checkpoints: list[int]
+    values: dict[str, dict[str, Series]]  # measure → quantity → series
+    reports: dict[str, Series]
+    refused: int = 0  # updates that would have been unstable
+    seconds: float
+    code: str = ""  # which source of the package, and of imported modules, made it
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.stream, self.arm, self.seed
+
+
+def run_one(task: Task) -> Run:
+    """Play the task; whatever goes wrong names the arm."""
+    started = time.perf_counter()
+    import_on_worker(task.modules)
+    try:
+        values, reports, refused = _play(task)
+    except RankloopError as error:
+        raise type(error)(f"arm {task.arm!r}, seed {task.seed}: {error}") from error
+    return Run(
+        version=VERSION,
+        code=code_key(task.experiment.imports),
+        fingerprint=fingerprint(task.experiment),
+        experiment=task.experiment,
+        stream=task.stream,
+        arm=task.arm,
+        seed=task.seed,
+        checkpoints=checkpoint_rounds(task.experiment).tolist(),
+        values=values,
+        reports=reports,
+        refused=refused,
+        seconds=round(time.perf_counter() - started, 3),
+    )
+
+
+def dry_run(experiment: Experiment) -> None:
+    """Play the first round of every arm on every stream: what does not fit is found before anything is written."""
+    for table in experiment.all_streams.values():
+        stream: Stream = build(with_horizon(table, experiment.horizon), "stream")
+        for arm in experiment.all_arms:
+            learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
+            try:
+                next(_rounds(experiment, arm, learner, stream, seed=0), None)
+            except RankloopError as error:
+                raise type(error)(f"arm {arm.name!r}: {error}") from error
+
+
+def _play(task: Task) -> tuple[dict[str, dict[str, Series]], dict[str, Series], int]:
+    experiment = task.experiment
+    stream: Stream = build(with_horizon(experiment.all_streams[task.stream], experiment.horizon), "stream")
+    if task.arm == CEILING:
+        return _ceiling(experiment, stream, task.seed), {}, 0
+    arm = next(arm for arm in experiment.all_arms if arm.name == task.arm)
+    learner: AnyLearner = build(with_horizon(arm.learner, experiment.horizon), "learner")
+    recorder = Recorder(experiment, learner, stream, _held_out(experiment, stream, task.seed))
+    rounds = refused = 0
+    for round in _rounds(experiment, arm, learner, stream, task.seed):
+        recorder.add(round)
+        rounds, refused = round.t + 1, round.refused
+    if rounds < experiment.horizon:
+        raise InvalidInput(f"the stream ended after {rounds} rounds, before the horizon, {experiment.horizon}")
+    return recorder.values(), recorder.reports, refused
+
+
+def _held_out(experiment: Experiment, stream: Stream, seed: int) -> Dataset | None:
+    """The queries that `play` with this seed never shows."""
+    if not experiment.new_queries:
+        return None
+    if not isinstance(stream, HeldOut):
+        raise InvalidInput("new_queries needs a held_out stream")
+    return stream.parts(generators(seed)[0])[1]
+
+
+def _rounds(experiment: Experiment, arm: Arm, learner: AnyLearner, stream: Stream, seed: int) -> Iterator[Round]:
+    people = build(with_horizon(arm.feedback, experiment.horizon), "feedback")
+    delivery = None if arm.delivery is None else build(with_horizon(arm.delivery, experiment.horizon), "delivery")
+    return play(learner, stream, people, horizon=experiment.horizon, seed=seed, delivery=delivery)
+
+
+def _ceiling(experiment: Experiment, stream: Stream, seed: int) -> dict[str, dict[str, Series]]:
+    """What the best ranking of every single query would get, of the same queries that the arms meet."""
+    best = MeasuredRounds(experiment, experiment.horizon)
+    anyone = Arm(name=CEILING, learner="random_order")
+    for round in _rounds(experiment, anyone, build("random_order"), stream, seed):
+        best.add_best(round.relevance)
+    return best.by_quantity(experiment)
+
 
 try:
     import fcntl
@@ -26,17 +135,15 @@ LINES = "runs.jsonl"
 Progress = Callable[[int, int], Any]  # finished, of how many
 
 
-def _silent(finished: int, of: int) -> None:
-    """Nobody watches."""
-
-
-def run_experiment(experiment: Experiment, folder: Path, engine: Engine, progress: Progress = _silent) -> list[Run]:
+def run_experiment(
+    experiment: Experiment, folder: Path, engine: Engine, progress: Progress = lambda finished, of: None
+) -> list[Run]:
     """Every run of the experiment, in the order of its tasks; those that the folder has are not repeated."""
     return run_experiments([(experiment, folder)], engine, progress)[0]
 
 
 def run_experiments(
-    experiments: Sequence[tuple[Experiment, Path]], engine: Engine, progress: Progress = _silent
+    experiments: Sequence[tuple[Experiment, Path]], engine: Engine, progress: Progress = lambda finished, of: None
 ) -> list[list[Run]]:
     """The same for several, each in a folder of its own, handed to the engine together: its workers start once."""
     for experiment, folder in experiments:
@@ -120,7 +227,9 @@ def _check_same(runs: list[Run], experiment: Experiment, folder: Path) -> None:
     ours = fingerprint(experiment)
     for run in runs:
         if fingerprint(run.experiment) != ours:
-            differs = _difference(run.experiment, experiment)
+            fields = run.experiment.__struct_fields__
+            names = [name for name in fields if getattr(run.experiment, name) != getattr(experiment, name)]
+            differs = f"{', '.join(names)} differ{'s' * (len(names) == 1)}"
             raise Conflict(
                 f"{folder} holds results of a different {run.experiment.name!r} ({differs}); "
                 "choose another folder with --out, or delete this one"
@@ -144,12 +253,6 @@ def _warn_of_other_code(runs: list[Run], code: str, folder: Path) -> None:
         )
 
 
-def _difference(ours: Experiment, theirs: Experiment) -> str:
-    """The fields in which two experiments differ."""
-    names = [name for name in ours.__struct_fields__ if getattr(ours, name) != getattr(theirs, name)]
-    return f"{', '.join(names)} differ" if len(names) != 1 else f"{names[0]} differs"
-
-
 def _lock(file: BinaryIO, folder: Path) -> None:
     if fcntl is None:
         return
@@ -159,3 +262,25 @@ def _lock(file: BinaryIO, folder: Path) -> None:
         raise Conflict(
             f"another rankloop is writing to {folder}; wait for it, or choose another folder with --out"
         ) from None
+
+
+def write_parquet(path: Path, runs: Iterable[Run]) -> None:
+    """Write a long table; `measure` is empty for what learners report of themselves."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = ("experiment", "stream", "arm", "seed", "measure", "quantity", "round", "value")
+    types = {"seed": pa.int64(), "round": pa.int64(), "value": pa.float64()}
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in names])
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(_rows_of(runs)), schema=schema), buffer)
+    atomic_write(path, buffer.getvalue())
+
+
+def _rows_of(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+    for run in runs:
+        names = {"experiment": run.experiment.name, "stream": run.stream, "arm": run.arm, "seed": run.seed}
+        for measure, quantities in (run.values | {"": run.reports}).items():
+            for quantity, values in quantities.items():
+                for round, value in zip(run.checkpoints, values):
+                    yield names | {"measure": measure, "quantity": quantity, "round": round, "value": value}

@@ -10,8 +10,8 @@ from rankloop.core.registry import UnknownKind, build
 from rankloop.core.registry.specs import nearest
 from rankloop.experiments.run.regret import BRUTE_FORCE_UP_TO
 from rankloop.experiments.run.tasks import checkpoint_rounds, measure_name, seeds_of, with_horizon, without_regret
-from rankloop.experiments.spec.errors import FieldError
 from rankloop.experiments.spec.model import CEILING, FLOOR, Claim, Experiment, Exponent
+from rankloop.experiments.spec.types import FieldError
 
 MAX_ROUNDS, MAX_RUNS = 10**9, 10**6
 NO_REGRET = (
@@ -22,7 +22,10 @@ NO_REGRET = (
 
 def check(experiment: Experiment) -> None:
     """Raise `FieldError` for the first field that is wrong."""
-    _check_name(experiment.name)
+    name = experiment.name
+    if not name or not all(letter.isalnum() or letter in "-_." for letter in name) or name.startswith("."):
+        message = f"name = {name!r}: a name is made of letters, digits, '-', '_' and '.'; it names a folder"
+        raise FieldError("name", message)
     _check_numbers(experiment)
     if (experiment.stream is None) == (not experiment.streams):
         raise FieldError("", 'name one stream, as in stream = "web_search", or several in a table [streams]')
@@ -37,12 +40,6 @@ def check(experiment: Experiment) -> None:
         raise FieldError("regret", f"regret = true: {NO_REGRET}")
     for position, claim in enumerate(experiment.claims):
         _check_claim(claim, f"claims[{position}]", experiment)
-
-
-def _check_name(name: str) -> None:
-    if not name or not all(letter.isalnum() or letter in "-_." for letter in name) or name.startswith("."):
-        message = f"name = {name!r}: a name is made of letters, digits, '-', '_' and '.'; it names a folder"
-        raise FieldError("name", message)
 
 
 def _check_numbers(experiment: Experiment) -> None:

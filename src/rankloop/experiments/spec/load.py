@@ -10,10 +10,9 @@ import msgspec
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.experiments.spec.checks import check
-from rankloop.experiments.spec.errors import FieldError, with_line
 from rankloop.experiments.spec.model import Experiment
 from rankloop.experiments.spec.plugins import import_modules
-from rankloop.experiments.spec.types import check_types
+from rankloop.experiments.spec.types import FieldError, check_types, with_line
 
 
 def read_spec(path: Path) -> Experiment:

@@ -37,7 +37,8 @@ SAID = {
     "ignored": "{} of actions that weigh nothing ({actions}); --weight ACTION=NUMBER counts them",
     "without_item": "{} without a row among the items",
 }
-OF_QUERIES, OF_ITEMS = ("no_query_id", "no_hits", "repeated_queries"), ("without_item",)
+NOUNS = dict.fromkeys(("no_query_id", "no_hits", "repeated_queries"), ("query", "queries"))
+NOUNS["without_item"] = ("item", "items")
 
 
 class UbiLog(NamedTuple):
@@ -58,7 +59,7 @@ class UbiLog(NamedTuple):
         """One line for each thing that is not as it should be."""
         ignored = ", ".join(name for name in self.actions if name not in self.columns and name != SHOWN)
         return [
-            SAID[name].format(_counted(self.counts[name], _noun(name)), actions=ignored)
+            SAID[name].format(_counted(self.counts[name], name), actions=ignored)
             for name in SAID
             if self.counts.get(name)
         ]
@@ -310,10 +311,5 @@ def _array(values: list[Any]) -> Any:
         return pa.array([None if value is None else str(value) for value in values])
 
 
-def _noun(name: str) -> str:
-    return "query" if name in OF_QUERIES else "item" if name in OF_ITEMS else "event"
-
-
-def _counted(count: int, noun: str) -> str:
-    many = "queries" if noun == "query" else f"{noun}s"
-    return f"{count:,} {noun if count == 1 else many}"
+def _counted(count: int, name: str) -> str:
+    return f"{count:,} {NOUNS.get(name, ('event', 'events'))[count != 1]}"

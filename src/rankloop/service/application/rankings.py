@@ -14,7 +14,7 @@ from rankloop.core.registry.specs import nearest
 from rankloop.evaluation.off_policy.propensities import RankingPolicy, positions_seen
 from rankloop.evaluation.off_policy.ranking_log import LoggedRanking, rewards_by_position
 from rankloop.features.schema import Schema
-from rankloop.logs.list_log import AskedValues, ListLog
+from rankloop.logs.list_log import ListLog, ShownList
 from rankloop.logs.service_export import read_service_export
 from rankloop.service.application.export import parquet
 from rankloop.service.application.rebuild import MAX_RECENT_STATES, Replay
@@ -68,14 +68,14 @@ def logged_rankings(where: str, ranker: str = "") -> Iterator[LoggedRanking]:
             yield LoggedRanking(query, decision.ranking, rewards, policy, _asked(ranked, replay), *whose)
 
 
-def _asked(ranked: Ranked, replay: Replay) -> AskedValues | None:
+def _asked(ranked: Ranked, replay: Replay) -> ShownList | None:
     """What the learner was asked in values by name; None where features are plain numbers."""
     if not ranked.schema:
         return None
     values = logged_values(ranked, replay.trainer.config, replay.trainer.catalogue)
     chosen = range(len(ranked.ids)) if ranked.candidates is None else ranked.candidates
     ids, rows = [ranked.ids[i] for i in chosen], [values.rows[i] for i in chosen]
-    return AskedValues(ranked.query_id, ids, rows, values.context, values.at)
+    return ShownList(ranked.query_id, ids, rows, values.context, values.at)
 
 
 def schemas_in(where: str, ranker: str = "") -> list[Schema]:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from rankloop import InvalidInput, Problem, Query, build, play
-from rankloop.evaluation.ranking.stability import TopOverlap, common_items, overlaps
 from rankloop.simulate.streams.simulated_queries import LinearGaussian
 from rankloop.simulate.users.readers import NoisyReader
+from research.stability import TopOverlap, common_items, overlaps
 
 STREAM = LinearGaussian(n_items=30, n_features=6, n_queries=40)
 

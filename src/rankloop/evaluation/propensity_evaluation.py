@@ -1,36 +1,46 @@
-"""A ranker on logged rankings by the probabilities with which it would show them, beside the one that made the log."""
+"""What a ranker or policy would earn by the probabilities with which it would show what a log shows, beside the log."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 
 import numpy as np
 
+from rankloop.bandits.ad_log import AdLog, split_rows, training_rows
+from rankloop.bandits.policies import Policy, Uniform
+from rankloop.bandits.reward_model import RewardModel, fit_reward_model
+from rankloop.bandits.saved_policy import SavedPolicy, load_policy
 from rankloop.core.errors import InvalidInput
 from rankloop.core.saved_session import dumps, loads
 from rankloop.core.session import Session
 from rankloop.core.types import Arrival, Floats
 from rankloop.engine import Engine, Here
 from rankloop.engine.pieces import SIZE, Piece, over_pieces
-from rankloop.evaluation.off_policy.estimators import SPANS, Options, check_options, concluded, method_of, series_of
+from rankloop.evaluation.off_policy.estimators import (
+    MODELLED,
+    SPANS,
+    Options,
+    check_options,
+    concluded,
+    method_of,
+    series_of,
+)
 from rankloop.evaluation.off_policy.intervals import RANGED
 from rankloop.evaluation.off_policy.propensities import PIECE, RankingPolicy, session_rows
 from rankloop.evaluation.off_policy.ranking_log import SUMMED, LoggedRanking, checked_first, ranking_series, span_of
 from rankloop.evaluation.off_policy.sums import Series, Sums
-from rankloop.evaluation.report import CURRENT, PER_PAGE, Report, unit_of
+from rankloop.evaluation.report import CURRENT, PER_PAGE, UNIFORM, Report, unit_of
 from rankloop.features.encoder import Encoder
 from rankloop.features.schema import Schema
-from rankloop.logs.choice_log import ChoiceRows
+from rankloop.logs.choice_log import ChoiceLog, ChoiceRows
+from rankloop.logs.context import Encoding
 from rankloop.logs.list_log import ShownList
 
 Watch = Callable[[int], None]  # called with the number of entries that are finished
 HERE = Here()
 JUDGES = 2  # that a worker keeps
-
-
-def unwatched(finished: int) -> None:
-    """Do nothing with the progress."""
 
 
 class Judge:
@@ -49,7 +59,7 @@ class Judge:
         return shown.arrival(self.encoder)
 
     def rows(
-        self, log: Iterable[Arrival | ShownList], engine: Engine = HERE, watch: Watch = unwatched
+        self, log: Iterable[Arrival | ShownList], engine: Engine = HERE, watch: Watch = lambda finished: None
     ) -> Iterator[ChoiceRows]:
         """Yield rows for the estimators, in the order of the log; the same on every engine, to the last bit."""
         if isinstance(engine, Here):
@@ -85,7 +95,7 @@ def evaluate_on_lists(
     schema: Schema | None = None,
     feature_names: tuple[str, ...] = (),
     engine: Engine = HERE,
-    watch: Watch = unwatched,
+    watch: Watch = lambda finished: None,
 ) -> Report:
     """Estimate what a ranker would earn by the probability with which it would show each whole ranking now.
 
@@ -167,3 +177,86 @@ def evaluate_rows(log: Iterable[ChoiceRows], name: str, method: str, options: Op
     estimates = {CURRENT: concluded(current, "ips", options)}
     estimates[name] = concluded(target, method, options, SPANS[estimator])
     return Report(current.n, 0, current.rewarded, 0, estimates, unit_of(current))
+
+
+def evaluate_target(table: ChoiceLog, method: str = "snips", options: Options | None = None) -> Report:
+    """Estimate the policy whose probabilities stand in the log's own column, on all rows."""
+    return evaluate_rows(table.rows(), table.columns.target, method, options or Options())
+
+
+def evaluate_policies(
+    table: ChoiceLog,
+    encoding: Encoding,
+    policies: Mapping[str, Policy],
+    *,
+    method: str = "snips",
+    options: Options | None = None,
+    model: RewardModel | None = None,
+    seed: int = 0,
+    share: float = 0.5,
+    watch: Watch = lambda finished: None,
+) -> Report:
+    """Estimate each policy on the rows that `train_policy` left out with this seed and share (0: all of them).
+
+    The current policy is evaluated by the mean of what it earned, the others by `method`, and with them one that shows
+    ads at random.
+    """
+    options, known = options or Options(), method_of(method)
+    check_options(options, known)
+    others = {**policies, UNIFORM: Uniform(n_ads=len(encoding.ads))}
+    current, sums = Sums(), {name: Sums() for name in others}
+    n_rows, n_training, n_rewarded = 0, 0, 0
+    for rows, training in split_rows(table, encoding, seed, share):
+        n_rows, n_training = n_rows + len(training), n_training + int(training.sum())
+        n_rewarded += int((rows.rewards > 0).sum())
+        log = rows.take(~training)
+        current.add(series_of(ChoiceRows(log.rewards, log.propensities, log.propensities), "ips", options.limit))
+        for name, policy in others.items():
+            sums[name].add(series_of(policy_rows(log, policy, model), known, options.limit))
+        watch(n_rows)
+    estimates = {CURRENT: concluded(current, "ips", options)}
+    estimates |= {name: concluded(sums[name], method, options, SPANS[known]) for name in others}
+    context = encoding.described + table.columns.unused
+    return Report(n_rows, n_training, n_rewarded, len(encoding.ads), estimates, unit_of(current), context)
+
+
+def evaluate_saved_policy(
+    table: ChoiceLog,
+    policy: SavedPolicy | str | os.PathLike[str],
+    *,
+    name: str = "",
+    method: str = "snips",
+    options: Options | None = None,
+    seed: int = 0,
+    watch: Watch = lambda finished: None,
+) -> Report:
+    """Estimate what `save_policy` wrote on a log that it has not learned from.
+
+    All rows count; where the method needs a reward model, a random half fits it and the other half counts.
+    """
+    if not isinstance(policy, SavedPolicy):
+        name, policy = name or f"policy of {os.path.basename(policy)}", load_policy(policy)
+    model, share = None, 0.0
+    if method_of(method) in MODELLED:
+        share = 0.5
+        model = fit_reward_model(training_rows(table, policy.encoding, seed, share))
+    return evaluate_policies(
+        table,
+        policy.encoding,
+        {name or "policy": policy.policy},
+        method=method,
+        options=options,
+        model=model,
+        seed=seed,
+        share=share,
+        watch=watch,
+    )
+
+
+def policy_rows(log: AdLog, policy: Policy, model: RewardModel | None = None) -> ChoiceRows:
+    """The log with a policy's probabilities of what was shown, and a reward model's values where there is one."""
+    shares, own = policy.probabilities(log.contexts), (np.arange(len(log.ads)), log.ads)
+    if model is None:
+        return ChoiceRows(log.rewards, log.propensities, shares[own])
+    values = model.predict(log.contexts)
+    return ChoiceRows(log.rewards, log.propensities, shares[own], values[own], (shares * values).sum(axis=1))

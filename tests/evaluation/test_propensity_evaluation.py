@@ -1,4 +1,6 @@
-"""From a log to a policy, its estimate and a plain sentence; through Python and through the command."""
+"""A ranker judged on lists: the same to the last bit, here and by workers."""
+
+from __future__ import annotations
 
 import json
 import re
@@ -19,13 +21,46 @@ from rankloop.core.errors import InvalidInput
 from rankloop.core.registry import build
 from rankloop.core.saved_session import save
 from rankloop.core.session import Session
-from rankloop.core.types import Problem, Query, Reward
-from rankloop.evaluation import ChoiceLog
-from rankloop.evaluation.choice_evaluation import evaluate_policies
+from rankloop.core.types import Clicks, Problem, Query, Reward
+from rankloop.engine import Here, Threads
+from rankloop.evaluation import ChoiceLog, evaluate_on_lists
+from rankloop.evaluation.off_policy.propensities import session_rows
+from rankloop.evaluation.propensity_evaluation import Judge, evaluate_policies
 from rankloop.evaluation.report import PER_PAGE, verdict
+from rankloop.features.encoder import Encoder
 from rankloop.logs.context import Encoding, encoding_of
 from rankloop.simulate.play import play
 from rankloop.training.policy import train_policy
+from tests.training.clicks.test_passes import SCHEMA, logged, train_with_schema
+
+
+def test_every_engine_gives_the_same_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = [one._replace(log_propensity=float(np.log(1 / 24))) for one in logged(700)]
+    session = train_with_schema(lists[:100], SCHEMA, passes=1).session
+    watched: list[int] = []
+    engines = Here(), Threads(workers=2), Threads(workers=1)
+    reports = [
+        evaluate_on_lists(session, lists, "mine", schema=SCHEMA, engine=one, watch=watched.append) for one in engines
+    ]
+    assert reports[0] == reports[1] == reports[2]
+    assert watched.count(700) == 3
+    encoder = Encoder(SCHEMA)
+    plain = next(session_rows(session, (one.arrival(encoder) for one in lists)))
+    (rows,) = Judge(session, SCHEMA).rows(lists)
+    for mine, expected in zip(rows[:3], plain[:3]):
+        np.testing.assert_array_equal(mine, expected)
+    assert rows.reward.sum() == sum(one.arrival(encoder).feedback.weights.sum() for one in lists)
+    assert Clicks is type(lists[0].arrival(encoder).feedback)
+
+
+@pytest.mark.parametrize("engine", [Here(), Threads(workers=2)], ids=str)
+def test_a_fault_names_its_row_whichever_piece_it_is_in(engine) -> None:
+    lists = [one._replace(log_propensity=float(np.log(1 / 24))) for one in logged(300)]
+    session = train_with_schema(lists[:20], SCHEMA, passes=1).session
+    lists[270] = lists[270]._replace(log_propensity=float("nan"))
+    with pytest.raises(InvalidInput, match="row 270: the propensity is missing"):
+        evaluate_on_lists(session, lists, "mine", schema=SCHEMA, engine=engine)
+
 
 CAMPAIGN = Campaign(domain="hotel", n_context=4, informative=4, taste=1.5)
 
