@@ -38,7 +38,7 @@ def baseline_command(port: int, folder: Path) -> list[str]:
 
 def serve_command(port: int, folder: Path, workers: int = 1, learns: bool = True) -> list[str]:
     where = ["--port", str(port), "--data", str(folder), "--workers", str(workers)]
-    return [sys.executable, "-m", "rankloop.cli", "serve", *where, *([] if learns else ["--no-learn"])]
+    return [sys.executable, "-m", "rankloop", "serve", *where, *([] if learns else ["--no-learn"])]
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def started(command: Command, folder: Path, **environment: str) -> Iterator[Runn
 @contextmanager
 def learning_apart(folder: Path, store: str) -> Iterator[bool]:
     """A learner in a process of its own, for workers that do not learn."""
-    command = [sys.executable, "-m", "rankloop.cli", "learn", "--data", str(folder)]
+    command = [sys.executable, "-m", "rankloop", "learn", "--data", str(folder)]
     process = subprocess.Popen(command, env=os.environ | {"RANKLOOP_STORE": store}, stderr=subprocess.DEVNULL)
     try:
         yield True

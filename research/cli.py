@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from rankloop.cli.options import AsJson, EngineChoice, EngineName, Out, Quick, Workers, engine_of, interruptible
-from rankloop.cli.output import print_json, show_claims, show_table
-from rankloop.cli.progress import progress_bar
+from rankloop.cli.options import AsJson, EngineChoice, Out, Quick, Workers, engine_of, interruptible
+from rankloop.cli.output import print_json, progress_bar, show_claims, show_table
 from rankloop.core.errors import RankloopError
 from rankloop.experiments.report.html import write_report
 from rankloop.experiments.report.model import Finding
@@ -45,7 +44,7 @@ def reproduce(
     everything: Annotated[bool, typer.Option("--all", help="All of them, as without an id.")] = False,
     quick: Quick = False,
     out: Out = None,
-    engine: EngineChoice = EngineName.local,
+    engine: EngineChoice = "local",
     workers: Workers = None,
     rounds: Annotated[int | None, typer.Option(metavar="N", help="Rounds of each run.")] = None,
     seeds: Annotated[int | None, typer.Option(metavar="N", help="Runs of each learner.")] = None,

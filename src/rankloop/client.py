@@ -16,8 +16,7 @@ import secrets
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -100,29 +99,25 @@ class Request:
         elif content is not None:
             headers["Content-Type"] = "application/json"
             content = json.dumps(content, ensure_ascii=False, allow_nan=False, default=plain_value).encode()
-        return {
-            "method": self.method,
-            "url": self.path,
-            "headers": headers,
-            "content": content,
-            "params": self.query,
-        }
+        call = {"method": self.method, "url": self.path, "params": self.query}
+        return call | {"headers": headers, "content": content}
 
 
 def rank_request(
     path: str, items: Items, query_id: str, context: Context, more: Mapping[str, Any], wire: str = JSON
 ) -> Request:
     """Ranking draws, so a repeated request carries a key by which the service knows it again."""
+    asker = dict(context) if isinstance(context, Mapping) else list(context)
+    body, request = (
+        {"query_id": query_id, "context": asker, **more},
+        Request("POST", f"{path}/rank", key=secrets.token_hex(16)),
+    )
     packed = packed_items(items) if wire == MSGPACK else None
     if packed is not None:
-        asker = dict(context) if isinstance(context, Mapping) else [float(number) for number in context]
-        body = packed | {"query_id": query_id, "context": asker, **more}
-        content = msgspec.msgpack.encode(body, enc_hook=plain_value)
-        return Request("POST", f"{path}/rank", content, secrets.token_hex(16), media="application/msgpack")
+        content = msgspec.msgpack.encode(packed | body, enc_hook=plain_value)
+        return replace(request, body=content, media="application/msgpack")
     listed = [{"id": id, "features": row} for id, row in items.items()] if isinstance(items, Mapping) else list(items)
-    asker = dict(context) if isinstance(context, Mapping) else list(context)
-    body = {"items": listed, "query_id": query_id, "context": asker, **more}
-    return Request("POST", f"{path}/rank", body, secrets.token_hex(16))
+    return replace(request, body={"items": listed} | body)
 
 
 def packed_items(items: Items) -> dict[str, Any] | None:
@@ -184,9 +179,10 @@ def answer_of(response: httpx.Response) -> dict[str, Any]:
     raise Refused(response.status_code, document)
 
 
-def impression_of(answer: Mapping[str, Any]) -> Impression:
+def impression_of(response: httpx.Response) -> Impression:
     """What the service showed, as `Ranker.rank` returns it."""
-    impression, ids, state, log_propensity = _parts(answer, ("impression", "ranking", "state", "log_propensity"))
+    names = ("impression", "ranking", "state", "log_propensity")
+    impression, ids, state, log_propensity = _parts(answer_of(response), names)
     decision: Decision[Any] = Decision(np.arange(len(ids)), np.nan if log_propensity is None else log_propensity, ())
     return Impression(items=ids, decision=decision, impression=impression, state=state)
 
@@ -198,16 +194,17 @@ def file_of(response: httpx.Response) -> bytes:
     return response.content
 
 
-def explanation_of(answer: Mapping[str, Any]) -> Explanation:
+def explanation_of(response: httpx.Response) -> Explanation:
     """What `Ranker.explain` returns."""
-    id, score, parts = _parts(answer, ("id", "score", "contributions"))
+    id, score, parts = _parts(answer_of(response), ("id", "score", "contributions"))
     found = [Contribution._make(_parts(part, Contribution._fields)) for part in parts]
     found = [part._replace(shares_column_with=tuple(part.shares_column_with)) for part in found]
     return Explanation(id, score, found)
 
 
-def taken_of(answer: Mapping[str, Any]) -> Taken:
-    impression, verdict, state = _parts(answer, ("impression", "verdict", "state"))
+def taken_of(response: httpx.Response) -> Taken:
+    """What the service made of feedback."""
+    impression, verdict, state = _parts(answer_of(response), ("impression", "verdict", "state"))
     return Taken(impression, verdict, state)
 
 
@@ -228,10 +225,9 @@ def done(response: httpx.Response) -> None:
 
 
 class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
-    """The calls of the service, for a client that waits and for one that is awaited.
+    """The calls of the service, for a client that waits and for one that is awaited."""
 
-    With `wire="msgpack"` the features of items that are lists of numbers, or rows of an array, are sent as bytes.
-    """
+    _connections: type[httpx.Client | httpx.AsyncClient]
 
     def __init__(
         self,
@@ -249,13 +245,8 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         if wire not in (JSON, MSGPACK):
             raise InvalidInput(f"wire is {JSON!r} or {MSGPACK!r}, got {wire!r:.60}")
         self._address, self._patience, self._wire = address, patience, wire
-        self._open(
-            {"base_url": address, "headers": {"Authorization": f"Bearer {key}"} if key else {}, "timeout": timeout}
-        )
-
-    def _open(self, settings: dict[str, Any]) -> None:
-        """Open connections with these arguments of the HTTP client."""
-        raise NotImplementedError
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._http: Any = self._connections(base_url=address, headers=headers, timeout=timeout)
 
     def send(self, request: Request, read: Callable[[httpx.Response], Any] = answer_of) -> Any:
         """Send a call, again while the service cannot be reached or is busy, and return what `read` makes of it."""
@@ -285,8 +276,8 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
 
     def download(self, name: str, path: str | os.PathLike[str]) -> Nothing:
         """Write the model to a file that `rankloop.load` opens and `upload` takes."""
-        write = partial(atomic_write, Path(path))
-        return self.send(Request("GET", f"/rankers/{name}/state"), lambda response: write(file_of(response)))
+        request = Request("GET", f"/rankers/{name}/state")
+        return self.send(request, lambda response: atomic_write(Path(path), file_of(response)))
 
     def evolve(
         self,
@@ -306,7 +297,7 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
         """What each value of a shown item adds to its score now, by name, the largest first."""
         impression = shown if isinstance(shown, str) else shown.impression
         request = Request("GET", f"/rankers/{name}/explain", query={"impression": impression, "id": str(id)})
-        return self.send(request, lambda response: explanation_of(answer_of(response)))
+        return self.send(request, explanation_of)
 
     def weights(self, name: str) -> Table:
         """The largest weights by name; with a schema of the names in recent impressions."""
@@ -333,14 +324,13 @@ class _Calls(Generic[Table, Shown, Receipt, Explained, Nothing]):
     ) -> Shown:
         """The order to show; with `experiment`, the mixed list of the experiment of that name."""
         request = rank_request(path_of(name, experiment), items, query_id, context, more, self._wire)
-        return self.send(request, lambda response: impression_of(answer_of(response)))
+        return self.send(request, impression_of)
 
     def feedback(
         self, name: str, shown: Impression | str, *, final: bool = False, experiment: bool = False, **given: Any
     ) -> Receipt:
         """What came back: clicks, relevances, preferred or reward."""
-        request = feedback_request(path_of(name, experiment), shown, final, given)
-        return self.send(request, lambda response: taken_of(answer_of(response)))
+        return self.send(feedback_request(path_of(name, experiment), shown, final, given), taken_of)
 
     def ranker(self, name: str) -> Table:
         """Spec, state number, counts and health."""
@@ -380,8 +370,7 @@ class Client(_Calls[dict[str, Any], Impression, Taken, Explanation, None]):
     With `wire="msgpack"` the features of items that are lists of numbers, or rows of an array, are sent as bytes.
     """
 
-    def _open(self, settings: dict[str, Any]) -> None:
-        self._http = httpx.Client(**settings)
+    _connections = httpx.Client
 
     def __enter__(self) -> "Client":
         return self
@@ -413,8 +402,7 @@ class AsyncClient(
 ):
     """The same, to be awaited."""
 
-    def _open(self, settings: dict[str, Any]) -> None:
-        self._http = httpx.AsyncClient(**settings)
+    _connections = httpx.AsyncClient
 
     async def __aenter__(self) -> "AsyncClient":
         return self

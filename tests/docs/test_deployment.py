@@ -59,7 +59,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     environment = os.environ | {"RANKLOOP_KEYS": KEYS, "RANKLOOP_STORE": ""}
     log = folder / "stderr"
     with log.open("wb") as stderr:
-        process = subprocess.Popen([sys.executable, "-m", "rankloop.cli", *command], stderr=stderr, env=environment)
+        process = subprocess.Popen([sys.executable, "-m", "rankloop", *command], stderr=stderr, env=environment)
     try:
         while process.poll() is None and not (found := re.search(r"running on http://[^:]+:(\d+)", log.read_text())):
             time.sleep(0.02)

@@ -23,7 +23,7 @@ THINKING = 0.05  # people do; those who never wait would take the processor from
 def serving(location: Location, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
     """A service in a process of its own, ready for calls, with the ranker `shop`."""
     log = location.data / f"stderr-{time.time_ns()}"
-    command = [sys.executable, "-m", "rankloop.cli", "serve", "--port", "0", "--data", str(location.data), *arguments]
+    command = [sys.executable, "-m", "rankloop", "serve", "--port", "0", "--data", str(location.data), *arguments]
     with open(log, "wb") as stderr:
         process = subprocess.Popen(command, stderr=stderr, env=os.environ | {"RANKLOOP_STORE": location.store})
     while process.poll() is None:
@@ -38,7 +38,7 @@ def serving(location: Location, *arguments: str) -> tuple[subprocess.Popen[bytes
 
 def served(*arguments: str, store: str = "") -> subprocess.CompletedProcess[str]:
     """A service that is expected to stop by itself, and what it said."""
-    command = [sys.executable, "-m", "rankloop.cli", "serve", "--port", "0", *arguments]
+    command = [sys.executable, "-m", "rankloop", "serve", "--port", "0", *arguments]
     environment = os.environ | {"RANKLOOP_STORE": store}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 

@@ -8,12 +8,10 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from rankloop.cli.app import app
-from rankloop.cli.help import as_called
 from rankloop.core.errors import RankloopError
 from rankloop.core.registry import UnknownKind
 
@@ -70,10 +68,9 @@ def _report(error: Exception) -> int:
         traceback.print_exception(error)
     if line is None:
         defect = f"{type(error).__name__}: {error}"
-        line = f"this is a defect of rankloop, please report it ({defect}); RANKLOOP_TRACEBACK=1 shows where"
-        print("rankloop:", " ".join(line.split()), file=sys.stderr)
+        _show_warning(f"this is a defect of rankloop, please report it ({defect}); RANKLOOP_TRACEBACK=1 shows where")
         return 1
-    print("rankloop:", as_called(" ".join(line.split())), file=sys.stderr)
+    _show_warning(line)
     return 2
 
 
@@ -99,14 +96,9 @@ def one_line(error: BaseException) -> str | None:
 
 def parser_words(error: Any) -> str:
     """Return one line for an error of typer, by its attributes: the classes are private to its versions."""
-    command = getattr(getattr(error, "ctx", None), "command", None)
-    name = "" if command is None or command.name in (None, "rankloop") else f" {command.name}"
-    more, param = f"; `rankloop{name} --help` shows how", getattr(error, "param", None)
-    if hasattr(error, "possibilities"):  # an option that is not there
-        valid = [option[2:] for each in getattr(command, "params", ()) for option in each.opts if option[:2] == "--"]
-        close = get_close_matches(error.option_name.lstrip("-"), valid, n=1)
-        return f"no option {error.option_name}" + (f"; did you mean --{close[0]}?" if close else more)
-    if param is None:
-        return f"{error.format_message()}{more}"
-    said = max(param.opts, key=len) if param.param_type_name == "option" else param.metavar or str(param.name).upper()
-    return f"{said} is missing{more}" if hasattr(error, "param_type") else f"{said}: {error.message}"
+    if close := getattr(error, "possibilities", None):
+        return f"{error.message}; did you mean {' or '.join(close)}?"
+    name = getattr(getattr(getattr(error, "ctx", None), "command", None), "name", None)
+    call = "rankloop" if name in (None, "rankloop") else f"rankloop {name}"
+    message = error.format_message().rstrip(".")
+    return message if message.endswith("?") else f"{message}; `{call} --help` shows how"

@@ -2,35 +2,42 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-
-class EngineName(StrEnum):
-    """Where runs are computed."""
-
-    here = "here"
-    local = "local"
-    cluster = "cluster"
+from rankloop.core.errors import InvalidInput
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, for programs.")]
+def option(names: str, metavar: str, help: str, **more: Any) -> Any:
+    """An option that takes a value; several names have spaces between."""
+    return typer.Option(*names.split(), metavar=metavar, help=help, **more)
+
+
+def flag(names: str, help: str) -> Any:
+    """An option that takes no value."""
+    return typer.Option(*names.split(), help=help)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """A positional argument."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
+log_option = partial(option, rich_help_panel="From a log")  # one that counts with a log only
+
+
+EngineName = Literal["here", "local", "cluster"]
+AsJson = Annotated[bool, flag("--json", "Print the answer as JSON, for programs.")]
 EngineChoice = Annotated[
     EngineName,
-    typer.Option(
-        "--engine",
-        metavar="here|local|cluster",
-        help="Compute in this process, in one per core (local), or on a Ray cluster.",
-    ),
+    option("--engine", "here|local|cluster", "Compute in this process, in one per core (local), or on a Ray cluster."),
 ]
-Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, metavar="N", help="How many processes; by default one per core.")
-]
-Quick = Annotated[bool, typer.Option("--quick", help="Far fewer rounds and seeds: to see that it works.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="The folder for results.")]
+Workers = Annotated[int | None, option("--workers", "N", "How many processes; by default one per core.", min=1)]
+Quick = Annotated[bool, flag("--quick", "Far fewer rounds and seeds: to see that it works.")]
+Out = Annotated[Path | None, option("--out", "FOLDER", "The folder for results.")]
 
 
 def _imported(modules: list[str] | None) -> list[str] | None:
@@ -43,19 +50,13 @@ def _imported(modules: list[str] | None) -> list[str] | None:
 
 Imports = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--import",
-        metavar="MODULE",
+        "MODULE",
+        "Import this module or .py file first: it registers learners, measures … of your own. May be repeated.",
         callback=_imported,
-        help="Import this module or .py file first: it registers learners, measures … of your own. May be repeated.",
     ),
 ]
-
-
-def log_option(name: str | tuple[str, ...], metavar: str, help: str, **limits: float) -> Any:
-    """An option that counts with --log only."""
-    names = (name,) if isinstance(name, str) else name
-    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel="From a log", **limits)  # type: ignore[arg-type]
 
 
 ContextColumns = Annotated[
@@ -73,57 +74,34 @@ ColumnRoles = Annotated[
     list[str] | None,
     log_option("--column", "ROLE=NAME", "Which column of a log is what, as in item=sku; may be repeated."),
 ]
-ListsLog = Annotated[
-    str, typer.Option("--log", metavar="LOG", help="A table of shown lists and their clicks, or a service's log.")
-]
-Plot = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw the answer into this file (PNG, SVG, PDF).")
-]
-Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of every draw.")]
-
-
-def numbers_of(option: str, text: str) -> list[float]:
-    """Return the numbers of an option such as 1,0.5,0.3."""
-    from rankloop.core.errors import InvalidInput
-
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidInput(f"{option} {text!r}: write numbers with commas between, as 1,0.5,0.3") from None
-
-
+ListsLog = Annotated[str, option("--log", "LOG", "A table of shown lists and their clicks, or a service's log.")]
+ClickModelName = Annotated[str, option("--model", "NAME", "pbm, cascade, dcm, sdbn, dbn, ubm, or the best of them.")]
+Plot = Annotated[Path | None, option("--plot", "FILE", "Draw the answer into this file (PNG, SVG, PDF).")]
+Port = Annotated[int, option("--port", "N", "The port to listen on.", min=0, max=65535)]
+Host = Annotated[str, option("--host", "ADDRESS", "Other than 127.0.0.1 needs keys in RANKLOOP_KEYS.")]
+Seed = Annotated[int, option("--seed", "N", "Of every draw.", min=0)]
 FeatureColumns = Annotated[
     list[str] | None,
     log_option("--feature", "COLUMN", "Learn from this column even if it looks like an outcome; may be repeated."),
 ]
 
 # Of `train` and `train-clicks`.
-Loss = Annotated[
-    str | None, typer.Option("--loss", metavar="NAME", help="ordinal, list_net, …, or a measure: nDCG@10, P@5, ERU.")
-]
-Tight = Annotated[bool, typer.Option("--tight", help="The tighter, non-convex bound on a measure.")]
+Loss = Annotated[str | None, option("--loss", "NAME", "ordinal, list_net, …, or a measure: nDCG@10, P@5, ERU.")]
+Tight = Annotated[bool, flag("--tight", "The tighter, non-convex bound on a measure.")]
 Regularisation = Annotated[
-    str,
-    typer.Option(
-        "--regularisation",
-        metavar="NUMBERS",
-        help="A number, several with commas between, or `path` for the usual.",
-    ),
+    str, option("--regularisation", "NUMBERS", "A number, several with commas between, or `path` for the usual.")
 ]
-Tolerance = Annotated[float, typer.Option("--tolerance", metavar="NUMBER", help="How near to the optimum.")]
-Trees = Annotated[
-    str | None,
-    typer.Option("--trees", metavar="BOOSTER", help="Cross-fitted trees as a base score: lightgbm or xgboost."),
-]
-TrainOut = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for model and picture.")]
-TrainEngine = Annotated[
-    EngineName,
-    typer.Option(
-        "--engine",
-        metavar="here|local|cluster",
-        help="Compute in threads of this process (here), in processes (local), or on a Ray cluster.",
-    ),
-]
+Tolerance = Annotated[float, option("--tolerance", "NUMBER", "How near to the optimum.")]
+Trees = Annotated[str | None, option("--trees", "BOOSTER", "Cross-fitted trees as a base score: lightgbm or xgboost.")]
+TrainOut = Annotated[Path, option("--out", "FOLDER", "The folder for model and picture.")]
+
+
+def numbers_of(option: str, text: str) -> list[float]:
+    """Return the numbers of an option such as 1,0.5,0.3."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(f"{option} {text!r}: write numbers with commas between, as 1,0.5,0.3") from None
 
 
 def batch_solver(loss: str | None, tight: bool, regularisation: str, tolerance: float, engine: Any) -> Any:
@@ -140,30 +118,9 @@ def engine_of(name: EngineName, workers: int | None, threads: bool = False) -> A
     """The engine of this name; `here` may use the threads of this process."""
     from rankloop.engine import Cluster, Here, LocalProcesses, Threads
 
-    if name is EngineName.here:
+    if name == "here":
         return Threads(workers=workers) if threads else Here()
-    return LocalProcesses(workers=workers) if name is EngineName.local else Cluster(workers=workers)
-
-
-@contextmanager
-def log_file(log: str, ranker: str = "") -> Iterator[Path]:
-    """A table or an export by its path; of the folder or database of a service, one ranker's export while open."""
-    from tempfile import TemporaryDirectory
-
-    from rankloop.core.errors import InvalidInput
-    from rankloop.data.folder import given_path
-    from rankloop.logs.reader import is_service_log
-    from rankloop.service.application.rankings import write_export
-
-    if not is_service_log(log):
-        if ranker:
-            raise InvalidInput("--ranker is for the log of a service")
-        yield given_path(log)
-        return
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / f"{ranker or 'log'}.parquet"
-        write_export(log, path, ranker)
-        yield path
+    return LocalProcesses(workers=workers) if name == "local" else Cluster(workers=workers)
 
 
 RESUMABLE = "finished runs are kept, the same command goes on from here"

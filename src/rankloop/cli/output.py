@@ -1,9 +1,14 @@
-"""Tables and verdicts on a terminal, JSON for programs."""
+"""Tables, verdicts and progress on a terminal, JSON for programs."""
 
-import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+import typer
 
 if TYPE_CHECKING:
     from rankloop.experiments.analysis.verdicts import Verdict
@@ -11,48 +16,45 @@ if TYPE_CHECKING:
     from rankloop.training.trees import TreeRanker
 
 WIDE = 160  # where the output is a file or a pipe
+SECONDS_UNTIL_BAR = 1.0
 COLOURS = {"holds": "green", "partly": "yellow", "does not hold": "red", "cannot hold": "red"}
 
 
 def print_json(answer: Any) -> None:
     """One line of JSON."""
-    import msgspec
-    import typer
-
     typer.echo(msgspec.json.encode(answer).decode())
 
 
-class TrainingResult(Protocol):
-    """What `train` and `train_clicks` return."""
+class CommandResult(Protocol):
+    """What the functions behind the commands return: it prints as a table."""
 
     @property
-    def notes(self) -> tuple[str, ...]: ...
-    def save(self, path: str | os.PathLike[str]) -> None: ...
-    def plot(self, path: str | os.PathLike[str]) -> None: ...
+    def notes(self) -> Sequence[str]: ...
     def to_json(self) -> dict[str, Any]: ...
 
 
-def print_trained(result: TrainingResult, out: Path, as_json: bool, plot: str = "held-out.png") -> None:
-    """Save what was trained and its picture in a folder, and print it; notes go to standard error."""
-    import typer
+def print_result(result: CommandResult, as_json: bool, more: Mapping[str, Any] = {}, *lines: str) -> None:
+    """Print a result as JSON, with `more` in it, or as text with lines below it; notes go to standard error."""
+    if as_json:
+        print_json({**more, **result.to_json()})
+        return
+    for note in result.notes:
+        typer.echo(f"note: {note}", err=True)
+    for line in (result, *lines):
+        typer.echo(line)
 
+
+def print_trained(result: Any, out: Path, as_json: bool, plot: str = "held-out.png") -> None:
+    """Save what was trained and its picture in a folder, and print it."""
     out.mkdir(parents=True, exist_ok=True)
     model, picture = out / "model.rankloop", out / plot
     result.save(model)
     result.plot(picture)
-    if as_json:
-        print_json({"model": str(model), **result.to_json()})
-        return
-    for note in result.notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(f"{result}\nmodel: {model}\npicture: {picture}")
+    print_result(result, as_json, {"model": str(model)}, f"model: {model}", f"picture: {picture}")
 
 
-def save_trees(trained: "tuple[TreeRanker, dict[str, float]]", out: Path, as_json: bool) -> None:
+def save_trees(trees: "TreeRanker", measures: Mapping[str, float], out: Path, as_json: bool) -> None:
     """Write trees to the file that a base score is computed with, and print how they rank unseen queries."""
-    import typer
-
-    trees, measures = trained
     path = out / "trees.json"
     out.mkdir(parents=True, exist_ok=True)
     trees.save(path)
@@ -97,3 +99,36 @@ def show_claims(claims: "Iterable[Verdict]") -> None:
         console.print(
             Text.assemble((f"{claim.word:<14}", COLOURS[claim.word]), claim.statement, (f"  {numbers}", "dim"))
         )
+
+
+@contextmanager
+def progress_bar(title: str, unit: str = "runs") -> Iterator[Callable[[int, int], None]]:
+    """A progress bar for what takes longer than a second, on a terminal only; it goes to standard error.
+
+    It hands out the function to call with (finished, of how many).
+    """
+    if not sys.stderr.isatty():
+        yield lambda finished, of: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} of {task.total:.0f} {task.fields[unit]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task(title, total=1, unit=unit)
+    timer = Timer(SECONDS_UNTIL_BAR, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda finished, of: bar.update(task, completed=finished, total=of)
+    finally:
+        timer.cancel()
+        timer.join()
+        bar.stop()

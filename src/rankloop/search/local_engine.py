@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankloop.core.errors import Conflict, InvalidInput
+from rankloop.core.errors import InvalidInput
 from rankloop.core.types import Floats, Ints
 from rankloop.search.engine import NO_FIELDS, Candidate, Snippet, TextDocument, TextQuery
 from rankloop.search.indexes.document_table import DocumentTable, joined
@@ -20,11 +20,7 @@ from rankloop.search.indexes.text_index import DamagedIndex, IndexQuery, StemNum
 from rankloop.search.match_kernel import CorpusStatistics, PackedTexts, matches
 from rankloop.search.sources import DocumentSource
 from rankloop.search.texts import runs_of, snippet_of, words_in
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from rankloop.service.stores.sqlite import locked
 
 FORMAT = "2"  # of the folder and of what readers make of files; an index of another format is made again
 INDEXES: dict[str, Any] = {"tantivy": TantivyIndex, "sqlite": SqliteIndex}
@@ -59,7 +55,7 @@ class LocalEngine:
         self._made = f"{FORMAT} {self.kind} {INDEXES[self.kind].version} {language}"
         self._folder = folder / "index"
         self._committing = self._folder / "committing"  # is there while the two parts may not fit each other
-        self._lock = _locked(folder)
+        self._lock = locked(folder / "index", "one at a time may search and refresh it")
         try:
             self._open()
         except BaseException:
@@ -246,16 +242,3 @@ class LocalEngine:
 
 def _replaced(texts: PackedTexts, numbers: Ints, by: int) -> PackedTexts:
     return PackedTexts(np.where(np.isin(texts.words, numbers), by, texts.words), texts.starts)
-
-
-def _locked(folder: Path) -> int:
-    """The handle of a lock that is held until it is closed, or its process ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / "index.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    if fcntl is not None:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
-            raise Conflict(f"{folder} is in use by another process: one at a time may search and refresh it") from None
-    return handle

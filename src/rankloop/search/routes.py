@@ -4,7 +4,6 @@ import asyncio
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -16,7 +15,6 @@ from starlette.responses import FileResponse, Response
 
 from rankloop.core.errors import InvalidInput, NotFound
 from rankloop.features.words import STOP_WORDS, words_of
-from rankloop.search.box import source_of
 from rankloop.search.local_engine import LocalEngine, Refresh
 from rankloop.search.ranked_search import CANDIDATES, RANKER, SHOWN, RankedSearch
 from rankloop.search.sources import DocumentSource
@@ -26,10 +24,8 @@ from rankloop.service.application.node import Node
 from rankloop.service.application.reports import ranker_report
 from rankloop.service.domain.health import clicks_of
 from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body, stream
-from rankloop.service.http.server import serve
 from rankloop.service.log.archive import read_records
 from rankloop.service.requests import Strict
-from rankloop.service.settings import Settings
 
 PAGE = Path(__file__).parent / "static"
 COOKIE = "rankloop_visitor"
@@ -73,7 +69,17 @@ class ForgetRequest(Strict):
 
 
 class SearchPage:
-    """The page over an engine. `begin` makes the ranker when the service is ready, `add_endpoints` adds the calls."""
+    """The page over an engine. `begin` makes the ranker when the service is ready, `add_endpoints` adds the calls.
+
+    Args:
+      engine: What searches.
+      source: The documents that it has.
+      study: Let half of the visitors teach, and compare the learned order with the engine's for the other half.
+      seed: Of the swaps.
+      fields: Columns that visitors' segments are crossed with.
+    """
+
+    search: RankedSearch
 
     def __init__(
         self,
@@ -88,11 +94,6 @@ class SearchPage:
         self._seed, self._fields = seed, fields
         self._refreshing = Lock()
         self.found = self._refresh()
-        self.search: RankedSearch
-
-    def serve(self, settings: Settings, announce: Callable[[str], None]) -> None:
-        """Serve until told to stop; `announce` gets the address once calls are answered."""
-        serve(settings, announce, addition=self)
 
     async def begin(self, node: Node) -> None:
         self.search = RankedSearch(node, self.engine, self._seed, self._fields)
@@ -214,33 +215,6 @@ class SearchPage:
         finally:
             self._refreshing.release()
         return self.found
-
-
-def open_page(
-    source: Path,
-    data: Path,
-    *,
-    columns: Mapping[str, str] = {},
-    fields: tuple[str, ...] = (),
-    engine: str | None = None,
-    language: str = "english",
-    study: bool = False,
-    seed: int = 0,
-) -> SearchPage:
-    """Index documents and return the page over them.
-
-    Args:
-      source: A folder of texts, or a file of JSON Lines, CSV or Parquet.
-      data: The folder of the index and the log.
-      columns: The columns of `id`, `title` and `body` in a file, where they have other names.
-      fields: Columns that visitors' segments are crossed with.
-      engine: `tantivy` or `sqlite`; tantivy where it is installed, unless given.
-      language: Whose endings are cut.
-      study: Let half of the visitors teach, and compare the learned order with the engine's for the other half.
-      seed: Of the swaps.
-    """
-    documents = source_of(source, data, columns, fields)
-    return SearchPage(LocalEngine(data, engine, language), documents, study=study, seed=seed, fields=fields)
 
 
 def example_words(engine: LocalEngine) -> list[str]:

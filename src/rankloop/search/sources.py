@@ -13,20 +13,9 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, TextIO
 import xxhash
 
 from rankloop.core.errors import InvalidInput, NotFound
+from rankloop.search import file_formats
 from rankloop.search.engine import TextDocument
-from rankloop.search.file_formats import (
-    CONTROL,
-    SAMPLE,
-    FileText,
-    encoding_of,
-    is_mailbox,
-    messages_of,
-    read_email,
-    read_html,
-    read_markdown,
-    read_plain,
-    read_restructured,
-)
+from rankloop.search.file_formats import CONTROL, SAMPLE, FileText, encoding_of, is_mailbox, messages_of, read_email
 
 MAX_BODY = 5_000_000  # characters of a text that are indexed
 MAX_TITLE = 300
@@ -205,13 +194,13 @@ ATTEMPTS = 3  # at a file that changes while it is read
 CHANGES = "it changes while it is read; what was read before stays"
 UNFOLLOWED = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 READERS: dict[str, Callable[[bytes], FileText]] = {
-    ".md": read_markdown,
-    ".markdown": read_markdown,
-    ".html": read_html,
-    ".htm": read_html,
-    ".xhtml": read_html,
-    ".rst": read_restructured,
-    ".rest": read_restructured,
+    ".md": file_formats.read_markdown,
+    ".markdown": file_formats.read_markdown,
+    ".html": file_formats.read_html,
+    ".htm": file_formats.read_html,
+    ".xhtml": file_formats.read_html,
+    ".rst": file_formats.read_restructured,
+    ".rest": file_formats.read_restructured,
     ".eml": read_email,
 }
 
@@ -324,7 +313,7 @@ class FolderSource:
 def _reader(path: Path) -> Callable[[bytes], FileText]:
     if path.parent.name in MAILDIR and MESSAGE.match(path.name):
         return read_email
-    return READERS.get(path.suffix.lower(), read_plain)
+    return READERS.get(path.suffix.lower(), file_formats.read_plain)
 
 
 def _is_as(file: BinaryIO, status: os.stat_result) -> bool:

@@ -130,7 +130,7 @@ def test_what_cannot_be_forgotten_is_one_line(folder: Path, capsys: pytest.Captu
         (["notes", "--field", "kind"], "files have no fields"),
         (["notes", "--engine", "none"], "tantivy, sqlite"),
         (["notes", "--host", "0.0.0.0"], "RANKLOOP_KEYS"),
-        (["notes", "--port", "70000"], "--port: "),
+        (["notes", "--port", "70000"], "'--port': "),
         (["table.csv", "--column", "id=key"], "no text"),
         (["table.csv", "--column", "key"], "id=NAME"),
     ],
@@ -166,7 +166,7 @@ def test_help_names_what_is_kept_and_how_it_goes(capsys: pytest.CaptureFixture[s
 def test_it_serves_beside_the_source_and_stops(tmp_path: Path) -> None:
     write_notes(tmp_path / "notes", NOTES)
     (tmp_path / "notes" / "picture.txt").write_bytes(b"\x00\x01")
-    command = [sys.executable, "-m", "rankloop.cli", "search", "notes", "--engine", "sqlite", "--no-open", "--json"]
+    command = [sys.executable, "-m", "rankloop", "search", "notes", "--engine", "sqlite", "--no-open", "--json"]
     with subprocess.Popen(
         [*command, "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -173,7 +173,7 @@ def test_limits_are_options_and_a_variable(tmp_path: Path, given: str) -> None:
     wanted = ["items=3", "cooks=2"]  # the second is wrong, and said to be so: both were read
     options = [part for limit in wanted for part in ("--limit", limit)] if given == "option" else []
     variable = {"RANKLOOP_LIMITS": " ".join(wanted)} if given == "variable" else {}
-    command = [sys.executable, "-m", "rankloop.cli", "serve", "--port", "0", "--data", str(tmp_path), *options]
+    command = [sys.executable, "-m", "rankloop", "serve", "--port", "0", "--data", str(tmp_path), *options]
     done = subprocess.run(command, env=os.environ | variable, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("rankloop: --limit cooks=2: ")

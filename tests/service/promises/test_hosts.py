@@ -31,7 +31,7 @@ PATIENCE = 60.0  # seconds for what takes five on a quiet machine
 def workers(host: Host, store: str, folder: Path) -> Iterator[None]:
     """`rankloop serve --workers 2` on a host, until the block ends or the host is killed."""
     folder.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "rankloop.cli", "serve", "--host", host.address, "--port", str(PORT)]
+    command = [sys.executable, "-m", "rankloop", "serve", "--host", host.address, "--port", str(PORT)]
     environment = os.environ | {"RANKLOOP_STORE": store, "RANKLOOP_KEYS": f"admin:{KEY}"}
     with open(folder / "stderr", "wb") as said:
         process = host.start([*command, "--workers", "2", "--data", str(folder)], stderr=said, env=environment)

@@ -8,8 +8,7 @@ import typer
 from rankloop.advice import FEEDBACK, ITEMS, Choice, ProblemSize, choices, start, start_of_advice, table
 from rankloop.cli.app import command
 from rankloop.cli.commands.analyse import MaxGrade, check_depth
-from rankloop.cli.help import as_called
-from rankloop.cli.options import AsJson
+from rankloop.cli.options import AsJson, option
 from rankloop.cli.output import print_json
 from rankloop.core.errors import InvalidInput
 
@@ -23,26 +22,16 @@ USUAL_ITEMS = 4  # where a fixed set is asked about without its size
     "rankloop advise --measure nDCG --depth 1 --items 10",
 )
 def advise(
-    feedback: Annotated[
-        str | None, typer.Option("--feedback", "-f", metavar="NAME", help=f"What comes back: {', '.join(FEEDBACK)}.")
-    ] = None,
+    feedback: Annotated[str | None, option("--feedback -f", "NAME", f"What comes back: {', '.join(FEEDBACK)}.")] = None,
     items: Annotated[
         str | None,
-        typer.Option(
-            "--items",
-            metavar="features|fields|fixed|N",
-            help="With numbers, with fields as they are, or a fixed set of N.",
-        ),
+        option("--items", "features|fields|fixed|N", "With numbers, with fields as they are, or a fixed set of N."),
     ] = None,
     measure: Annotated[
-        str | None,
-        typer.Option(
-            "--measure", "-m", metavar="NAME", help="Can this be learned, for a fixed set and its first grades?"
-        ),
+        str | None, option("--measure -m", "NAME", "Can this be learned, for a fixed set and its first grades?")
     ] = None,
     depth: Annotated[
-        int | None,
-        typer.Option("--depth", metavar="K", help="How many items from the top reveal their grades; 1 unless given."),
+        int | None, option("--depth", "K", "How many items from the top reveal their grades; 1 unless given.")
     ] = None,
     max_grade: MaxGrade = 1,
     as_json: AsJson = False,
@@ -81,14 +70,13 @@ def _choose(rows: tuple[Choice, ...], size: ProblemSize, as_json: bool) -> None:
     if as_json:
         print_json(first.as_table(size) | {"otherwise": [row.as_table(size) for row in others]})
         return
-    typer.echo(as_called(f"Use {first.use}: {first.why}.\n\n{indent(start(first, size), '    ')}"))
+    typer.echo(f"Use {first.use}: {first.why}.\n\n{indent(start(first, size), '    ')}")
     if others:
         typer.echo("\nOtherwise")
     for row in others:
-        typer.echo(as_called(f"  {row.when}: {row.use}; {row.why}"))
+        typer.echo(f"  {row.when}: {row.use}; {row.why}")
     if (first.feedback, first.items) == ("top_grades", "fixed"):
-        more = "rankloop advise --measure nDCG --items 10"
-        typer.echo(f"\nWhether a measure can be learned from so little: {as_called(more)}")
+        typer.echo("\nWhether a measure can be learned from so little: rankloop advise --measure nDCG --items 10")
 
 
 def _judge(measure: str, n_items: int, depth: int | None, max_grade: int, as_json: bool) -> None:
@@ -113,6 +101,6 @@ def _show_all(as_json: bool) -> None:
     for row in table():
         if not row.when:
             options = f"--feedback {row.feedback} --items {row.items}"
-            typer.echo(as_called(f"{options:<38}  {FEEDBACK[row.feedback]}, {ITEMS[row.items]}: {row.use}"))
+            typer.echo(f"{options:<38}  {FEEDBACK[row.feedback]}, {ITEMS[row.items]}: {row.use}")
     more = "rankloop advise --feedback clicks --items features"
-    typer.echo(f"\nWhy, how to start and what else there is, with the options of a line: {as_called(more)}")
+    typer.echo(f"\nWhy, how to start and what else there is, with the options of a line: {more}")

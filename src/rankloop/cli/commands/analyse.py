@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, Imports
+from rankloop.cli.options import AsJson, Imports, flag, option
+from rankloop.cli.output import print_json, progress_bar, show_table
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rankloop.games import Analysis, Game
 
-MeasureName = Annotated[str, typer.Option("--measure", "-m", metavar="NAME", help="Such as nDCG, DCG@3 or P@2.")]
-Items = Annotated[int, typer.Option("--items", metavar="N", help="How many items the fixed set has.")]
-Depth = Annotated[int, typer.Option("--depth", metavar="K", help="How many items from the top reveal their grades.")]
-MaxGrade = Annotated[int, typer.Option("--max-grade", metavar="G", help="Grades are 0, 1, … up to this.")]
+MeasureName = Annotated[str, option("--measure -m", "NAME", "Such as nDCG, DCG@3 or P@2.")]
+Items = Annotated[int, option("--items", "N", "How many items the fixed set has.")]
+Depth = Annotated[int, option("--depth", "K", "How many items from the top reveal their grades.")]
+MaxGrade = Annotated[int, option("--max-grade", "G", "Grades are 0, 1, … up to this.")]
 
 
 @command(
@@ -27,14 +28,12 @@ def analyse(
     items: Items = 4,
     depth: Depth = 1,
     max_grade: MaxGrade = 1,
-    all_depths: Annotated[
-        bool, typer.Option("--all-depths", help="Every depth from 1 to the number of items.")
-    ] = False,
+    all_depths: Annotated[bool, flag("--all-depths", "Every depth from 1 to the number of items.")] = False,
     matrices: Annotated[
-        bool, typer.Option("--matrices", help="Also the matrices of the game and who is whose neighbour (few items).")
+        bool, flag("--matrices", "Also the matrices of the game and who is whose neighbour (few items).")
     ] = False,
     enumerate_all: Annotated[
-        bool, typer.Option("--enumerate", help="Go through all rankings even where a formula is known.")
+        bool, flag("--enumerate", "Go through all rankings even where a formula is known.")
     ] = False,
     imports: Imports = None,
     as_json: AsJson = False,
@@ -44,8 +43,6 @@ def analyse(
     For a fixed set of items: trivial, √T, T^(2/3) or hopeless, with the reason. `rankloop advise` turns the answer into
     a learner.
     """
-    from rankloop.cli.output import print_json
-    from rankloop.cli.progress import progress_bar
     from rankloop.games import Game, analyse_depths
     from rankloop.games import analyse as analyse_one
     from rankloop.games.matrices import matrices_of
@@ -84,7 +81,6 @@ def _waiting(title: str, quiet: bool) -> Any:
 
 
 def _print_table(found: "list[Analysis]") -> None:
-    from rankloop.cli.output import show_table
     from rankloop.experiments.report.model import Table
     from rankloop.games.game import name_of
 
@@ -98,7 +94,6 @@ def _print_table(found: "list[Analysis]") -> None:
 
 
 def _print_matrices(game: "Game", depth: int, neighbourhoods: dict[str, list[int]]) -> None:
-    from rankloop.cli.output import show_table
     from rankloop.experiments.report.model import Table
     from rankloop.games.game import name_of
     from rankloop.games.matrices import feedback_grid, loss_grid, ranks_of, signal_grid

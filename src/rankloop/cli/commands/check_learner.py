@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, interruptible
+from rankloop.cli.options import AsJson, argument, interruptible, option
 from rankloop.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -28,14 +28,8 @@ T = TypeVar("T")
     name="check-learner",
 )
 def check_learner(
-    target: Annotated[
-        str,
-        typer.Argument(metavar="LEARNER", help="FILE.py or a module, all its learners or FILE.py:Class; or a kind."),
-    ],
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--contract", metavar="NAME", help="Try this contract alone. May be repeated."),
-    ] = None,
+    target: Annotated[str, argument("LEARNER", "FILE.py or a module, all its learners or FILE.py:Class; or a kind.")],
+    only: Annotated[list[str] | None, option("--contract", "NAME", "Try this contract alone. May be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Try whether a learner keeps every contract, and say how to mend what does not.

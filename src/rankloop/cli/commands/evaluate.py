@@ -6,23 +6,10 @@ from typing import Annotated
 
 import typer
 
+from rankloop.cli import options
 from rankloop.cli.app import command
-from rankloop.cli.options import (
-    AsJson,
-    ColumnRoles,
-    EngineChoice,
-    EngineName,
-    Imports,
-    Plot,
-    PositionBias,
-    RankerName,
-    Seed,
-    Workers,
-    engine_of,
-    interruptible,
-    log_option,
-    numbers_of,
-)
+from rankloop.cli.options import argument, engine_of, flag, interruptible, log_option, numbers_of, option
+from rankloop.cli.output import print_json, progress_bar
 from rankloop.core.errors import InvalidInput
 
 MEASURES = ["nDCG@10", "AP"]
@@ -38,20 +25,13 @@ MEASURES = ["nDCG@10", "AP"]
     "rankloop evaluate results/shop/model.rankloop --log later.csv --column propensity=probability",
 )
 def evaluate(
-    rankings: Annotated[
-        Path | None, typer.Argument(metavar="RANKINGS", help="A saved model, or a TREC run file.")
-    ] = None,
-    truth: Annotated[
-        Path | None, typer.Argument(metavar="TRUTH", help="A LETOR file for a model, TREC judgments for a run.")
-    ] = None,
-    measure: Annotated[list[str], typer.Option("--measure", "-m", metavar="NAME", help="May be repeated.")] = MEASURES,
-    per_query: Annotated[bool, typer.Option("--per-query", "-q", help="Each query as well.")] = False,
-    every_query: Annotated[
-        bool, typer.Option("--every-query", help="Judged queries that a run lacks count too.")
-    ] = False,
+    rankings: Annotated[Path | None, argument("RANKINGS", "A saved model, or a TREC run file.")] = None,
+    truth: Annotated[Path | None, argument("TRUTH", "A LETOR file for a model, TREC judgments for a run.")] = None,
+    measure: Annotated[list[str], option("--measure -m", "NAME", "May be repeated.")] = MEASURES,
+    per_query: Annotated[bool, flag("--per-query -q", "Each query as well.")] = False,
+    every_query: Annotated[bool, flag("--every-query", "Judged queries that a run lacks count too.")] = False,
     normalise: Annotated[
-        bool,
-        typer.Option("--normalise", help="Scale features from 0 to 1 inside each query, as train --normalise does."),
+        bool, flag("--normalise", "Scale features from 0 to 1 inside each query, as train --normalise does.")
     ] = False,
     log: Annotated[
         str | None,
@@ -83,15 +63,15 @@ def evaluate(
     positions: Annotated[
         int, log_option("--positions", "N", "Of rankings, only what so many first positions earned counts.", min=1)
     ] = 10,
-    position_bias: PositionBias = None,
-    column: ColumnRoles = None,
-    ranker: RankerName = "",
-    plot: Plot = None,
-    seed: Seed = 0,
-    engine: EngineChoice = EngineName.here,
-    workers: Workers = None,
-    imports: Imports = None,
-    as_json: AsJson = False,
+    position_bias: options.PositionBias = None,
+    column: options.ColumnRoles = None,
+    ranker: options.RankerName = "",
+    plot: options.Plot = None,
+    seed: options.Seed = 0,
+    engine: options.EngineChoice = "here",
+    workers: options.Workers = None,
+    imports: options.Imports = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Score rankings by any measures, or tell from a log what a ranker or a policy would earn.
 
@@ -110,15 +90,13 @@ def evaluate(
             rankings, truth, measure, per_query=per_query, every_query=every_query, normalise=normalise, json=as_json
         )
         return
-    from rankloop.cli.output import print_json
-    from rankloop.cli.progress import progress_bar
     from rankloop.core.files import check_picture
     from rankloop.evaluation.log_evaluation import evaluate as evaluated
     from rankloop.logs.columns import named_columns
 
     if plot is not None:
         check_picture(plot)
-    if imports and engine is not EngineName.here:
+    if imports and engine != "here":
         raise InvalidInput("a learner of your own is judged in this process: leave --engine out")
     with interruptible("nothing was saved"), progress_bar(f"judging {Path(log).name}", "rows") as progress:
         evaluation = evaluated(
@@ -160,7 +138,6 @@ def _score(
     """Score a model or a run by measures."""
     if rankings is None or truth is None:
         raise InvalidInput("give RANKINGS and TRUTH, or a log, as in `rankloop evaluate ads.rankloop --log ads.csv`")
-    from rankloop.cli.output import print_json
     from rankloop.evaluation.ranking.saved_model import is_model, score_model, was_normalised
     from rankloop.evaluation.ranking.score import measures_of
     from rankloop.evaluation.ranking.trec import read_qrels, read_run, score_run

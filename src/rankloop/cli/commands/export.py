@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, Imports
+from rankloop.cli.options import AsJson, Imports, argument, flag, option
+from rankloop.cli.output import print_json
 
 EXTENSIONS = {"onnx": ".onnx"}
 
@@ -18,23 +19,17 @@ EXTENSIONS = {"onnx": ".onnx"}
     "rankloop export shop.rankloop --to solr --approximate --log shop.csv",
 )
 def export(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A saved ranker.")],
-    to: Annotated[
-        str, typer.Option("--to", metavar="FORMAT", help="elasticsearch-ltr, opensearch-ltr, solr, onnx or json.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="The file; beside the model unless given.")
-    ] = None,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the engine calls the model.")] = "",
+    model: Annotated[Path, argument("MODEL", "A saved ranker.")],
+    to: Annotated[str, option("--to", "FORMAT", "elasticsearch-ltr, opensearch-ltr, solr, onnx or json.")],
+    out: Annotated[Path | None, option("--out", "FILE", "The file; beside the model unless given.")] = None,
+    name: Annotated[str, option("--name", "NAME", "What the engine calls the model.")] = "",
     approximate: Annotated[
-        bool, typer.Option("--approximate", help="Leave out what the format cannot hold, such as exploration.")
+        bool, flag("--approximate", "Leave out what the format cannot hold, such as exploration.")
     ] = False,
     log: Annotated[
         Path | None,
-        typer.Option(
-            "--log",
-            metavar="TABLE",
-            help="With --approximate: lists on which a sum of numbers is fitted to a ranker with a schema.",
+        option(
+            "--log", "TABLE", "With --approximate: lists on which a sum of numbers is fitted to a ranker with a schema."
         ),
     ] = None,
     imports: Imports = None,
@@ -54,8 +49,6 @@ def export(
     path = out or model.with_name(f"{model.stem}.{to}").with_suffix(EXTENSIONS.get(to, ".json"))
     atomic_write(path, exported.content)
     if as_json:
-        from rankloop.cli.output import print_json
-
         answer = {"file": str(path), "format": to, "name": called}
         print_json(answer | {"lost": exported.lost, "agreement": exported.agreement})
         return

@@ -3,22 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from rankloop.cli import options
 from rankloop.cli.app import command
-from rankloop.cli.options import (
-    AsJson,
-    ColumnRoles,
-    EngineChoice,
-    EngineName,
-    ListsLog,
-    Plot,
-    RankerName,
-    Seed,
-    Workers,
-    engine_of,
-    interruptible,
-)
+from rankloop.cli.options import engine_of, flag, interruptible, option
+from rankloop.cli.output import print_result, progress_bar
 
 
 @command(
@@ -29,26 +17,20 @@ from rankloop.cli.options import (
     name="fit-users",
 )
 def fit_users(
-    log: ListsLog,
-    model: Annotated[
-        str, typer.Option("--model", metavar="NAME", help="pbm, cascade, dcm, sdbn, dbn, ubm, or the best of them.")
-    ] = "best",
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the users as TOML, for an experiment.")
-    ] = None,
+    log: options.ListsLog,
+    model: options.ClickModelName = "best",
+    out: Annotated[Path | None, option("--out", "FILE", "Write the users as TOML, for an experiment.")] = None,
     by_item: Annotated[
-        bool, typer.Option("--by-item", help="An item attracts alike whatever was asked: where queries seldom repeat.")
+        bool, flag("--by-item", "An item attracts alike whatever was asked: where queries seldom repeat.")
     ] = False,
-    folds: Annotated[
-        int, typer.Option("--folds", min=2, metavar="N", help="Parts of the visits, each held out once.")
-    ] = 5,
-    column: ColumnRoles = None,
-    ranker: RankerName = "",
-    plot: Plot = None,
-    seed: Seed = 0,
-    engine: EngineChoice = EngineName.here,
-    workers: Workers = None,
-    as_json: AsJson = False,
+    folds: Annotated[int, option("--folds", "N", "Parts of the visits, each held out once.", min=2)] = 5,
+    column: options.ColumnRoles = None,
+    ranker: options.RankerName = "",
+    plot: options.Plot = None,
+    seed: options.Seed = 0,
+    engine: options.EngineChoice = "here",
+    workers: options.Workers = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fit click models to a log: how positions are examined, what attracts, when users stop.
 
@@ -56,8 +38,6 @@ def fit_users(
     every click foreseen, 2: as by tossing a coin). The answer is a table that an experiment takes as its users:
     feedback = {kind = "fitted_users", …}.
     """
-    from rankloop.cli.output import print_json
-    from rankloop.cli.progress import progress_bar
     from rankloop.click_models.fit import fit_users as fitted_users
     from rankloop.core.files import atomic_write, check_picture
     from rankloop.logs.columns import named_columns
@@ -80,11 +60,4 @@ def fit_users(
         atomic_write(out, users.to_toml())
     if plot is not None:
         users.plot(plot)
-    if as_json:
-        print_json(users.to_json())
-        return
-    for note in users.notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(users)
-    for path in filter(None, (out, plot)):
-        typer.echo(f"written: {path}")
+    print_result(users, as_json, {}, *(f"written: {path}" for path in (out, plot) if path is not None))

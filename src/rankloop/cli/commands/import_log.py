@@ -1,20 +1,12 @@
 """`rankloop import`: a log in the format of another system as a table that every other command reads."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import Annotated, Literal
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson
+from rankloop.cli.options import AsJson, argument, option
+from rankloop.cli.output import print_result, progress_bar
 from rankloop.core.errors import InvalidInput
-
-
-class LogFormat(StrEnum):
-    """Formats of other systems."""
-
-    ubi = "ubi"
 
 
 @command(
@@ -24,20 +16,19 @@ class LogFormat(StrEnum):
     name="import",
 )
 def import_log(
-    format: Annotated[LogFormat, typer.Argument(metavar="ubi", help="User Behavior Insights, version 1.0 to 1.3.")],
-    queries: Annotated[Path, typer.Option("--queries", metavar="FILE", help="The documents of ubi_queries.")],
-    events: Annotated[Path, typer.Option("--events", metavar="FILE", help="The documents of ubi_events.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The log, .parquet or .csv.")],
+    format: Annotated[Literal["ubi"], argument("ubi", "User Behavior Insights, version 1.0 to 1.3.")],
+    queries: Annotated[Path, option("--queries", "FILE", "The documents of ubi_queries.")],
+    events: Annotated[Path, option("--events", "FILE", "The documents of ubi_events.")],
+    out: Annotated[Path, option("--out", "FILE", "The log, .parquet or .csv.")],
     items: Annotated[
-        Path | None,
-        typer.Option("--items", metavar="FILE", help="A table of the items, whose columns can be learned from."),
+        Path | None, option("--items", "FILE", "A table of the items, whose columns can be learned from.")
     ] = None,
     weight: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--weight",
-            metavar="ACTION=NUMBER",
-            help="What an action counts, purchase=5; click, add_to_cart and purchase count 1. May be repeated.",
+            "ACTION=NUMBER",
+            "What an action counts, purchase=5; click, add_to_cart and purchase count 1. May be repeated.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -48,8 +39,6 @@ def import_log(
     of a query are what was shown; events say what was done with them, joined by query_id. What does not fit together
     (events of unknown queries, clicks without a position, repeated events, clocks that disagree) is counted and said.
     """
-    from rankloop.cli.output import print_json
-    from rankloop.cli.progress import progress_bar
     from rankloop.data.folder import given_path
     from rankloop.logs.ubi.log import read_ubi
 
@@ -58,12 +47,7 @@ def import_log(
     with progress_bar(f"reading {queries.name}", unit="files"):
         log = read_ubi(given_path(str(queries)), given_path(str(events)), table, weights)
     log.save(out)
-    if as_json:
-        print_json({"file": str(out)} | log.to_json())
-        return
-    for note in log.notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(f"{log}\nwritten: {out}")
+    print_result(log, as_json, {"file": str(out)}, f"written: {out}")
 
 
 def _weight(text: str) -> tuple[str, float]:

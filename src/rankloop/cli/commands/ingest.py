@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, ColumnRoles, interruptible
+from rankloop.cli.options import AsJson, ColumnRoles, argument, interruptible, option
+from rankloop.cli.output import print_json, progress_bar
 
 GOES_ON = "what was brought stays there, the same command goes on"
 
@@ -17,9 +18,9 @@ GOES_ON = "what was brought stays there, the same command goes on"
     "rankloop ingest clicks.csv --ranker shop --to https://rank.example.org --column item=sku",
 )
 def ingest(
-    log: Annotated[str, typer.Argument(metavar="LOG", help="A table of shown items: CSV, JSON Lines, Parquet, Arrow.")],
-    ranker: Annotated[str, typer.Option("--ranker", metavar="NAME", help="The ranker that takes the pages in.")],
-    to: Annotated[str, typer.Option("--to", metavar="URL", help="Where the service is.")] = "http://127.0.0.1:8080",
+    log: Annotated[str, argument("LOG", "A table of shown items: CSV, JSON Lines, Parquet, Arrow.")],
+    ranker: Annotated[str, option("--ranker", "NAME", "The ranker that takes the pages in.")],
+    to: Annotated[str, option("--to", "URL", "Where the service is.")] = "http://127.0.0.1:8080",
     column: ColumnRoles = None,
     as_json: AsJson = False,
 ) -> None:
@@ -29,8 +30,6 @@ def ingest(
     it learns from them as a shadow does: from clicks on an order that was not its own. Each page is brought once,
     however often the command runs. The key of the service is taken from RANKLOOP_KEY.
     """
-    from rankloop.cli.output import print_json
-    from rankloop.cli.progress import progress_bar
     from rankloop.client import Client
     from rankloop.data.folder import given_path
     from rankloop.ingestion import ingest as bring  # with httpx, which comes with [serve]

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson, Imports
+from rankloop.cli.options import AsJson, Imports, argument
+from rankloop.cli.output import print_json
 from rankloop.core.errors import InvalidInput
 
 
@@ -21,10 +22,7 @@ from rankloop.core.errors import InvalidInput
     name="list",
 )
 def list_all(
-    family: Annotated[
-        str | None,
-        typer.Argument(metavar="WHAT", help="learners, measures, streams, fields …, or one of them."),
-    ] = None,
+    family: Annotated[str | None, argument("WHAT", "learners, measures, streams, fields …, or one of them.")] = None,
     imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
@@ -49,8 +47,6 @@ def list_all(
             return
         families = {family: families[family]} if family in families else single
     if as_json:
-        from rankloop.cli.output import print_json
-
         print_json(families)
     else:
         _print(families)

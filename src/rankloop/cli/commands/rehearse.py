@@ -3,24 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from rankloop.cli import options
 from rankloop.cli.app import command
-from rankloop.cli.options import (
-    AsJson,
-    ColumnRoles,
-    EngineChoice,
-    EngineName,
-    Imports,
-    ListsLog,
-    Out,
-    Quick,
-    RankerName,
-    WithoutColumns,
-    Workers,
-    engine_of,
-    interruptible,
-)
+from rankloop.cli.options import engine_of, interruptible, option
+from rankloop.cli.output import print_result, progress_bar
 
 
 @command(
@@ -30,28 +16,23 @@ from rankloop.cli.options import (
     "rankloop rehearse --log shop.csv --learner click_regression --learner pdgd --json",
 )
 def rehearse(
-    log: ListsLog,
-    schema: Annotated[
-        Path | None, typer.Option("--schema", metavar="FILE", help="What the columns are, instead of a guess.")
-    ] = None,
-    model: Annotated[
-        str, typer.Option("--model", metavar="NAME", help="pbm, cascade, dcm, sdbn, dbn, ubm, or the best of them.")
-    ] = "best",
+    log: options.ListsLog,
+    schema: Annotated[Path | None, option("--schema", "FILE", "What the columns are, instead of a guess.")] = None,
+    model: options.ClickModelName = "best",
     learner: Annotated[
-        list[str] | None,
-        typer.Option("--learner", metavar="SPEC", help="Instead of those that advise names; may be repeated."),
+        list[str] | None, option("--learner", "SPEC", "Instead of those that advise names; may be repeated.")
     ] = None,
-    pages: Annotated[int, typer.Option("--pages", min=20, metavar="N", help="How long each learner is played.")] = 3000,
-    seeds: Annotated[int, typer.Option("--seeds", min=2, metavar="N", help="How many worlds, for the intervals.")] = 5,
-    column: ColumnRoles = None,
-    without: WithoutColumns = None,
-    ranker: RankerName = "",
-    out: Out = None,
-    engine: EngineChoice = EngineName.local,
-    workers: Workers = None,
-    quick: Quick = False,
-    imports: Imports = None,
-    as_json: AsJson = False,
+    pages: Annotated[int, option("--pages", "N", "How long each learner is played.", min=20)] = 3000,
+    seeds: Annotated[int, option("--seeds", "N", "How many worlds, for the intervals.", min=2)] = 5,
+    column: options.ColumnRoles = None,
+    without: options.WithoutColumns = None,
+    ranker: options.RankerName = "",
+    out: options.Out = None,
+    engine: options.EngineChoice = "local",
+    workers: options.Workers = None,
+    quick: options.Quick = False,
+    imports: options.Imports = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Play learners against the users of a log, and say what they would win beside today's order.
 
@@ -60,8 +41,6 @@ def rehearse(
     it would win in clicks, and in purchases and money where the log has them, and what exploring would cost; or that
     there is nothing to win, or that the log cannot tell.
     """
-    from rankloop.cli.output import print_json
-    from rankloop.cli.progress import progress_bar
     from rankloop.experiments.rehearsal.answer import rehearse as rehearsed
     from rankloop.features.schema import Schema
     from rankloop.logs.columns import named_columns
@@ -82,9 +61,4 @@ def rehearse(
             ranker=ranker,
         )
     report = rehearsal.write_report(out or Path("results") / f"rehearsal-{Path(name).stem}")
-    if as_json:
-        print_json(rehearsal.to_json() | {"report": str(report)})
-        return
-    for note in rehearsal.notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(f"{rehearsal}\nreport: {report}")
+    print_result(rehearsal, as_json, {"report": str(report)}, f"report: {report}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rankloop.cli.app import command
-from rankloop.cli.options import AsJson
+from rankloop.cli.options import AsJson, Host, Port, argument, flag, option
 from rankloop.cli.output import print_json
 from rankloop.core.errors import InvalidInput
 
@@ -24,38 +24,26 @@ MAX_SKIPPED = 10  # files that could not be read, as the command names them
     "rankloop search notes/ --forget 'a query'",
 )
 def search(
-    source: Annotated[
-        Path, typer.Argument(metavar="SOURCE", help="A folder, or a file of JSON Lines, CSV or Parquet.")
-    ],
+    source: Annotated[Path, argument("SOURCE", "A folder, or a file of JSON Lines, CSV or Parquet.")],
     data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="FOLDER", help="Where index and log are kept; beside the source by default."),
+        Path | None, option("--data", "FOLDER", "Where index and log are kept; beside the source by default.")
     ] = None,
     columns: Annotated[
-        list[str] | None,
-        typer.Option("--column", metavar="PART=NAME", help="The column of id, title or body, if not called so."),
+        list[str] | None, option("--column", "PART=NAME", "The column of id, title or body, if not called so.")
     ] = None,
     fields: Annotated[
-        list[str] | None,
-        typer.Option("--field", metavar="COLUMN", help="A column that visitors' segments may like. May be repeated."),
+        list[str] | None, option("--field", "COLUMN", "A column that visitors' segments may like. May be repeated.")
     ] = None,
-    engine: Annotated[str | None, typer.Option("--engine", metavar="NAME", help="tantivy or sqlite.")] = None,
-    language: Annotated[str, typer.Option("--language", metavar="NAME", help="Whose endings are cut.")] = "english",
-    study: Annotated[bool, typer.Option("--study", help="Half of the visitors teach, half compare.")] = False,
+    engine: Annotated[str | None, option("--engine", "NAME", "tantivy or sqlite.")] = None,
+    language: Annotated[str, option("--language", "NAME", "Whose endings are cut.")] = "english",
+    study: Annotated[bool, flag("--study", "Half of the visitors teach, half compare.")] = False,
     forget: Annotated[
-        str | None,
-        typer.Option(
-            "--forget", metavar="QUERY|VISITOR|DAYS", help="Forget it, and what was learned from it; then end."
-        ),
+        str | None, option("--forget", "QUERY|VISITOR|DAYS", "Forget it, and what was learned from it; then end.")
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port of the page.")] = 8080,
-    host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Other than 127.0.0.1 needs keys in RANKLOOP_KEYS.")
-    ] = "127.0.0.1",
-    browse: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser; --no-open: do not.")
-    ] = True,
-    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the swaps.")] = 0,
+    port: Port = 8080,
+    host: Host = "127.0.0.1",
+    browse: Annotated[bool, flag("--open/--no-open", "Open the page in a browser; --no-open: do not.")] = True,
+    seed: Annotated[int, option("--seed", "N", "Of the swaps.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """A search box over your own documents that becomes better while it is used.
@@ -64,20 +52,23 @@ def search(
     and left out. Changed files are read again at every start, and what was learned stays. Queries are kept in the data
     folder and nowhere else: --forget takes them out again.
     """
-    from rankloop.search.box import SearchBox, data_beside
-    from rankloop.search.routes import open_page
+    from rankloop.search.box import SearchBox, data_beside, source_of
+    from rankloop.search.local_engine import LocalEngine
+    from rankloop.search.routes import SearchPage
+    from rankloop.service.http.server import serve
     from rankloop.service.settings import Settings, environment_keys, keys_file
 
     folder = data or data_beside(source)
     parts: Any = columns_of(columns or ())
-    options: Any = {"fields": tuple(fields or ()), "engine": engine, "language": language, "seed": seed}
+    names = tuple(fields or ())
     if forget is not None:
-        with SearchBox(source, folder, **parts, **options) as box:
+        with SearchBox(source, folder, fields=names, engine=engine, language=language, seed=seed, **parts) as box:
             count = box.forget(**what_to_forget(forget))
         print_json({"forgotten": count}) if as_json else typer.echo(f"forgotten: {count} searches")
         return
     settings = Settings(host=host, port=port, data=folder, keys=environment_keys(), keys_file=keys_file())
-    page = open_page(source, folder, columns=parts, study=study, **options)
+    documents = source_of(source, folder, parts, names)
+    page = SearchPage(LocalEngine(folder, engine, language), documents, study=study, seed=seed, fields=names)
     _show_refresh(page.found, as_json)
 
     def announce(address: str) -> None:
@@ -86,7 +77,7 @@ def search(
         if browse:
             webbrowser.open(f"{address}/search")
 
-    page.serve(settings, announce)
+    serve(settings, announce, addition=page)
 
 
 def columns_of(texts: Any) -> dict[str, str]:

@@ -3,26 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from rankloop.cli import options
 from rankloop.cli.app import command
-from rankloop.cli.options import (
-    AsJson,
-    EngineName,
-    Imports,
-    Loss,
-    Regularisation,
-    Seed,
-    Tight,
-    Tolerance,
-    TrainEngine,
-    TrainOut,
-    Trees,
-    Workers,
-    batch_solver,
-    engine_of,
-    interruptible,
-)
+from rankloop.cli.options import argument, batch_solver, engine_of, flag, interruptible, option
+from rankloop.cli.output import print_trained, progress_bar, save_trees
 
 
 @command(
@@ -35,38 +19,34 @@ from rankloop.cli.options import (
 def train(
     data: Annotated[
         str,
-        typer.Argument(
-            metavar="DATA",
-            help="A LETOR file, a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA), or a folder or an "
+        argument(
+            "DATA",
+            "A LETOR file, a folder with folds.json or Fold1 … (also in $RANKLOOP_DATA), or a folder or an "
             "address (s3://…, gs://…) of parts: LETOR files, CSV or Parquet tables with query and relevance.",
         ),
     ],
-    loss: Loss = None,
-    tight: Tight = False,
-    regularisation: Regularisation = "path",
-    tolerance: Tolerance = 1e-4,
-    folds: Annotated[int, typer.Option("--folds", min=3, metavar="N", help="How many folds.")] = 5,
-    measure: Annotated[
-        str, typer.Option("--measure", "-m", metavar="NAME", help="What chooses the regularisation.")
-    ] = "nDCG@10",
-    normalise: Annotated[
-        bool, typer.Option("--normalise", help="Scale every feature from 0 to 1 inside each query.")
-    ] = False,
+    loss: options.Loss = None,
+    tight: options.Tight = False,
+    regularisation: options.Regularisation = "path",
+    tolerance: options.Tolerance = 1e-4,
+    folds: Annotated[int, option("--folds", "N", "How many folds.", min=3)] = 5,
+    measure: Annotated[str, option("--measure -m", "NAME", "What chooses the regularisation.")] = "nDCG@10",
+    normalise: Annotated[bool, flag("--normalise", "Scale every feature from 0 to 1 inside each query.")] = False,
     stream: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--stream",
-            help="Read the data from a cache on disk at every pass. Done by itself with a folder of parts, and with "
+            "Read the data from a cache on disk at every pass. Done by itself with a folder of parts, and with "
             "data that need more memory than there is.",
         ),
     ] = False,
-    trees: Trees = None,
-    engine: TrainEngine = EngineName.here,
-    workers: Workers = None,
-    out: TrainOut = Path("results/train"),
-    seed: Seed = 0,
-    imports: Imports = None,
-    as_json: AsJson = False,
+    trees: options.Trees = None,
+    engine: options.EngineChoice = "here",
+    workers: options.Workers = None,
+    out: options.TrainOut = Path("results/train"),
+    seed: options.Seed = 0,
+    imports: options.Imports = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train a linear ranker from grades, and save it for evaluate and serve.
 
@@ -80,14 +60,13 @@ def train(
     an online learner goes on (docs/guides/trees-in-the-loop.md). Logs of clicks are for train-clicks, logs of single
     choices for train-policy.
     """
-    from rankloop.cli.output import print_trained, save_trees
 
     if trees is not None:
         from rankloop.training.trees.tree_ranker import train_trees
 
-        save_trees(train_trees(data, kind=trees), out, as_json)
+        boosters, measures = train_trees(data, kind=trees)
+        save_trees(boosters, measures, out, as_json)
         return
-    from rankloop.cli.progress import progress_bar
     from rankloop.engine import kept
     from rankloop.training.train import find_folds
     from rankloop.training.validation import cross_validate

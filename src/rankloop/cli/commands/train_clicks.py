@@ -5,30 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankloop.cli import options
 from rankloop.cli.app import command
-from rankloop.cli.options import (
-    AsJson,
-    ColumnRoles,
-    EngineName,
-    FeatureColumns,
-    Imports,
-    Loss,
-    PositionBias,
-    RankerName,
-    Regularisation,
-    Seed,
-    Tight,
-    Tolerance,
-    TrainEngine,
-    TrainOut,
-    Trees,
-    WithoutColumns,
-    Workers,
-    batch_solver,
-    engine_of,
-    interruptible,
-    numbers_of,
-)
+from rankloop.cli.options import argument, batch_solver, engine_of, interruptible, numbers_of, option
+from rankloop.cli.output import print_json, print_trained, progress_bar, save_trees
 from rankloop.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -47,62 +27,53 @@ if TYPE_CHECKING:
 def train_clicks(
     log: Annotated[
         str,
-        typer.Argument(
-            metavar="LOG",
-            help="A table of lists and clicks, the folder or export of a service, or parts in a folder or under an "
+        argument(
+            "LOG",
+            "A table of lists and clicks, the folder or export of a service, or parts in a folder or under an "
             "address (s3://…).",
         ),
     ],
     schema: Annotated[
-        Path | None,
-        typer.Option(
-            "--schema", metavar="FILE", help="Learn from texts, categories, ids … by the kinds and crosses in it."
-        ),
+        Path | None, option("--schema", "FILE", "Learn from texts, categories, ids … by the kinds and crosses in it.")
     ] = None,
     guess_schema: Annotated[
-        Path | None,
-        typer.Option("--guess-schema", metavar="FILE", help="Write the schema that the log suggests, and stop."),
+        Path | None, option("--guess-schema", "FILE", "Write the schema that the log suggests, and stop.")
     ] = None,
     solver: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--solver",
-            metavar="online|batch",
-            help="With a schema: passes of an online learner (the default), or all lists at once, to the optimum of "
-            "--loss.",
+            "online|batch",
+            "With a schema: passes of an online learner (the default), or all lists at once, to the optimum of --loss.",
         ),
     ] = None,
     learner: Annotated[
         str | None,
-        typer.Option(
-            "--learner", metavar="SPEC", help="What learns with a schema: click_regression, online_gradient or a spec."
-        ),
+        option("--learner", "SPEC", "What learns with a schema: click_regression, online_gradient or a spec."),
     ] = None,
     passes: Annotated[
-        int | None,
-        typer.Option("--passes", min=1, metavar="N", help="At most so many passes of the online solver; else 5."),
+        int | None, option("--passes", "N", "At most so many passes of the online solver; else 5.", min=1)
     ] = None,
     shown: Annotated[
-        int | None,
-        typer.Option("--shown", min=1, metavar="N", help="How many positions users see; else all of the longest list."),
+        int | None, option("--shown", "N", "How many positions users see; else all of the longest list.", min=1)
     ] = None,
-    clip: Annotated[float, typer.Option("--clip", metavar="NUMBER", help="No click counts more than this.")] = 10.0,
-    loss: Loss = None,
-    tight: Tight = False,
-    regularisation: Regularisation = "path",
-    tolerance: Tolerance = 1e-4,
-    trees: Trees = None,
-    position_bias: PositionBias = None,
-    column: ColumnRoles = None,
-    without: WithoutColumns = None,
-    feature: FeatureColumns = None,
-    ranker: RankerName = "",
-    engine: TrainEngine = EngineName.here,
-    workers: Workers = None,
-    out: TrainOut = Path("results/train"),
-    seed: Seed = 0,
-    imports: Imports = None,
-    as_json: AsJson = False,
+    clip: Annotated[float, option("--clip", "NUMBER", "No click counts more than this.")] = 10.0,
+    loss: options.Loss = None,
+    tight: options.Tight = False,
+    regularisation: options.Regularisation = "path",
+    tolerance: options.Tolerance = 1e-4,
+    trees: options.Trees = None,
+    position_bias: options.PositionBias = None,
+    column: options.ColumnRoles = None,
+    without: options.WithoutColumns = None,
+    feature: options.FeatureColumns = None,
+    ranker: options.RankerName = "",
+    engine: options.EngineChoice = "here",
+    workers: options.Workers = None,
+    out: options.TrainOut = Path("results/train"),
+    seed: options.Seed = 0,
+    imports: options.Imports = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train a ranker from clicks, and save it for evaluate and serve.
 
@@ -118,8 +89,6 @@ def train_clicks(
     Columns that are known only after the click, such as a purchase or a second name of the click, are never features
     unless --feature or the schema asks for them.
     """
-    from rankloop.cli.output import print_trained, save_trees
-    from rankloop.cli.progress import progress_bar
     from rankloop.features.schema import Schema
     from rankloop.logs.columns import LIST_ROLES, named_columns
     from rankloop.logs.reader import lists_in
@@ -155,7 +124,7 @@ def train_clicks(
 
         settings = TreeSettings(kind=trees)
         boosters = train_click_trees(lists, features=features, position_bias=bias, clip=clip, settings=settings)
-        save_trees((boosters, {}), out, as_json)
+        save_trees(boosters, {}, out, as_json)
         return
     kinds = kinds or (lists.schemas[-1] if lists.schemas else None)
     if kinds is None:
@@ -185,9 +154,9 @@ def train_clicks(
 
 
 def _refuse(options: dict[str, object], reason: str) -> None:
-    for option, value in options.items():
+    for name, value in options.items():
         if value:
-            raise InvalidInput(f"--{option} {reason}")
+            raise InvalidInput(f"--{name} {reason}")
 
 
 def _write_schema(
@@ -196,7 +165,6 @@ def _write_schema(
     """Write the schema that a log suggests, and say what each column was taken for."""
     from shlex import quote
 
-    from rankloop.cli.output import print_json
     from rankloop.core.files import atomic_write
     from rankloop.logs.schema_guess import guessed_schema
     from rankloop.training.report import text_table

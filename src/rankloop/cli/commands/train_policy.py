@@ -5,17 +5,10 @@ from typing import Annotated
 
 import typer
 
+from rankloop.cli import options
 from rankloop.cli.app import command
-from rankloop.cli.options import (
-    AsJson,
-    ColumnRoles,
-    ContextColumns,
-    FeatureColumns,
-    Imports,
-    Seed,
-    TrainOut,
-    WithoutColumns,
-)
+from rankloop.cli.options import argument, option
+from rankloop.cli.output import print_trained, progress_bar
 
 
 @command(
@@ -25,25 +18,21 @@ from rankloop.cli.options import (
     name="train-policy",
 )
 def train_policy(
-    log: Annotated[str, typer.Argument(metavar="LOG", help="A table of shown ads: context, ad, click, propensity.")],
-    epsilon: Annotated[
-        float, typer.Option("--epsilon", min=0.0, max=1.0, metavar="SHARE", help="How often the policy explores.")
-    ] = 0.0,
-    context: ContextColumns = None,
-    column: ColumnRoles = None,
-    without: WithoutColumns = None,
-    feature: FeatureColumns = None,
-    out: TrainOut = Path("results/train"),
-    seed: Seed = 0,
-    imports: Imports = None,
-    as_json: AsJson = False,
+    log: Annotated[str, argument("LOG", "A table of shown ads: context, ad, click, propensity.")],
+    epsilon: Annotated[float, option("--epsilon", "SHARE", "How often the policy explores.", min=0.0, max=1.0)] = 0.0,
+    context: options.ContextColumns = None,
+    column: options.ColumnRoles = None,
+    without: options.WithoutColumns = None,
+    feature: options.FeatureColumns = None,
+    out: options.TrainOut = Path("results/train"),
+    seed: options.Seed = 0,
+    imports: options.Imports = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train a policy of AUC-optimised rankers, one for each ad, and save it for evaluate and serve.
 
     Half of the rows train; the other half says what the policy would earn, beside the policy that made the log.
     """
-    from rankloop.cli.output import print_trained
-    from rankloop.cli.progress import progress_bar
     from rankloop.logs.choice_log import ChoiceLog
     from rankloop.logs.columns import GUESSES, named_columns
     from rankloop.training.policy import train_policy as train_on_choices

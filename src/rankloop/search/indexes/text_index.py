@@ -92,19 +92,14 @@ class WordStems:
         return list(map(known.__getitem__, words))
 
 
-class StemNumbers:
+class StemNumbers(dict[str, int]):
     """Stems as numbers of 32 bits, the same everywhere."""
 
-    def __init__(self) -> None:
-        self._known = _Numbers()
-
     def __call__(self, stems: Sequence[str]) -> Ints:
-        if len(self._known) > MAX_KNOWN:
-            self._known.clear()
-        return np.fromiter(map(self._known.__getitem__, stems), NUMBER, len(stems))
+        if len(self) > MAX_KNOWN:
+            self.clear()
+        return np.fromiter(map(self.__getitem__, stems), NUMBER, len(stems))
 
-
-class _Numbers(dict[str, int]):
     def __missing__(self, stem: str) -> int:
         number = self[stem] = xxhash.xxh32_intdigest(stem.encode(errors="replace"))
         return number

@@ -53,14 +53,12 @@ class People(msgspec.Struct):
     likes: dict[str, float]
     prints: int
     places: int
-    in_words: str
 
 
 class Shelf(msgspec.Struct):
-    """What the playground shows; the page draws from the same file."""
+    """What the playground shows; the page draws from the same file, which says more."""
 
     features: list[str]
-    opposites: dict[str, str]
     people: People
     prints: list[Print]
 

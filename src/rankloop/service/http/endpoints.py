@@ -13,9 +13,9 @@ from starlette.routing import BaseRoute, Match
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from rankloop.service.http.invalid_body import invalid_body
 from rankloop.service.http.middleware import JsonAnswer, check_media, receive_content
 from rankloop.service.http.openapi import JSON, MSGPACK, describe, operation
+from rankloop.service.http.problems import invalid_body
 from rankloop.service.settings import Settings
 
 if TYPE_CHECKING:

@@ -106,41 +106,36 @@ class TelemetryMiddleware:
         method, _, route = endpoint.name.partition(" ")
         about: dict[str, Any] = {"http.request.method": method, "http.route": route} if route else {}
         caller = self._extract({name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]})
-        begun, answer = perf_counter(), _Answer(send)
+        begun, status, verdict = perf_counter(), 500, ""
+
+        async def send_noted(message: Message) -> None:
+            nonlocal status, verdict
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                verdict = verdict or _verdict_in(message.get("body", b""), status)
+            await send(message)
+
         with self._tracer.start_as_current_span(f"{method} {route}".strip(), caller, self._kind, about) as span:
             if ranker:
                 span.set_attribute("rankloop.ranker", ranker)
             try:
-                await self.app(scope, receive, answer.send)
+                await self.app(scope, receive, send_noted)
             finally:
-                span.set_attribute("http.response.status_code", answer.status)
-                span.set_attribute("rankloop.verdict", answer.verdict)
+                span.set_attribute("http.response.status_code", status)
+                span.set_attribute("rankloop.verdict", verdict)
                 span.set_attribute("rankloop.request_id", scope.get("request_id", ""))
-                about |= {"http.response.status_code": answer.status}
+                about |= {"http.response.status_code": status}
                 self._seconds.record(perf_counter() - begun, about)
-                if answer.status >= 400:
-                    self._refused.add(1, {"reason": answer.verdict})
+                if status >= 400:
+                    self._refused.add(1, {"reason": verdict})
 
 
-class _Answer:
-    """What is sent: its status, and the verdict in its first piece."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.status = 500
-        self.verdict = ""
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        elif not self.verdict:
-            self.verdict = self._verdict_in(message.get("body", b""))
-        await self._send(message)
-
-    def _verdict_in(self, body: bytes) -> str:
-        if body[:1] == b"{" and len(body) <= MAX_READ:
-            with suppress(msgspec.MsgspecError):
-                answer = msgspec.json.decode(body, type=AnswerVerdict)
-                if verdict := answer.verdict or answer.type.rpartition(":")[2]:
-                    return verdict
-        return "done" if self.status < 400 else "failed"
+def _verdict_in(body: bytes, status: int) -> str:
+    """Return the verdict that the first piece of an answer says, or what its status says."""
+    if body[:1] == b"{" and len(body) <= MAX_READ:
+        with suppress(msgspec.MsgspecError):
+            answer = msgspec.json.decode(body, type=AnswerVerdict)
+            if verdict := answer.verdict or answer.type.rpartition(":")[2]:
+                return verdict
+    return "done" if status < 400 else "failed"

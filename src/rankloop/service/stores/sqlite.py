@@ -50,7 +50,10 @@ def connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def locked(path: Path) -> int:
+ONE_PROCESS = "one process per SQLite file, several with PostgreSQL"
+
+
+def locked(path: Path, rule: str = ONE_PROCESS) -> int:
     """The handle of a lock beside the file, held until it is closed; `Conflict` when another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -58,9 +61,7 @@ def locked(path: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
-        raise Conflict(
-            f"{path.parent} is in use by another process: one process per SQLite file, several with PostgreSQL"
-        ) from None
+        raise Conflict(f"{path.parent} is in use by another process: {rule}") from None
     return handle
 
 

@@ -7,24 +7,13 @@ from fastapi import Request
 from starlette.responses import Response
 
 from rankloop.core.errors import Rejected
+from rankloop.service import requests as bodies
 from rankloop.service.application.jobs.history import history_of
 from rankloop.service.application.reports import catalogue_report, comparison_report, ranker_report
 from rankloop.service.http.endpoints import Endpoints, JsonAnswer, read_body, read_content
 from rankloop.service.http.middleware import check_reach
 from rankloop.service.http.openapi import FILE
-from rankloop.service.requests import (
-    NAME_PATTERN,
-    AliasBody,
-    CatalogueBody,
-    CloneBody,
-    CreateBody,
-    ExperimentBody,
-    ForgetBody,
-    FreezeBody,
-    RankerBody,
-    RollbackBody,
-    SchemaBody,
-)
+from rankloop.service.requests import NAME_PATTERN
 
 _NAME = re.compile(NAME_PATTERN)
 AT_ONCE = 50  # reports that are made without a pause in which other calls are answered
@@ -41,10 +30,10 @@ def add_rankers(endpoints: Endpoints) -> None:
     """Add the endpoints that create, show, change and delete rankers."""
     max_file = endpoints.settings.max_file
 
-    @endpoints.add("PUT /rankers/{name}", tag="rankers", body=CreateBody, max_bytes=max_file)
+    @endpoints.add("PUT /rankers/{name}", tag="rankers", body=bodies.CreateBody, max_bytes=max_file)
     async def create(name: str, request: Request) -> Response:
         """Create a ranker; the same again changes nothing, another under the same name is refused."""
-        body = await read_body(request, CreateBody)
+        body = await read_body(request, bodies.CreateBody)
         check_reach(request.scope, body.problem.catalogue)
         new = await endpoints.node.administration.create(checked_name(name), body)
         return JsonAnswer(ranker_report(endpoints.node, name), 201 if new else 200)
@@ -67,10 +56,10 @@ def add_rankers(endpoints: Endpoints) -> None:
         await endpoints.node.learning.catch_up(name)
         return JsonAnswer(ranker_report(endpoints.node, name))
 
-    @endpoints.add("PATCH /rankers/{name}", tag="rankers", body=RankerBody)
+    @endpoints.add("PATCH /rankers/{name}", tag="rankers", body=bodies.RankerBody)
     async def change(name: str, request: Request) -> Response:
         """Change the window of feedback of a live ranker, also for what is open; the same again changes nothing."""
-        await endpoints.node.administration.set_window(name, (await read_body(request, RankerBody)).window)
+        await endpoints.node.administration.set_window(name, (await read_body(request, bodies.RankerBody)).window)
         return JsonAnswer(ranker_report(endpoints.node, name))
 
     @endpoints.add("DELETE /rankers/{name}", tag="rankers")
@@ -93,10 +82,10 @@ def add_rankers(endpoints: Endpoints) -> None:
         new = await endpoints.node.administration.create_from_file(checked_name(name), saved)
         return JsonAnswer(ranker_report(endpoints.node, name), 201 if new else 200)
 
-    @endpoints.add("PATCH /rankers/{name}/schema", tag="rankers", body=SchemaBody)
+    @endpoints.add("PATCH /rankers/{name}/schema", tag="rankers", body=bodies.SchemaBody)
     async def evolve(name: str, request: Request) -> Response:
         """Add fields and crosses to the schema of a live ranker, or remove some; the same again changes nothing."""
-        await endpoints.node.administration.evolve(name, await read_body(request, SchemaBody))
+        await endpoints.node.administration.evolve(name, await read_body(request, bodies.SchemaBody))
         return JsonAnswer(ranker_report(endpoints.node, name))
 
     @endpoints.add("GET /rankers/{name}/explain", tag="rankers")
@@ -124,18 +113,18 @@ def add_rankers(endpoints: Endpoints) -> None:
         )
         return JsonAnswer({"points": [point._asdict() for point in points]})
 
-    @endpoints.add("POST /rankers/{name}/rollback", tag="rankers", body=RollbackBody)
+    @endpoints.add("POST /rankers/{name}/rollback", tag="rankers", body=bodies.RollbackBody)
     async def rollback(name: str, request: Request) -> Response:
         """Go back to a snapshot; exploration goes on with fresh draws."""
-        body = await read_body(request, RollbackBody, is_optional=True)
+        body = await read_body(request, bodies.RollbackBody, is_optional=True)
         to = await endpoints.node.administration.rollback(name, body.state)
         return JsonAnswer({"rolled_back_to": to, "state": endpoints.node.directory.ranker(name).published.number})
 
-    @endpoints.add("POST /rankers/{name}/freeze", tag="rankers", body=FreezeBody)
+    @endpoints.add("POST /rankers/{name}/freeze", tag="rankers", body=bodies.FreezeBody)
     async def freeze(name: str, request: Request) -> Response:
         """Stop learning; ranking goes on."""
         await endpoints.node.administration.freeze(
-            name, (await read_body(request, FreezeBody, is_optional=True)).reason[:500]
+            name, (await read_body(request, bodies.FreezeBody, is_optional=True)).reason[:500]
         )
         return JsonAnswer({"frozen": True})
 
@@ -145,19 +134,19 @@ def add_rankers(endpoints: Endpoints) -> None:
         await endpoints.node.administration.resume(name)
         return JsonAnswer({"frozen": False})
 
-    @endpoints.add("POST /rankers/{name}/forget", tag="rankers", body=ForgetBody)
+    @endpoints.add("POST /rankers/{name}/forget", tag="rankers", body=bodies.ForgetBody)
     async def forget_impressions(name: str, request: Request) -> Response:
         """Delete impressions from log, archive and snapshots, and learn again without them."""
-        body = await read_body(request, ForgetBody)
+        body = await read_body(request, bodies.ForgetBody)
         forgotten = await endpoints.node.administration.forget(
             name, query_id=body.query_id, user=body.user, before=body.before
         )
         return JsonAnswer({"forgotten": forgotten})
 
-    @endpoints.add("POST /rankers/{name}/clone", tag="rankers", body=CloneBody)
+    @endpoints.add("POST /rankers/{name}/clone", tag="rankers", body=bodies.CloneBody)
     async def clone(name: str, request: Request) -> Response:
         """Start a new ranker from the state of this one."""
-        new = checked_name((await read_body(request, CloneBody)).name)
+        new = checked_name((await read_body(request, bodies.CloneBody)).name)
         check_reach(request.scope, new)
         await endpoints.node.administration.clone(name, new)
         return JsonAnswer(ranker_report(endpoints.node, new), 201)
@@ -166,10 +155,10 @@ def add_rankers(endpoints: Endpoints) -> None:
 def add_comparisons(endpoints: Endpoints) -> None:
     """Add the endpoints of comparisons, which the address calls experiments."""
 
-    @endpoints.add("PUT /experiments/{name}", tag="experiments", body=ExperimentBody)
+    @endpoints.add("PUT /experiments/{name}", tag="experiments", body=bodies.ExperimentBody)
     async def create_experiment(name: str, request: Request) -> Response:
         """Compare two rankers, or a ranker and fixed weights, by interleaving."""
-        body = await read_body(request, ExperimentBody)
+        body = await read_body(request, bodies.ExperimentBody)
         check_reach(request.scope, body.a.ranker, body.b.ranker)
         new = await endpoints.node.administration.create_comparison(checked_name(name), body)
         return JsonAnswer(comparison_report(endpoints.node, name), 201 if new else 200)
@@ -199,10 +188,10 @@ def add_comparisons(endpoints: Endpoints) -> None:
 def add_catalogues(endpoints: Endpoints) -> None:
     """Add the endpoints of catalogues: rows by id, so that requests to rank need only name their items."""
 
-    @endpoints.add("PUT /catalogues/{name}", tag="catalogues", body=CatalogueBody)
+    @endpoints.add("PUT /catalogues/{name}", tag="catalogues", body=bodies.CatalogueBody)
     async def put_catalogue(name: str, request: Request) -> Response:
         """Rows by id: each replaces that of its id, null takes it away, all others stay."""
-        body = await read_body(request, CatalogueBody)
+        body = await read_body(request, bodies.CatalogueBody)
         changed = await endpoints.node.administration.put_catalogue(checked_name(name), body)
         return JsonAnswer(catalogue_report(endpoints.node, name) | {"changed": changed})
 
@@ -222,10 +211,10 @@ def add_catalogues(endpoints: Endpoints) -> None:
 def add_aliases(endpoints: Endpoints) -> None:
     """Add the endpoints of aliases: names that lead to rankers, so that an address stays when a ranker changes."""
 
-    @endpoints.add("PUT /aliases/{name}", tag="aliases", body=AliasBody)
+    @endpoints.add("PUT /aliases/{name}", tag="aliases", body=bodies.AliasBody)
     async def put_alias(name: str, request: Request) -> Response:
         """Let a name lead to a ranker: rankings of the name are the ranker's; feedback finds those of before, too."""
-        body = await read_body(request, AliasBody)
+        body = await read_body(request, bodies.AliasBody)
         check_reach(request.scope, body.ranker)
         await endpoints.node.administration.set_alias(checked_name(name), body.ranker)
         return JsonAnswer({"alias": name, "ranker": body.ranker})

@@ -10,10 +10,9 @@ import msgspec
 from rankloop.core.errors import RankloopError
 from rankloop.service.errors import TooLarge
 from rankloop.service.http.endpoints import MAX_LOOP_BYTES, Endpoints, decode
-from rankloop.service.http.invalid_body import InvalidBody, invalid_body
 from rankloop.service.http.metrics import Metrics
 from rankloop.service.http.openapi import MSGPACK
-from rankloop.service.http.problems import KINDS, problem_of
+from rankloop.service.http.problems import KINDS, InvalidBody, invalid_body, problem_of
 from rankloop.service.requests import (
     FeedbackAnswer,
     FeedbackBatch,

@@ -1,4 +1,4 @@
-"""`rankloop replay`, as it is typed."""
+"""`rankloop backup`, `restore` and `replay`, as they are typed: what they say, and their exit codes."""
 
 from __future__ import annotations
 
@@ -59,3 +59,25 @@ def test_replay_of_what_is_no_log_is_one_line(
         assert said.out == ""
         assert words in said.err
         assert said.err.count("\n") == 1
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as left:
+        main([str(argument) for argument in arguments])
+    told = capsys.readouterr()
+    return int(left.value.code or 0), told.out + told.err
+
+
+def test_a_folder_is_backed_up_checked_and_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, new = tmp_path / "shop.rankloop-backup", tmp_path / "new"
+    with running(Location(tmp_path / "data")) as client:
+        client.put("/rankers/shop", json=SHOP | {"snapshot_every": 2})
+        learn(client, 3)
+        code, said = run(capsys, "backup", tmp_path / "data", "--to", file, "--check")
+    assert (code, "the same bit for bit" in said) == (0, True)
+    code, said = run(capsys, "restore", file, "--to", new, "--check", "--json")
+    assert (code, json.loads(said)["rows"]["events"] >= 7) == (0, True)
+    code, said = run(capsys, "restore", file, "--to", new)
+    assert (code, len(said.splitlines()), "empty place" in said) == (2, 1, True)
+    code, said = run(capsys, "backup", tmp_path / "nowhere", "--to", tmp_path / "other")
+    assert (code, len(said.splitlines())) == (2, 1)

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from rankloop.service.http.endpoints import decode
-from rankloop.service.http.invalid_body import InvalidBody
-from rankloop.service.http.problems import problem_of
+from rankloop.service.http.problems import InvalidBody, problem_of
 from rankloop.service.requests import CreateBody, ExperimentBody, FeedbackBody, PackedRankBody, RankBatch, RankBody
 
 LEARNER = {"learner": "3pr"}

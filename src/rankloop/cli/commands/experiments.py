@@ -1,0 +1,97 @@
+"""`rankloop demo` and `rankloop run`: an experiment, the built-in one or that of a TOML file, to its report."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from rankloop.cli import options
+from rankloop.cli.app import command
+from rankloop.cli.options import argument, engine_of, interruptible, option
+from rankloop.cli.output import progress_bar, show_claims, show_table
+
+
+@command("Start here", "rankloop demo", "rankloop demo --seed 7 --rounds 2000")
+def demo(
+    seed: Annotated[int, option("--seed", "N", "The first of the seeds: another world, other people.", min=0)] = 0,
+    rounds: Annotated[
+        int | None, option("--rounds", "N", "How many rankings are shown; 10,000 as a rule.", min=20)
+    ] = None,
+    out: Annotated[Path, option("--out", "FOLDER", "The folder for the report.")] = Path("results/demo"),
+    engine: options.EngineChoice = "local",
+    workers: options.Workers = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Play the whole loop in half a minute.
+
+    Simulated people search, several learners learn from what they reveal, and a report says how well.
+    """
+    from rankloop.experiments.analysis.summary import finding_of, summary_json
+    from rankloop.experiments.demo import demo_experiment
+    from rankloop.experiments.report.html import write_report
+    from rankloop.experiments.run.runner import run_experiment
+
+    experiment = demo_experiment(seed, rounds)
+    interruption = interruptible("nothing was written")
+    with interruption, TemporaryDirectory() as scratch, progress_bar("playing the loop") as progress:
+        runs = run_experiment(experiment, Path(scratch), engine_of(engine, workers), progress)
+    finding = finding_of(experiment, runs)
+    report = write_report(out, finding.title, [finding])
+    if as_json:
+        typer.echo(summary_json(experiment, runs, finding, report))
+        return
+    typer.echo(f"{len(runs)} runs of {experiment.horizon:,} rounds; a query ranked perfectly scores 1.\n")
+    show_table(finding.tables[0])
+    show_claims(finding.claims)
+    typer.echo(f"\nreport: {report.resolve()}\nnext: rankloop serve --demo, or rankloop list learners")
+
+
+@command(
+    "Experiments",
+    "rankloop run examples/web_search.toml --quick",
+    "rankloop run mine.toml --import my_learner.py --out results/second-try",
+)
+def run(
+    spec: Annotated[Path, argument("SPEC", "The experiment, a TOML file.")],
+    out: options.Out = None,
+    engine: options.EngineChoice = "local",
+    workers: options.Workers = None,
+    seeds: Annotated[int | None, option("--seeds", "N", "How many seeds, instead of the file's.", min=1)] = None,
+    quick: options.Quick = False,
+    imports: options.Imports = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run an experiment, or go on with it where it was interrupted, and write its report.
+
+    Every finished run is kept in the results folder (by default results/NAME) before the next one starts. What the
+    experiment imports is code that runs: read an experiment of somebody else before you run it.
+    """
+    import msgspec
+
+    from rankloop.experiments.analysis.summary import finding_of, summary_json
+    from rankloop.experiments.report.html import write_report
+    from rankloop.experiments.run.runner import run_experiment
+    from rankloop.experiments.run.tasks import quick_version
+    from rankloop.experiments.spec.load import read_spec
+
+    experiment = read_spec(spec)
+    if imports:
+        experiment = msgspec.structs.replace(experiment, imports=(*experiment.imports, *imports))
+    if quick:
+        experiment = quick_version(experiment)
+    if seeds is not None:
+        experiment = msgspec.structs.replace(experiment, seeds=seeds)
+    folder = out or Path("results") / experiment.name
+    with interruptible(), progress_bar(experiment.name) as progress:
+        runs = run_experiment(experiment, folder, engine_of(engine, workers), progress)
+    finding = finding_of(experiment, runs)
+    report = write_report(folder, finding.title, [finding])
+    if as_json:
+        typer.echo(summary_json(experiment, runs, finding, report))
+        return
+    for table in finding.tables:
+        if table.header[0:2] != ("arm", "against"):  # comparisons are in the report
+            show_table(table)
+    show_claims(finding.claims)
+    typer.echo(f"report: {report}")
