@@ -9,8 +9,7 @@ from numpy.random import Generator
 from rankloop.core.checks import check_finite
 from rankloop.core.errors import InvalidInput
 from rankloop.core.kernels import random_ranking, seen_count
-from rankloop.core.learner import GreedyLearner, shown_or_all
-from rankloop.core.learner import LinearState as State
+from rankloop.core.learner import GreedyLearner, LinearState, shown_or_all
 from rankloop.core.registry import Spec, register
 from rankloop.core.types import Clicks, Decision, Feedback, Ints, Preferred, Problem, Query, Relevances, Reward
 
@@ -30,14 +29,14 @@ class FixedWeights(GreedyLearner):
     def __post_init__(self) -> None:
         check_finite("weights", self.weights)
 
-    def init(self, problem: Problem) -> State:
+    def init(self, problem: Problem) -> LinearState:
         if len(self.weights) != problem.n_features:
             raise InvalidInput(
                 f"there are {len(self.weights)} weights for {problem.n_features} features: give one for each"
             )
-        return State(np.array(self.weights, dtype=np.float64), shown_or_all(problem))
+        return LinearState(np.array(self.weights, dtype=np.float64), shown_or_all(problem))
 
-    def learn(self, state: State, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> State:
+    def learn(self, state: LinearState, query: Query, decision: Decision[tuple[()]], feedback: Feedback) -> LinearState:
         return state
 
 
@@ -45,10 +44,6 @@ class State(NamedTuple):
     """Nothing is learned."""
 
     shown: int
-
-
-def _log_prob(shown: int, n_items: int) -> float:
-    return math.lgamma(n_items - seen_count(shown, n_items) + 1) - math.lgamma(n_items + 1)
 
 
 @register("random_order")
@@ -75,4 +70,5 @@ class RandomOrder:
         return np.arange(query.n_items)
 
     def log_prob(self, state: State, query: Query, ranking: Ints) -> float:
-        return _log_prob(state.shown, query.n_items)
+        n_items = query.n_items
+        return math.lgamma(n_items - seen_count(state.shown, n_items) + 1) - math.lgamma(n_items + 1)
