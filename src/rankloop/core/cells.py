@@ -240,7 +240,7 @@ def restored_cells(n_columns: int, columns: Any, values: Any, where: str) -> Cel
     if not fits or values.shape != (len(columns), 2):
         raise InvalidInput(f"{where} is not a table of columns and their two numbers")
     columns, values = np.ascontiguousarray(columns), np.ascontiguousarray(values)
-    if len(columns) and not (columns[0] >= 0 and columns[-1] < n_columns and np.all(np.diff(columns) > 0)):
+    if len(columns) and not (columns[0] >= 0 and columns[-1] < n_columns and np.all(columns[1:] > columns[:-1])):
         raise InvalidInput(f"{where} names columns that are not those of a table of {n_columns}")
     if not np.all(np.isfinite(values)) or not np.all(values[:, 1] >= 0.0):
         raise InvalidInput(f"{where} holds a number that is not finite, or evidence below 0")
