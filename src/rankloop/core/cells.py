@@ -27,6 +27,13 @@ def _gather(table: Floats, columns: Ints) -> Floats:
 
 
 @kernel
+def _write(table: Floats, columns: Ints, values: Floats) -> None:
+    for i in range(len(columns)):
+        table[columns[i], 0] = values[i, 0]
+        table[columns[i], 1] = values[i, 1]
+
+
+@kernel
 def _exchange(table: Floats, columns: Ints, values: Floats) -> Floats:
     """Write the values, and answer with what stood there."""
     before = np.empty((len(columns), 2))
@@ -95,7 +102,7 @@ class Cells:
     def of(cls, n_columns: int, columns: Ints, values: Floats) -> "Cells":
         """A table that holds these, and 0 everywhere else."""
         cells = cls(n_columns)
-        cells._held[0].array[columns] = values
+        _write(cells._held[0].array, columns, values)
         return cells
 
     def at(self, columns: Ints) -> Floats:
